@@ -1,1 +1,1 @@
-"""What was kept, looked up by reference, words or meaning; the library of sessions, forks, export."""
+"""Stored content: lookup by reference, words or meaning; the session library, forks and export."""

@@ -1,8 +1,8 @@
-"""The archive: what left the view, by reference. It finds and reads; what is shown of it others decide.
+"""The archive: resolves references to content that has left the view, and reads it.
 
-`resolve` says what a reference stands for, `open` gives its content to be read in parts, `read` a part of it at once.
-A URI is looked up as it is; a short form means this session; `_` and `current` stand for its project and itself.
-"""
+`resolve` finds what a reference points to, `open` returns its content for reading in parts, `read` reads a part at
+once. A URI is looked up as it is; a short form refers to this session; `_` and `current` mean the current project
+and session."""
 
 import asyncio
 import base64
@@ -66,20 +66,20 @@ from ebbtide.tools.read_result import part_of
 T = TypeVar("T")
 
 FORMER = "former"
-"""The kind of the facts that tell which id and which project a session had where it was exported."""
+"""The kind of facts that record the id and project of an imported session before its export."""
 
 REPEATED_MESSAGE_SEPARATOR = "\n\n[The same was said before, with this beside it:]\n"
-"""Stands between messages of one name: files and pastes that came with a message are no part of its name."""
+"""Separates messages with the same name: attached files and pastes are not part of the name."""
 
 WHY = {
     REMOVED_BY_AGE: " because nobody had needed it for longer than `archive.max_age` allows",
     REMOVED_BY_SIZE: " because kept outputs took more space than `archive.max_bytes` allows",
 }
-"""Why bytes were removed, as it is told."""
+"""Why content was removed, in words."""
 
 
 class Archive:
-    """What a session, and every other in the same database, has kept. Methods raise `ReferenceFailed` and
+    """The stored content of a session, and of all others in the same database. Methods raise `ReferenceFailed` and
     `StoreFailed`."""
 
     def __init__(self, thread: StoreThread, store: SessionStore, session: str, project: str) -> None:
@@ -91,7 +91,8 @@ class Archive:
         self._project = project
 
     async def put(self, chunks: Iterable[bytes]) -> StoredBlob:
-        """Keeps bytes for this session; they stay when an output that needs them is recorded. Raises `StoreFailed`."""
+        """Store bytes for this session; they are kept once an output that needs them is recorded. Raises
+        `StoreFailed`."""
         blobs = self._rows.blobs
         if blobs is None:
             raise StoreFailed("this session stores no outputs", "missing")
@@ -102,15 +103,14 @@ class Archive:
         return StoredBlob(blob.digest, blob.size, blob.lines)
 
     async def content(self, stored: StoredBlob, name: str) -> Content:
-        """What was put, also before an output that needs it is recorded. `name`: what it is called where it is said
-        that it cannot be read."""
+        """The stored bytes, also before their output is recorded. `name`: what error messages call them."""
         blobs = self._rows.blobs
         if blobs is None:
             raise StoreFailed("this session stores no outputs", "missing")
         return await self._thread.run(CheckedContent, name, lambda: blobs.open(stored.digest))
 
     async def resolve(self, reference: Reference | str) -> ResolvedReference:
-        """What a reference stands for, whether or not its bytes are still there."""
+        """Resolve a reference, whether or not its bytes still exist."""
         wanted = checked_reference(reference) if isinstance(reference, str) else reference
         session, project = await self._session_of(wanted)
         known = replace(wanted, session=session, project=Path(project).name or project)
@@ -123,7 +123,8 @@ class Archive:
                 return await self._summary(known, session, number)
 
     async def open(self, located: ResolvedReference) -> StoredContent:
-        """Its content, to be read in any part by one thread at a time, and closed. Counts as an access."""
+        """The content of a reference, for reading any part from one thread at a time; to be closed. Counts as an
+        access."""
         content = await self._content(located)
         if located.output is not None:
             await self._thread.run(self._rows.touch, located.session, located.output.number)
@@ -165,19 +166,18 @@ class Archive:
                 return found
 
     async def peek(self, located: ResolvedReference) -> Content:
-        """All of its content, as `open` gives it, without counting as an access."""
+        """The whole content, as from `open`, without counting as an access."""
         return await self._content(located)
 
     async def read(self, reference: Reference | str, offset: int = 0, limit: int | None = None) -> bytes:
-        """The bytes of a part of what a reference stands for: those that it names itself unless `offset` or `limit`
-        say otherwise."""
+        """Read part of the content of a reference: the part it names, unless `offset` or `limit` are given."""
         found = await self.open(await self.resolve(reference))
         with closing(found.content):
             start, end = part_of(found)
             return found.content.read(start + offset, end - start - offset if limit is None else limit)
 
     async def _session_of(self, wanted: Reference) -> tuple[str, str]:
-        """Id and project of the session that is meant."""
+        """Id and project of the session in a reference."""
         if wanted.session == CURRENT_SESSION or await self._had_former_name(wanted):
             return self._session, self._project
         found = await self._thread.run(self._store.matching, wanted.session)
@@ -197,7 +197,7 @@ class Archive:
         return rows[0].id, rows[0].project
 
     async def _had_former_name(self, wanted: Reference) -> bool:
-        """Whether the session was called so where it was exported."""
+        """Whether the session had this name before its export."""
         facts = await self._thread.run(self._store.facts, self._session, FORMER)
         return any(
             fact.key.startswith(wanted.session) and wanted.project in (CURRENT_PROJECT, Path(fact.body).name, fact.body)
@@ -252,7 +252,7 @@ class Archive:
         return ResolvedReference(full, session, position, content.size, content.lines, media_type)
 
     async def _last_position_of(self, session: str, positions: Sequence[int], known: Reference) -> int:
-        """Where the same was said twice, the last time; of those with what is meant of it, if there are any."""
+        """The last of several identical messages; if an attachment is named, the last that has it."""
         if isinstance(known.location, ToolPart) and len(positions) > 1:
             for position in reversed(positions):
                 if count_in(await self._message_at(session, position)) >= known.location.number:
@@ -260,7 +260,7 @@ class Archive:
         return positions[-1]
 
     async def _name_messages(self, session: str) -> None:
-        """Gives messages of earlier versions their names."""
+        """Name messages stored by earlier versions."""
         unnamed = await self._thread.run(self._rows.messages_without_ref, session)
         if unnamed:
             read = [(row.position, try_decode_message(row)) for row in unnamed]
@@ -314,7 +314,7 @@ class Archive:
         return InMemory(encode_text(output.text))
 
     async def _output_in(self, session: str, row: OutputRow) -> ToolOutput:
-        """The output as its message shows it."""
+        """The output as in its message."""
         message = await self._message_at(session, row.position)
         outputs = message.outputs if isinstance(message, User) else ()
         index = row.number - await self._thread.run(self._rows.count_before, session, row.position) - 1
@@ -323,7 +323,7 @@ class Archive:
         return outputs[index]
 
     async def _paths(self, located: ResolvedReference) -> tuple[str, ...]:
-        """The files that the call of an output was about; none where that cannot be read."""
+        """The files named in the call of an output; empty if the call cannot be read."""
         row = located.output
         if row is None or row.position == 0:
             return ()
@@ -334,7 +334,7 @@ class Archive:
         return ()
 
     async def _frame(self, located: ResolvedReference) -> str:
-        """What belongs to an output beside the bytes that are kept of it; nothing where its message is damaged."""
+        """The frame of an output, which is not part of its stored bytes; empty if its message is damaged."""
         row = located.output
         if row is None or row.part or row.digest is None:
             return ""
@@ -343,7 +343,7 @@ class Archive:
         return ""
 
     async def _with_frame(self, content: Content, frame: str) -> Content:
-        """Text with its frame. Other bytes stay as they are: they may be meant for a program."""
+        """Text with its frame. Binary content is unchanged: it may be meant for a program."""
 
         def work() -> Content:
             if not is_text(content):
@@ -370,7 +370,7 @@ class Archive:
         return decode_message(rows[0])
 
     def _short(self, located: ResolvedReference) -> str:
-        """Which of its parts is meant belongs to its name, a place in its text does not."""
+        """The reference without its location, except for a part of an output."""
         location = located.reference.location
         whole = replace(located.reference, location=location if isinstance(location, ToolPart) else None)
         if located.session == self._session:

@@ -1,4 +1,4 @@
-"""Many stored sessions deleted at once: which they are, and each that nobody has open taken away with all it kept."""
+"""Deletes many stored sessions: selects them, and deletes each that is not open, with everything it stored."""
 
 import shutil
 from collections.abc import Callable, Iterable, Sequence
@@ -36,9 +36,9 @@ def selected_sessions(
     untagged: bool = False,
     unanswered: bool = False,
 ) -> tuple[tuple[SessionInfo, ...], tuple[SkippedSession, ...]]:
-    """The sessions of a folder, or of all, for which all of it is true, the newest first; and those of them that are
-    open, they or their agents, and so stay. `before`: nothing has happened in it since then, in Unix seconds;
-    `unanswered`: no model has said anything in it. Raises `AgentError`."""
+    """Select the sessions of a project, or of all, that meet all criteria, newest first. Also return those that are
+    skipped because they or their sub-agents are open. `before`: unchanged since then, in Unix seconds;
+    `unanswered`: without any reply of a model. Raises `AgentError`."""
     wanted = Selection(project, before, tags, untagged, unanswered)
     with opened_store(config.folders) as store:
         catalogue = Catalogue(store)
@@ -50,7 +50,8 @@ def selected_sessions(
 
 
 def named_sessions(config: Config, prefixes: Iterable[str]) -> tuple[SessionInfo, ...]:
-    """The sessions whose ids start so, each once. Raises `AgentError`, also where one is meant by none or several."""
+    """The sessions whose ids start with these prefixes, each once. Raises `AgentError`, also if a prefix matches
+    none or several."""
     with opened_store(config.folders) as store:
         catalogue, project = Catalogue(store), project_of(config)
         ids = tuple(dict.fromkeys(find_session(store, prefix, project).id for prefix in prefixes))
@@ -60,9 +61,9 @@ def named_sessions(config: Config, prefixes: Iterable[str]) -> tuple[SessionInfo
 def delete_sessions(
     config: Config, sessions: Sequence[SessionInfo], told: Callable[[int], None]
 ) -> tuple[tuple[SessionInfo, ...], tuple[SkippedSession, ...]]:
-    """Deletes sessions with their outputs, and those of their agents. One that is open stays, and one in which
-    something has happened since it was looked up. Each goes whole or not at all, also when this is interrupted. `told`
-    is called with how many were looked at. What was deleted, and what was not. Raises `AgentError`."""
+    """Delete sessions with their outputs and sub-agents. Skips those that are open, or that changed since they were
+    looked up. Each is deleted completely or not at all, even on an interrupt. `told` is called with the number
+    processed. Return the deleted and the skipped sessions. Raises `AgentError`."""
     deleted, kept = list[SessionInfo](), list[SkippedSession]()
     with opened_store(config.folders) as store:
         try:
@@ -89,7 +90,7 @@ def _delete(config: Config, store: SessionStore, info: SessionInfo) -> SessionIn
                 return SkippedSession(info, "it is gone already")
             if now.updated != info.updated_at:
                 return SkippedSession(info, "it was used meanwhile")
-            # Nobody sends off another agent while its session is held.
+            # A locked session cannot start another sub-agent.
             agents = agents_of(Catalogue(store), (info.id,))
             for agent in agents:
                 held.callback(lock_session(config, agent.id).release)

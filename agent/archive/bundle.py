@@ -1,4 +1,4 @@
-"""A session in one file: a zip of a manifest, rows as JSON lines, and the bytes of outputs by their digests."""
+"""A session in one file: a zip with a manifest, rows as JSON lines, and the blobs of outputs named by digest."""
 
 import hashlib
 import json
@@ -17,11 +17,11 @@ from ebbtide.tools.files.bounded import regular_file
 FORMAT, VERSION = "ebbtide session", 1
 
 LONGEST_LINE = 1 << 24
-"""Bytes of one row: more than the largest window holds. A small file may unpack to anything."""
+"""Longest row in bytes: more than the largest window needs. A small file may unpack to any size."""
 MOST_NESTED = 2_000_000
-"""Lists and objects in one row, which take many times the bytes that they are written in."""
+"""Most lists and objects in one row, which need many times their written size in memory."""
 _MANIFEST_HEAD, _MANIFEST_ENTRY = 1 << 16, 256
-"""Bytes that a manifest may take, and for each file that it tells of."""
+"""Largest manifest in bytes, and the bytes for each file that it lists."""
 _PIECE = 1 << 18
 _LEVEL = 1
 _MANIFEST = "manifest.json"
@@ -30,11 +30,11 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class BadBundle(UsageError):
-    """The file is no session, is damaged, or was made by a newer version."""
+    """The file is not a session, is damaged, or was written by a newer version."""
 
 
 class UnreadableContent(Exception):
-    """Bytes that were to be written could not be read to their end, or are not what they should be."""
+    """Bytes to be written cannot be read in full, or do not match their digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Manifest:
 
 
 class BundleWriter:
-    """Writes a bundle from front to back; `finish` makes it whole."""
+    """Writes a bundle sequentially; `finish` completes it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL)
@@ -64,7 +64,7 @@ class BundleWriter:
         self._blobs: dict[str, int] = {}
 
     def blob(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
-        """Adds bytes. Raises `Unreadable` when they are not what the digest says; they do not count then."""
+        """Add a blob. Raises `UnreadableContent` if it does not match the digest; it is then not listed."""
         found = hashlib.sha256()
         with self._zip.open(_entry(f"blobs/{digest}"), "w", force_zip64=size >= 1 << 30) as entry:
             for chunk in chunks:
@@ -91,13 +91,13 @@ class BundleWriter:
         return manifest
 
     def close(self) -> None:
-        """Lets go of a bundle that could not be finished, while its file is open; a finished one is closed already."""
+        """Close an unfinished bundle while its file is still open; a finished one is already closed."""
         with suppress(OSError, ValueError):
             self._zip.close()
 
 
 def bundle_line(row: Mapping[str, object]) -> bytes:
-    """A row as it stands in the file."""
+    """A row as written in the file."""
     return json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
 
 
@@ -110,8 +110,8 @@ def _entry(name: str) -> zipfile.ZipInfo:
 
 
 class Bundle:
-    """A bundle that is there to be read. Every method raises `BadBundle`; nothing of it is ever written to a path that
-    the file names."""
+    """A bundle opened for reading. Every method raises `BadBundle`; nothing is ever written to a path named in the
+    file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -178,7 +178,7 @@ class Bundle:
         return manifest
 
     def rows(self, table: str) -> Iterator[object]:
-        """What each line holds. That all of them are as they were written is known after the last."""
+        """Yield the value of each line. That all are intact is known only after the last."""
         part = self.manifest.rows.get(table)
         if part is None:
             raise self.damage_error(f"its manifest does not tell of `{table}`")
@@ -206,7 +206,7 @@ class Bundle:
                 yield line
 
     def blob(self, digest: str) -> Iterator[bytes]:
-        """The bytes of an output, a piece at a time and no more than the manifest says."""
+        """Yield the bytes of an output in pieces, at most as many as the manifest says."""
         left = self.manifest.blobs.get(digest, -1)
         if left < 0:
             raise self.damage_error(f"the output `{digest[:12]}` is missing in it")
@@ -222,7 +222,7 @@ class Bundle:
         self._file.close()
 
     def damage_error(self, what: str) -> BadBundle:
-        """The error that says what is wrong with the file."""
+        """The error for a damaged file."""
         return BadBundle(f"`{self._path}` is damaged and was not imported: {what}; export the session again")
 
     @contextmanager

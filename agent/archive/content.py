@@ -1,4 +1,4 @@
-"""Kept bytes whose damage is told to whoever reads them: a sentence for the model and for the user alike."""
+"""Stored bytes that report damage to their reader, in a sentence for both model and user."""
 
 import errno
 import os
@@ -15,11 +15,11 @@ RERUN = "run the call again if it is needed"
 
 
 class ContentFailed(StoreFailed, ToolError):
-    """What is kept under a reference cannot be read."""
+    """The content of a reference cannot be read."""
 
 
 class CheckedContent:
-    """Content by its name. Every part of it is as it was stored, or `ContentFailed` is raised."""
+    """Content with a name. Every part read is as it was stored, or `ContentFailed` is raised."""
 
     def __init__(self, name: str, opened: Callable[[], Content]) -> None:
         self._name = name
@@ -68,11 +68,11 @@ _PIECE = 1 << 18
 
 
 class LogFile:
-    """The bytes of a plain file in which an earlier version kept an output. Lines are found by looking for them."""
+    """A plain file in which an earlier version stored an output. Lines are found by scanning."""
 
     @classmethod
     def open_if_exists(cls, path: Path) -> "LogFile | None":
-        """None when the file is not there any more."""
+        """Open a file; None if it does not exist."""
         try:
             return cls(path)
         except OSError:

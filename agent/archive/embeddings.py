@@ -1,5 +1,4 @@
-"""A model on disk that turns texts into vectors: whether it is there, what it gives. It reaches no network and knows no
-store; what it needs is imported when it is used."""
+"""A local model that converts texts to vectors. It uses no network, and its libraries are imported on first use."""
 
 import hashlib
 import os
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.extras import install_command
 
-if TYPE_CHECKING:  # types only: few runs look for meanings
+if TYPE_CHECKING:  # types only: few runs search by meaning
     import numpy as np
     from numpy.typing import NDArray
 
@@ -24,7 +23,7 @@ FILES = (
     "0_StaticEmbedding/model.safetensors",
     "0_StaticEmbedding/tokenizer.json",
 )
-"""What a static model may be made of."""
+"""The files of a static model."""
 ORDINARY = (
     "please fix the bug",
     "the tests fail with an error in the parser",
@@ -42,8 +41,7 @@ ORDINARY = (
     "git commit and push to the branch",
     "create a new class with a method that returns the value",
 )
-"""What sessions always say. Texts are alike in that, whatever they are about, so what these have in common counts
-nothing."""
+"""Typical texts of sessions. All texts resemble these, whatever their topic, so their mean is subtracted."""
 BY_WORDS = "searches go by words alone"
 
 
@@ -52,13 +50,12 @@ class EmbeddingFailed(AgentError):
 
 
 def folder_of(setting: str) -> Path:
-    """The folder that is meant, as a whole path: that is no name under which anything could be fetched."""
+    """The model's folder as an absolute path, so that it cannot be taken for a name to download."""
     return Path(os.path.abspath(os.path.expanduser(setting)))
 
 
 def missing_model_reason(setting: str) -> str:
-    """Why the model cannot be there, as far as that is seen without loading it; empty when nothing is known against
-    it."""
+    """Why the model cannot be loaded, as far as that is visible without loading it; empty if it may work."""
     folder = folder_of(setting)
     if not folder.is_dir():
         return f"`{KEY}`: there is no folder `{folder}`, and nothing is fetched; {BY_WORDS}"
@@ -70,7 +67,7 @@ def missing_model_reason(setting: str) -> str:
 
 
 class Embedder:
-    """A static model that is loaded. Raises `EmbeddingFailed` when it cannot be."""
+    """A loaded static model. Raises `EmbeddingFailed` if it cannot be loaded."""
 
     def __init__(self, setting: str) -> None:
         """`setting`: its folder."""
@@ -79,19 +76,18 @@ class Embedder:
             raise EmbeddingFailed(missing)
         folder = folder_of(setting)
         try:
-            from model2vec import StaticModel  # noqa: PLC0415  # deferred: it takes a while, and few runs need it
+            from model2vec import StaticModel  # noqa: PLC0415  # deferred: it is slow to import, and few runs need it
 
             self._model = StaticModel.from_pretrained(folder, force_download=False)
             self._model.embedding = self._model.embedding.astype("float32")
             self._ordinary = self._units(ORDINARY).mean(axis=0)
             self.fingerprint = _fingerprint(folder)
             self.size = len(self._ordinary)
-        except Exception as error:  # the libraries raise bare exceptions for files that are damaged
+        except Exception as error:  # the libraries raise bare exceptions for damaged files
             raise EmbeddingFailed(f"`{KEY}`: `{folder}` cannot be loaded: {error}; {BY_WORDS}") from error
 
     def embed(self, texts: Sequence[str]) -> "NDArray[np.float32]":
-        """A row of length 1 for each text: in what it differs from what is ordinary. Zeros for one of which the model
-        knows no word."""
+        """A unit vector for each text, relative to the typical texts; zeros if the model knows none of its words."""
         rows = self._units(texts)
         return _units(rows - self._ordinary * rows.any(axis=1, keepdims=True))
 
@@ -100,8 +96,8 @@ class Embedder:
 
 
 def _units(rows: "NDArray[np.floating]") -> "NDArray[np.float32]":
-    """The rows made as long as 1, but those that are zero."""
-    import numpy as np  # noqa: PLC0415  # deferred: few runs look for meanings
+    """The rows scaled to length 1, except zero rows."""
+    import numpy as np  # noqa: PLC0415  # deferred: few runs search by meaning
 
     rows = np.asarray(rows, dtype=np.float32)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -110,7 +106,7 @@ def _units(rows: "NDArray[np.floating]") -> "NDArray[np.float32]":
 
 
 def _fingerprint(folder: Path) -> str:
-    """What stands for the model's files, wherever they are."""
+    """A digest of the model's files, independent of their location."""
     digest = hashlib.sha256(repr(ORDINARY).encode())
     for name in FILES:
         if (folder / name).is_file():

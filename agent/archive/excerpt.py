@@ -1,4 +1,4 @@
-"""The part of a text that shows why it was found. Pure."""
+"""Extracts the part of a text that shows why it was found. Pure."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -9,14 +9,14 @@ from ebbtide.store.queries import spellings
 MAX_EXCERPT_CHARS = 400
 """Characters."""
 LEAD_CHARS = 120
-"""Characters of them that stand before the hit."""
+"""Characters before the match."""
 MOST_LOOKED_AT = 1000
-"""Places of a word that are compared."""
+"""Occurrences of a word that are compared."""
 
 
 def excerpt(text: str, words: Sequence[str], size: int = MAX_EXCERPT_CHARS) -> str:
-    """The part of the text around the rarest of the words, where most others stand near it, or the text's beginning
-    when it holds none. It begins with a line where that is near; what is left out is marked."""
+    """The part of the text around the rarest word, where most other words are near, or its beginning if it contains
+    none. It starts at a line if one is near; omissions are marked."""
     hits = _hits(text, words)
     start = max(_best(hits, size) - LEAD_CHARS, 0) if hits else 0
     line = text.rfind("\n", max(start - LEAD_CHARS, 0), start + 1)
@@ -27,7 +27,7 @@ def excerpt(text: str, words: Sequence[str], size: int = MAX_EXCERPT_CHARS) -> s
 
 
 def _hits(text: str, words: Sequence[str]) -> dict[str, list[int]]:
-    """Where each word stands, whole ones before parts of others."""
+    """The positions of each word; whole words take precedence over parts of words."""
     forms = [_form(word) for word in sorted(words, key=len, reverse=True) if word.strip()]
     if not forms:
         return {}
@@ -42,13 +42,13 @@ def _hits(text: str, words: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _form(word: str) -> str:
-    """A pattern of a word; of a name of several words with whatever stands where they meet."""
+    """A pattern for a word; the parts of a compound name may be separated by anything."""
     apart, _ = spellings(word)
     return r"[\W_]*".join(map(re.escape, apart.split())) if apart else re.escape(word)
 
 
 def _best(hits: Mapping[str, list[int]], size: int) -> int:
-    """Of the places of the rarest word that around which most different words stand; of several the first."""
+    """The first position of the rarest word that has the most different words around it."""
     rarest = min(hits.values(), key=len)
 
     def near(at: int) -> int:

@@ -1,4 +1,4 @@
-"""A session with all that it has kept, out of the store into one file and back; how the file looks others know."""
+"""Exports a session with everything it stored to one file, and imports it."""
 
 import hashlib
 import re
@@ -29,15 +29,15 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.store.transfer import COLUMNS, KEYS, MESSAGES, Rows, TransferRow, TransferStore, is_row_of, is_time
 
 LATER = frozenset({"views"})
-"""Tables that files of earlier versions do not have."""
+"""Tables that files of earlier versions lack."""
 
 _ID = re.compile(SESSION_ID)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 _BUFFERED_TABLES = frozenset({"outputs", "situation"})
-"""Tables whose rows are all looked at together."""
+"""Tables that are held in memory as a whole."""
 MAX_BUFFERED_ROWS = 100_000
-"""Rows of such a table."""
+"""Most rows of such a table."""
 
 OR_FORCE = ", or replace it with --force"
 
@@ -50,11 +50,11 @@ class ExportedSession:
     title: str
     messages: int
     outputs: int
-    """How many outputs and pictures stand in the file besides those in messages."""
+    """Number of outputs and images in the file, besides those in messages."""
     left_out: tuple[str, ...]
-    """References of outputs whose bytes are not there any more or are damaged."""
+    """References of outputs whose bytes are missing or damaged."""
     masked: int | None = None
-    """How many secrets were masked; None: everything is as it was."""
+    """Number of secrets that were masked; None if masking was off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ class ImportedSession:
     title: str
     messages: int
     exported_id: str
-    """The id that the session had where it was exported."""
+    """The id of the session before its export."""
     is_new: bool = True
-    """False: the same session was here already, and nothing was changed."""
+    """False if the same session already existed and nothing was changed."""
 
 
 def export_session(
@@ -76,9 +76,9 @@ def export_session(
     force: bool = False,
     environment: Mapping[str, str] | None = None,
 ) -> ExportedSession:
-    """Writes a session to a file, or to a new one named after it in the current folder. A path is only there when all
-    of it is, and an existing one is replaced only with `force`. With an environment its secrets are masked, and those
-    that are told by their form; without one everything is written as it was. Raises `AgentError`."""
+    """Export a session to a file, by default to a new one in the current folder named after it. The file appears
+    only once it is complete; an existing one is replaced only with `force`. With an environment, its secrets and
+    anything that looks like one are masked. Raises `AgentError`."""
     mask = None if environment is None else ExportMask(environment)
     with opened_store(config.folders) as store:
         row = find_session(store, prefix, project_of(config))
@@ -93,8 +93,8 @@ def default_name(session: str) -> Path:
 
 
 def import_session(config: Config, path: Path) -> ImportedSession:
-    """Brings an exported session back, all of it or nothing: with its id, or with a new one when another session has
-    taken that. Raises `AgentError`."""
+    """Import an exported session, completely or not at all: with its id, or a new one if that is taken. Raises
+    `AgentError`."""
     with closing(Bundle(path)) as bundle, opened_store(config.folders) as store:
         return _import_bundle(store, bundle, config)
 
@@ -110,7 +110,7 @@ def _write(store: SessionStore, session: str, file: IO[bytes], mask: ExportMask 
 def _fill_bundle(store: SessionStore, rows: Rows, writer: BundleWriter, mask: ExportMask | None) -> ExportedSession:
     transfer = TransferStore(store)
     files: dict[tuple[int, str], str] = {}
-    """Outputs of earlier versions that were kept in plain files: where, by their message and call."""
+    """Plain files with outputs of earlier versions, by message and call."""
     keeper = ExportedOutputs(store.blobs, writer, files, mask)
     keeper.look_ahead(rows.tables["outputs"])
     shown = mask.row if mask is not None else lambda row: row
@@ -156,7 +156,7 @@ def _import_bundle(store: SessionStore, bundle: Bundle, config: Config) -> Impor
 
 
 def _session_of(bundle: Bundle) -> SessionRow:
-    """The session as the file has it. Its id becomes the name of files, so nothing but an id will do."""
+    """The session in the manifest. Its id becomes part of file names, so it must be a valid id."""
     fields = bundle.manifest.session
     texts = [fields.get(name) for name in ("id", "project", "title", "model", "mode")]
     times = [fields.get(name) for name in ("created", "updated")]
@@ -177,7 +177,7 @@ def _is_branch(parent: object, family: object, forked: object) -> bool:
 
 
 def _with_parent(store: SessionStore, exported: SessionRow, messages: int) -> SessionRow:
-    """The session as a fork of its parent, where that is here; otherwise it stands for itself."""
+    """The session as a fork of its parent if that exists here, else as an independent one."""
     is_here = exported.parent is not None and exported.parent != exported.id and store.session(exported.parent)
     if is_here and (exported.forked or 0) <= messages:
         return exported
@@ -185,7 +185,8 @@ def _with_parent(store: SessionStore, exported: SessionRow, messages: int) -> Se
 
 
 def _messages(bundle: Bundle) -> Iterator[TransferRow]:
-    """The messages, each of which can be read. A path that one names is none of this machine's."""
+    """Yield the messages after checking that each can be read. Paths in them are removed: they belong to another
+    machine."""
     for position, row in enumerate(bundle.rows(MESSAGES)):
         if not isinstance(row, dict) or not is_row_of(MESSAGES, row) or row["position"] != position:
             raise bundle.damage_error(f"message {position} is not a message")
@@ -209,7 +210,7 @@ def _message_row(row: TransferRow) -> MessageRow:
 
 
 class _BundleRows:
-    """The rows of a table, read again from the file each time that they are gone through."""
+    """The rows of a table, read from the file again at each iteration."""
 
     def __init__(self, bundle: Bundle, table: str) -> None:
         self._bundle = bundle
@@ -220,7 +221,7 @@ class _BundleRows:
 
 
 def _tables(bundle: Bundle, messages: int) -> Tables:
-    """All rows but the messages, each of which the store takes. Few are held: a small file may hold many."""
+    """All rows except messages, checked. Few are held in memory: a small file may contain many."""
     tables: dict[str, Iterable[TransferRow]] = {}
     for table in COLUMNS:
         if table == MESSAGES or (table in LATER and table not in bundle.manifest.rows):
@@ -240,7 +241,7 @@ def _tables(bundle: Bundle, messages: int) -> Tables:
 
 
 def _sound_rows(bundle: Bundle, table: str, messages: int) -> Iterator[TransferRow]:
-    """The rows of a table in the order in which they are exported, which is that of their keys: so each is new."""
+    """The rows of a table, checked. They are exported in key order, so each key must be greater than the one before."""
     before: tuple[Any, ...] | None = None
     for number, row in enumerate(bundle.rows(table), 1):
         if not isinstance(row, dict) or not is_row_of(table, row):
@@ -263,8 +264,7 @@ def _readable_summary(bundle: Bundle, row: TransferRow) -> None:
 
 
 def _identical_session(store: SessionStore, exported_id: str, bundle: Bundle) -> SessionRow | None:
-    """The session here that says, message by message, what the file says: under the id that it had, or under the one
-    that it was given when the file was imported before."""
+    """The local session with the same messages as the file: under its original id, or the id from an earlier import."""
     transfer, said = TransferStore(store), ""
     for id in (exported_id, *transfer.sessions_with(FORMER, exported_id)):
         row = store.session(id)
@@ -296,14 +296,14 @@ def _is_folder(project: str) -> bool:
 
 
 def _with_former(tables: Tables, exported: SessionRow) -> Tables:
-    """The rows with what the session was called before: references in what was said go by that."""
+    """The rows with the session's former name, which references in its messages use."""
     known = [row for row in tables["situation"] if (row["kind"], row["key"]) != (FORMER, exported.id)]
     return {**tables, "situation": (*known, {"kind": FORMER, "key": exported.id, "body": exported.project})}
 
 
 @contextmanager
 def _stored_blobs(blobs: Blobs, session: str, bundle: Bundle, tables: Tables) -> Iterator[None]:
-    """The bytes of all outputs are there inside, and stay if they are settled there."""
+    """The blobs of all outputs are stored inside the context, and kept if their session is written there."""
     put: list[str] = []
     try:
         for digest in dict.fromkeys(str(row["digest"]) for row in tables["outputs"] if row["digest"] is not None):
@@ -314,6 +314,6 @@ def _stored_blobs(blobs: Blobs, session: str, bundle: Bundle, tables: Tables) ->
         yield
     except BaseException:
         for digest in put:
-            with suppress(StoreError):  # it is removed within a day
+            with suppress(StoreError):  # garbage collection removes it within a day
                 blobs.discard(digest, session)
         raise

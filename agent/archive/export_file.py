@@ -1,4 +1,4 @@
-"""A file that somebody has something written to: there when all of it is, and nobody else's to read."""
+"""Writes a file that appears only when it is complete, and that only its user can read."""
 
 import os
 import secrets
@@ -12,8 +12,8 @@ from ebbtide.agent.errors import UsageError
 
 @contextmanager
 def written_file(path: Path, *, force: bool, otherwise: str = "") -> Iterator[IO[bytes]]:
-    """A file that only its user may read, under its name when it is written to its end. An existing one is replaced
-    only with `force`. `otherwise`: what else one can do where it is there, in words. Raises `UsageError`."""
+    """Open a private file for writing, which gets its name once it is complete. An existing file is replaced only
+    with `force`. `otherwise`: an alternative for the error message. Raises `UsageError`."""
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     reserved = False
     try:

@@ -1,5 +1,5 @@
-"""What is written of a session for others: its rows and outputs with the secrets in them masked, sign by sign, so that
-sizes, lines and places in a text stay what they are. Pure but for the bytes that it is given."""
+"""Masks secrets in the rows and outputs of an exported session, character by character, so that sizes and positions
+stay the same."""
 
 import json
 import re
@@ -14,32 +14,32 @@ from ebbtide.tools.secrets.secret_pieces import FoundSecret
 
 MASK_CHAR = "*"
 LONGEST_LINE = 1 << 16
-"""Bytes of a line that are looked at together."""
+"""Longest part of a line that is searched at once, in bytes."""
 LONGEST_WORD = 200
-"""Characters without a blank among them that may be a text in which a word says what the next one is."""
+"""Longest text without blanks that is searched for labelled secrets, in characters."""
 _AS_THEY_ARE = ("role", "kind", "media_type", "purpose")
-"""Columns that hold words of ours."""
+"""Columns with our own words."""
 
 
 class ExportMask:
-    """The secrets of an environment, and those that are told by their form."""
+    """Masks the secrets of an environment, and anything that looks like a secret."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._known = hidden_forms(environment)
-        # Bytes are looked at as the 256 signs that they could be: that can be cut anywhere, and put back.
+        # Bytes are decoded as Latin-1, so that they can be cut anywhere and encoded again.
         self._in_bytes = {_as_signs(form.encode("utf-8", "surrogatepass")): name for form, name in self._known.items()}
         self.digests: dict[str, str] = {}
-        """Of outputs that are others once they are masked, by what they were."""
+        """New digests of outputs that masking changes, by their old digests."""
         self.count = 0
-        """Secrets that were masked in what was written."""
+        """Number of secrets masked in what was written."""
 
     def row(self, row: TransferRow) -> TransferRow:
         changed = {name: self._cell(name, cell) for name, cell in row.items() if isinstance(cell, str)}
         return {**row, **changed}
 
     def text(self, text: str, name: str = "") -> str:
-        """The text with its secrets masked. `name`: of the field that holds it, which may say what it is."""
-        # Providers refuse a signature or an encrypted part with a changed character: only keys are masked there.
+        """The text with its secrets masked. `name`: the name of its field, which may indicate a secret."""
+        # Providers reject signatures and encrypted parts with a changed character, so only keys are masked there.
         is_one_word = len(text) > LONGEST_WORD and len(text.split(maxsplit=1)) == 1
         if name and not is_one_word:
             label = f"{name}: "
@@ -49,7 +49,7 @@ class ExportMask:
         return _mask_secrets(text, found) if found else text
 
     def chunks(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The same number of bytes."""
+        """Mask chunks of bytes, keeping their total size."""
         held = ""
         for chunk in chunks:
             text = held + _as_signs(chunk)
@@ -90,7 +90,7 @@ class ExportMask:
 
 
 def _last_lines(text: str) -> int:
-    """Where the last line but one begins: a word in it may say that the next one is a secret."""
+    """The start of the last line but one: a word in it may label the next one as a secret."""
     return max(text.rfind("\n", 0, max(text.rfind("\n"), 0)) + 1, len(text) - LONGEST_LINE)
 
 

@@ -1,4 +1,4 @@
-"""The outputs of a session on their way into a bundle: each once, with its secrets masked where that is wanted."""
+"""Writes the outputs of a session to a bundle, each once, with its secrets masked if requested."""
 
 import hashlib
 import time
@@ -15,7 +15,7 @@ from ebbtide.store.transfer import TransferRow
 
 
 class ExportedOutputs:
-    """Puts the bytes of outputs into a bundle, each once."""
+    """Writes the blobs of outputs to a bundle, each once."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class ExportedOutputs:
         files: Mapping[tuple[int, str], str],
         mask: ExportMask | None = None,
     ) -> None:
-        """`files`: where outputs of earlier versions are, by message and call. It may be filled later."""
+        """`files`: plain files with outputs of earlier versions, by message and call. It may be filled later."""
         self._blobs = blobs
         self._writer = writer
         self._files = files
@@ -33,7 +33,7 @@ class ExportedOutputs:
         self.left_out: list[str] = []
 
     def look_ahead(self, rows: Iterable[TransferRow]) -> None:
-        """Finds out which outputs are others once they are masked: messages name them by what they are."""
+        """Find which outputs masking will change: messages refer to them by digest."""
         if self._mask is None or self._blobs is None:
             return
         for digest in dict.fromkeys(str(row["digest"]) for row in rows if row["digest"] is not None):
@@ -41,10 +41,10 @@ class ExportedOutputs:
                 masked = _digest_of(self._mask.chunks(reader.chunks()))
                 if masked != digest:
                     self._mask.digests[digest] = masked
-        self._mask.count = 0  # each is counted when it is written
+        self._mask.count = 0  # counted again when written
 
     def exported_row(self, row: TransferRow) -> TransferRow:
-        """The row as it is exported, when its bytes are in the bundle. What cannot be read counts as removed."""
+        """The row as exported, after writing its bytes to the bundle. Unreadable content counts as removed."""
         digest = row["digest"]
         if digest is None:
             return self._from_file(row)
@@ -73,7 +73,7 @@ class ExportedOutputs:
         return True
 
     def _from_file(self, row: TransferRow) -> TransferRow:
-        """An output in a plain file becomes one like all others, since the file's path means nothing elsewhere."""
+        """Convert an output in a plain file to a blob, since its path means nothing elsewhere."""
         path = self._files.get((int(row["position"] or 0), str(row["call"])))
         log = LogFile.open_if_exists(Path(path)) if path and row["part"] == 0 and row["removed"] is None else None
         if log is None:
@@ -84,7 +84,7 @@ class ExportedOutputs:
                 self._writer.blob(name, log.size, self._masked_chunks(log.chunks()))
                 self._done[name] = True
             return {**row, "digest": name, "size": log.size, "lines": log.lines}
-        except UnreadableContent:  # it grew meanwhile
+        except UnreadableContent:  # it grew in the meantime
             return row
         finally:
             log.close()

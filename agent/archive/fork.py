@@ -1,5 +1,5 @@
-"""A session forked from another, so that its requests begin as that one's did: the view and the situation as they were
-at some message. To be called in the thread of the session store."""
+"""Forks a session, keeping the prefix of its requests: with the view and session state at some message. Call it in
+the store's thread."""
 
 import re
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ from ebbtide.store.session_rows import FactRow, SessionRow, SnapshotRow
 from ebbtide.store.sessions import SessionStore
 
 _TODO = '"name":"todo"'
-"""What the body of a message holds that calls `todo`."""
+"""In the body of every message that calls `todo`."""
 _KEY = re.compile(r"([rm])(\d+)")
 
 
 def fork_session(store: SessionStore, parent: SessionRow, new: SessionRow) -> SessionRow:
-    """The new session with the first `new.forked` messages of its parent, which stays as it is. Its id, title and times
+    """Create a session with the first `new.forked` messages of its parent, which is unchanged. Id, title and times
     are those of `new`."""
     at = min(parent.messages if new.forked is None else new.forked, parent.messages)
     row = replace(
@@ -47,7 +47,7 @@ def fork_session(store: SessionStore, parent: SessionRow, new: SessionRow) -> Se
 
 
 def _view_at(store: SessionStore, parent: SessionRow, at: int) -> SnapshotRow | None:
-    """What the model was shown when the session had so many messages, in the form in which it was sent last."""
+    """The view that the model had at `at` messages, in the form that was sent last."""
     now = store.snapshot(parent.id)
     bodies = [now.body] if now is not None else []
     bodies += [row.body for row in store.views(parent.id)]
@@ -79,7 +79,7 @@ def _messages(store: SessionStore, session: str, start: int, end: int) -> tuple[
 
 
 def _truncate_view(view: Conversation, messages: tuple[Message, ...], start: int) -> Conversation:
-    """The view with no more than these messages, and with nothing that only later ones have brought."""
+    """The view limited to these messages, without anything that only later messages have added."""
     shown = {output.call_id for message in messages if isinstance(message, User) for output in message.outputs}
     cut = replace(view, messages=messages, masked=view.masked & shown, held=0)
     if view.anchored > len(messages):
@@ -101,8 +101,8 @@ def _is_before(key: str, bounds: Mapping[str, int]) -> bool:
 
 
 def _facts_at(store: SessionStore, parent: SessionRow, at: int) -> tuple[FactRow, ...]:
-    """What still held then, and what had been changed by then in files, which stay as they are. Background jobs are the
-    parent's, and which files were known is only known of now."""
+    """The session state at that point, and the file changes recorded by then; files themselves are unchanged.
+    Background jobs stay with the parent, and the seen files are only known for now."""
     facts = tuple(fact for fact in store.situation(parent.id) if fact.kind != "job")
     if at >= parent.messages:
         return facts

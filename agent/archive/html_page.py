@@ -1,5 +1,5 @@
-"""A session as one HTML page that reads without a network: no script, nothing fetched, every text escaped; written
-piece by piece."""
+"""Writes a session as one self-contained HTML page, piece by piece: no scripts, no external resources, all text
+escaped."""
 
 import json
 import re
@@ -30,16 +30,16 @@ from ebbtide.agent.records.usage import Rewrite
 from ebbtide.tools.outputs.extent import pluralize
 
 MOST_IMAGE = 3_000_000
-"""Characters of a picture in base64 that stands in the page."""
+"""Largest image that is embedded, in characters of base64."""
 MOST_PROSE = 60_000
-"""Characters of a reply whose Markdown is drawn; a longer one stands as it was written."""
+"""Longest reply that is rendered as Markdown, in characters; longer ones are shown as plain text."""
 MAX_SUMMARY_CHARS = 110
-"""Characters of what a call was about, in its line."""
+"""Longest summary of a call in its line, in characters."""
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _IMAGES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 _TELLING = ("command", "path", "file_path", "pattern", "query", "url", "description", "prompt", "name")
-"""Arguments that say what a call is about, the most telling first."""
+"""Arguments that summarise a call, in order of preference."""
 
 
 def html_head(
@@ -72,7 +72,7 @@ def html_head(
 
 
 def html_end(hidden: bool) -> str:
-    """`hidden`: secrets were taken out."""
+    """`hidden`: secrets were removed."""
     told = "Written by Ebbtide. " + (
         "Keys and passwords that can be told are taken out." if hidden else "Nothing is taken out."
     )
@@ -80,7 +80,7 @@ def html_end(hidden: bool) -> str:
 
 
 def html_agent(agent: AgentTalk, hide: Redact) -> Iterator[str]:
-    """What an agent did, folded, to which its call leads."""
+    """The session of a sub-agent, collapsed; its call links to it."""
     many = f'<span class="status">{pluralize(agent.about.messages, "message")}</span>'
     told = escape(_line_of(agent.prompt, hide))
     line = f"<b>Agent {_escape_text(agent.name, hide)}</b> <code>{told}</code>{many}"
@@ -91,7 +91,7 @@ def html_agent(agent: AgentTalk, hide: Redact) -> Iterator[str]:
 
 
 def html_message(one: TranscriptEntries, hide: Redact, agents: Sequence[AgentTalk] = (), place: str = "") -> str:
-    """Nothing where a message only brings outputs of calls. `place`: how its address in the page begins."""
+    """The article for a message; empty if it only contains outputs of calls. `place`: prefix of its anchor."""
     message, position = one.entry.message, f"{place}m{one.entry.position}"
     match message:
         case User():
@@ -153,7 +153,7 @@ def _call(call: ToolCall, output: ToolOutput | None, hide: Redact, agents: Seque
 
 
 def _line_of(text: str, hide: Redact) -> str:
-    """The beginning of a text in a line. What is cut is hidden first: a half of a key would not be told."""
+    """The beginning of a text on one line. Secrets are removed before cutting: half a key would not be recognised."""
     return " ".join(printable_text(hide(text[:LONGEST_OUTPUT])).split())[:MAX_SUMMARY_CHARS]
 
 
@@ -180,7 +180,7 @@ def _status(output: ToolOutput) -> str:
 
 
 def _details_block(kind: str, line: str, inside: str) -> str:
-    """`line` and `inside` are HTML."""
+    """A collapsible block; `line` and `inside` are HTML."""
     return f'<details class="{kind}"><summary>{line}</summary>\n{inside}</details>\n'
 
 
@@ -195,7 +195,7 @@ def _escape_text(text: str, hide: Redact) -> str:
 
 
 def _prose(text: str) -> str:
-    """Markdown as HTML. What stands between angle brackets is text, a picture is a link, and no address is followed."""
+    """Markdown as HTML. HTML in it is shown as text, images become links, and nothing is loaded."""
     if len(text) > MOST_PROSE:
         return f'<div class="said">{escape(text)}</div>'
     return str(_markdown().render(text))

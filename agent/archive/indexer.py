@@ -1,5 +1,4 @@
-"""Messages as documents that can be searched: what a search finds of a session, and the index brought up to date. It
-decides nothing; what a message means is said elsewhere."""
+"""Converts messages to searchable documents, and updates the search index."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -37,17 +36,16 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.outputs.recalled import OnProgress, no_progress
 
 MOST_INDEXED = 1 << 18
-"""Bytes of one output that can be searched; a longer one says so where it is found."""
+"""Bytes of one output that are indexed; search results mark longer outputs."""
 MAX_MESSAGE_CHARS = 1 << 22
-"""Characters of one message of the user that can be searched, with what they piped in or pasted."""
+"""Characters of one user message that are indexed, including pasted and piped text."""
 BATCH = 200
-"""Messages that are indexed at a time, so that others get at the database in between."""
+"""Messages that are indexed at once; in between, others can use the database."""
 MOST_AT_ONCE = 1 << 21
-"""Characters after which a batch ends before it is full: long outputs would fill the memory, and keep the store from
-whoever needs it."""
+"""Characters after which a batch ends early: long outputs would fill the memory and block the store."""
 TITLE = 160
 INDEX_TIMEOUT_S = 10.0
-"""For which a search waits for its index; then it answers from what there is."""
+"""Seconds that a search waits for the index; after that, it uses what is there."""
 
 ResultT = TypeVar("ResultT")
 UNINDEXED_NOTE = "{:,} older messages are not indexed yet, so they were not searched; the next search goes on with them"
@@ -55,44 +53,43 @@ UNINDEXED_NOTE = "{:,} older messages are not indexed yet, so they were not sear
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What outputs answer, and how many there were."""
+    """The calls that the next outputs answer, and the number of outputs so far."""
 
     calls: Mapping[str, ToolCall]
     outputs: int = 0
 
 
 class Indexer:
-    """Brings the index up to date with what sessions said. Raises `StoreFailed`."""
+    """Updates the search index from messages. Raises `StoreFailed`."""
 
     def __init__(self, thread: StoreThread, store: SessionStore) -> None:
         self._thread = thread
         self._store = store
         self.index = SearchIndex(store)
         self.repairs = 0
-        """How often the index was damaged and made anew."""
+        """How often the index was damaged and rebuilt."""
         self.left = 0
-        """How many messages were not in the index when it was last brought up to date."""
+        """How many messages were not indexed after the last update."""
 
     async def catch_up(self, told: OnProgress = no_progress, *, first: str = "", seconds: float = inf) -> int:
-        """Adds what was said since the last time, of one session and then of the newest first, and goes on so for some
-        seconds; how many messages are left. Whatever else waits for the store gets at it in between. A damaged index is
-        made anew."""
+        """Index new messages, of session `first` and then of the newest ones, for up to `seconds`. Return how many
+        are left. In between, others can use the store. A damaged index is rebuilt."""
         return await self.retry_after_repair(lambda: self._catch_up(told, first, seconds), told, first)
 
     async def catch_up_with(self, session: str) -> int:
-        """Adds what was said in one session since the last time; how many messages are left."""
+        """Index the new messages of one session. Return how many are left."""
         return await self.retry_after_repair(
             lambda: self._catch_up(no_progress, session, INDEX_TIMEOUT_S, session), no_progress, session
         )
 
     async def find(self, wanted: SearchQuery, told: OnProgress = no_progress) -> tuple[SearchMatch, ...]:
-        """What the index finds."""
+        """Search the index."""
         return await self.retry_after_repair(lambda: self._thread.run(self.index.find, wanted), told)
 
     async def retry_after_repair(
         self, work: Callable[[], Awaitable[ResultT]], told: OnProgress = no_progress, first: str = ""
     ) -> ResultT:
-        """What the work gives, done again after the index was made anew when it shows that the index is damaged."""
+        """Return the result of `work`. If it finds the index damaged, rebuild the index and run it again."""
         try:
             return await work()
         except StoreFailed as error:
@@ -102,7 +99,7 @@ class Indexer:
             return await work()
 
     async def repair(self, told: OnProgress = no_progress, first: str = "") -> None:
-        """Empties the index and makes it anew from the messages, as far as that goes in the time for a search."""
+        """Rebuild the index from the messages, as far as possible in the time limit of a search."""
         self.repairs += 1
         await self._thread.run(self.index.rebuild)
         await self._catch_up(told, first, INDEX_TIMEOUT_S)
@@ -125,7 +122,7 @@ class Indexer:
         return 0
 
     def _add(self, progress: IndexProgress) -> IndexProgress:
-        """Adds the next messages of a session, and after the last ones its summaries."""
+        """Index the next messages of a session, and after the last ones its summaries."""
         start = progress.position
         rows = self.index.messages(progress.session, max(start - 1, 0), BATCH + 1)
         if not rows or rows[-1].position < start:
@@ -149,7 +146,7 @@ class Indexer:
     def _documents(self, row: MessageRow, calls: Calls, *, is_new: bool) -> tuple[list[SearchDocument], Calls]:
         try:
             message = decode_message(row)
-        except StoreFailed:  # whoever reads the session is told; the rest of it can be found
+        except StoreFailed:  # readers of the session are told; the rest can still be found
             return [], calls
         if isinstance(message, Assistant):
             after = replace(calls, calls={call.id: call for call in message.calls})
@@ -160,10 +157,10 @@ class Indexer:
         return (list(documents_of(message, row, calls, self._whole)) if is_new else []), after
 
     def _whole(self, output: ToolOutput) -> tuple[str, int]:
-        """The beginning of all that an output holds, and how many bytes that is."""
+        """The beginning of an output's full text, and its size in bytes."""
         stored, blobs = output.stored, self._store.blobs
         if stored is not None and blobs is not None:
-            # Where that fails, what the message shows of it can be found.
+            # If that fails, the text in the message is indexed.
             with suppress(StoreError), closing(blobs.open(stored.digest)) as reader:
                 held = _as_text(reader.read(0, MOST_INDEXED - len(output.frame)))
                 parts = (held, "" if held.endswith(output.frame) else output.frame)
@@ -173,7 +170,7 @@ class Indexer:
 
     def _summaries(self, progress: IndexProgress) -> Iterator[SearchDocument]:
         for row in ArchiveStore(self._store).summaries(progress.session):
-            with suppress(StoreFailed):  # whoever reads it is told
+            with suppress(StoreFailed):  # readers of it are told
                 text = read_summary(row).text
                 yield SearchDocument(
                     row.position, row.number, "summary", "", text, size=_size(text), created=row.created
@@ -183,8 +180,8 @@ class Indexer:
 def documents_of(
     message: Message, row: MessageRow, calls: Calls, whole: Callable[[ToolOutput], tuple[str, int]]
 ) -> Iterator[SearchDocument]:
-    """What can be found of a message: what was said, and each output. What was only brought back is found where it came
-    from, and what the program told is not looked for. `calls`: those before the message."""
+    """The documents of a message: what was said, and each output. Text that was only looked up is found at its
+    origin, and the program's notes are not indexed. `calls`: those before the message."""
     if isinstance(message, Assistant):
         said = replace(message, parts=tuple(part for part in message.parts if not _looks_up(part)))
         text, paths = message_text(said), _paths(said.calls)
@@ -220,7 +217,7 @@ def _is_user_text(part: UserPart) -> bool:
 
 
 def _looks_up(part: AssistantPart) -> bool:
-    """Whether it is a call that would find itself: it holds the words that are looked for."""
+    """Whether it is a lookup call, which would find itself: it contains the search words."""
     return isinstance(part, ToolCall) and is_recall_tool(part.name) and part.name != "ask_user"
 
 
@@ -234,5 +231,5 @@ def _size(text: str) -> int:
 
 
 def _as_text(data: bytes) -> str:
-    """The text that the bytes are; nothing of bytes that are none."""
+    """The bytes as text; empty if they are binary."""
     return "" if b"\0" in data else data.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""A session as JSON for programs: one object, a line for each message and each request, written piece by piece."""
+"""Writes a session as JSON for programs: one object, with a line for each message and each request, piece by piece."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -20,7 +20,8 @@ from ebbtide.agent.records.codec import as_json
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
 
 VERSION = 1
-"""Of the form. It grows when a field changes its meaning or goes; new ones may come at any time."""
+"""Version of the format. It changes if a field is removed or changes its meaning; new fields may be added at any
+time."""
 
 
 def json_pieces(
@@ -63,7 +64,7 @@ def _entry(entry: PositionedMessage) -> dict[str, object]:
 
 
 def _part(part: UserPart | AssistantPart) -> dict[str, object] | None:
-    """Without what only its provider understands, and without the bytes of pictures."""
+    """A part as JSON, without provider-specific data and without image bytes."""
     match part:
         case Text(text=text):
             return {"type": "text", "text": part.whole or text}

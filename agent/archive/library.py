@@ -1,4 +1,4 @@
-"""The stored sessions: listed a page at a time, searched, looked into, renamed, forked and deleted. It opens none."""
+"""The library of stored sessions: list, search, preview, rename, tag, fork and delete."""
 
 import secrets
 import time
@@ -27,22 +27,22 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.outputs.recalled import OnProgress, no_progress
 
 PAGE = 200
-"""Sessions that are listed at once."""
+"""Sessions on one page."""
 MAX_SEARCH_HITS, MAX_EXCERPT_CHARS = 400, 160
-"""What a search looks through to find sessions, and characters that are shown of what was said."""
+"""Search hits that are examined, and characters shown of each."""
 LONGEST_TITLE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class SessionMatch:
-    """A session in which something was said."""
+    """A session that matches a search."""
 
     info: SessionInfo
     excerpt: str
 
 
 class Library:
-    """Of one database. Raises `AgentError`."""
+    """The sessions of one database. Methods raise `AgentError`."""
 
     def __init__(
         self,
@@ -52,8 +52,7 @@ class Library:
         held: Callable[[str], AbstractContextManager[object]],
         renamed: Callable[[str, str], None],
     ) -> None:
-        """`held` keeps a session, by its id, from being opened by others, and takes its files away if it is deleted;
-        `renamed` is told of new titles."""
+        """`held` locks a session by id, and deletes its files if it is deleted; `renamed` is called with new titles."""
         self._thread = thread
         self._store = store
         self._project = project
@@ -71,23 +70,23 @@ class Library:
         limit: int = PAGE,
         tags: tuple[str, ...] = (),
     ) -> tuple[SessionInfo, ...]:
-        """The sessions of this project, or of all, that come after one in the list, the newest first. `words`: parts of
-        the title, or beginnings of tags behind `#`, of which all must be there; `tags`: all of which it must have.
-        Those of agents stand in the session that sent them off."""
+        """The sessions of this project, or of all, after a given one in the list, newest first. `words`: parts of
+        the title, or prefixes of tags with `#`, all of which must match; `tags`: all of which it must have.
+        Sub-agents are listed with the session that started them."""
         project = None if everywhere else self._project
         place = None if after is None else (after.updated_at, after.place)
         rows = await self._thread.run(self._catalogue.page, project, limit, place, tuple(words.split()), tags)
         return await self._thread.run(with_agents, self._catalogue, rows)
 
     async def agents(self, *ids: str) -> tuple[SessionInfo, ...]:
-        """The sessions that agents of these sessions have had, those of one after the other, the newest first."""
+        """The sub-agents of these sessions, grouped by session, newest first."""
         return await self._thread.run(agents_of, self._catalogue, ids)
 
     async def search(
         self, words: str, *, everywhere: bool = False, told: OnProgress = no_progress
     ) -> tuple[SessionMatch, ...]:
-        """The sessions in which this was said, the best first. After some seconds only what was looked through by then
-        is found: `told` was told less than all, and the next search goes on."""
+        """The sessions that contain these words, best first. After some seconds only what is indexed by then is
+        searched: the last progress is below its total, and the next search continues."""
         if not words.strip():
             return ()
         await self._indexer.catch_up(told, seconds=INDEX_TIMEOUT_S)
@@ -115,7 +114,7 @@ class Library:
         return info_of(replace(row, title=title))
 
     async def tag(self, prefix: str, added: tuple[str, ...] = (), removed: tuple[str, ...] | None = ()) -> SessionInfo:
-        """Gives a session tags, which are such as `tag_named` gives, and takes others from it; all for None."""
+        """Add and remove tags of a session; None removes all. Tags have the form returned by `tag_named`."""
         row = await self._find(prefix)
 
         def change() -> SessionInfo:
@@ -129,12 +128,12 @@ class Library:
         return await self._thread.run(change)
 
     async def tags(self) -> tuple[tuple[str, int], ...]:
-        """Every tag with how many sessions of all projects have it."""
+        """Every tag, with the number of sessions in all projects that have it."""
         return await self._thread.run(self._catalogue.tags)
 
     async def fork(self, prefix: str, at: int | None = None, *, draft: bool = False) -> SessionInfo:
-        """A new session with the first messages of another, or with all. A `draft` that nobody has used is used
-        again, and is gone when nobody uses it."""
+        """Create a session from the first `at` messages of another, or from all. An unused `draft` is reused, and
+        deleted if it stays unused."""
         return info_of(await self._thread.run(self._fork, prefix, at, draft))
 
     def _fork(self, prefix: str, at: int | None, draft: bool) -> SessionRow:
@@ -150,16 +149,16 @@ class Library:
         return fork_session(self._store, parent, new)
 
     async def tree(self, id: str) -> Tree:
-        """The user's messages of a session and of all that were forked from each other with it."""
+        """The user's messages of a session and of all sessions related by forks."""
         return await self._thread.run(tree_of, self._store, id)
 
     async def ancestors(self, id: str) -> dict[str, int]:
-        """A session and those that it was forked from, each with how many of its messages are in it."""
+        """A session and its ancestors, each with how many of its messages they share."""
         return await self._thread.run(lambda: Forks(self._store).ancestry(id))
 
     async def delete(self, prefix: str) -> SessionInfo:
-        """Deletes a session with its outputs, and those of its agents; one that is open elsewhere stays, and so do all
-        with an agent's that is."""
+        """Delete a session with its outputs and sub-agents. Nothing is deleted if it, or one of its sub-agents, is
+        open elsewhere."""
         row = await self._find(prefix)
         agents = await self.agents(row.id)
         with ExitStack() as held:
@@ -170,11 +169,11 @@ class Library:
         return replace(info_of(row), agents=agents)
 
     async def holds(self, id: str) -> bool:
-        """Whether there is such a session."""
+        """Whether the session exists."""
         return await self._thread.run(self._store.session, id) is not None
 
     async def drop_unused(self, id: str) -> None:
-        """Lets a draft go in which nothing was said."""
+        """Delete an unused draft."""
         row = await self._thread.run(self._store.session, id)
         if row is not None and row.is_unused:
             await forget(self._thread, self._store, id, is_copy=True)

@@ -1,5 +1,4 @@
-"""What a session has kept, to look through: its outputs, and what was said that left the view. It shows nothing, and
-looking counts as no access."""
+"""Lists what a session has stored: its outputs, and messages that left the view. Listing does not count as access."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -24,20 +23,20 @@ from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.outputs.stored import Content
 
 ArchiveState: TypeAlias = ViewState | Literal["removed"]
-"""How the model sees it, summarised also where it left the view; or its bytes are gone."""
+"""Whether the model sees it; `summarised` also if it left the view; `removed` if its bytes are gone."""
 
 MAX_LISTED_OUTPUTS = 5_000
-"""Outputs that are listed, the newest."""
+"""Newest outputs that are listed."""
 LONGEST_LINE = 1_000
-"""Bytes of a line that a page shows."""
+"""Longest line on a page, in bytes."""
 MOST_LOOKED_AT = 1 << 18
-"""Bytes in which a text is looked for: as many as a search has seen."""
+"""Bytes in which a text is searched: as many as are indexed."""
 _MAX_PREVIEW_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveItem:
-    """One thing that was kept."""
+    """One stored item."""
 
     ref: str
     state: ArchiveState
@@ -46,15 +45,15 @@ class ArchiveItem:
     created: float
     """Unix seconds."""
     call: ToolCall | None = None
-    """What an output answers."""
+    """The call that an output answers."""
     preview: str = ""
-    """How a message begins."""
+    """The beginning of a message."""
     role: str = ""
-    """Whose message it is."""
+    """The author of a message."""
     accesses: int = 0
-    """How often it was looked up by its reference."""
+    """How often its reference was looked up."""
     accessed: float | None = None
-    """When that was done last, in Unix seconds."""
+    """When it was last looked up, in Unix seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +62,13 @@ class ContentPage:
 
     lines: tuple[str, ...]
     first: int
-    """The number of the first of them, counted from 1."""
+    """The number of the first line, from 1."""
     total: int
-    """How many lines there are."""
+    """The total number of lines."""
 
 
 class ArchiveListing:
-    """Of one session. Methods raise `AgentError`."""
+    """The listing of one session. Methods raise `AgentError`."""
 
     def __init__(self, thread: StoreThread, store: SessionStore, archive: Archive, session: str) -> None:
         self._thread = thread
@@ -78,7 +77,7 @@ class ArchiveListing:
         self._session = session
 
     async def entries(self, view: Conversation) -> tuple[ArchiveItem, ...]:
-        """All that was kept, the newest first. `view` is what the model is shown, with all that was said so far."""
+        """All stored items, newest first. `view`: what the model is shown, with all messages so far."""
         return await self._thread.run(self._entries, view)
 
     def _entries(self, view: Conversation) -> tuple[ArchiveItem, ...]:
@@ -91,13 +90,13 @@ class ArchiveListing:
         first = rows[-MAX_LISTED_OUTPUTS].position - 1 if len(rows) > MAX_LISTED_OUTPUTS else 0
         messages = self._store.messages(self._session, first)
         start = (messages[-1].position + 1 if messages else 0) - len(view.messages)
-        from ebbtide.store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs look nothing up
+        from ebbtide.store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs search nothing
 
         looked_up = SearchIndex(self._store).accesses(self._session)
         return tuple(reversed([*_archived_items(messages, start, listed, view, looked_up)]))
 
     async def page(self, ref: str, first: int, count: int) -> ContentPage:
-        """Lines of what a reference stands for. A first line that is too far on becomes the last that fills a page."""
+        """Lines of a reference's content. A first line beyond the end is moved back to fill a page."""
         located = await self._archive.resolve(ref)
         if not located.media_type.startswith("text/"):
             told = f"{located.media_type}, {pluralize(located.size, 'byte')}"
@@ -107,8 +106,8 @@ class ArchiveListing:
             return ContentPage(await self._thread.run(_lines, content, first, count), first, content.lines)
 
     async def line_of(self, ref: str, text: str) -> int:
-        """The number of the line at which what a reference stands for holds a text, capitals or not; 1 when its
-        beginning holds none."""
+        """The number of the first line that contains a text, ignoring case; 1 if the beginning of the content does
+        not contain it."""
         located = await self._archive.resolve(ref)
         if not located.media_type.startswith("text/"):
             return 1
@@ -147,7 +146,7 @@ def _archived_items(
                 state = _state(kept, states.get(f"r{kept.number}", "summarised"))
                 call = executed_call(calls.get(output.call_id) or ToolCall(output.call_id, kept.tool, {}), output)
                 ref = f"r{kept.number}:tool-{kept.part}" if kept.part else f"r{kept.number}"
-                # How a program ended is read with what it printed, so it counts with that.
+                # How a program ended is read together with its output, so it counts as part of that.
                 frame = output.frame if kept.digest is not None and not kept.part else ""
                 size, lines = kept.size + len(encode_text(frame)), kept.lines + len(frame.splitlines())
                 yield ArchiveItem(ref, state, size, lines, kept.created, call, "", "", kept.accesses, kept.accessed)
@@ -156,7 +155,7 @@ def _archived_items(
 def _damaged_items(
     row: MessageRow, start: int, listed: dict[tuple[int, str], list[OutputRow]]
 ) -> Iterator[ArchiveItem]:
-    """A message that cannot be read, and what is kept apart of its outputs."""
+    """An unreadable message, and its separately stored outputs."""
     state: ArchiveState = "summarised" if row.position < start else "visible"
     size = len(row.body.encode("utf-8", "surrogatepass"))
     yield ArchiveItem(f"message-{row.position}", state, size, 1, row.created, None, unreadable(row.position), "damaged")
@@ -169,7 +168,7 @@ def _damaged_items(
 def _departed_items(
     message: Message, row: MessageRow, state: ArchiveState, looked_up: Mapping[str, tuple[int, float]]
 ) -> Iterator[ArchiveItem]:
-    """A message that left the view, whole or in part, when something was said in it."""
+    """A message with text that left the view, in whole or in part."""
     if message.text:
         text = message_text(message)
         size, lines = len(text.encode("utf-8", "surrogatepass")), text.count("\n") + 1
@@ -189,7 +188,7 @@ def _departed_items(
 
 
 def _state(kept: OutputRow, state: ViewState) -> ArchiveState:
-    """`state`: of the output that it came with."""
+    """The state of a stored part. `state`: that of its output."""
     if kept.removed is not None:
         return "removed"
     return "preview" if kept.part and state == "visible" else state

@@ -1,5 +1,5 @@
-"""Where a text stands in a session, and whether the model sees it there. What has become of each place is decided in
-`ebbtide.agent.context.provenance`; this finds the places, with the search index."""
+"""Finds where a text occurs in a session, and whether the model sees it there. `ebbtide.agent.context.provenance`
+decides what became of each place."""
 
 import asyncio
 import re
@@ -31,13 +31,13 @@ from ebbtide.store.search import SearchDocument
 from ebbtide.store.sessions import SessionStore
 
 MAX_PLACES = 200
-"""Places that are looked at."""
+"""Most places that are examined."""
 
 _WORD = re.compile(r"[^\W_]+")
 
 
 class Locator:
-    """Of the texts of one session. Raises `StoreFailed`."""
+    """Locates texts in one session. Raises `StoreFailed`."""
 
     def __init__(self, thread: StoreThread, store: SessionStore, session: str) -> None:
         self._thread = thread
@@ -47,15 +47,15 @@ class Locator:
 
     @property
     def unsearched_count(self) -> int:
-        """How many messages of the session could not be looked through yet."""
+        """How many messages of the session could not be searched yet."""
         return self._indexer.left
 
     async def trace(
         self, text: str, view: Conversation | None, unsearched: Callable[[str, Collection[str]], Awaitable[list[str]]]
     ) -> Trace:
-        """Every place where the session holds the text, and what has become of it there; what has become of an output
-        or a message, when the text is its reference. `view`: what the model is shown; as it was written down when it is
-        None. `unsearched` says what else may hold it, after some advice and but for what was found."""
+        """Every place where the session contains the text, and what became of it there. If the text is a reference,
+        what became of its output or message. `view`: what the model is shown; None loads the stored view.
+        `unsearched`: returns what else may contain the text, given some advice and the places found."""
         if not text.strip():
             return Trace()
         if view is None:
@@ -71,9 +71,9 @@ class Locator:
         return Trace(places, (*([UNINDEXED_NOTE.format(left)] if left else []), *told))
 
     async def of(self, text: str, view: Conversation) -> tuple[Occurrence, ...]:
-        """Every place where the session holds the text, oldest first, capitals or not. None: it was never seen. One or
-        two letters that left the view are found as whole words only. `view`: what the model is shown, with all that was
-        said so far."""
+        """Every place where the session contains the text, oldest first, ignoring case; empty if it never did. In
+        messages that left the view, texts of one or two letters are found only as whole words. `view`: what the
+        model is shown, with all messages so far."""
         if not text.strip():
             return ()
         await self._indexer.catch_up_with(self._session)
@@ -85,11 +85,10 @@ class Locator:
         left = [one for one in read if one is not None]
         holding = {document.number for document in documents if document.kind == "output"}
         summaries = await self._thread.run(self._summaries)
-        return await asyncio.to_thread(places_of, text, view, left, summaries, holding)  # of a long one it takes long
+        return await asyncio.to_thread(places_of, text, view, left, summaries, holding)  # slow for a long session
 
     async def find_reference(self, reference: Reference, view: Conversation) -> tuple[Occurrence, ...]:
-        """What has become of each output or message of the session that a reference may mean. None: it means neither
-        here."""
+        """What became of each output or message that a reference may mean; empty if there is none."""
         newest = await self._thread.run(self._store.messages_before, self._session, 2**62, 1)
         start = (newest[-1].position + 1 if newest else 0) - len(view.messages)
         view = replace(view, messages_before=start)
@@ -101,7 +100,7 @@ class Locator:
         return tuple(found)
 
     def _standing(self, target: ReferenceTarget) -> Sequence[tuple[str, int]]:
-        """Whole references that are meant, each with the position of its message."""
+        """The full references that are meant, each with the position of its message."""
         rows = ArchiveStore(self._store)
         match target:
             case OutputRef(number=number):
@@ -112,7 +111,7 @@ class Locator:
                 return ()
 
     async def _holding(self, text: str) -> tuple[SearchDocument, ...]:
-        """What holds the text, as far as it is indexed."""
+        """The indexed documents that contain the text."""
         needle, found = text.lower(), dict[tuple[int, int], SearchDocument]()
         for query in queries_for(text):
             wanted = SearchQuery(query, sessions=(self._session,), limit=MAX_PLACES)
@@ -121,7 +120,7 @@ class Locator:
         return tuple(found.values())
 
     def _departed_message(self, position: int) -> DepartedMessage | None:
-        """None when the message was damaged after it was indexed; whoever reads the session is told."""
+        """The message; None if it was damaged after indexing, which readers of the session are told."""
         rows = self._store.messages_before(self._session, position + 1, 2)
         messages = [try_decode_message(row) for row in rows]
         if messages[-1] is None:
@@ -145,8 +144,8 @@ def _that_hold(needle: str, documents: Sequence[SearchDocument]) -> dict[tuple[i
 
 
 def queries_for(text: str) -> tuple[str, ...]:
-    """Queries of which one finds whatever holds a text, which may begin and end inside a word: the words as they stand;
-    those of them that are whole in any case; when those are few, its words as parts of others."""
+    """Queries of which one finds any document that contains a text, which may begin and end inside a word: its words
+    as a phrase; the inner ones, which are always whole words; or for few words, its words as parts of others."""
     words = _WORD.findall(text)
     queries = [f'"{" ".join(words)}"']
     if len(words) > 2:

@@ -1,4 +1,4 @@
-"""A session as a Markdown file for people to read."""
+"""Writes a session as Markdown for people to read."""
 
 import json
 import re
@@ -14,7 +14,7 @@ def markdown_head(title: str, about: Sequence[str], hide: Redact) -> str:
 
 
 def markdown_message(one: TranscriptEntries, hide: Redact) -> str:
-    """The lines of a message; none where it only brings outputs of calls."""
+    """The lines of a message; empty if it only contains outputs of calls."""
     message = one.entry.message
     lines = [*(_user_lines(message) if isinstance(message, User) else _model_lines(message, one.outputs))]
     return hide("\n".join(lines) + "\n") if lines else ""
@@ -54,7 +54,7 @@ def _call_lines(call: ToolCall, output: ToolOutput | None) -> Iterator[str]:
 
 
 def fenced_lines(text: str, language: str = "") -> tuple[str, str, str]:
-    """Between fences that are longer than any in the text."""
+    """A code block whose fences are longer than any in the text."""
     fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", text)), default=0))
     return f"{fence}{language}", text.rstrip("\n"), fence
 

@@ -1,4 +1,4 @@
-"""A session written for people or programs to read: HTML, JSON or Markdown, a few messages at a time."""
+"""Writes a session as HTML, JSON or Markdown, a few messages at a time."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,12 +33,12 @@ ReadableForm: TypeAlias = Literal["html", "json", "md"]
 READABLE_FORMS: tuple[ReadableForm, ...] = get_args(ReadableForm)
 
 PAGE = 50
-"""Messages that are held at once."""
+"""Messages held in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadableSession:
-    """All that is written of a session. What may be long is read anew, in order, each time that it is called."""
+    """Everything that is written of a session. The callables read long data again, in order, at each call."""
 
     about: SessionAbout
     entries: Callable[[], Iterable[PositionedMessage]]
@@ -46,9 +46,9 @@ class ReadableSession:
     request_count: int = 0
     rewrites: Sequence[Rewrite] = ()
     limit: int | None = None
-    """Tokens that a request may take, where that is known."""
+    """The most tokens that a request may take, if known."""
     agents: Sequence[AgentTalk] = ()
-    """Those that it has sent off, the oldest first."""
+    """Its sub-agents, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ReadableExportResult:
 def of_messages(
     about: SessionAbout, messages: Sequence[Message], requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite]
 ) -> ReadableSession:
-    """A session that is held as a whole."""
+    """A session that is held in memory."""
     entries = [PositionedMessage(position, message) for position, message in enumerate(messages)]
     return ReadableSession(about, lambda: entries, lambda: requests, len(requests), rewrites)
 
@@ -71,7 +71,7 @@ def of_messages(
 def readable_pieces(
     form: ReadableForm, session: ReadableSession, environment: Mapping[str, str] | None
 ) -> Iterator[str]:
-    """The text, piece by piece. With an environment without its secrets and without what looks like one."""
+    """Yield the text in pieces. With an environment, its secrets and anything that looks like one are removed."""
     hide, about = Redact(environment), session.about
     match form:
         case "json":
@@ -82,7 +82,7 @@ def readable_pieces(
             for one in transcript_entries(session.entries()):
                 yield markdown_message(one, hide)
         case "html":
-            from ebbtide.agent.archive.html_page import html_pieces  # noqa: PLC0415  # deferred: it loads a parser of Markdown
+            from ebbtide.agent.archive.html_page import html_pieces  # noqa: PLC0415  # deferred: imports a Markdown parser
             from ebbtide.agent.archive.timeline_svg import timeline_columns  # noqa: PLC0415  # deferred: as above
 
             columns = timeline_columns(session.requests(), session.request_count)
@@ -100,7 +100,7 @@ def export_readable(
     write: Callable[[str], object],
     environment: Mapping[str, str] | None,
 ) -> ReadableExportResult:
-    """Writes a stored session. Raises `AgentError`, and what `write` raises."""
+    """Write a stored session. Raises `AgentError`, and what `write` raises."""
     with opened_store(config.folders) as store:
         row = find_session(store, prefix, project_of(config))
         (listed,) = Catalogue(store).sessions_by_id((row.id,)) or (None,)
@@ -142,7 +142,7 @@ def _agent(store: SessionStore, listed: ListedRow, told: list[str], *, pictures:
 def _entries(
     store: SessionStore, id: str, count: int, told: list[str], *, pictures: bool
 ) -> Iterator[PositionedMessage]:
-    """Each message in its place; a line stands for one that cannot be read. What was wrong is added to `told`."""
+    """Yield each message at its position, with a placeholder for unreadable ones. Problems are added to `told`."""
     for start in range(0, count, PAGE):
         end = min(start + PAGE, count)
         rows = [row for row in store.messages_before(id, end, PAGE) if row.position >= start]
@@ -155,7 +155,7 @@ def _entries(
 
 
 def _limit(store: SessionStore, id: str) -> int | None:
-    """What the last request had to fit into."""
+    """The token limit of the last request."""
     snapshot = store.snapshot(id)
     mark = decode_mark(snapshot.body) if snapshot is not None else None
     return mark.window.effective if mark is not None and mark.window is not None else None

@@ -1,7 +1,4 @@
-"""Everything that sessions ever said, looked up: by reference or by words, as far as the user lets it be seen.
-
-It knows what a reference stands for and what a search found; how that is shown whoever asks decides.
-"""
+"""Looks up what was said in any session, by reference or by words, within the scope that the user allows."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,7 +15,7 @@ from ebbtide.tools.outputs.recall_scope import SCOPES, Scope
 from ebbtide.tools.outputs.recalled import Fetch, LookUp, OnProgress, RecallQuery, RecallResult, no_progress
 from ebbtide.tools.outputs.stored import StoredContent
 
-if TYPE_CHECKING:  # types only: most runs look nothing up
+if TYPE_CHECKING:  # types only: most runs search nothing
     from ebbtide.agent.archive.recall_search import RecallSearch
     from ebbtide.agent.context.provenance import Trace
 
@@ -37,8 +34,8 @@ class SessionRecall:
         debug: Debug | None = None,
         embedding_model: str | None = None,
     ) -> None:
-        """`project` is the real path of the session's project; `scope` the widest that may be seen; `embedding_model`
-        the folder of the model by which also what is near in meaning is found."""
+        """`project` is the real path of the session's project; `scope` the widest scope allowed; `embedding_model`
+        the folder of the model for search by meaning."""
         self._thread = thread
         self._store = store
         self._archive = archive
@@ -50,20 +47,20 @@ class SessionRecall:
 
     @cached_property
     def _search(self) -> "RecallSearch":
-        from ebbtide.agent.archive.recall_search import RecallSearch  # noqa: PLC0415  # deferred: most runs look nothing up
+        from ebbtide.agent.archive.recall_search import RecallSearch  # noqa: PLC0415  # deferred: most runs search nothing
 
         parts = self._thread, self._store, self._archive, self._session, self._project
         return RecallSearch(*parts, self._embedding_model)
 
     async def search(self, asked: RecallQuery, told: OnProgress = no_progress) -> RecallResult:
-        """What holds the words and passes the filters, the best first."""
+        """Everything that matches the words and filters, best first."""
         scope = self._permitted_scope(asked.scope)
         found = await self._search.search(asked, scope, told)
         self._debug.log("context/recall", query=asked.query, scope=scope, found=len(found.found))
         return found
 
     async def fetch(self, ref: str, scope: Scope | None = None) -> StoredContent:
-        """What a reference stands for, to be read in parts and closed. It is counted."""
+        """The content of a reference, for reading in parts; to be closed. Counts as an access."""
         located = await self._archive.resolve(ref)
         allowed = self._permitted_scope(scope)
         if not await self._may_see(located, allowed):
@@ -77,10 +74,9 @@ class SessionRecall:
         return found
 
     async def why(self, text: str, view: Conversation | None = None) -> "Trace":
-        """Every place where the session holds the text, and what has become of it there; what has become of an output
-        or a message, when the text is its reference. `view`: what the model is
-        shown; as it was written down when it is None."""
-        from ebbtide.agent.archive.locate import Locator  # noqa: PLC0415  # deferred: most runs look nothing up
+        """Every place where the session contains the text, and what became of it there. If the text is a reference,
+        what became of its output or message. `view`: what the model is shown; None loads the stored view."""
+        from ebbtide.agent.archive.locate import Locator  # noqa: PLC0415  # deferred: most runs search nothing
 
         return await Locator(self._thread, self._store, self._session).trace(
             text, view, self._search.unsearched_outputs
@@ -96,7 +92,8 @@ class SessionRecall:
         return scope
 
     async def _may_see(self, located: ResolvedReference, scope: Scope) -> bool:
-        """What agents of a session saw is its own, and agents may look at what the session names to them."""
+        """Whether a reference is within the scope. A session may see its sub-agents, and a sub-agent what its
+        session names to it."""
         if located.session == self._session or scope == "all":
             return True
         row = await self._thread.run(self._store.session, located.session)
@@ -108,7 +105,7 @@ class SessionRecall:
 
 
 def fetch_for_tools(recall: SessionRecall) -> Fetch:
-    """Finds what references stand for, for tools."""
+    """A function that fetches references for tools."""
 
     async def fetch(ref: str, scope: Scope | None) -> StoredContent:
         try:
@@ -120,7 +117,7 @@ def fetch_for_tools(recall: SessionRecall) -> Fetch:
 
 
 def search_for_tools(recall: SessionRecall) -> LookUp:
-    """Searches, for tools."""
+    """A function that searches for tools."""
 
     async def look_up(asked: RecallQuery, told: OnProgress) -> RecallResult:
         try:
@@ -139,7 +136,7 @@ def recall_of(
     everywhere: bool,
     embedding_model: str | None = None,
 ) -> SessionRecall:
-    """What the user may look up from a session, which need not be open."""
+    """The recall of the user for a session, which need not be open."""
     scope: Scope = "all" if everywhere else "project"
     archive = Archive(thread, store, session, project)
     return SessionRecall(thread, store, archive, session, project, scope, embedding_model=embedding_model)

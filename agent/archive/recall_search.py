@@ -1,5 +1,4 @@
-"""What sessions said, found by words, by filters or by meaning: which messages, outputs and summaries hold them, and
-what could not be searched."""
+"""Searches what was said in sessions by words, filters or meaning, and reports what could not be searched."""
 
 import asyncio
 import time
@@ -26,22 +25,22 @@ from ebbtide.tools.outputs.recall_scope import Scope
 from ebbtide.tools.outputs.recalled import OnProgress, RecalledItem, RecallQuery, RecallResult, no_progress
 from ebbtide.tools.search.words import ScanResult, scan_words
 
-if TYPE_CHECKING:  # types only: few search by meaning
+if TYPE_CHECKING:  # types only: few runs search by meaning
     from ebbtide.agent.archive.semantic_search import EmbeddingIndex
 
 REBUILT = "the search index was damaged and was made anew from the messages"
 
 NO_NAME = "0" * 8
-"""Stands for the name of a message that cannot be read any more."""
+"""Replaces the name of an unreadable message."""
 
 BEGINNING = 120
-"""Characters that are shown of what no word was looked for in: more of them fit into one answer."""
+"""Characters shown of results without search words: more of them fit into one answer."""
 
 SCAN_SECONDS = 10.0
-"""For which a search looks through outputs that are longer than what is indexed of them."""
+"""Seconds that a search scans outputs beyond their indexed part."""
 
 MOST_LONG = 1000
-"""Such outputs, the newest, that are thought of."""
+"""Newest such outputs that are considered."""
 
 ALL_OF_ONE = "`ref_id` with a `search` looks through all of one"
 
@@ -75,7 +74,7 @@ class RecallSearch:
         self._indexer = Indexer(thread, store)
 
     async def search(self, asked: RecallQuery, scope: Scope, told: OnProgress = no_progress) -> RecallResult:
-        """What holds the words and passes the filters, the best first."""
+        """Everything that matches the words and filters, best first."""
         repairs = self._indexer.repairs
         await self._indexer.catch_up(told, first=self._session, seconds=INDEX_TIMEOUT_S)
         wanted = SearchQuery(
@@ -103,12 +102,12 @@ class RecallSearch:
         return RecallResult(found, (*notes, *limits))
 
     async def _agent_sessions(self) -> tuple[str, ...]:
-        """The sessions of its agents, which are a part of it."""
+        """The sessions of its sub-agents, which belong to it."""
         return await self._thread.run(self._store.agent_sessions, self._session)
 
     async def _scan(self, wanted: SearchQuery, matches: Sequence[SearchMatch]) -> tuple[list[RecalledItem], list[str]]:
-        """Outputs of which more than what is indexed must be looked through to find the words, as many as there is time
-        for, and which were not searched to their ends. Those that were found already are left out."""
+        """Scan outputs beyond their indexed part, as far as time permits. Return new matches, and notes about
+        outputs not fully searched."""
         words = pieces_of(wanted.words)
         if not words or wanted.kinds not in ((), ("output",)):
             return [], []
@@ -152,7 +151,7 @@ class RecallSearch:
             content.close()
 
     async def _find(self, wanted: SearchQuery, told: OnProgress) -> tuple[tuple[SearchMatch, ...], list[str]]:
-        """What is found, and why not by its meaning where that was asked for, once."""
+        """The matches, and a note, once, if search by meaning was requested but is unavailable."""
         if self._embedding_model is None or not wanted.words.strip() or '"' in wanted.words:
             return await self._indexer.find(wanted, told), []
         meanings = self._meanings
@@ -167,20 +166,20 @@ class RecallSearch:
     def _load_embedding_index(self, model: str) -> "EmbeddingIndex":
         if self._meanings is not None:
             return self._meanings
-        from ebbtide.agent.archive.semantic_search import EmbeddingIndex  # noqa: PLC0415  # deferred: numpy takes a while
+        from ebbtide.agent.archive.semantic_search import EmbeddingIndex  # noqa: PLC0415  # deferred: numpy is slow to import
 
         self._meanings = EmbeddingIndex(self._thread, self._store, Embedder(model))
         return self._meanings
 
     async def unsearched_outputs(self, advice: str, found: Collection[str] = ()) -> list[str]:
-        """Which outputs of this session, besides those found, are too long to be searched to their ends, and what to
-        do then."""
+        """A note about outputs of this session, other than those found, that are too long to be searched fully, with
+        advice."""
         numbers = await self._thread.run(ArchiveStore(self._store).larger_than, self._session, MOST_INDEXED)
         refs = [ref for ref in (f"r{number}" for number in numbers) if ref not in found]
         return [_partial_search_note(refs, advice)] if refs else []
 
     async def count_look(self, located: ResolvedReference) -> None:
-        """What is looked at often is found before what is not."""
+        """Count an access: often used results rank higher."""
         await self._thread.run(self._indexer.index.touch, located.session, _key(located))
 
     async def _recalled_item(self, match: SearchMatch, asked: RecallQuery) -> RecalledItem:
@@ -230,7 +229,7 @@ class RecallSearch:
 
 
 def _partial_search_note(refs: Sequence[str], advice: str, besides: int = 0) -> str:
-    """Which outputs were searched in part only. `besides`: how many there are that are not named."""
+    """The note about outputs that were searched in part. `besides`: number of further ones that are not listed."""
     unnamed = max(len(refs) - MOST_NAMED, 0) + besides
     more = f" and {unnamed} more" if unnamed else ""
     names = ", ".join(refs[:MOST_NAMED])

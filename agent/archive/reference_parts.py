@@ -1,5 +1,4 @@
-"""References in detail: how one is read, and what it names inside of messages and contents: pictures, calls, lines that
-a search found."""
+"""Helpers for references: parsing them, and finding the images, calls and search matches that they point to."""
 
 import base64
 from collections.abc import Sequence
@@ -26,15 +25,15 @@ from ebbtide.tools.outputs.plain_text import is_mostly_noise
 from ebbtide.tools.outputs.stored import Content
 
 URI_ID_DIGITS = 8
-"""Of a session's id, in a URI."""
+"""Digits of a session id in a URI."""
 
 MOST_CANDIDATES = 5
 
 _SNIFF_BYTES = 1 << 14
-"""Bytes that tell whether content is text."""
+"""Bytes that are examined to tell whether content is text."""
 
 _MATCH_LINE = regex(rb"\d+:")
-"""How a search begins a line that matched."""
+"""The start of a matching line in search output."""
 
 _MOST_UNNUMBERED = 50
 _NUMBER = regex(rb"([1-9]\d{0,17})\t")
@@ -42,13 +41,13 @@ _NUMBER = regex(rb"([1-9]\d{0,17})\t")
 
 @dataclass(frozen=True, slots=True)
 class ResolvedReference:
-    """What a reference stands for."""
+    """What a reference points to."""
 
     reference: Reference
-    """With the session's whole id, the whole name of a message, and the project's folder name."""
+    """The reference with the full session id, the full message name, and the name of the project folder."""
     session: str
     position: int
-    """Of the message that it is, that holds it, or that follows it."""
+    """Position of the message that it is, that contains it, or that follows it."""
     size: int
     lines: int
     media_type: str = "text/plain"
@@ -57,7 +56,7 @@ class ResolvedReference:
     """Unix seconds."""
     output: OutputRow | None = None
     attachments: tuple[int, ...] = ()
-    """Parts of the output that are pictures, when all of it is meant and not only this part."""
+    """Image parts of the output, if the reference means all of it."""
 
     @property
     def uri(self) -> str:
@@ -76,7 +75,7 @@ def located_part(located: ResolvedReference, part: int) -> Reference:
 
 
 def _pictures_in(message: Message) -> tuple[Image, ...]:
-    """What the user has shown with a message."""
+    """The images that the user attached to a message."""
     return tuple(part for part in message.parts if isinstance(part, Image)) if isinstance(message, User) else ()
 
 
@@ -86,13 +85,13 @@ def type_of(message: Message, number: int) -> str:
 
 
 def count_in(message: Message) -> int:
-    """How many numbered things came with a message: pictures, outputs or calls."""
+    """How many numbered items a message has: images, outputs or calls."""
     things = message.outputs if isinstance(message, User) else message.calls
     return len(_pictures_in(message)) or len(things)
 
 
 def part_in(message: Message, number: int, known: Reference) -> bytes:
-    """One of the calls of a reply, or of the pictures that came with what the user said. Raises `ReferenceFailed`."""
+    """A call of a reply, or an image of a user message. Raises `ReferenceFailed`."""
     pictures, calls = _pictures_in(message), message.calls if isinstance(message, Assistant) else ()
     if number > len(pictures or calls):
         what = pluralize(len(pictures), "picture") if pictures else pluralize(len(calls), "call")
@@ -106,7 +105,7 @@ def part_in(message: Message, number: int, known: Reference) -> bytes:
 
 
 def is_a_picture(parts: Sequence[OutputRow]) -> bool:
-    """Whether an output is a picture above all: its text stands in the message and is one line."""
+    """Whether an output is mainly an image: its text is a single line in the message."""
     return len(parts) > 1 and parts[0].digest is None and parts[0].lines <= 1 and parts[1].media_type in PICTURE_TYPES
 
 
@@ -139,7 +138,7 @@ def is_text(content: Content) -> bool:
 
 
 def unnumbered_lines(content: Content) -> int:
-    """How many lines at the end of an output carry no number, as far as a tool says something of those that do."""
+    """How many lines at the end of a numbered output are unnumbered, such as remarks of the tool."""
     for count in range(min(_MOST_UNNUMBERED, content.lines)):
         line = content.read(content.line_start(content.lines - count), 24)
         if _NUMBER.match(line):
@@ -148,13 +147,13 @@ def unnumbered_lines(content: Content) -> int:
 
 
 def first_number(content: Content) -> int | None:
-    """The number that the first line carries, where lines of a file are shown with theirs."""
+    """The number of the first line, if the lines are those of a file with their numbers."""
     number = _NUMBER.match(content.read(0, 20))
     return int(number[1]) if number else None
 
 
 def match_line(content: Content, number: int) -> int | None:
-    """The line of the number-th match in what a search printed."""
+    """The line of a search output that contains the n-th match."""
     lines = b"".join(content.chunks()).split(b"\n")
     hits = (at for at, line in enumerate(lines, 1) if _MATCH_LINE.match(line))
     return next(islice(hits, number - 1, None), None)

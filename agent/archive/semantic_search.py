@@ -1,5 +1,5 @@
-"""What is near in meaning among what sessions said, merged with what holds the words. Vectors are made when something
-is searched, by a model on disk; how near they must be is decided here."""
+"""Search by meaning, merged with search by words. Vectors are computed at search time by a local model; the
+similarity threshold is set here."""
 
 from collections.abc import Sequence
 
@@ -17,25 +17,25 @@ from ebbtide.store.vectors import UnembeddedDocument, Vector, VectorStore
 from ebbtide.tools.outputs.recalled import OnProgress, no_progress
 
 PART = 1000
-"""Characters of a text that one vector stands for, at most."""
+"""Longest text of one vector, in characters."""
 
 FIRST, LAST = 6, 2
-"""Parts at the beginning and at the end of a long text that get vectors."""
+"""Parts at the beginning and end of a long text that get vectors."""
 
 BATCH = 50
-"""Documents that are read at a time, so that others get at the database in between."""
+"""Documents read at once; in between, others can use the database."""
 
 MAX_VECTORS = 500_000
-"""Vectors that are searched, the newest: about 35 MB of memory for those of 256 numbers."""
+"""Newest vectors that are searched: about 35 MB of memory at 256 dimensions."""
 
 MAX_COMPARED_VECTORS = 1000
-"""Vectors that are compared number by number: those whose signs differ least from the query's."""
+"""Vectors that are compared exactly: those whose sign bits differ least from the query's."""
 
 CANDIDATES = 50
-"""Places of each ranking that are merged."""
+"""Ranks of each ranking that are merged."""
 
 NEAR = 0.2
-"""How near a text must be to be found by its meaning alone, as the cosine of the angle."""
+"""Cosine similarity above which a text is found by meaning alone."""
 
 
 class EmbeddingIndex:
@@ -51,7 +51,8 @@ class EmbeddingIndex:
     async def find(
         self, indexer: Indexer, wanted: SearchQuery, told: OnProgress = no_progress
     ) -> tuple[SearchMatch, ...]:
-        """What holds the words or is near in meaning, the best first; what holds all words before what does not."""
+        """The documents that contain the words or are similar in meaning, best first; those with all words come
+        first."""
         return await indexer.retry_after_repair(lambda: self._find(indexer.index, wanted, told), told)
 
     async def _find(self, index: SearchIndex, wanted: SearchQuery, told: OnProgress) -> tuple[SearchMatch, ...]:
@@ -71,7 +72,7 @@ class EmbeddingIndex:
         return self._vectors.unembedded_count()
 
     def _read_more(self) -> int:
-        """Makes vectors of the next documents; how many those were."""
+        """Compute vectors for the next documents. Return how many."""
         unread = self._vectors.unembedded_documents(BATCH)
         if unread:
             self._vectors.add(self._vectors_of(unread))
@@ -87,7 +88,7 @@ class EmbeddingIndex:
         ]
 
     def _near(self, wanted: SearchQuery, count: int) -> list[SearchHit]:
-        """The documents that are nearest, each by the part of it that is."""
+        """The most similar documents, each by its most similar part."""
         query = self._embedder.embed([wanted.words])
         self._refresh()
 
@@ -109,7 +110,7 @@ class EmbeddingIndex:
         return list(best.values())
 
     def _refresh(self) -> None:
-        """Reads the sketches that are new, and all of them again when some were removed."""
+        """Load new sketches; reload all if any were removed."""
         state = self._vectors.state()
         if state == self._state:
             return
@@ -123,21 +124,23 @@ class EmbeddingIndex:
 
 
 def pack_int8(rows: NDArray[np.float32]) -> NDArray[np.int8]:
-    """Each row in a byte a number: how long it was is lost, where it points is not."""
+    """Each row in one byte per number: its length is lost, its direction is kept."""
     largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-9)
     return np.asarray(np.rint(rows / largest * 127), np.int8)
 
 
 def cosines(bodies: NDArray[np.int8], query: NDArray[np.float32]) -> NDArray[np.float32]:
-    """How near packed rows are to a row of length 1; zero for those that point nowhere."""
+    """Cosine similarity of packed rows to a unit vector; zero for zero rows."""
     rows = bodies.astype(np.float32)
     lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1.0)
-    return np.asarray(np.round(rows @ query / lengths, 4), np.float32)  # equal texts are equally near
+    return np.asarray(
+        np.round(rows @ query / lengths, 4), np.float32
+    )  # rounded, so that equal texts are equally similar
 
 
 def parts_of(text: str) -> list[tuple[int, int]]:
-    """Where the parts of a text begin and end, cut where a line or a word ends; of a long one those at both ends. At
-    least one."""
+    """The bounds of a text's parts, split at line or word ends; for a long text only those at both ends. At least
+    one."""
     parts, start = list[tuple[int, int]](), 0
     while start < len(text) or not parts:
         end = min(start + PART, len(text))
@@ -151,7 +154,7 @@ def parts_of(text: str) -> list[tuple[int, int]]:
 
 
 def merge_rankings(words: Sequence[SearchHit], near: Sequence[SearchHit]) -> list[SearchHit]:
-    """Both rankings as one. What holds all words, and then what holds them as parts of longer words, goes first."""
+    """Merge both rankings. Documents with all words come first, then those with the words as parts of longer words."""
     scores = reciprocal_rank_fusion([hit.id for hit in words], [hit.id for hit in near])
     hits = {hit.id: hit for hit in (*near, *words)}
     tiers = {"words": 0, "parts": 1}
@@ -160,13 +163,13 @@ def merge_rankings(words: Sequence[SearchHit], near: Sequence[SearchHit]) -> lis
 
 
 DAMPING = 60
-"""By which first places count little more than second ones: the constant of reciprocal rank fusion (Cormack, Clarke and
+"""Makes first ranks count little more than second ones: the constant of reciprocal rank fusion (Cormack, Clarke and
 Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods", SIGIR 2009)."""
 
 
 def reciprocal_rank_fusion(*rankings: Sequence[int]) -> dict[int, float]:
-    """How well each thing does in all rankings together, each the best first. The scores of different rankings need not
-    be comparable: places alone count."""
+    """The combined score of each item over several rankings, best first each. Only ranks count, so their scores need
+    not be comparable."""
     scores: dict[int, float] = {}
     for ranking in rankings:
         for place, one in enumerate(ranking, 1):

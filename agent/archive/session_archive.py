@@ -1,4 +1,4 @@
-"""What one session keeps apart from its messages, opened: to look up, to look through, and for its tools."""
+"""Opens what one session stores apart from its messages, for lookup, listing and tools."""
 
 from dataclasses import replace
 from typing import Self
@@ -20,15 +20,15 @@ from ebbtide.tools.lazy import dataclass
 @dataclass(frozen=True, slots=True)
 class SessionArchive:
     archive: Archive
-    """What left the view."""
+    """Content that left the view."""
     recall: SessionRecall
-    """What may be looked up of everything that was said."""
+    """Lookup across sessions."""
     listing: ArchiveListing
-    """All that the session has kept, to look through."""
+    """The list of everything that the session has stored."""
     files: FileLog
-    """What was in the files that the session changed."""
+    """The previous content of files that the session changed."""
     problems: tuple[str, ...] = ()
-    """What the user should know, a sentence each."""
+    """Notices for the user, one sentence each."""
 
     @classmethod
     def open(
@@ -43,7 +43,7 @@ class SessionArchive:
         id, project = recorder.session, recorder.project
         model, missing, over = config.recall_embedding_model, "", ""
         if model is not None:
-            from ebbtide.agent.archive.embeddings import missing_model_reason  # noqa: PLC0415  # deferred: few runs look for meanings
+            from ebbtide.agent.archive.embeddings import missing_model_reason  # noqa: PLC0415  # deferred: few runs search by meaning
 
             missing = missing_model_reason(model)
         if store.blobs is not None and config.archive_max_bytes is not None:
@@ -58,7 +58,7 @@ class SessionArchive:
         )
 
     def reached_from(self, workspace: Workspace) -> Workspace:
-        """The workspace, whose tools look up what is kept."""
+        """The workspace with tools that can look up stored content."""
         fetch = fetch_for_tools(self.recall)
         return replace(
             workspace, stored_content=lambda ref: fetch(ref, None), fetch=fetch, look_up=search_for_tools(self.recall)

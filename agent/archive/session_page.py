@@ -1,4 +1,4 @@
-"""Stored sessions as a list shows them, each with those of its agents. It imports little: a list is asked for often."""
+"""Stored sessions as a list shows them, each with its sub-agents. Imports little, since lists are shown often."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,8 +13,8 @@ from ebbtide.store.catalogue import Catalogue, ListedRow
 def newest_sessions(
     config: Config, limit: int, *, everywhere: bool = False, tags: tuple[str, ...] = ()
 ) -> tuple[tuple[SessionInfo, ...], str]:
-    """The newest sessions of the project, or of all, that have all of the tags, and what opening the store did that its
-    user should know of. What is garbage by then is removed. Raises `AgentError`."""
+    """The newest sessions of the project, or of all, with all of the tags, and any notice from opening the store.
+    Also removes garbage that is due. Raises `AgentError`."""
     with opened_store(config.folders) as store:
         catalogue = Catalogue(store)
         rows = catalogue.page(None if everywhere else project_of(config), limit, tags=tags)
@@ -24,14 +24,14 @@ def newest_sessions(
 
 
 def with_agents(catalogue: Catalogue, rows: Sequence[ListedRow]) -> tuple[SessionInfo, ...]:
-    """Each session with those of its agents. Raises `StoreError`, as below."""
+    """Each session with its sub-agents. Raises `StoreError`, as below."""
     agents = agents_of(catalogue, tuple(row.session.id for row in rows))
     by_owner = {owner: tuple(theirs) for owner, theirs in groupby(agents, lambda agent: agent.owner)}
     return tuple(replace(listed_info(row), agents=by_owner.get(row.session.id, ())) for row in rows)
 
 
 def agents_of(catalogue: Catalogue, ids: tuple[str, ...]) -> tuple[SessionInfo, ...]:
-    """The sessions that agents of these sessions have had, those of one after the other, the newest first."""
+    """The sub-agents of these sessions, grouped by session, newest first."""
     return tuple(sorted(map(listed_info, catalogue.agent_sessions(ids)), key=lambda agent: agent.owner))
 
 

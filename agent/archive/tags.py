@@ -1,4 +1,4 @@
-"""The user's words for sessions, by which they are found again: what may be one."""
+"""Tags: the user's labels for sessions, and which words are valid tags."""
 
 import re
 import unicodedata
@@ -8,12 +8,12 @@ from ebbtide.agent.errors import UsageError
 
 LONGEST_TAG = 50
 MOST_TAGS = 50
-"""Of one session."""
+"""Most tags of one session."""
 _TAG = re.compile(r"\w[\w.:/+-]*")
 
 
 def tag_named(word: str) -> str:
-    """The tag that a word names: `#Parser` and `parser` are the same. Raises `UsageError`."""
+    """Normalise a tag: `#Parser` and `parser` are the same. Raises `UsageError`."""
     tag = unicodedata.normalize("NFC", word.strip().removeprefix("#")).lower()
     if not _TAG.fullmatch(tag) or len(tag) > LONGEST_TAG:
         raise UsageError(
@@ -24,5 +24,5 @@ def tag_named(word: str) -> str:
 
 
 def tags_named(words: Iterable[str]) -> tuple[str, ...]:
-    """Each tag once. Raises `UsageError`."""
+    """Normalise tags, each once. Raises `UsageError`."""
     return tuple(dict.fromkeys(map(tag_named, words)))

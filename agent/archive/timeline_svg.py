@@ -1,5 +1,5 @@
-"""The requests of a session as a picture: a column for each, or for several, of what it read from the cache, wrote to
-it, sent anew and answered; and where the context was rewritten. Pure."""
+"""Draws the requests of a session as SVG: columns for one or several requests with tokens read from the cache,
+written to it, sent fresh and output; and where the context was rewritten. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ from ebbtide.agent.records.usage import RequestUsage, Rewrite
 
 MOST_COLUMNS = 240
 MAX_COLUMN_WIDTH = 24
-"""What a column takes at most, of a session that has few."""
+"""Largest width of a column, in a session with few requests."""
 WIDTH, HEIGHT, LEFT_MARGIN, TOP_MARGIN, BOTTOM_MARGIN = 960, 220, 56, 14, 26
-"""Of the picture, and of its edges, in its own units."""
+"""Size of the image and its margins, in its own units."""
 
 _PARTS = (("read", "cache read"), ("written", "cache write"), ("fresh", "fresh"), ("output", "output"))
-"""From the bottom up."""
+"""From bottom to top."""
 
 
 @dataclass(slots=True)
 class TimelineColumn:
-    """Some requests one after the other; it grows."""
+    """Consecutive requests, drawn as one column; requests are added to it."""
 
     first: int
-    """The number of the first of them, counted from 1."""
+    """The number of its first request, from 1."""
     count: int = 0
     usage: Usage = Usage()  # noqa: RUF009  # a frozen value
     cost: float | None = 0.0
-    """US dollars; None when the price of any is not known."""
+    """US dollars; None if any price is unknown."""
 
     def add(self, request: RequestUsage) -> None:
         self.count += 1
@@ -36,7 +36,7 @@ class TimelineColumn:
 
     @property
     def parts(self) -> tuple[int, int, int, int]:
-        """Tokens of each part in one of them; the mean where they are several."""
+        """Tokens of each part per request; the mean for several."""
         used, many = self.usage, max(self.count, 1)
         return used.cache_read // many, used.cache_write // many, used.input // many, used.output // many
 
@@ -46,7 +46,7 @@ class TimelineColumn:
 
 
 def timeline_columns(requests: Iterable[RequestUsage], count: int) -> list[TimelineColumn]:
-    """`count`: how many requests there are."""
+    """Group requests into columns. `count`: total number of requests."""
     each = max(1, -(-count // MOST_COLUMNS))
     columns: list[TimelineColumn] = []
     for number, request in enumerate(requests):
@@ -57,7 +57,7 @@ def timeline_columns(requests: Iterable[RequestUsage], count: int) -> list[Timel
 
 
 def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite], limit: int | None) -> str:
-    """`limit`: tokens that a request may take, where that is known."""
+    """Draw the timeline. `limit`: the most tokens of a request, if known."""
     if not columns:
         return ""
     top = max(max(column.size for column in columns), 1)
@@ -90,13 +90,13 @@ def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite],
 
 
 def timeline_legend() -> str:
-    """What the colours are."""
+    """The legend of the colours."""
     keys = "".join(f'<span class="key {name}">{words}</span>' for name, words in _PARTS)
     return f'<p class="legend">{keys}<span class="key rewrite">context rewritten</span></p>'
 
 
 def timeline_totals(columns: Sequence[TimelineColumn], limit: int | None) -> str:
-    """All requests together in words, and what the last one could take."""
+    """The totals of all requests in words, and the limit of the last one."""
     used = sum((column.usage for column in columns), Usage())
     count = sum(column.count for column in columns)
     shares = f"{used.cache_read:,} read from the cache, {used.cache_write:,} written to it, {used.input:,} fresh"

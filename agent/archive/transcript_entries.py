@@ -1,5 +1,4 @@
-"""A session as it is read by people and programs: message by message, each call beside what it gave back, without
-secrets. Pure."""
+"""A session as a transcript: message by message, each call with its output, without secrets. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,15 +9,15 @@ from ebbtide.tools.outputs.plain_text import plain
 from ebbtide.tools.secrets.redaction import REDACTION_MARK, hidden_forms, without_secrets
 
 LONGEST_OUTPUT = 20_000
-"""Characters of an output that people are shown."""
+"""Longest output shown to people, in characters."""
 
 _HIDING = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Signs that no page may hold, and those that have a line read otherwise than it is."""
+"""Characters that a page must not contain, and those that change the direction or appearance of text."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionAbout:
-    """What there is to say of a session besides what was said in it."""
+    """Facts about a session, apart from its messages."""
 
     id: str
     title: str
@@ -26,7 +25,7 @@ class SessionAbout:
     project: str = ""
     messages: int = 0
     cost: float | None = 0.0
-    """US dollars; None when the price of any request is not known."""
+    """US dollars; None if the price of any request is unknown."""
     created: float | None = None
     """Unix seconds, as below."""
     updated: float | None = None
@@ -35,17 +34,17 @@ class SessionAbout:
 
 @dataclass(frozen=True, slots=True)
 class PositionedMessage:
-    """A message in its place."""
+    """A message with its position."""
 
     position: int
     message: Message
     at: float | None = None
-    """When it was written down, in Unix seconds, where that is known."""
+    """When it was stored, in Unix seconds, if known."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentTalk:
-    """The session of an agent that the session has sent off."""
+    """The session of a sub-agent."""
 
     name: str
     about: SessionAbout
@@ -53,22 +52,23 @@ class AgentTalk:
     entries: Callable[[], Iterable[PositionedMessage]]
 
     def was_sent_by(self, call: ToolCall, output: ToolOutput | None) -> bool:
-        """Whether it was this call: its output refers to what the agent saw, or it has the same prompt."""
+        """Whether this call started the sub-agent: its output refers to the sub-agent's session, or its prompt is
+        the same."""
         is_named = output is not None and f"/{self.about.id}/" in output.text
         return call.name == "task" and (is_named or call.arguments.get("prompt") == self.prompt)
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptEntries:
-    """A message with what belongs to it."""
+    """A message with its outputs."""
 
     entry: PositionedMessage
     outputs: Mapping[str, ToolOutput]
-    """Of its calls, by their ids; of what the user said, those that answer no call that is known."""
+    """For a reply, the outputs of its calls by id; for a user message, outputs without a known call."""
 
 
 def transcript_entries(entries: Iterable[PositionedMessage]) -> Iterator[TranscriptEntries]:
-    """Each message, with the outputs of its calls, which the next message holds."""
+    """Yield each message with the outputs of its calls, which are in the next message."""
     before: PositionedMessage | None = None
     answered: frozenset[str] = frozenset()
     for entry in entries:
@@ -95,17 +95,17 @@ def _outputs_for(
 
 
 class Redact:
-    """Takes secrets out of texts: those of an environment, and what looks like one."""
+    """Removes secrets from texts: those of an environment, and anything that looks like one."""
 
     def __init__(self, environment: Mapping[str, str] | None) -> None:
-        """Without an environment texts stay as they are."""
+        """Without an environment, texts are unchanged."""
         self._forms = None if environment is None else hidden_forms(environment)
 
     def __call__(self, text: str) -> str:
         return text if self._forms is None else without_secrets(text, self._forms)
 
     def value(self, value: object, name: str = "") -> object:
-        """A JSON value with no secret in its texts. `name`: of the field that holds it, which may tell what it is."""
+        """A JSON value without secrets in its texts. `name`: the name of its field, which may indicate a secret."""
         if self._forms is None:
             return value
         match value:
@@ -124,7 +124,7 @@ class Redact:
 
 
 def printable_text(text: str) -> str:
-    """A text as it may stand on a page: without what steers a terminal or has it read otherwise than it is."""
+    """A text that is safe on a page: without terminal control sequences and characters that change how it is read."""
     return _HIDING.sub("\N{REPLACEMENT CHARACTER}", plain(text))
 
 

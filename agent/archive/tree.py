@@ -1,5 +1,5 @@
-"""The user's messages of a session and its forks, as a tree, and which files were changed after each. It reads and
-changes nothing; to be called in the thread of the session store."""
+"""The user's messages of a session and its forks as a tree, and which files were changed after each. Read-only; call
+it in the store's thread."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.files.paths import display
 
 _TEXT_PART_MARKER = '{"type":"text"'
-"""What the body of a message holds in which somebody says something."""
+"""In the body of every message with text."""
 _CHANGES = ('"name":"write"', '"name":"edit"', '"name":"apply_patch"', '"name":"edit_notebook"')
-"""What the body of a message holds that changes files."""
+"""In the body of messages that change files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class MessagePreview:
     """A message of the user."""
 
     session: str
-    """Whose it is; a fork has none of its parent's."""
+    """The session of the message; a fork does not own its parent's messages."""
     position: int
     text: str
     at: float
@@ -34,23 +34,23 @@ class MessagePreview:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A session of the tree with what was said in it and not in its parent."""
+    """A session of the tree, with the messages that are not its parent's."""
 
     session: str
     title: str
     parent: str
-    """Empty at the root."""
+    """Empty for the root."""
     forked: int
     own_messages: tuple[MessagePreview, ...]
     changed: tuple[tuple[float, str], ...]
-    """When its tools changed a file, in Unix seconds, and which."""
+    """File changes by its tools: the time in Unix seconds, and the file."""
     messages: int
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
     branches: tuple[Branch, ...]
-    """The oldest first."""
+    """Oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,15 @@ class TreeRow:
 
     message: MessagePreview
     depth: int
-    """How many forks lie before it."""
+    """The number of forks above it."""
     is_on_path: bool
-    """The session in which one is now holds it."""
+    """Whether the current session contains it."""
     is_first: bool
-    """A fork begins with it."""
+    """Whether a fork begins with it."""
 
 
 def tree_of(store: SessionStore, session: str) -> Tree:
-    """Raises `StoreError` and `StoreFailed`."""
+    """Build the tree of a session. Raises `StoreError` and `StoreFailed`."""
     branches = Forks(store)
     rows = [row for id in branches.family(session) if (row := store.session(id)) is not None]
     return Tree(tuple(_branch(store, branches, row) for row in rows if row.id == session or not row.is_unused))
@@ -85,7 +85,7 @@ def _branch(store: SessionStore, branches: Forks, row: SessionRow) -> Branch:
 
 
 def _changed_files(store: SessionStore, branches: Forks, row: SessionRow, start: int) -> tuple[tuple[float, str], ...]:
-    """As it was written down when files were changed; of earlier turns, of which nothing was, as their calls tell."""
+    """The file changes recorded; for earlier turns without records, those in their calls."""
     noted = [one for one in changes(store, row.id) if one.turn >= start]
     end = min((one.turn for one in noted), default=1 << 62)
     calls = {
@@ -110,7 +110,7 @@ def _text_of(row: MessageRow) -> str:
 
 
 def _changed_by(step: Sequence[Message | None]) -> tuple[str, ...]:
-    """The files that the calls of a step changed, as far as it can be read."""
+    """The files that a step's calls changed, as far as they can be read."""
     messages = [message for message in step if message is not None]
     if len(messages) < len(step) or not messages or not isinstance(messages[0], Assistant):
         return ()
@@ -118,7 +118,7 @@ def _changed_by(step: Sequence[Message | None]) -> tuple[str, ...]:
 
 
 def rows_of(tree: Tree, current: str) -> tuple[TreeRow, ...]:
-    """The tree as lines: what was said in order, and after what a fork has in place of something, the fork."""
+    """The tree as lines: messages in order, and each fork after the message that it replaces."""
     by_id = {branch.session: branch for branch in tree.branches}
     children: dict[str, list[Branch]] = {}
     for branch in tree.branches:
@@ -131,7 +131,7 @@ def rows_of(tree: Tree, current: str) -> tuple[TreeRow, ...]:
 
 
 def _path(by_id: Mapping[str, Branch], current: str) -> dict[str, int]:
-    """The sessions that hold messages of the current one, and up to which position they do."""
+    """The sessions that contain messages of the current one, each with the position up to which it does."""
     path: dict[str, int] = {}
     until = 1 << 62
     while current in by_id and current not in path:
@@ -155,6 +155,6 @@ def _add(
 
 
 def changed_since(tree: Tree, said: MessagePreview) -> tuple[str, ...]:
-    """The files that were changed after a message, each once, in order. Files are the same in all branches."""
+    """The files changed after a message, each once, in order. All branches share the same files."""
     found = sorted(change for branch in tree.branches for change in branch.changed if change[0] > said.at)
     return tuple(dict.fromkeys(path for _, path in found))

@@ -1,4 +1,4 @@
-"""What all requests that are stored took and cost, by day, month, model or project."""
+"""Reports tokens and cost of all stored requests, by day, month, model or project."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ USAGE_GROUPS: tuple[UsageGroup, ...] = get_args(UsageGroup)
 
 
 UsageLine: TypeAlias = UsageSum
-"""As front ends know it, which know no store."""
+"""An alias for front ends, which do not import the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
     by: UsageGroup
     lines: tuple[UsageLine, ...]
-    """Days and months in order, the others with the dearest first."""
+    """Days and months in order, other groups by cost, highest first."""
     total: UsageLine
 
 
 def usage_report(config: Config, by: UsageGroup, since: float | None, project: str | None) -> UsageReport:
-    """Of the requests since a moment, in Unix seconds, of the sessions of a folder or of all. What was deleted is not
-    among them. Raises `AgentError`."""
+    """Usage of the requests since a time, in Unix seconds, of one project or of all. Deleted sessions are not
+    included. Raises `AgentError`."""
     with opened_store(config.folders) as store:
         usage = UsageStore(store)
         lines = list(usage.sums(by, since, project))
@@ -38,8 +38,7 @@ def usage_report(config: Config, by: UsageGroup, since: float | None, project: s
 
 
 def with_every_day(lines: Sequence[UsageLine], most: int) -> tuple[UsageLine, ...]:
-    """Days in order with those between them on which nothing was asked, but not where more than so many follow each
-    other."""
+    """Days in order, filling in days without requests, except gaps longer than `most`."""
     found: list[UsageLine] = []
     for line in lines:
         day = date.fromisoformat(line.key)

@@ -1,5 +1,5 @@
-"""Sketches of vectors in memory: a bit for the sign of each number, and what a search may be narrowed by. Which of them
-are nearest is found by counting the bits that differ, which reads a sixteenth of what the vectors take."""
+"""An in-memory index of quantised vectors: one sign bit per number, plus the fields that a search filters by. The
+nearest are found by counting differing bits, which reads a sixteenth of the vectors' size."""
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -13,14 +13,14 @@ from ebbtide.store.vectors import QuantizedVector
 
 @lru_cache(maxsize=1)
 def _rotation(size: int) -> NDArray[np.float32]:
-    """Always the same one. It spreads what a vector says over all of its numbers, so that each sign tells as much; most
-    models put the most into the first."""
+    """A fixed random rotation. It spreads the information over all numbers, so that each sign is equally
+    informative; most models concentrate it in the first ones."""
     turned, upper = np.linalg.qr(np.random.default_rng(0).standard_normal((size, size)))
     return np.asarray(turned * np.sign(np.diag(upper)), dtype=np.float32)
 
 
 def quantized(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
-    """The signs of each row after a rotation, in whole words."""
+    """The sign bits of each row after a rotation, packed into 64-bit words."""
     bits = np.packbits(vectors @ _rotation(vectors.shape[1]) > 0, axis=1)
     padded = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
     padded[:, : bits.shape[1]] = bits
@@ -28,27 +28,27 @@ def quantized(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
 
 
 class InternTable:
-    """Numbers that stand for texts."""
+    """Maps texts to numbers."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
 
     def number(self, text: str) -> int:
-        """The number of a text, which is a new one when the text is."""
+        """The number of a text, assigned on first use."""
         return self.known.setdefault(text, len(self.known))
 
     def of(self, texts: Iterable[str]) -> list[int]:
-        """The numbers of those of the texts that have one."""
+        """The numbers of those texts that have one."""
         return [self.known[text] for text in texts if text in self.known]
 
 
 class QuantizedVectors:
-    """Those of the newest vectors, up to a bound."""
+    """The newest vectors, up to a limit."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self.last = 0
-        """The newest that is in."""
+        """The id of the newest vector."""
         self._sessions, self._kinds, self._tools, self._paths = (
             InternTable(),
             InternTable(),
@@ -56,18 +56,18 @@ class QuantizedVectors:
             InternTable(),
         )
         self._projects: dict[str, list[int]] = {}
-        """The numbers of the sessions of each project."""
+        """Session numbers of each project."""
         self._ids: NDArray[np.int64] = np.zeros(0, np.int64)
         self._created: NDArray[np.float64] = np.zeros(0, np.float64)
         self._numbers: NDArray[np.int32] = np.zeros((0, 4), np.int32)
-        """Of session, kind, tool and path."""
+        """Numbers of session, kind, tool and path."""
         self._bits: NDArray[np.uint64] = np.zeros((0, 0), np.uint64)
 
     def __len__(self) -> int:
         return len(self._bits)
 
     def add(self, sketches: Iterable[QuantizedVector]) -> None:
-        """Adds newer ones. Where there are too many, the oldest go."""
+        """Add newer vectors, dropping the oldest beyond the limit."""
         new = list(sketches)
         if not new:
             return
@@ -97,7 +97,7 @@ class QuantizedVectors:
         paths_like: Callable[[list[str]], Iterable[str]],
         count: int,
     ) -> list[int]:
-        """The ids of those that pass the filters and differ from a sketch in the fewest bits, in no order."""
+        """The ids of the vectors that pass the filters and differ from the query in the fewest bits, unordered."""
         if not len(self):
             return []
         chosen = self._passing(wanted, paths_like)
@@ -112,7 +112,7 @@ class QuantizedVectors:
     def _passing(
         self, wanted: SearchQuery, paths_like: Callable[[list[str]], Iterable[str]]
     ) -> NDArray[np.bool_] | None:
-        """Which of them pass the filters; None when there are none."""
+        """A mask of the vectors that pass the filters; None if there are no filters."""
         sessions, kinds, tools, paths = self._numbers.T
         masks: list[NDArray[np.bool_]] = []
         if wanted.sessions:
