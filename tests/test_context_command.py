@@ -33,7 +33,7 @@ def test_a_session_that_is_over_is_shown_in_the_window_that_it_had(user: User) -
 def test_without_a_session_it_says_so(user: User) -> None:
     shown = user.ebb("context")
     assert (shown.code, shown.out) == (2, "")
-    assert "there is no earlier session" in shown.err
+    assert "no earlier session" in shown.err
 
 
 def test_a_small_window_shows_the_tools_that_it_is_offered_before_anything_was_counted(user: User) -> None:

@@ -21,7 +21,7 @@ def test_a_session_goes_on_without_a_message_that_is_damaged(position: int, dama
         worker.query(f"update messages set body = {damage} where session = ? and position = ?", session, position)
     is_at_an_end = damage == "gone" and position in (0, 5)  # then nothing tells that it was there
     shown = worker.ebb("sessions", "show", session)
-    told = "" if is_at_an_end else f"ebb: message {position} of the session cannot be read; all others are shown\n"
+    told = "" if is_at_an_end else f"ebb: message {position} of the session cannot be read; the others are shown\n"
     assert (shown.code, shown.err) == (0, told)
     assert ("was damaged on the disk" in shown.out) is not is_at_an_end
     assert ("second" in shown.out, "first" in shown.out) == (True, True)
@@ -84,7 +84,7 @@ def test_a_message_that_was_changed_is_named_and_shown_as_it_is(now: str, shown:
     assert worker.ebb("sessions", "show", session).out.startswith(f"> {shown}\n")
     run = worker.ebb("-p", "more", "-c", "-m", worker.working())
     assert run.out == "Done.\n"
-    assert "message 0 of the session was changed on the disk since it was written" in run.err
+    assert "message 0 of the session was changed on disk after it was written" in run.err
     found = worker.ebb("doctor", "-m", worker.working())
     assert found.code == 1
     assert f"{session}: message 0 changed on disk" in found.out

@@ -288,8 +288,8 @@ def test_a_model_of_meanings_is_looked_at(tmp_path: Path) -> None:
         f"ok    meanings        `{model}` returns vectors of 8 numbers"
     ]
     (model / "model.safetensors").unlink()
-    said = f"`recall.embedding_model`: `{model}` holds no static model (`model.safetensors`); "
-    assert house.doctor(*setting) == {"broken meanings": (f"{said}searches go by words alone", "")}
+    said = f"`recall.embedding_model`: `{model}` contains no static model (`model.safetensors`); "
+    assert house.doctor(*setting) == {"broken meanings": (f"{said}searches use words only", "")}
 
 
 def test_variables_of_direnv_that_commands_do_not_get_are_named(house: House) -> None:

@@ -26,7 +26,7 @@ def test_outputs_go_by_their_age_unless_they_were_looked_at(worker: Worker) -> N
     assert worker.blobs == {digests[looked_at], digests[new], worker.digest(last, 1)}
     told = worker.ebb("sessions", "show", old, "r1")
     today = time.strftime("%Y-%m-%d")
-    why = "because nobody had needed it for longer than `archive.max_age` allows"
+    why = "because it had not been used for longer than `archive.max_age` allows"
     assert (told.code, told.err) == (1, f"ebb: `r1` was removed on {today} {why}: run the call again\n")
     assert worker.ebb("sessions", "show", old).out.count("Tool result stored") == 1
     assert worker.ebb("doctor", "-m", worker.working()).code == 0
@@ -46,7 +46,7 @@ def test_the_oldest_outputs_go_when_all_take_too_much(worker: Worker) -> None:
     worker.ebb("sessions", "--config", f"archive.max_bytes={sum(sizes[2:]) - 1}")
     assert worker.blobs == {digests[3]}
     told = worker.ebb("sessions", "show", sessions[0], "r1").err
-    assert "because kept outputs took more space than `archive.max_bytes` allows: run the call again" in told
+    assert "because stored outputs took more space than `archive.max_bytes` allows: run the call again" in told
     found = worker.ebb("doctor", "-m", worker.working())
     assert found.code == 0, found.out
     assert "1 of 4 in 4 sessions resolve; 3 were removed for their age or size" in found.out

@@ -153,7 +153,7 @@ def test_a_dash_reads_the_prompt_from_stdin(user: User) -> None:
         (("-p", "go", "--output-schema", "none.json"), "cannot read the schema"),
         (("-p", "go", "--config", "agent.modle=x"), "did you mean `agent.model`"),
         (("-p", "go", "-m", "ollama/x", "--resume=ffffffffffff"), "there is no session `ffffffffffff`"),
-        (("-p", "go", "-m", "ollama/x", "-c"), "there is no earlier session"),
+        (("-p", "go", "-m", "ollama/x", "-c"), "no earlier session"),
         (("-p", "go", "--nonsense"), "unrecognized arguments"),
         (("-m", "ollama/x"), "there is no terminal to draw in"),
         (("sesions", "-m", "ollama/x"),
@@ -646,7 +646,7 @@ def test_what_changed_since_a_session_was_left_is_said(user: User) -> None:
     user.ask(calls(call("read", path="a.txt")), {"text": "Read."})
     (user.project / "a.txt").write_text("two\n")
     again = user.ask({"text": "Yes."}, flags=("-c",), form="text")
-    assert (again.out, again.err) == ("Yes.\n", "ebb: since this session was closed: 1 file changed on disk\n")
+    assert (again.out, again.err) == ("Yes.\n", "ebb: 1 file changed on disk since you left\n")
     events = user.ask({"text": "Yes."}, flags=("-c",), form="stream-json").lines
     assert [event["changed"] for event in events if event["type"] == "resumed"] == [["a.txt"]]
 

@@ -219,7 +219,7 @@ def test_without_a_rule_a_run_without_a_user_is_denied_a_servers_tool(owner: Own
         {
             "tool": "mcp__forge__echo",
             "arguments": {},
-            "rule": "ask mode asks before a server does something",
+            "rule": "ask mode asks before MCP servers act",
             "allow": "mcp__forge",
         }
     ]

@@ -109,7 +109,7 @@ def test_it_says_where_a_command_would_run_and_that_nothing_holds_it(
     assert capsys.readouterr().out.splitlines() == [
         "allow: allow rule bash(docker)",
         "it would run outside the sandbox, by a rule of yours",
-        "ask: no sandbox holds commands here: it is not installed; with `--no-sandbox` they run all the same",
+        "ask: commands are not sandboxed: it is not installed; `--no-sandbox` runs them anyway",
         "it would run without a sandbox, since there is none here",
         "no rule covers `make`",
         "allow: auto mode",
@@ -146,8 +146,8 @@ def test_rules_in_files_for_claude_code_count(rules: Path, capsys: pytest.Captur
         code = main(["permissions", "test", command, "--mode", "auto"])
         told[command] = (code, capsys.readouterr().out.splitlines()[0])
     assert told == {
-        "cat a.pem": (5, "deny: the rule `Read(*.pem)` of `.claude/settings.json` refuses it"),
-        "git push": (1, "ask: the rule `Bash(git push:*)` of `.claude/settings.json` wants you to be asked"),
+        "cat a.pem": (5, "deny: the rule `Read(*.pem)` of `.claude/settings.json` denied it"),
+        "git push": (1, "ask: the rule `Bash(git push:*)` of `.claude/settings.json` asks for your approval"),
         "ls": (0, "allow: auto mode"),
     }
 

@@ -256,7 +256,7 @@ def test_hooks_and_servers_of_a_plugin_are_there_in_sessions_until_its_files_cha
     script.write_text(json.dumps({"reply": [{"calls": [call]}, {"text": "done"}]}))
     ask = ("-C", str(owner.project), "-p", "go", "-m", f"scripted/{script}", "--permission-mode", "auto")
     run = ebb(*ask, "--output-format", "json", home=owner.home)
-    assert run.result["denied"][0]["rule"] == "a hook refuses it: the kit says no"
+    assert run.result["denied"][0]["rule"] == "a hook denied it: the kit says no"
     servers = ebb("-C", str(owner.project), "mcp", "list", "--json", home=owner.home).result
     assert (servers["name"], servers["owner"], servers["source"]) == ("forge", "user", "plugin kit")
     config = load_config(owner.project, {"HOME": str(owner.home), "EBB_HOME": str(owner.home)}, {})

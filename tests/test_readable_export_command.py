@@ -77,7 +77,7 @@ def test_a_file_that_is_there_stays_and_what_cannot_be_meant_is_said(user: User,
     (page := tmp_path / "talk.html").write_text("mine")
     run = user.ebb("sessions", "export", session, str(page))
     assert (run.code, run.err) == (
-        2, f"ebb: `{page}` is there already: name another file, or replace it with --force\n",
+        2, f"ebb: `{page}` already exists: choose another name, or replace it with --force\n",
     )  # fmt: skip
     assert page.read_text() == "mine"
     assert user.ebb("sessions", "export", session, str(page), "--force").code == 0

@@ -151,9 +151,9 @@ def test_what_means_the_same_is_found_where_a_model_is_set(one: User) -> None:
 
 def test_a_model_that_is_missing_is_told_of_once(one: User) -> None:
     setting = f'recall.embedding_model="{one.home / "nowhere"}"'
-    told = f"`recall.embedding_model`: there is no folder `{one.home / 'nowhere'}`, and nothing is fetched"
+    told = f"`recall.embedding_model`: folder `{one.home / 'nowhere'}` not found (models are not downloaded)"
     search = one.ebb("sessions", "search", "word", "--config", setting)
-    assert search.err == f"ebb: {told}; searches go by words alone\n"
+    assert search.err == f"ebb: {told}; searches use words only\n"
     run = one.ask(calls(call("recall", query="word")), {"text": "done"}, flags=("--config", setting))
     assert run.err.count(told) == 1
     assert told not in one.outputs(str(run.result["session"]))[0]

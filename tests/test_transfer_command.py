@@ -205,14 +205,14 @@ def test_a_file_is_never_replaced_unless_that_is_asked_for(here: Owner, tmp_path
     file.write_text("precious")
     done = here.run("export", session, str(file))
     assert (done.code, done.err) == (
-        2, f"ebb: `{file}` is there already: name another file, or replace it with --force\n",
+        2, f"ebb: `{file}` already exists: choose another name, or replace it with --force\n",
     )  # fmt: skip
     assert file.read_text() == "precious"
     assert here.run("export", session, str(file), "--force").code == 0
     assert zipfile.is_zipfile(file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     refused = here.run("export", session, str(tmp_path), "--force")
-    assert (refused.code, refused.err) == (2, f"ebb: `{tmp_path}` is not a file: name another one\n")
+    assert (refused.code, refused.err) == (2, f"ebb: `{tmp_path}` is not a file: choose another name\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "precious"]
 
 

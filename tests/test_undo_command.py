@@ -68,7 +68,7 @@ def test_what_is_to_be_redone_has_no_id(user: User) -> None:
     after = files(user)
     refused = undo(user, "--redo", "1")
     assert (refused.code, files(user)) == (2, after)
-    assert refused.err == "ebb: `--redo` takes no id: `ebb undo ID` takes back what took a turn back, too\n"
+    assert refused.err == "ebb: `--redo` takes no id: `ebb undo ID` also reverts an undo\n"
 
 
 def test_its_folders_are_for_the_user_alone(user: User) -> None:
@@ -113,7 +113,7 @@ def test_what_somebody_else_changed_is_overwritten_only_when_told(user: User) ->
     nothing = undo(user)
     assert (nothing.code, nothing.err) == (
         2,
-        "ebb: there is nothing to undo: no turn has changed files here, as far as that is kept\n",
+        "ebb: nothing to undo: no recorded turn changed files here\n",
     )
 
 
@@ -155,8 +155,8 @@ def test_a_damaged_database_is_told(user: User) -> None:
     (aside,) = database.parent.glob("*.damaged-*")
     assert (run.code, run.err) == (
         2,
-        f"ebb: what was kept of this folder to take turns back was damaged: it is in `{aside}` now\n"
-        "ebb: there is nothing to undo: no turn has changed files here, as far as that is kept\n",
+        f"ebb: the undo history of this folder was damaged; it was moved to `{aside}`\n"
+        "ebb: nothing to undo: no recorded turn changed files here\n",
     )
 
 

@@ -72,8 +72,8 @@ REPEATED_MESSAGE_SEPARATOR = "\n\n[The same was said before, with this beside it
 """Separates messages with the same name: attached files and pastes are not part of the name."""
 
 WHY = {
-    REMOVED_BY_AGE: " because nobody had needed it for longer than `archive.max_age` allows",
-    REMOVED_BY_SIZE: " because kept outputs took more space than `archive.max_bytes` allows",
+    REMOVED_BY_AGE: " because it had not been used for longer than `archive.max_age` allows",
+    REMOVED_BY_SIZE: " because stored outputs took more space than `archive.max_bytes` allows",
 }
 """Why content was removed, in words."""
 

@@ -87,9 +87,9 @@ def _delete(config: Config, store: SessionStore, info: SessionInfo) -> SessionIn
             held.callback(lock_session(config, info.id).release)
             now = store.session(info.id)
             if now is None:
-                return SkippedSession(info, "it is gone already")
+                return SkippedSession(info, "it is already deleted")
             if now.updated != info.updated_at:
-                return SkippedSession(info, "it was used meanwhile")
+                return SkippedSession(info, "it was used in the meantime")
             # A locked session cannot start another sub-agent.
             agents = agents_of(Catalogue(store), (info.id,))
             for agent in agents:

@@ -135,17 +135,17 @@ class Bundle:
         names = self._zip.namelist()
         for name in names:
             if name.startswith("/") or "\\" in name or ".." in name.split("/"):
-                raise BadBundle(f"`{self._path}` is not imported: it holds `{name}`, a path that leaves its folder")
+                raise BadBundle(f"`{self._path}` was not imported: it contains `{name}`, a path outside its folder")
         if _MANIFEST not in names:
             raise BadBundle(f"`{self._path}` is not an exported session: it has no `{_MANIFEST}`")
         manifest = self._manifest(len(names))
         if any(not _NAME.fullmatch(name) for name in names) or len(set(names)) < len(names):
-            raise self.damage_error("it holds files that do not belong to a session")
+            raise self.damage_error("it contains files that do not belong to a session")
         declared = {_MANIFEST, *(f"rows/{table}.jsonl" for table in manifest.rows)}
         declared |= {f"blobs/{digest}" for digest in manifest.blobs}
         undeclared = next((name for name in names if name not in declared), None)
         if undeclared is not None:
-            raise self.damage_error(f"its manifest does not tell of `{Path(undeclared).stem[:12]}`")
+            raise self.damage_error(f"its manifest does not list `{Path(undeclared).stem[:12]}`")
         return manifest
 
     def _manifest(self, files: int) -> Manifest:
@@ -153,7 +153,7 @@ class Bundle:
         with self._reading(), self._zip.open(_MANIFEST) as entry:
             data = entry.read(most + 1)
         if len(data) > most:
-            raise self.damage_error("its manifest tells of more than is in it")
+            raise self.damage_error("its manifest is larger than its content")
         try:
             body = json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -162,8 +162,8 @@ class Bundle:
             raise BadBundle(f"`{self._path}` is not an exported session")
         if body["version"] > VERSION:
             raise BadBundle(
-                f"`{self._path}` has version {body['version']} of the format, and this program knows {VERSION}: "
-                "update this program"
+                f"`{self._path}` has version {body['version']} of the format, but this program supports only "
+                f"{VERSION}: update this program"
             )
         try:
             rows = {
@@ -172,29 +172,29 @@ class Bundle:
             blobs = {str(digest): int(size) for digest, size in body["blobs"].items()}
             manifest = Manifest(dict(body["session"]), rows, blobs, float(body["exported"]))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise self.damage_error("its manifest does not say what is in it") from error
+            raise self.damage_error("its manifest does not list its content") from error
         if not all(_DIGEST.fullmatch(digest) and size >= 0 for digest, size in blobs.items()):
-            raise self.damage_error("its manifest names an output by something that is not a digest")
+            raise self.damage_error("its manifest names an output without a valid digest")
         return manifest
 
     def rows(self, table: str) -> Iterator[object]:
         """Yield the value of each line. That all are intact is known only after the last."""
         part = self.manifest.rows.get(table)
         if part is None:
-            raise self.damage_error(f"its manifest does not tell of `{table}`")
+            raise self.damage_error(f"its manifest does not list `{table}`")
         count, digest = 0, hashlib.sha256()
         for line in self._lines(f"rows/{table}.jsonl"):
             digest.update(line)
             count += 1
             if line.count(b"[") + line.count(b"{") > MOST_NESTED:
-                raise self.damage_error(f"line {count} of `{table}` is no row of a session")
+                raise self.damage_error(f"line {count} of `{table}` is not a valid row")
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise self.damage_error(f"line {count} of `{table}` cannot be read: {error}") from error
             yield row
         if (count, digest.hexdigest()) != (part.count, part.sha256):
-            raise self.damage_error(f"`{table}` is not what its manifest says")
+            raise self.damage_error(f"`{table}` does not match its manifest")
 
     def _lines(self, name: str) -> Iterator[bytes]:
         with self._reading(), self._zip.open(name) as entry:
@@ -209,7 +209,7 @@ class Bundle:
         """Yield the bytes of an output in pieces, at most as many as the manifest says."""
         left = self.manifest.blobs.get(digest, -1)
         if left < 0:
-            raise self.damage_error(f"the output `{digest[:12]}` is missing in it")
+            raise self.damage_error(f"the output `{digest[:12]}` is missing")
         with self._reading(), self._zip.open(f"blobs/{digest}") as entry:
             while chunk := entry.read(_PIECE):
                 left -= len(chunk)

@@ -42,7 +42,7 @@ ORDINARY = (
     "create a new class with a method that returns the value",
 )
 """Typical texts of sessions. All texts resemble these, whatever their topic, so their mean is subtracted."""
-BY_WORDS = "searches go by words alone"
+BY_WORDS = "searches use words only"
 
 
 class EmbeddingFailed(AgentError):
@@ -58,9 +58,9 @@ def missing_model_reason(setting: str) -> str:
     """Why the model cannot be loaded, as far as that is visible without loading it; empty if it may work."""
     folder = folder_of(setting)
     if not folder.is_dir():
-        return f"`{KEY}`: there is no folder `{folder}`, and nothing is fetched; {BY_WORDS}"
+        return f"`{KEY}`: folder `{folder}` not found (models are not downloaded); {BY_WORDS}"
     if not any((folder / name).is_file() for name in FILES if name.endswith("safetensors")):
-        return f"`{KEY}`: `{folder}` holds no static model (`model.safetensors`); {BY_WORDS}"
+        return f"`{KEY}`: `{folder}` contains no static model (`model.safetensors`); {BY_WORDS}"
     if find_spec("model2vec") is None:
         return f"`{KEY}` needs the package model2vec: run `{install_command('semantic')}`; until then {BY_WORDS}"
     return ""

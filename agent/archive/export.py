@@ -102,7 +102,7 @@ def import_session(config: Config, path: Path) -> ImportedSession:
 def _write(store: SessionStore, session: str, file: IO[bytes], mask: ExportMask | None) -> ExportedSession:
     rows = TransferStore(store).read(session)
     if rows is None:
-        raise StoreFailed(f"session `{session}` was deleted meanwhile", "missing")
+        raise StoreFailed(f"session `{session}` was deleted in the meantime", "missing")
     with closing(BundleWriter(file)) as writer:
         return _fill_bundle(store, rows, writer, mask)
 
@@ -149,7 +149,7 @@ def _import_bundle(store: SessionStore, bundle: Bundle, config: Config) -> Impor
     if (row.id, row.project) != (exported.id, exported.project):
         tables = _with_former(tables, exported)
     if store.blobs is None:
-        raise StoreFailed("this store keeps no outputs", "missing")
+        raise StoreFailed("this store has no outputs", "missing")
     with _stored_blobs(store.blobs, row.id, bundle, tables):
         TransferStore(store).write(row, _messages(bundle), tables)
     return ImportedSession(row.id, row.title, messages, exported.id)
@@ -161,9 +161,9 @@ def _session_of(bundle: Bundle) -> SessionRow:
     texts = [fields.get(name) for name in ("id", "project", "title", "model", "mode")]
     times = [fields.get(name) for name in ("created", "updated")]
     if not all(isinstance(text, str) for text in texts) or not _ID.fullmatch(str(texts[0])):
-        raise bundle.damage_error("its manifest does not say which session it is")
+        raise bundle.damage_error("its manifest has no valid session")
     if not all(map(is_time, times)):
-        raise bundle.damage_error("its manifest does not say when the session was")
+        raise bundle.damage_error("its manifest has no valid times")
     created, updated = (float(at) for at in times if isinstance(at, int | float))
     id, project, title, model, mode = (str(text).encode("utf-8", "replace").decode("utf-8") for text in texts)
     parent, family, forked = (fields.get(name) for name in ("parent", "family", "forked"))
@@ -196,7 +196,7 @@ def _messages(bundle: Bundle) -> Iterator[TransferRow]:
         except StoreFailed as error:
             raise bundle.damage_error(str(error)) from error
         if not all(_DIGEST.fullmatch(digest) for digest in digests):
-            raise bundle.damage_error(f"message {position} names an output by something that is not a digest")
+            raise bundle.damage_error(f"message {position} names an output without a valid digest")
         yield _plain(row)
 
 
@@ -236,7 +236,7 @@ def _tables(bundle: Bundle, messages: int) -> Tables:
                     _readable_summary(bundle, row)
     for row in tables["outputs"]:
         if row["digest"] is not None and row["digest"] not in bundle.manifest.blobs:
-            raise bundle.damage_error(f"the bytes of `r{row['number']}` are missing in it")
+            raise bundle.damage_error(f"the bytes of `r{row['number']}` are missing")
     return tables
 
 
@@ -310,7 +310,7 @@ def _stored_blobs(blobs: Blobs, session: str, bundle: Bundle, tables: Tables) ->
             blob = blobs.put(bundle.blob(digest), session)
             put.append(blob.digest)
             if (blob.digest, blob.size) != (digest, bundle.manifest.blobs[digest]):
-                raise bundle.damage_error(f"the output `{digest[:12]}` is not what it was")
+                raise bundle.damage_error(f"the output `{digest[:12]}` was changed")
         yield
     except BaseException:
         for digest in put:

@@ -18,7 +18,7 @@ def written_file(path: Path, *, force: bool, otherwise: str = "") -> Iterator[IO
     reserved = False
     try:
         if path.exists() and not path.is_file():
-            raise UsageError(f"`{path}` is not a file: name another one")
+            raise UsageError(f"`{path}` is not a file: choose another name")
         if not force:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             reserved = True
@@ -30,7 +30,7 @@ def written_file(path: Path, *, force: bool, otherwise: str = "") -> Iterator[IO
         os.replace(part, path)
         reserved = False
     except FileExistsError as error:
-        raise UsageError(f"`{path}` is there already: name another file{otherwise}") from error
+        raise UsageError(f"`{path}` already exists: choose another name{otherwise}") from error
     except OSError as error:
         raise UsageError(f"cannot write `{path}`: {error.strerror or error}") from error
     finally:

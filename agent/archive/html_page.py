@@ -74,7 +74,7 @@ def html_head(
 def html_end(hidden: bool) -> str:
     """`hidden`: secrets were removed."""
     told = "Written by Ebbtide. " + (
-        "Keys and passwords that can be told are taken out." if hidden else "Nothing is taken out."
+        "Recognised keys and passwords were removed." if hidden else "Secrets were not removed."
     )
     return f"</main>\n<footer>{told}</footer>\n</body></html>\n"
 
@@ -115,7 +115,7 @@ def _of_user(message: User, outputs: Mapping[str, ToolOutput], hide: Redact) -> 
                 yield _image(part)
             case Note(text=text) if text.strip():
                 named = f" · {_escape_text(part.name[:MAX_SUMMARY_CHARS], hide)}" if part.name else ""
-                yield _details_block("note", f"told by the program: {part.kind}{named}", _block(text, hide))
+                yield _details_block("note", f"note from the program: {part.kind}{named}", _block(text, hide))
             case ToolOutput() if part.call_id in outputs:
                 yield _details_block("call", f"an output {_status(part)}", _output(part, hide))
             case _:

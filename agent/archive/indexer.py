@@ -48,7 +48,7 @@ INDEX_TIMEOUT_S = 10.0
 """Seconds that a search waits for the index; after that, it uses what is there."""
 
 ResultT = TypeVar("ResultT")
-UNINDEXED_NOTE = "{:,} older messages are not indexed yet, so they were not searched; the next search goes on with them"
+UNINDEXED_NOTE = "{:,} older messages are not indexed yet and were not searched; the next search continues with them"
 
 
 @dataclass(frozen=True, slots=True)

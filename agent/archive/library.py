@@ -108,7 +108,7 @@ class Library:
         row = await self._find(prefix)
         title = " ".join(title.encode("utf-8", "replace").decode("utf-8").split())[:LONGEST_TITLE]
         if not title:
-            raise UsageError("a session's title cannot be empty: write one")
+            raise UsageError("the title cannot be empty")
         await self._thread.run(self._store.rename, row.id, title)
         self._renamed(row.id, title)
         return info_of(replace(row, title=title))

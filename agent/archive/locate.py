@@ -66,7 +66,7 @@ class Locator:
             if reference.session == CURRENT_SESSION and (named := await self.find_reference(reference, view)):
                 return Trace(named)
         places = await self.of(text, view)
-        told = await unsearched("`/archive` shows all of one", {place.ref for place in places})
+        told = await unsearched("`/archive` shows whole outputs", {place.ref for place in places})
         left = self._indexer.left
         return Trace(places, (*([UNINDEXED_NOTE.format(left)] if left else []), *told))
 

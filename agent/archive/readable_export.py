@@ -105,7 +105,7 @@ def export_readable(
         row = find_session(store, prefix, project_of(config))
         (listed,) = Catalogue(store).sessions_by_id((row.id,)) or (None,)
         if listed is None:
-            raise StoreFailed(f"session `{row.id}` was deleted meanwhile", "missing")
+            raise StoreFailed(f"session `{row.id}` was deleted in the meantime", "missing")
         info, told = listed_info(listed), list[str]()
         sent = sorted(Catalogue(store).agent_sessions((info.id,)), key=lambda each: each.session.created)
         usage = UsageStore(store)

@@ -28,7 +28,7 @@ from ebbtide.tools.search.words import ScanResult, scan_words
 if TYPE_CHECKING:  # types only: few runs search by meaning
     from ebbtide.agent.archive.semantic_search import EmbeddingIndex
 
-REBUILT = "the search index was damaged and was made anew from the messages"
+REBUILT = "the search index was damaged and has been rebuilt"
 
 NO_NAME = "0" * 8
 """Replaces the name of an unreadable message."""
@@ -42,14 +42,14 @@ SCAN_SECONDS = 10.0
 MOST_LONG = 1000
 """Newest such outputs that are considered."""
 
-ALL_OF_ONE = "`ref_id` with a `search` looks through all of one"
+ALL_OF_ONE = "`ref_id` with `search` searches a whole output"
 
 MOST_NAMED = 5
 """Outputs that are named as too long."""
 
-NEAR_MATCH_NOTE = "nothing holds these words; this is near in meaning"
+NEAR_MATCH_NOTE = "no exact match; these results are similar in meaning"
 
-PARTIAL_MATCH_NOTE = "nothing holds all of these words; this holds some of them"
+PARTIAL_MATCH_NOTE = "no result contains all of these words; these contain some"
 
 
 class RecallSearch:
@@ -123,7 +123,7 @@ class RecallSearch:
             try:
                 scanned = await self._scan_output(ref, words, end)
             except (ReferenceFailed, StoreFailed) as error:
-                limits += [] if isinstance(error, ReferenceFailed) else [f"{ref} was not searched to its end: {error}"]
+                limits += [] if isinstance(error, ReferenceFailed) else [f"{ref} was not fully searched: {error}"]
                 continue
             size = match.document.size
             if scanned.is_found:

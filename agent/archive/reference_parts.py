@@ -115,7 +115,7 @@ def attachments_text(count: int) -> str:
 
 def ambiguous(wanted: Reference, candidates: Sequence[str]) -> str:
     shown = join_limited([f"`{candidate}`" for candidate in candidates], MOST_CANDIDATES)
-    return f"`{wanted}` stands for several: {shown}; write more of it"
+    return f"`{wanted}` is ambiguous: {shown}; write more of it"
 
 
 def encode_text(text: str) -> bytes:

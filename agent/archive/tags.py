@@ -17,8 +17,8 @@ def tag_named(word: str) -> str:
     tag = unicodedata.normalize("NFC", word.strip().removeprefix("#")).lower()
     if not _TAG.fullmatch(tag) or len(tag) > LONGEST_TAG:
         raise UsageError(
-            f"`{word}` cannot be a tag: it is one word of letters and digits, up to {LONGEST_TAG}, with `-`, `_`, `.`, "
-            "`:`, `+` and `/` in it if you like"
+            f"`{word}` is not a valid tag: use one word of up to {LONGEST_TAG} letters and digits; `-`, `_`, `.`, "
+            "`:`, `+` and `/` are allowed too"
         )
     return tag
 

@@ -100,7 +100,7 @@ def timeline_totals(columns: Sequence[TimelineColumn], limit: int | None) -> str
     used = sum((column.usage for column in columns), Usage())
     count = sum(column.count for column in columns)
     shares = f"{used.cache_read:,} read from the cache, {used.cache_write:,} written to it, {used.input:,} fresh"
-    largest = f"; the last could take {limit:,}" if limit is not None else ""
+    largest = f"; limit of the last one: {limit:,}" if limit is not None else ""
     return f"{count:,} request{'' if count == 1 else 's'}: {shares}, {used.output:,} tokens of output{largest}"
 
 
@@ -110,7 +110,7 @@ def _column(column: TimelineColumn, x: float, step: float, room: int, top: int) 
         f"requests {column.first:,}–{column.first + column.count - 1:,}, each" if many else f"request {column.first:,}"
     )
     sizes = ", ".join(f"{size:,} {words}" for (_, words), size in zip(_PARTS, column.parts, strict=True) if size)
-    cost = "price not known" if column.cost is None else f"${column.cost:.4f}"
+    cost = "price unknown" if column.cost is None else f"${column.cost:.4f}"
     pieces, y, width = (
         [f"<g><title>{which}: {sizes or 'nothing'}; {cost}</title>"],
         float(TOP_MARGIN + room),

@@ -130,4 +130,4 @@ def printable_text(text: str) -> str:
 
 def cost_text(cost: float | None) -> str:
     """US dollars in words."""
-    return "not known" if cost is None else f"${cost:.4f}" if 0 < cost < 0.1 else f"${cost:.2f}"
+    return "unknown" if cost is None else f"${cost:.4f}" if 0 < cost < 0.1 else f"${cost:.2f}"

@@ -282,7 +282,7 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
 def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
     tool, asked = _request_of(call, context)
     if context.approval.lacks_sandbox(asked):
-        context.emit(Noticed(f"auto mode asks about commands, since {context.approval.policy.sandbox_problem}"))
+        context.emit(Noticed(f"auto mode asks before commands: {context.approval.policy.sandbox_problem}"))
     return ReviewedCall(call, tool, asked, apply_hook_decision(asked, context.approval.policy, context.word))
 
 
@@ -389,5 +389,5 @@ def keep_rule(decision: Decision, approval: Approver, emit: Callable[[Event], No
             approval.rules.add_rule(decision.rule)
             return
         except ConfigError as error:
-            emit(Noticed(f"the rule holds for this session only: {error}"))
+            emit(Noticed(f"the rule applies to this session only: {error}"))
     approval.session_rules.append(parse_rule(decision.rule))

@@ -52,10 +52,10 @@ class SessionBoundary:
         if not folder.is_dir():
             raise ConfigError(f"there is no folder `{folder}`")
         if any(folder.is_relative_to(each) for each in (self.workspace.root, *map(Path, self.folders))):
-            raise ConfigError(f"`{folder}` is worked in already")
+            raise ConfigError(f"`{folder}` is already part of this session")
         ours = sandbox.ours if sandbox is not None else ()
         if any(folder.is_relative_to(each.resolve()) or each.resolve().is_relative_to(folder) for each in ours):
-            raise ConfigError(f"`{folder}` holds this program's own files, which no session may change")
+            raise ConfigError(f"`{folder}` contains this program's own files, which no session may change")
         self.approval.roots.append(folder)
         self._apply()
         if sandbox is not None:
@@ -66,7 +66,7 @@ class SessionBoundary:
         """Remove an additional folder. Raises `ConfigError`."""
         folder = self._resolve_folder(written)
         if str(folder) not in self.folders:
-            raise ConfigError(f"`{folder}` is none of the further folders; `/add-dir` lists them")
+            raise ConfigError(f"`{folder}` is not one of the added folders; `/add-dir` lists them")
         self.approval.roots.remove(folder)
         self._apply()
         return folder
@@ -75,7 +75,7 @@ class SessionBoundary:
         try:
             return (self.workspace.root / Path(written.strip()).expanduser()).resolve()
         except (OSError, RuntimeError, ValueError) as error:
-            raise ConfigError(f"`{written.strip()}` is no folder: {error}") from error
+            raise ConfigError(f"`{written.strip()}` is not a folder: {error}") from error
 
     def _apply(self) -> None:
         self.approval.policy = replace(self.approval.policy, roots=tuple(map(str, self.approval.roots)))

@@ -208,7 +208,7 @@ def uncertain_search(covered: Sequence[Coverage]) -> str:
     """Why a line needs approval whose programs search whole folders beside or after other commands, so that files
     with secrets cannot be excluded; empty if none does."""
     program = next(filter(None, (_hidden_search(one.command.words) for one in covered)), "")
-    why = "beside other commands may show files that hold secrets; by itself it leaves them out"
+    why = "together with other commands may show files with secrets; on its own it skips them"
     return program and f"`{program}` {why}"
 
 

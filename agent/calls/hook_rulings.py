@@ -63,10 +63,10 @@ def apply_hook_decision(asked: PermissionRequest, policy: Policy, word: HookDeci
         return ruling
     if word.verdict == "deny":
         whole = f": {word.reason.rstrip('.')}" if word.reason else ""
-        return Ruling("deny", f"{word.by} refuses it{because}", reason=f"{word.by} refuses it{whole}")
+        return Ruling("deny", f"{word.by} denied it{because}", reason=f"{word.by} denied it{whole}")
     if word.verdict == "ask":
-        return Ruling("ask", f"{word.by} wants you to be asked{because}")
+        return Ruling("ask", f"{word.by} asks for your approval{because}")
     if ruling.verdict == "allow" or not word.is_own:
         return ruling
     allowed = decide(asked, replace(policy, allow=(*policy.allow, Rule(asked.tool))))
-    return replace(allowed, rule=f"a hook of yours allows it{because}") if allowed.verdict == "allow" else ruling
+    return replace(allowed, rule=f"your hook allowed it{because}") if allowed.verdict == "allow" else ruling

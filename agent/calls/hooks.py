@@ -73,7 +73,7 @@ def hook_failed(match: str, problem: str) -> HookResult:
 
 
 def _without(match: str, what: str) -> str:
-    return f"the hook for `{match}` {what}; the output goes on without it"
+    return f"the hook for `{match}` {what}; the output is shown without it"
 
 
 def _reply_text(data: bytes) -> str:

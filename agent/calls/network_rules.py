@@ -41,8 +41,8 @@ def check_place(written: str) -> None:
     place = place_in(written)
     if place and (not _PLACE.fullmatch(place) or _BELOW_NUMBERS.fullmatch(place)):
         raise ConfigError(
-            f"`{NETWORK}({written})` names no host: write one, such as `{NETWORK}(example.org)`, all below one, "
-            f"`{NETWORK}(*.example.org)`, or another port than that of the web, `{NETWORK}(example.org:8080)`"
+            f"`{NETWORK}({written})` names no valid host: write a host, `{NETWORK}(example.org)`, all subdomains, "
+            f"`{NETWORK}(*.example.org)`, or a host and port, `{NETWORK}(example.org:8080)`"
         )
 
 

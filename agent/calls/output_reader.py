@@ -50,7 +50,9 @@ class OutputReader:
             provider = await self._reader(SummaryJob(tokens, tokens, is_cached=False))
             return await self._read_pieces(provider, call, purpose[:MOST_PURPOSE], chunks)
         except (ProviderError, EmptyAnswer) as error:
-            self.emit(Noticed(f"no model could read the output of `{call.name}`, so its ends are shown: {error}"))
+            self.emit(
+                Noticed(f"no model could read the output of `{call.name}`, so its beginning and end are shown: {error}")
+            )
             return None
 
     async def _reader(self, job: SummaryJob) -> Provider:

@@ -98,7 +98,7 @@ class OutputIntake:
         try:
             output = await self._form(call, place, raw, lines, output)
         except StoreFailed as error:
-            self.emit(Noticed(f"the output of `{call.name}` could not be kept, so it is shown in part: {error}"))
+            self.emit(Noticed(f"the output of `{call.name}` could not be stored, so it is shown in part: {error}"))
             output = self._without_archive(call, place, raw, lines, output)
         return replace(output, text=_append_lines(output.text, lines)) if lines else output
 
@@ -110,7 +110,7 @@ class OutputIntake:
             stored = output.stored or await self._store_chunks(iter([_encode_text(output.text)]), StreamedPreview())
             pictures = [await self._picture(image) for image in output.images]
         except StoreFailed as error:
-            self.emit(Noticed(f"the output of `{call.name}` could not be kept, so it is shown in part: {error}"))
+            self.emit(Noticed(f"the output of `{call.name}` could not be stored, so it is shown in part: {error}"))
             return ArchivedOutput(output, f"all of it is in {output.whole}" if output.whole else "")
         kept = replace(output, stored=stored, pictures=tuple(pictures))
         return ArchivedOutput(kept, f'read_result with ref_id="r{place.number}" shows all of it')
@@ -136,7 +136,7 @@ class OutputIntake:
         try:
             kept = [await self._store_chunks(iter([file.data]), StreamedPreview()) for file in raw.files]
         except StoreFailed as error:
-            self.emit(Noticed(f"what came with the output of `{call.name}` could not be kept: {error}"))
+            self.emit(Noticed(f"attachments of the output of `{call.name}` could not be stored: {error}"))
             return (), lines_for(raw.files, [None] * len(raw.files))
         first = len(raw.pictures) + 1
         refs = [f"r{place.number}:tool-{number}" for number in range(first, first + len(kept))]

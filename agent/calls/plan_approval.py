@@ -74,7 +74,7 @@ def _edited_plan(plan: str, text: str, context: ApprovalContext) -> str:
     try:
         return plan_of({"plan": text})
     except ToolError as error:
-        context.emit(Noticed(f"the plan stays as it was: {error}"))
+        context.emit(Noticed(f"the plan is unchanged: {error}"))
         return plan
 
 

@@ -152,7 +152,7 @@ def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
         return replace(_decide_as_read(asked.read_only, policy), is_guarded=True)
     unclear = next((rule for rule in policy.deny if _may_deny(rule, asked, policy.root)), None)
     if unclear is not None:
-        return Ruling("ask", f"whether deny rule {unclear} forbids this cannot be told from the call")
+        return Ruling("ask", f"deny rule {unclear} may forbid this; the call does not show it")
     for rule in policy.allow:
         if _names(rule, asked) and _allows(rule, asked, policy):
             return Ruling("allow", f"allow rule {rule}")
@@ -177,9 +177,9 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
         if later is not None:
             return Ruling("ask", f"`{later[0]}` can make other programs run commands: {later[1]}")
         if asked.linked:
-            return Ruling("ask", f"`{asked.linked[0]}` has another name, and what changes here changes there")
+            return Ruling("ask", f"`{asked.linked[0]}` is a hard link: its other names change with it")
     if asked.effect == "none":
-        return Ruling("allow", "it stays inside the session")
+        return Ruling("allow", "it has no effect outside the session")
     doubt = asked_in_every_mode(asked.subjects if asked.effect == "read" else (), asked.named, policy.root)
     if doubt:
         return Ruling("ask", doubt)
@@ -190,9 +190,9 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
     if asked.effect == "run":
         return _by_mode_of_command(asked, policy)
     if asked.effect == "serve":
-        return Ruling("ask", f"{policy.mode} mode asks before a server does something")
+        return Ruling("ask", f"{policy.mode} mode asks before MCP servers act")
     if asked.effect == "fetch":
-        return Ruling("ask", f"{policy.mode} mode asks before something is fetched from the web")
+        return Ruling("ask", f"{policy.mode} mode asks before fetching from the web")
     inside = (policy.root, *policy.roots)
     outside = next((path for path in asked.subjects if not is_within(path, inside)), None)
     if asked.effect == "read":
@@ -203,7 +203,7 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
         return Ruling("ask", f"`{outside}` is outside the working folder")
     if policy.mode == "accept-edits":
         return Ruling("allow", "accept-edits mode")
-    return Ruling("ask", f"{policy.mode} mode asks before a file changes")
+    return Ruling("ask", f"{policy.mode} mode asks before files change")
 
 
 def _by_mode_of_command(asked: PermissionRequest, policy: Policy) -> Ruling:
@@ -213,7 +213,7 @@ def _by_mode_of_command(asked: PermissionRequest, policy: Policy) -> Ruling:
     if asked.tool != OUTSIDE and asked.read_only is not None and asked.read_only.paths != ("/",):
         return replace(_decide_as_read(asked.read_only, policy), is_guarded=True)
     if policy.mode == "auto":
-        why = f"no sandbox holds commands here: {policy.sandbox_problem}; with `--no-sandbox` they run all the same"
+        why = f"commands are not sandboxed: {policy.sandbox_problem}; `--no-sandbox` runs them anyway"
         return Ruling("ask", why)
     return Ruling("ask", f"{policy.mode} mode: this command needs approval")
 
@@ -360,7 +360,7 @@ def _by_beginnings(asked: PermissionRequest, policy: Policy) -> Ruling | None:
     if asked.read_only is None and not doubt:  # such a line runs unchanged
         doubt = uncertain_search(covered)
         if asked.by_settings and not doubt:
-            doubt = f"the repository has git run programs here: {asked.by_settings}"
+            doubt = f"this repository's settings make git run programs: {asked.by_settings}"
     doubt = doubt or asked_in_every_mode((), asked.named, policy.root, named_files(covered, policy.root))
     if doubt:
         return Ruling("ask", doubt)

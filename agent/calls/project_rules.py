@@ -38,14 +38,16 @@ class ProjectRules:
         try:
             entries = [file.read() for file in self._files]
         except ConfigError as error:
-            return SavedRules(problem=f"the rules that you keep for projects are not used: {error}")
+            return SavedRules(problem=f"your project rules are ignored: {error}")
         said = [entry.get("allow", []) for entry in entries]
         listed = [rule for rules in said for rule in (rules if isinstance(rules, list) else [rules])]
         good = tuple(rule for rule in listed if isinstance(rule, str) and _is_rule(rule))
         if len(good) == len(listed):
             return SavedRules(tuple(dict.fromkeys(good)))
         bad = ", ".join(f"`{json.dumps(rule)}`" for rule in listed if rule not in good)
-        return SavedRules(good, f"`{self.place}`: {bad} is not a rule such as `bash(git status)`, so it is not used")
+        return SavedRules(
+            good, f"`{self.place}`: {bad} is not a valid rule and is ignored; a rule looks like `bash(git status)`"
+        )
 
     def add_rule(self, rule: str) -> None:
         """Add a rule. Raises `ConfigError`, also if the file cannot be read, so that nothing is lost."""

@@ -114,7 +114,7 @@ class CallReach:
             call.id,
             call.name,
             call.arguments,
-            f"the command runs and waits: {ruling.rule}",
+            f"the command is waiting: {ruling.rule}",
             offers=offers,
             rules_file=approval.rules.place if approval.rules is not None and offers else "",
             host=str(place),

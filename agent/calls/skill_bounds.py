@@ -83,7 +83,7 @@ class SkillUse:
         if policy.mode in _ASKS_ANYWAY:
             return
         else_ = "is asked about" if self._approval.ask is not None else "is denied unless an `--allow` rule names it"
-        self._tell(f"{skill_limits_text(policy.bounds[-1:])}; what else changes or runs something {else_}")
+        self._tell(f"{skill_limits_text(policy.bounds[-1:])}; anything else that changes or runs something {else_}")
 
 
 def begin_use(skill: "Skill", approval: Approver, *, is_read: bool = False) -> None:

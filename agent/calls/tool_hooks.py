@@ -89,7 +89,9 @@ class ToolHooks:
                 raw = raw if output is None else _in_place_of(raw, output)
                 said += [changed, heard]
             except OSError as error:
-                self._emit(Noticed(f"hooks are not told of an output, which could not be written to a file: {error}"))
+                self._emit(
+                    Noticed(f"hooks were not run for an output, since it could not be written to a file: {error}")
+                )
         return "\n".join(filter(None, said)), raw
 
     async def _run_after_hooks(

@@ -25,13 +25,13 @@ async def retry_unsandboxed(
     offers = offers_outside(placed, policy)
     if not result.failed or ask is None or approval.policy.mode == "auto":
         return _with_sandbox_advice(result, offers)
-    reason = f"in the sandbox it failed, where {result.blocked}; allow it to run once more, outside the sandbox"
+    reason = f"it failed in the sandbox, where {result.blocked}; allow it to run again, outside the sandbox"
     question = PermissionAsked(
         f"outside-{call.id}",
         call.id,
         call.name,
         call.arguments,
-        f"{reason}. A rule has such commands run there from now on" if offers else reason,
+        f"{reason}. A rule makes such commands always run there" if offers else reason,
         offers=offers,
         rules_file=approval.rules.place if approval.rules is not None and offers else "",
         offers_exact=exact_rule(placed, policy.root) in offers,

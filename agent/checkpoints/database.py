@@ -26,7 +26,7 @@ def open_database(path: Path) -> tuple[CheckpointStore, str]:
             doubt.unlink()
             return store, ""
         store.close()
-        damage = StoreError("corrupt", f"`{path}` is damaged, and is set aside once no other program uses it")
+        damage = StoreError("corrupt", f"`{path}` is damaged; it will be moved aside once no other program uses it")
     except StoreError as error:
         if error.reason != "corrupt":
             raise
@@ -39,7 +39,7 @@ def open_database(path: Path) -> tuple[CheckpointStore, str]:
             with suppress(OSError):
                 (path.parent / name).rename(path.parent / f"{name}.{ending}")
         doubt.unlink(missing_ok=True)
-        told = f"what was kept of this folder to take turns back was damaged: it is in `{path}.{ending}` now"
+        told = f"the undo history of this folder was damaged; it was moved to `{path}.{ending}`"
         return CheckpointStore(path), told
 
 

@@ -10,12 +10,12 @@ Kind: TypeAlias = Literal["absent", "file", "link", "folder", "staged", "large",
 STORED_KINDS: frozenset[Kind] = frozenset(("absent", "file", "link", "folder", "staged"))
 
 WHY: Mapping[Kind, str] = {
-    "large": "it was too large to be kept",
+    "large": "it was too large to store",
     "unreadable": "it could not be read",
-    "special": "it was neither a file nor a link nor a folder",
-    "unknown": "what it held before is not known",
+    "special": "it was not a file, link or folder",
+    "unknown": "its previous content is unknown",
 }
-CONTENT_LOST = "what it held is damaged where it was kept, or went from there"
+CONTENT_LOST = "its stored content is damaged or missing"
 _DIGEST = 32
 """Size in bytes."""
 
@@ -101,12 +101,12 @@ class RestorePlan:
         return self.of("restore", "ask") if forced else self.of("restore")
 
 
-BETWEEN = "it was changed in between, and not by this agent"
-SINCE = "it was changed since, and not by this agent"
+BETWEEN = "something else changed it in between"
+SINCE = "something else has changed it since"
 UNKNOWN_STAGED = "\0\0"
 """Ends the path of a staged entry if it is only known that the index changed."""
-SPLIT = "git keeps it in parts that are not read here: a split or sparse index"
-HEAD_MOVED = "commits were made or another branch is there: these stay"
+SPLIT = "split and sparse indexes are not supported"
+HEAD_MOVED = "commits or the branch changed; these are not undone"
 TOGETHER = "another session worked in this folder at the same time"
 IN_JOB = "it changed while a command ran in the background"
 
@@ -152,7 +152,7 @@ def _behind(one: PlannedPath, above: str, paths: Mapping[str, PlannedPath]) -> P
         return one
     if blocker is not None and blocker.outcome == "ask":
         return replace(one, outcome="ask", why=blocker.why)
-    return replace(one, outcome="cannot", why=f"`{above}` is in its way, which is no folder now")
+    return replace(one, outcome="cannot", why=f"`{above}` is in the way and is not a folder now")
 
 
 def _plan_staged(change: PathChange, now: FileState) -> PlannedPath:
@@ -176,7 +176,9 @@ def _plan_path(change: PathChange, now: FileState) -> PlannedPath:
     if not back.is_stored:
         return PlannedPath(change.path, now, back, "cannot", WHY[back.kind])
     if not now.is_stored:
-        return PlannedPath(change.path, now, back, "cannot", f"what is there now could not be kept: {WHY[now.kind]}")
+        return PlannedPath(
+            change.path, now, back, "cannot", f"the current content could not be stored: {WHY[now.kind]}"
+        )
     if now.kind == "folder" and back.kind == "folder" and change.before.kind == change.after.kind == "folder":
         return PlannedPath(change.path, now, back, "restore")
     if now.kind == "folder" and back.kind == "absent":
@@ -195,5 +197,5 @@ def path_label(path: str) -> str:
         return path
     above = index.removesuffix(".git/index") if index.endswith(".git/index") else ""
     if path.endswith(UNKNOWN_STAGED):
-        return f"{above or '.'} (what is staged)"
+        return f"{above or '.'} (staged changes)"
     return f"{above}{entry} (staged)" if entry else f"{above or '.'} (commits and branches)"

@@ -44,7 +44,7 @@ MAX_COMPARED_FILES = 500
 """Files that are compared for display."""
 LARGEST_COUNTED = 1_000_000
 """Largest file in which changed lines are counted, in bytes."""
-IGNORE_RULES_CHANGED = "its rules for ignored files changed in the same step: it may have been there before"
+IGNORE_RULES_CHANGED = "ignore rules changed in the same step: it may have existed before"
 
 
 def folder_for(data: Path, root: Path) -> Path:
@@ -279,7 +279,7 @@ class ProjectCheckpoints:
             self._too_much = str(error)
             return self._too_much
         except ScanCancelled:
-            return "it was interrupted while the files were looked at"
+            return "interrupted while scanning files"
         except OSError as error:
             return f"the folder cannot be read: {error.strerror or error}"
         return ""
@@ -338,5 +338,5 @@ def unscannable_reason(root: Path) -> str:
     if root == home:
         return "it is your home folder"
     if root == root.parent or home.is_relative_to(root):
-        return "your home folder is below it"
+        return "it contains your home folder"
     return ""

@@ -19,7 +19,7 @@ from ebbtide.store.checkpoints import CheckpointStore, PointRow
 from ebbtide.store.errors import StoreError
 from ebbtide.tools.outputs.extent import join_limited
 
-NOT_EMPTY = "something else is in it now"
+NOT_EMPTY = "it is not empty"
 
 
 class Recovery:
@@ -47,7 +47,7 @@ class Recovery:
         """Undo points as planned; with `forced`, also overwrite what others have changed."""
         with self.alone() as is_alone:
             if not is_alone:
-                raise RestoreFailed("nothing was changed: another program brings files of this folder back just now")
+                raise RestoreFailed("nothing was changed: another program is restoring files in this folder")
             chosen = plan.paths_to_restore(forced=forced)
             moves = moves_for(self._root, filter(_is_file, chosen))
             self._refuse_changed(moves)
@@ -76,7 +76,7 @@ class Recovery:
         if others := [move.path for move in moves if now[move.path] != move.now]:
             are = "was" if len(others) == 1 else "were"
             raise RestoreFailed(
-                f"nothing was changed: {join_limited(others, 5)} {are} changed meanwhile; look at it again"
+                f"nothing was changed: {join_limited(others, 5)} {are} changed in the meantime; check again"
             )
 
     def _stage_again(self, point: int, changes: Sequence[PathChange]) -> list[PlannedPath]:
@@ -134,7 +134,7 @@ class Recovery:
         except StoreError as error:
             raise RestoreFailed(str(error)) from error
         if hashlib.sha256(content).hexdigest() != digest:
-            raise RestoreFailed("what the file held is damaged where it was kept")
+            raise RestoreFailed("the stored content of the file is damaged")
         return content
 
 

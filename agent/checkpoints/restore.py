@@ -57,7 +57,9 @@ def moves_for(root: str, paths: Iterable[PlannedPath]) -> tuple[Move, ...]:
         if any(name not in going or name in kept for name in names):
             kept.add(one.path)
             if one.back != ABSENT:
-                raise RestoreFailed(f"`{one.path}` was a file and is a folder now, with other files in it: move them")
+                raise RestoreFailed(
+                    f"`{one.path}` was a file but is now a folder with other files in it: move them first"
+                )
     return tuple(
         Move(one.path, one.now, one.back, identity_at(root, one.path)) for one in wanted if one.path not in kept
     )
@@ -112,7 +114,7 @@ class Restore:
             self._unstage()
             left = self._roll_back()
             self._close_folders()
-            told = "nothing was changed" if not left else f"{join_limited(left, 5)} may be half-way"
+            told = "nothing was changed" if not left else f"{join_limited(left, 5)} may be incomplete"
             raise RestoreFailed(f"{told}: {_error_text(error)}") from error
 
     def clear(self, paths: Iterable[str]) -> None:
@@ -200,7 +202,7 @@ class Restore:
         if now[1:2] and now[1] in self._unlinked:  # another name of it was just deleted
             now, known = now[:-1], known[:-1]
         if now != known:
-            raise RestoreFailed(f"`{move.path}` was changed meanwhile")
+            raise RestoreFailed(f"`{move.path}` was changed in the meantime")
 
     def _make_folders(self, path: str) -> None:
         if not path:

@@ -26,8 +26,8 @@ T = TypeVar("T")
 WAIT_NOTICE_DELAY_S = 1.0
 """Seconds after which the user is told about the wait."""
 TAKES_TIME = (
-    "the files of this folder are copied, so that `/undo` can take back what commands do to them; "
-    "that takes a while only the first time"
+    "files in this folder are being copied so that `/undo` can revert what commands change; "
+    "this is slow only the first time"
 )
 LONGEST_TITLE = 120
 
@@ -124,7 +124,7 @@ class SessionCheckpoints:
                 self._told.add(TAKES_TIME)
                 self._emit(Noticed(TAKES_TIME))
             if self._thread.to_read:
-                show(f"{self._thread.to_read:,} files are still to be copied\n")
+                show(f"{self._thread.to_read:,} files left to copy\n")
         return await task
 
     async def end_turn(self) -> None:
@@ -156,7 +156,7 @@ class SessionCheckpoints:
         try:
             return await asyncio.wrap_future(future)
         except (AgentError, OSError) as error:
-            self._notify_once(f"`/undo` will not take this back: {error}")
+            self._notify_once(f"`/undo` cannot revert this: {error}")
             return None
         finally:
             self._notify_once(self._thread.set_aside)
@@ -177,4 +177,4 @@ class SessionCheckpoints:
         try:
             await asyncio.to_thread(self._thread.close)
         except (AgentError, OSError) as error:
-            self._notify_once(f"`/undo` will not take this back: {error}")
+            self._notify_once(f"`/undo` cannot revert this: {error}")

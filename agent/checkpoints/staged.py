@@ -23,8 +23,8 @@ from ebbtide.tools.sandbox.git_metadata import own_metadata
 MAX_INDEX_BYTES = 100_000_000
 """Largest index that is read, in bytes."""
 _UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
-BUSY = "git is at work in it, or an `index.lock` was left behind"
-OTHERS = "what is staged was changed meanwhile"
+BUSY = "git is running there, or it left an `index.lock`"
+OTHERS = "what is staged was changed in the meantime"
 
 Identity = tuple[int, int, int, int] | tuple[()]
 """Inode, size, change time and modification time."""

@@ -76,20 +76,20 @@ def to_redo(points: Sequence[UndoPoint]) -> UndoPoint | None:
 def chosen_point(points: Sequence[UndoPoint], id: int | None, *, redo: bool) -> UndoPoint:
     """The point with this id, or else the next one to undo or redo. Raises `UsageError`."""
     if id is not None and redo:
-        raise UsageError("`--redo` takes no id: `ebb undo ID` takes back what took a turn back, too")
+        raise UsageError("`--redo` takes no id: `ebb undo ID` also reverts an undo")
     if id is not None:
         named = next((point for point in points if point.id == id), None)
         if named is None:
-            raise UsageError(f"there is no point {id}; `ebb undo --list` lists those that there are")
+            raise UsageError(f"no undo point {id}; see `ebb undo --list`")
         if named.is_undone:
-            raise UsageError(f"point {id} was taken back already; `ebb undo --list` shows what took it back")
+            raise UsageError(f"point {id} is already undone; `ebb undo --list` shows by which")
         return named
     found = to_redo(points) if redo else to_undo(points)
     if found is None:
         raise UsageError(
-            "there is nothing to redo: nothing was taken back, or files were changed since"
+            "nothing to redo: nothing was undone, or files have changed since"
             if redo
-            else "there is nothing to undo: no turn has changed files here, as far as that is kept"
+            else "nothing to undo: no recorded turn changed files here"
         )
     return found
 

@@ -130,11 +130,11 @@ class WorkTree:
                 os.close(handle)
             self._seen += len(folder.names)
             if self._seen > limits.files:
-                raise FolderTooLarge(f"it holds more than {limits.files:,} files")
+                raise FolderTooLarge(f"it contains more than {limits.files:,} files")
             prefix = f"{name}/" if name else ""
             waiting.extend((prefix + each, is_ruled_anew) for each in folder.folders)
         if self._bytes > limits.all_bytes:
-            raise FolderTooLarge(f"its files hold more than {limits.all_bytes / 1e6:,.0f} MB")
+            raise FolderTooLarge(f"its files exceed {limits.all_bytes / 1e6:,.0f} MB")
 
     def _carry_unreadable(self, name: str, path: str) -> None:
         """Assume that the content of an unreadable folder is unchanged."""
@@ -223,7 +223,7 @@ class WorkTree:
             if known.numbers[place * FIELDS_PER_FILE : (place + 1) * FIELDS_PER_FILE] != numbers:
                 others.append((len(folder.names) - 1, numbers))
         if self._seen + len(folder.names) > limits.files:
-            raise FolderTooLarge(f"it holds more than {limits.files:,} files")
+            raise FolderTooLarge(f"it contains more than {limits.files:,} files")
         self._note(name, folder, others, now, limits)
         return folder
 

@@ -84,7 +84,7 @@ async def build_provider(
     provider = await _connect_model(config, model, environment, secrets, is_precise=is_precise)
     if config.max_cost is not None and provider.facts.prices is None:
         await provider.close()
-        raise UsageError(f"the prices of `{model}` are not known, so `--max-cost` cannot hold; leave it out")
+        raise UsageError(f"the prices of `{model}` are unknown, so `--max-cost` cannot be enforced; leave it out")
     return provider
 
 

@@ -32,7 +32,7 @@ Connect: TypeAlias = Callable[[str], Awaitable[ConnectedModel]]
 
 
 async def _no_connection(model: str) -> ConnectedModel:
-    raise UsageError(f"`{model}` cannot be used: nothing here connects to models")
+    raise UsageError(f"`{model}` cannot be used: connecting to models is disabled here")
 
 
 @dataclass(frozen=True, slots=True)

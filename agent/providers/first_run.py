@@ -112,6 +112,6 @@ async def try_key(config: Config, environment: Mapping[str, str], model: str, ke
                 if isinstance(chunk, Reply):
                     return
     except TimeoutError:
-        raise TimedOut(f"`{model}` gave no answer for {TRIAL_SECONDS:.0f} s") from None
+        raise TimedOut(f"`{model}` did not answer within {TRIAL_SECONDS:.0f} s") from None
     finally:
         await provider.close()

@@ -69,7 +69,7 @@ class KeyStore:
     def _read_entries(self) -> dict[str, dict[str, Any]]:
         entries = self._table.read()
         if not all(map(_is_entry, entries.values())):
-            raise ConfigError(f"`{self.path}` does not hold keys; remove it and run `ebb key set` again")
+            raise ConfigError(f"`{self.path}` is not a valid key file; remove it and run `ebb key set` again")
         return entries
 
     def _write(self, change: Callable[[dict[str, dict[str, Any]]], dict[str, dict[str, Any]]]) -> None:
@@ -86,7 +86,7 @@ def checked_key(written: str) -> str:
     """The key without surrounding whitespace. Raises `UsageError` if it is not valid."""
     key = written.strip()
     if not key or len(key) > MAX_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key:
-        raise UsageError("that is no key: a key is one line of letters, digits and signs without blanks")
+        raise UsageError("not a valid key: expected one line without spaces")
     return key
 
 

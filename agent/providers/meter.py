@@ -398,12 +398,12 @@ class Meter:
         counted, expected = reply.usage.prompt, budget.used
         match reading:
             case "missing":
-                emit(Noticed("the provider does not say how many tokens a request takes; they are estimated"))
+                emit(Noticed("the provider does not report token counts; they are estimated"))
             case "nonsense":
                 emit(
                     Noticed(
                         f"the provider counted {counted:,} tokens where about {expected:,} were sent; its counts are "
-                        "left out and the tokens are estimated"
+                        "ignored and tokens are estimated"
                     )
                 )
             case "truncated":

@@ -48,8 +48,8 @@ def first_choice(environment: Mapping[str, str]) -> str:
             return model
     raise UsageError(
         "no model is set; name one with `-m PROVIDER/NAME` (such as `-m ollama/qwen3`), set `agent.model` in the "
-        "configuration, give a key by `ebb key set anthropic` (or openai), or set ANTHROPIC_API_KEY or OPENAI_API_KEY. "
-        "`ebb demo` needs none of them"
+        "configuration, store a key with `ebb key set anthropic` (or openai), or set ANTHROPIC_API_KEY or "
+        "OPENAI_API_KEY. `ebb demo` works without a model"
     )
 
 
@@ -165,7 +165,7 @@ def _notices(
             f'`max_output_tokens` and `prices` in `[providers.{facts.provider}.models."{facts.name}"]`'
         )
     if shrunk and any(outputs):
-        yield f"the window of `{facts.id}` is too small for the reserves that are set: they were made smaller to fit it"
+        yield f"the window of `{facts.id}` is too small for the configured reserves: they were reduced to fit"
 
 
 def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> Endpoint:

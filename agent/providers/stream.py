@@ -155,14 +155,14 @@ async def stream_reply(
         except ProviderError as error:
             if _is_empty(reply):
                 raise
-            emit(Noticed(f"the reply is taken as it was cut, since it could not be had again: {error}"))
+            emit(Noticed(f"the cut-off reply is kept, since the retry failed: {error}"))
             emit(TextDelta(reply.message.text))  # the display discarded it for the second attempt
     if _is_empty(reply):
         nothing = EmptyAnswer(f"`{provider.facts.id}` {_why_empty(reply, request)}")
         nothing.is_silence = reply.stop_reason == "end"
         raise nothing
     if reply.stop_reason == "max_tokens" and not reply.message.calls:
-        emit(Noticed("the answer was cut at the limit of what the model may write; ask it to go on"))
+        emit(Noticed("the answer was cut at the output limit; ask the model to continue"))
     return reply
 
 
@@ -173,10 +173,10 @@ def _second_try(
     larger = with_more_output(request, reply, provider, budget)
     if _is_empty(reply):
         is_done = budget is not None and reply.stop_reason == "end" and follows_success(request.messages)
-        return None if is_done or reply.stop_reason == "refusal" else (larger, "the model answered with nothing")
+        return None if is_done or reply.stop_reason == "refusal" else (larger, "the model sent an empty answer")
     if budget is None or larger.max_output_tokens == request.max_output_tokens:
         return None
-    limits = f"{request.max_output_tokens:,} tokens, and may take {larger.max_output_tokens:,} now"
+    limits = f"{request.max_output_tokens:,} tokens; the new limit is {larger.max_output_tokens:,}"
     return larger, f"the reply was cut at {limits}"
 
 
@@ -205,9 +205,9 @@ def _why_empty(reply: Reply, request: Request) -> str:
             return "declined to answer; rephrase the message or choose another model"
         case "max_tokens":
             limit = request.max_output_tokens
-            return f"used all {limit} tokens it may write before it answered; raise `agent.max_output_tokens`"
+            return f"used all {limit} output tokens before answering; raise `agent.max_output_tokens`"
         case _:
-            return "answered with nothing, twice; rephrase the message or choose another model"
+            return "sent two empty answers; rephrase the message or choose another model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ def _given_up(error: ProviderError, attempt: int, waited: float, limit: float | 
     """The error, with how long it was retried, or why it was not."""
     wait = error.retry_after
     if error.retryable and wait is not None and limit is not None and wait > limit - waited:
-        more = f"It asks for a wait of {_span(wait)}, which is more than `retry.patience` has left."
+        more = f"It asks to wait {_span(wait)}, longer than `retry.patience` allows."
     elif attempt > 1:
         more = f"Tried {attempt} times in {_span(waited)}."
     else:
@@ -316,7 +316,5 @@ async def _read_reply(provider: Provider, request: Request, emit: Emit, heard: l
 
 def _repetition_reply(said: str, what: str, times: int, provider: Provider, emit: Emit) -> Reply:
     """The reply of a model that was stopped because it kept repeating itself."""
-    emit(
-        Noticed(f"the reply was stopped: the model {what} the same {times} times, one after the other; it is kept once")
-    )
+    emit(Noticed(f"the reply was stopped: the model {what} the same thing {times} times in a row; it is kept once"))
     return Reply(Assistant((Text(said),) if said.strip() else (), provider.facts.id), Usage(), "repetition")

@@ -113,10 +113,10 @@ async def with_silence_timeout(
             if clock() - heard < limit:
                 continue
             if is_told:
-                raise TimedOut(f"it said nothing for {SILENCE_TIMEOUT_S:.0f} s")
+                raise TimedOut(f"no response for {SILENCE_TIMEOUT_S:.0f} s")
             is_told = True
-            silent = f"`{model}`, which writes the summary, has said nothing for {WAIT_NOTICE_DELAY_S:.0f} s"
-            tell(Noticed(f"{silent}; after {SILENCE_TIMEOUT_S:.0f} s the session's own model writes it"))
+            silent = f"`{model}` has not responded for {WAIT_NOTICE_DELAY_S:.0f} s while writing the summary"
+            tell(Noticed(f"{silent}; after {SILENCE_TIMEOUT_S:.0f} s the session's own model takes over"))
     finally:
         asked.cancel()
         await asyncio.gather(asked, return_exceptions=True)

@@ -110,9 +110,9 @@ def _stand_in(before: Message | None, role: str, after: Message | None, followin
 def _damage_text(lost: Sequence[int], changed: Sequence[int]) -> str:
     sentences = []
     if lost:
-        sentences.append(f"{message_numbers(lost)} of the session cannot be read; all others are shown")
+        sentences.append(f"{message_numbers(lost)} of the session cannot be read; the others are shown")
     if changed:
-        sentences.append(f"{message_numbers(changed)} of the session was changed on the disk since it was written")
+        sentences.append(f"{message_numbers(changed)} of the session was changed on disk after it was written")
     return "; ".join(sentences)
 
 

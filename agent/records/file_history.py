@@ -90,14 +90,14 @@ class FileLog:
         try:
             now = content_of(path)
         except ToolError as error:
-            return FileChange(name, unknown=f"what it holds now cannot be read: {error}")
+            return FileChange(name, unknown=f"its current content cannot be read: {error}")
         digest = "" if now is None else hashlib.sha256(now).hexdigest()
-        note = "" if digest == row.after else "changed since, and not by a tool of this session"
+        note = "" if digest == row.after else "changed since, but not by a tool of this session"
         before, is_known = self._before(row)
         if not is_known:
-            return FileChange(name, now=now, unknown="what it held before was not kept", note=note)
+            return FileChange(name, now=now, unknown="its previous content was not stored", note=note)
         if before == now:
-            note = "as it was before"
+            note = "unchanged"
         return FileChange(name, before, now, note=note)
 
     def _before(self, row: ChangeRow) -> tuple[bytes | None, bool]:

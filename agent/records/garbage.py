@@ -120,8 +120,8 @@ def remove_garbage(
 def excess(held: int, most_bytes: int) -> str:
     """The note for the user when more is in use than the limit allows."""
     return (
-        f"kept outputs take {held / 1e6:,.1f} MB, more than `archive.max_bytes` allows ({most_bytes / 1e6:,.1f} MB): "
-        "sessions refer to all that is left; delete some with `ebb sessions delete`, or raise the limit"
+        f"stored outputs take {held / 1e6:,.1f} MB, more than `archive.max_bytes` allows ({most_bytes / 1e6:,.1f} MB): "
+        "sessions still use all of them; delete some with `ebb sessions delete`, or raise the limit"
     )
 
 

@@ -42,7 +42,7 @@ def git_changes(root: Path, known: Collection[Path], since: float) -> GitChanges
     in `known`."""
     git = program_outside("git", root)
     if git is None:
-        return GitChanges(notes=("git is not there, so what commands changed is not known",))
+        return GitChanges(notes=("git not found: changes made by commands are unknown",))
     try:
         settings = {**SETTINGS, **without_filters(git, root)}
         top = Path(os.fsdecode(run_git(git, root, settings, "rev-parse", "--show-toplevel").removesuffix(b"\n")))
@@ -54,10 +54,10 @@ def git_changes(root: Path, known: Collection[Path], since: float) -> GitChanges
         recent = [entry for entry in entries if _changed_at(top / entry.path) >= since]
         blobs = _blobs(git, root, settings, [entry.blob for entry in recent[:MAX_FILES] if entry.blob])
     except GitError as error:
-        return GitChanges(notes=(f"what commands changed is not known: {error}",))
+        return GitChanges(notes=(f"changes made by commands are unknown: {error}",))
     told = ["git compares with the last commit, which may be older than this session"]
     if since:
-        told = ["which of the other files this turn changed is told from the times of the files"]
+        told = ["other files: guessed from modification times"]
     if len(recent) > MAX_FILES:
         told.append(f"{len(recent) - MAX_FILES:,} more files differ from the last commit and are not listed")
     files = tuple(_file_change(entry, top / entry.path, root, blobs) for entry in recent[:MAX_FILES])
@@ -122,12 +122,12 @@ def _file_change(entry: _Entry, path: Path, root: Path, blobs: Mapping[str, byte
     if entry.path.endswith("/"):
         return FileChange(name, unknown="a folder with a repository of its own", by_tool=False)
     if entry.kind == "120000":
-        return FileChange(name, unknown="it is a symbolic link in the last commit", by_tool=False)
+        return FileChange(name, unknown="a symbolic link in the last commit", by_tool=False)
     if entry.blob and before is None:
-        return FileChange(name, unknown="what the last commit holds of it is too large to be compared", by_tool=False)
+        return FileChange(name, unknown="too large in the last commit to compare", by_tool=False)
     try:
         if path.exists() and path.stat().st_size > MAX_COMPARED_BYTES:
-            return FileChange(name, unknown="it is too large to be compared", by_tool=False)
+            return FileChange(name, unknown="too large to compare", by_tool=False)
         return FileChange(name, before, content_of(path), by_tool=False)
     except (OSError, ToolError) as error:
-        return FileChange(name, unknown=f"what it holds now cannot be read: {error}", by_tool=False)
+        return FileChange(name, unknown=f"its current content cannot be read: {error}", by_tool=False)

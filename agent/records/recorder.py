@@ -68,7 +68,7 @@ from ebbtide.tools.outputs.extent import ellipsize
 _CALL = "call"
 """The kind of facts that store the progress of calls."""
 
-UNREADABLE_SNAPSHOT = "the session's snapshot could not be read, so all of its messages are shown to the model again"
+UNREADABLE_SNAPSHOT = "the session's snapshot could not be read; the model sees all messages again"
 
 
 def ignore_jobs(jobs: Collection[str]) -> None:
@@ -233,7 +233,7 @@ class Recorder:
         try:
             return decode_session_state(await self._thread.run(self._store.situation, self.session))
         except StoreFailed as error:
-            self.problems.append(f"files, list and background jobs of the session could not be restored: {error}")
+            self.problems.append(f"seen files, todos and background jobs of the session could not be restored: {error}")
             return SessionState()
 
     async def record_user_message(self, message: User) -> None:
@@ -316,7 +316,7 @@ class Recorder:
             except StoreFailed:  # then separately stored outputs cannot be found, but the session continues
                 self._output_rows.clear()
                 await self._write([encode_message(as_in_log(outputs), row.position) for row in rows])
-            self.writes.tell(f"the session's snapshot could not be written, so resuming it will take longer: {error}")
+            self.writes.tell(f"the session's snapshot could not be written; resuming will be slower: {error}")
 
     async def record_learned(self, model: str, learned: str) -> None:
         """Store what is known of the model's token counts for the next session with it."""

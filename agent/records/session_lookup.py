@@ -62,12 +62,12 @@ def find_session(store: SessionStore, prefix: str, project: str) -> SessionRow:
     if not prefix:
         newest = store.recent(project, 1)
         if not newest:
-            raise UsageError("there is no earlier session in this project; start one with a prompt")
+            raise UsageError("no earlier session in this project; start one with a prompt")
         return newest[0]
     found = store.matching(prefix)
     if not found:
         raise UsageError(f"there is no session `{prefix}`; `ebb sessions list` shows them")
     if len(found) > 1:
         ids = ", ".join(f"`{row.id}`" for row in found[:5])
-        raise UsageError(f"`{prefix}` is the beginning of several sessions: {ids}; write more of it")
+        raise UsageError(f"`{prefix}` matches several sessions: {ids}; write more of the id")
     return found[0]

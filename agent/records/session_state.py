@@ -80,9 +80,9 @@ def news_for_user(event: Resumed) -> tuple[str, ...]:
         if count
     ]
     was = event.mode_before
-    told = f"this session was left in `{was}` mode; here it is in `{event.mode}`, as this terminal is set"
-    modes = (f"{told}: `/mode {was}` goes back",) if was else ()
-    return (*event.problems, *modes, *([f"since this session was closed: {', '.join(parts)}"] if parts else []))
+    told = f"this session was in `{was}` mode; your settings use `{event.mode}`"
+    modes = (f"{told}: `/mode {was}` switches back",) if was else ()
+    return (*event.problems, *modes, *([f"{', '.join(parts)} since you left"] if parts else []))
 
 
 def display_paths(paths: tuple[Path, ...], root: Path) -> tuple[str, ...]:

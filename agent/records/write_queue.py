@@ -17,12 +17,12 @@ LOCK_TIMEOUT_S, RETRY_DELAY_S = 600.0, 0.2
 """How long a write waits for a locked database, and the delay between two attempts, in seconds."""
 INTERRUPT_GRACE_S = 0.5
 """How long a write may take, in seconds, before an interrupt takes precedence."""
-LOCKED_NOTE = "another program has locked the session database; what is to be stored waits in memory until it lets go"
+LOCKED_NOTE = "another program has locked the session database; changes wait in memory until it is free"
 CLOSING = (
-    "another program has locked the session database; the session closes when what waits in memory is stored: leaving "
-    "before that loses it"
+    "another program has locked the session database; the session closes once its changes are stored: leaving "
+    "now loses them"
 )
-UNLOCKED_NOTE = "the session database is free again, and all that waited is stored"
+UNLOCKED_NOTE = "the session database is free again; all changes are stored"
 
 P = ParamSpec("P")
 
@@ -140,7 +140,7 @@ class WriteQueue:
             write.done.set_exception(failed)
         self._lost = None if waited_for else failed
         self._has_told = False
-        self.tell(f"{failed}; what waited is not stored")
+        self.tell(f"{failed}; waiting changes were lost")
 
 
 async def _end(done: asyncio.Future[None]) -> None:

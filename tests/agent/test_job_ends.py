@@ -98,7 +98,7 @@ async def test_a_resumed_session_tells_it_once(project: Project) -> None:
     session = await with_job(project)
     await session.close()
     again = await project.session({"text": "I see."}, resume="")
-    assert again.news == ("since this session was closed: 1 background job ended",)
+    assert again.news == ("1 background job ended since you left",)
     await events_of(again, "and now?")
     assert job_notes(again.history) == [TOLD]
     await again.close()

@@ -345,7 +345,7 @@ async def test_a_folder_that_was_added_outlives_another_model_and_not_the_progra
     async for _ in first.send("go"):
         pass
     first.boundary.add("../beside")
-    with pytest.raises(ConfigError, match="is worked in already"):
+    with pytest.raises(ConfigError, match="is already part of this session"):
         first.boundary.add("more")
     await first.close()
     again = await sessions.open(first.id)

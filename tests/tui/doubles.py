@@ -95,7 +95,7 @@ class FakeLibrary(Library):
 
     async def rename(self, id: str, title: str, /) -> SessionInfo:
         if not title.strip():
-            raise UsageError("a session's title cannot be empty: write one")
+            raise UsageError("the title cannot be empty")
         self.done.append(("rename", id, title))
         self.infos = tuple(replace(info, title=title) if info.id == id else info for info in self.infos)
         return next(info for info in self.infos if info.id == id)

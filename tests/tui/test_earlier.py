@@ -118,7 +118,7 @@ async def test_what_cannot_be_read_is_told_and_may_be_tried_again() -> None:
 
 async def test_what_is_damaged_is_told() -> None:
     async with compacted() as (t, opener):
-        opener.told = "message 449 of the session cannot be read; all others are shown"
+        opener.told = "message 449 of the session cannot be read; the others are shown"
         await t.press("ctrl+home", until=lambda: is_left(t, GONE - PAGE))
         assert t.app.controller.view.past[1] == Notice(opener.told)
 

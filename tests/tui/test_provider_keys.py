@@ -70,7 +70,7 @@ async def test_a_key_is_replaced_in_lines(
     async with talking(FakeSession(model=MODEL), settings=setup.settings) as controller:
         await controller.rests()
         await chooses(controller, "/key", "1")
-        await controller.shows("does not accept the key")
+        await controller.shows("rejected the API key")
         await controller.shows("the new key for anthropic works from now on and is stored")
         controller.type(f"/key {SECRET}")
         await controller.shows("`/key` takes the name of a provider: anthropic, openai, openai-chat, ollama.")

@@ -41,7 +41,7 @@ async def test_a_session_is_told_renamed_written_down_and_copied(tmp_path: Path)
         written = (tmp_path / "project" / "notes.md").read_text()
         assert (written.startswith("# What it does\n"), "**read** (done)" in written) == (True, True)
         await t.says("/export notes.md", shows="is there already")
-        assert told(t) == f"`{tmp_path / 'project' / 'notes.md'}` is there already: name another file"
+        assert told(t) == f"`{tmp_path / 'project' / 'notes.md'}` already exists: choose another name"
         await t.says("/export talk.html")
         await t.until(lambda: "talk.html" in told(t))
         page = (tmp_path / "project" / "talk.html").read_text()

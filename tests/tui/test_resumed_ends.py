@@ -43,4 +43,4 @@ async def test_a_resumed_session_shows_failures_interruptions_and_changes(tmp_pa
     async with working(tmp_path, resume=session) as t:
         *again, news = outcomes(t)
         assert again == [block for block in before if block != TurnTotal()]
-        assert news == Notice("since this session was closed: 1 file changed on disk")  # it is written anew
+        assert news == Notice("1 file changed on disk since you left")  # it is written anew

@@ -101,7 +101,7 @@ async def test_what_is_changed_while_the_list_is_shown_stays(tmp_path: Path) -> 
         await changes_files(t)
         await t.type("/undo", lists="undo")
         (project / "calc.py").write_text("mine")
-        await t.press("enter", shows="calc.py was changed meanwhile")
+        await t.press("enter", shows="calc.py was changed in the meantime")
         await t.rests()
         assert ((project / "calc.py").read_text(), (project / "made").exists()) == ("mine", True)
 

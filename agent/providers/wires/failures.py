@@ -55,7 +55,7 @@ def _overflow(provider: str, said: ErrorAnswer, status: int | None) -> ContextOv
     counted = f" ({size:,} tokens)" if size else ""
     allowed = f" ({limit:,} tokens)" if limit else ""
     return ContextOverflow(
-        f"the request{counted} is larger than {provider} takes{allowed}",
+        f"the request{counted} is larger than {provider} accepts{allowed}",
         status=status,
         size=size,
         limit=limit,
@@ -63,40 +63,40 @@ def _overflow(provider: str, said: ErrorAnswer, status: int | None) -> ContextOv
 
 
 _BY_CAUSE: Mapping[str, tuple[str, str]] = {
-    "proxy": ("a proxy refuses requests to {model} ({status})", "Check its variable, such as `HTTPS_PROXY`."),
-    "portal": ("a web page answers in place of {model}", "Log in to the network, or check `base_url`."),
-    "tls": ("the server of {model} wants TLS", "Write `https://` in `base_url`."),
+    "proxy": ("a proxy rejected the request to {model} ({status})", "Check the proxy variable, such as `HTTPS_PROXY`."),
+    "portal": ("a web page responded instead of {model}", "Log in to the network, or check `base_url`."),
+    "tls": ("the server of {model} requires TLS", "Write `https://` in `base_url`."),
     "challenge": (
-        "a page that keeps programs out stands in front of {model} ({status})",
+        "a page that blocks programs responded instead of {model} ({status})",
         "Try another network, or check `base_url`.",
     ),
-    "country": ("{model} is not offered in the country that this request comes from", "Use another model."),
-    "organisation": ("a rule of the organisation forbids {model} ({status})", "Whoever manages it can change that."),
+    "country": ("{model} is not available in your country", "Use another model."),
+    "organisation": ("an organisation policy forbids {model} ({status})", "Ask its administrator."),
     "content": ("{model} declined this content", "Rephrase the message."),
-    "spending_limit": ("a spending limit for {model} is reached", "Raise it there, or use another model."),
-    "access": ("{model} may not be used with this key ({status})", "Check what the key may use, and `base_url`."),
-    "tools": ("{model} takes no tools, without which nothing is done here", "Use another model."),
-    "retired": ("{model} is no longer offered", "Use another model."),
+    "spending_limit": ("the spending limit for {model} is reached", "Raise it, or use another model."),
+    "access": ("the key has no access to {model} ({status})", "Check the key's permissions and `base_url`."),
+    "tools": ("{model} does not support tools, which are required", "Use another model."),
+    "retired": ("{model} is no longer available", "Use another model."),
 }
 """What happened and what to do, for causes that say more than the kind."""
 
 _BY_KIND: Mapping[type[ProviderError], tuple[str, str]] = {
-    AuthFailed: ("{model} does not accept the key", "Check the API key and what it may use."),
-    UnknownModel: ("{model} is not known to the server", "Check the model's name and `base_url`."),
+    AuthFailed: ("{model} rejected the API key", "Check the key and its permissions."),
+    UnknownModel: ("the server does not know {model}", "Check the model's name and `base_url`."),
     QuotaExceeded: ("the account for {model} has no credit left", "Add credit, or use another model."),
     RateLimited: ("too many requests to {model}", "Wait, then try again."),
-    ImageRejected: ("{model} does not take a picture of the request ({status})", "Scale it down or convert it."),
+    ImageRejected: ("{model} rejected an image in the request ({status})", "Scale it down or convert it."),
 }
-_OTHERWISE = ("{model} refuses the request ({status})", "Change the request or the model's settings.")
+_OTHERWISE = ("{model} rejected the request ({status})", "Change the request or the model's settings.")
 
 
 def _sentences(meaning: Meaning, provider: str, message: str, status: int, place: str) -> tuple[str, str]:
     """What happened, with the server's message, and what to do. `place`: the target of a redirect."""
     if 300 <= status < 400:
-        return f"the server of {provider} redirects to `{place}`.", "Set `base_url` to where the server is."
+        return f"the server of {provider} redirects to `{place}`.", "Set `base_url` to the server's address."
     if meaning.cause not in _BY_CAUSE and meaning.kind is Overloaded:
-        when = "in the middle of its answer" if status == 200 else "({status})"
-        happened, todo = f"the server of {{model}} failed {when}", "Try again in a while."
+        when = "in the middle of its reply" if status == 200 else "({status})"
+        happened, todo = f"the server of {{model}} failed {when}", "Try again later."
     else:
         happened, todo = _BY_CAUSE.get(meaning.cause) or _BY_KIND.get(meaning.kind, _OTHERWISE)
     detail = f": {message}" if message else ""

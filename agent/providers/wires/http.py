@@ -132,7 +132,7 @@ async def read_events(
             unread = 0
             yield parse_event(text, origin)
         if unread > LONGEST_FRAME:
-            raise StreamCut(f"{origin.model} sent a frame without end: try again.")
+            raise StreamCut(f"{origin.model} sent an endless frame: try again.")
     for text in reader.close():
         yield parse_event(text, origin)
 

@@ -42,7 +42,7 @@ def translate(error: Exception, origin: Origin, *, has_begun: bool = True) -> Pr
         case _ if type(error).__module__.startswith("socksio"):
             return proxy_failed(origin, "it does not speak SOCKS")
         case httpx2.TransportError() if not has_begun:
-            return unreachable(origin, "the connection was closed before an answer")
+            return unreachable(origin, "the connection was closed before a response")
         case _:
             return stream_cut_error(origin)
 
@@ -71,22 +71,23 @@ def tls_failed(origin: Origin, error: ssl.SSLError) -> ProviderError:
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = error.verify_message or "it cannot be verified"
         return RouteFailed(
-            f"the certificate of `{origin.host}` for {origin.model} is not trusted: {reason}. Where a company has its "
-            "own certificates, `SSL_CERT_FILE` names the file of them.",
+            f"the certificate of `{origin.host}` for {origin.model} is not trusted: {reason}. If your company uses its "
+            "own certificates, set `SSL_CERT_FILE` to their file.",
             cause="certificate",
         )
     if re.search("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|HTTP_REQUEST|PACKET_LENGTH_TOO_LONG", str(error)):
         return RouteFailed(
-            f"`{origin.host}` for {origin.model} answers without TLS. Write `http://` in `base_url` if that is meant.",
+            f"`{origin.host}` for {origin.model} responds without TLS. Write `http://` in `base_url` if that is "
+            "intended.",
             cause="tls",
         )
     return unreachable(origin, f"TLS failed: {error}")
 
 
 def no_http(origin: Origin) -> RouteFailed:
-    hint = "" if origin.endpoint.base_url.lower().startswith("https:") else ", or write `https://` if it has TLS"
+    hint = "" if origin.endpoint.base_url.lower().startswith("https:") else ", or write `https://` if it uses TLS"
     return RouteFailed(
-        f"what answers at `{origin.host}` for {origin.model} does not speak HTTP. Check `base_url`{hint}.", cause="tls"
+        f"the server at `{origin.host}` for {origin.model} does not speak HTTP. Check `base_url`{hint}.", cause="tls"
     )
 
 
@@ -95,7 +96,7 @@ def proxy_failed(origin: Origin, reason: str) -> ProviderError:
     proxy = proxies.proxy_of(origin.endpoint.base_url)
     who = proxy.description if proxy is not None else "the proxy"
     said = sanitise_message(reason, origin.endpoint.key) or "no reason given"
-    text = f"{who} does not let {origin.model} through: {said}. Check the proxy, or unset its variable."
+    text = f"{who} blocks {origin.model}: {said}. Check the proxy, or unset its variable."
     if re.match(r"5\d\d\b", said) or re.search("could not connect|ttl expired", said, re.I):
         return Unreachable(text, cause="proxy")
     return RouteFailed(text, cause="proxy")

@@ -20,7 +20,7 @@ class Origin:
     def __post_init__(self) -> None:
         key = self.endpoint.key or ""
         if not (key.isascii() and key.isprintable()) or key != key.strip():
-            raise AuthFailed(f"the key for {self.model} holds characters that no key has. Check where it is set.")
+            raise AuthFailed(f"the key for {self.model} contains invalid characters. Check where it is set.")
 
     @property
     def host(self) -> str:
@@ -34,8 +34,8 @@ class Origin:
 
 
 def timeout_error(origin: Origin) -> TimedOut:
-    return TimedOut(f"{origin.model} said nothing for {origin.endpoint.timeout:g} s. Try again, or raise `timeout`.")
+    return TimedOut(f"{origin.model} did not respond for {origin.endpoint.timeout:g} s. Try again, or raise `timeout`.")
 
 
 def stream_cut_error(origin: Origin) -> StreamCut:
-    return StreamCut(f"the answer of {origin.model} broke off before its end. Try again.")
+    return StreamCut(f"the reply of {origin.model} was cut off. Try again.")

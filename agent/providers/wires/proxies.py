@@ -59,7 +59,7 @@ def no_client(error: Exception) -> RouteFailed:
     wrong = next((proxy for proxy in proxies if not proxy.is_address), None)
     if wrong is not None:
         return _no_address(wrong)
-    return RouteFailed("no connection can be made as the environment wants it. Check its proxy variables.")
+    return RouteFailed("no connection is possible with the proxy variables in the environment. Check them.")
 
 
 def _set_for(scheme: str) -> ProxySetting | None:
@@ -70,7 +70,7 @@ def _set_for(scheme: str) -> ProxySetting | None:
 
 def _no_address(proxy: ProxySetting) -> RouteFailed:
     return RouteFailed(
-        f"`{proxy.variable}` does not hold the address of a proxy. Write `http://HOST:PORT` or `socks5://HOST:PORT`, "
+        f"`{proxy.variable}` is not a proxy address. Write `http://HOST:PORT` or `socks5://HOST:PORT`, "
         "or unset the variable.",
         cause="proxy",
     )

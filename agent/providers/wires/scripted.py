@@ -106,7 +106,7 @@ def read_script(path: Path) -> Script:
     try:
         return parse_script(raw, is_json=path.suffix == ".json")
     except ValueError as error:
-        raise ConfigError(f"the script `{path}` is not right: {error}") from error
+        raise ConfigError(f"the script `{path}` is not valid: {error}") from error
 
 
 def parse_script(raw: bytes, *, is_json: bool) -> Script:
@@ -118,7 +118,7 @@ def parse_script(raw: bytes, *, is_json: bool) -> Script:
 
         tables = tomllib.loads(raw.decode("utf-8"))
     if not isinstance(tables, dict) or not isinstance(tables.get("reply"), list):
-        raise ValueError("it must hold a list of `reply` tables")
+        raise ValueError("it must contain a list of `reply` tables")
     settings = {key: tables[key] for key in _SETTINGS if key in tables}
     for key, value in settings.items():
         if isinstance(value, bool) or not isinstance(value, int | float if key == "counts" else int) or value <= 0:

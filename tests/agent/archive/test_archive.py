@@ -195,7 +195,7 @@ async def test_an_archive_that_fails_leaves_the_output_in_view(home: Home, monke
     (home.root / "a.txt").write_text("x" * 3000)
     session = await home.session(Scripted.of(calls(bash("seq 5000"), call("read", path="a.txt")), {"text": "done"}))
     events = await events_of(session)
-    notice = "the output of `bash` could not be kept, so it is shown in part: nothing more can be stored in `b`"
+    notice = "the output of `bash` could not be stored, so it is shown in part: nothing more can be stored in `b`"
     assert next(event.text[: len(notice)] for event in events if isinstance(event, Noticed)) == notice
     printed, read = outputs_of(session)
     (log,) = home.outputs.iterdir()
@@ -273,8 +273,8 @@ async def test_what_cannot_be_found_says_what_there_is(home: Home) -> None:
         "x": "`x` is not a reference: write `r12`",
         "ebb://app/dead/r1": "there is no session `dead` in project `app`: it was deleted, or the reference is wrong",
         "ebb://lib/aa11/r1": "there is no session `aa11` in project `lib`",
-        "ebb://app/aa11/r1": "`ebb://app/aa11/r1` stands for several: `ebb://app/",
-        f"msg-{twice}": f"`ebb://app/{ID}/msg-{twice}` stands for several: `msg-{twice}",
+        "ebb://app/aa11/r1": "`ebb://app/aa11/r1` is ambiguous: `ebb://app/",
+        f"msg-{twice}": f"`ebb://app/{ID}/msg-{twice}` is ambiguous: `msg-{twice}",
         "r1:tool-1": "`r1` has 0 pictures and files: leave `:tool-1` out",
         "r1:match-1": "no search found that many lines",
     }
@@ -296,7 +296,7 @@ async def test_references_of_deleted_sessions_and_removed_bytes_say_so(home: Hom
     rows = ArchiveStore(home.store)
     await home.thread.run(rows.expire, most_bytes=1)
     with pytest.raises(
-        ReferenceFailed, match=r"`r1` was removed on \d{4}-\d\d-\d\d because kept outputs took more space"
+        ReferenceFailed, match=r"`r1` was removed on \d{4}-\d\d-\d\d because stored outputs took more space"
     ):
         await home.archive().read("r1")
     await home.thread.run(home.store.delete, ID)

@@ -247,28 +247,31 @@ def shorter(parts: dict[str, bytes]) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (manifest_with(version=2), "has version 2 of the format, and this program knows 1: update this program"),
+        (
+            manifest_with(version=2),
+            "has version 2 of the format, but this program supports only 1: update this program",
+        ),
         (manifest_with(format="holiday pictures"), "is not an exported session"),
-        (manifest_with(rows={}), "is damaged and was not imported: its manifest does not tell of `messages`"),
-        (manifest_with(blobs={"../../x": 1}), "its manifest names an output by something that is not a digest"),
-        (manifest_with(blobs=7), "its manifest does not say what is in it"),
+        (manifest_with(rows={}), "is damaged and was not imported: its manifest does not list `messages`"),
+        (manifest_with(blobs={"../../x": 1}), "its manifest names an output without a valid digest"),
+        (manifest_with(blobs=7), "its manifest does not list its content"),
         (without("manifest"), "is not an exported session: it has no `manifest.json`"),
-        (with_name("../../evil"), "is not imported: it holds `../../evil`, a path that leaves its folder"),
-        (with_name("/etc/evil"), "is not imported: it holds `/etc/evil`, a path that leaves its folder"),
-        (with_name("rows/evil.jsonl"), "its manifest does not tell of `evil`"),
-        (with_name(f"blobs/{'a' * 64}"), "its manifest does not tell of `aaaaaaaaaaaa`"),
-        (with_name("README"), "it holds files that do not belong to a session"),
-        (session_with(id="../../../x"), "its manifest does not say which session it is"),
-        (session_with(updated="yesterday"), "its manifest does not say when the session was"),
-        (other_bytes, "is not what it was"),
+        (with_name("../../evil"), "was not imported: it contains `../../evil`, a path outside its folder"),
+        (with_name("/etc/evil"), "was not imported: it contains `/etc/evil`, a path outside its folder"),
+        (with_name("rows/evil.jsonl"), "its manifest does not list `evil`"),
+        (with_name(f"blobs/{'a' * 64}"), "its manifest does not list `aaaaaaaaaaaa`"),
+        (with_name("README"), "it contains files that do not belong to a session"),
+        (session_with(id="../../../x"), "its manifest has no valid session"),
+        (session_with(updated="yesterday"), "its manifest has no valid times"),
+        (other_bytes, "was changed"),
         (more_bytes, "is longer than its manifest says"),
         (without("blobs/"), "is damaged and was not imported"),
         (without("rows/usage"), "is damaged and was not imported"),
-        (shorter, "`messages` is not what its manifest says"),
+        (shorter, "`messages` does not match its manifest"),
         (row_with("messages", body="{}"), "message 0 of the session cannot be read: 'parts'"),
         (row_with("messages", body=7), "message 0 is not a message"),
         (row_with("messages", position=1), "message 0 is not a message"),
-        (row_with("outputs", digest="f" * 64), "the bytes of `r1` are missing in it"),
+        (row_with("outputs", digest="f" * 64), "the bytes of `r1` are missing"),
         (row_with("outputs", number=2), "row 2 of `outputs` does not fit the others"),
         (row_with("outputs", position=999), "row 1 of `outputs` does not fit the others"),
         (row_with("usage", cost={"a": 1}), "row 1 of `usage` is not a row"),
@@ -290,7 +293,7 @@ def test_a_file_that_is_not_as_it_should_be_is_refused_whole(
     ("line", "why"),
     [
         (b" " * (1 << 25), "`rows/messages.jsonl` has a line of more than 16 MiB"),
-        (b"[" + b"[]," * 2_100_000 + b"[]]", "line 1 of `messages` is no row of a session"),
+        (b"[" + b"[]," * 2_100_000 + b"[]]", "line 1 of `messages` is not a valid row"),
     ],
     ids=("a long line", "many lists"),
 )
@@ -310,7 +313,7 @@ def test_a_small_file_that_unpacks_to_much_is_refused_before_it_does(exported: E
 def test_a_manifest_is_no_larger_than_what_it_tells_of(exported: Exported) -> None:
     parts = exported.parts()
     parts["manifest.json"] += b" " * (1 << 20)
-    assert "its manifest tells of more than is in it" in exported.refused(packed(parts))
+    assert "its manifest is larger than its content" in exported.refused(packed(parts))
 
 
 def test_what_is_no_zip_is_refused(exported: Exported) -> None:

@@ -72,7 +72,7 @@ async def test_what_was_not_searched_is_named_unless_the_text_was_found_there(se
     await sessions.runs("bash", "filler\n[...]", whole=filler, command="make")
     await sessions.runs("bash", "a needle\n[...]", whole=b"a needle\n" + filler, command="make again")
     view = sessions.views[HERE]
-    told = "only the first 262,144 bytes of {} are searched here; `/archive` shows all of one"
+    told = "only the first 262,144 bytes of {} are searched here; `/archive` shows whole outputs"
     found = await sessions.recall().why("needle", view)
     assert [place.what for place in found.places] == ["you said", "Ran: make again – done: a needle [...]"]
     assert found.unsearched == (told.format("r1"),)

@@ -82,9 +82,9 @@ def test_a_page_knows_light_and_dark_and_says_what_it_hides() -> None:
     text = written("html")
     assert "color-scheme: light dark" in text
     assert "@media (prefers-color-scheme: dark)" in text
-    assert "Keys and passwords that can be told are taken out." in text
+    assert "Recognised keys and passwords were removed." in text
     raw = "".join(readable_pieces("html", of_messages(ABOUT, MESSAGES, REQUESTS, REWRITES), None))
-    assert ("Nothing is taken out." in raw, KEY in raw) == (True, True)
+    assert ("Secrets were not removed." in raw, KEY in raw) == (True, True)
 
 
 @pytest.mark.parametrize("form", ["html", "json", "md"])

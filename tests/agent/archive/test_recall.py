@@ -291,7 +291,7 @@ async def test_what_was_not_searched_to_its_end_is_named(sessions: Sessions, mon
     monkeypatch.setattr("ebbtide.agent.archive.recall_search.SCAN_SECONDS", 0.0)
     (told,) = (await sessions.recall().search(RecallQuery("needle"))).notes
     assert told.startswith("only the first 262,144 bytes of ebb://one/bbbb1111/r7, ebb://one/bbbb1111/r6, ")
-    assert told.endswith("/r3 and 2 more are searched here; `ref_id` with a `search` looks through all of one")
+    assert told.endswith("/r3 and 2 more are searched here; `ref_id` with `search` searches a whole output")
     assert (await sessions.recall(scope="session").search(RecallQuery("needle"))).notes == ()
 
 

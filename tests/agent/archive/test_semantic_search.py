@@ -189,19 +189,19 @@ async def test_a_model_that_cannot_be_used_is_told_of_once_and_words_still_find(
     recall = sessions.recall(model=str(tmp_path / "nowhere"))
     first, second = await recall.search(RecallQuery("automobile")), await recall.search(RecallQuery("automobile"))
     assert excerpts(first) == excerpts(second) == ["the automobile stands there"]
-    said = f"`{KEY}`: there is no folder `{tmp_path / 'nowhere'}`, and nothing is fetched; searches go by words alone"
+    said = f"`{KEY}`: folder `{tmp_path / 'nowhere'}` not found (models are not downloaded); searches use words only"
     assert (first.notes, second.notes) == ((said,), ())
 
 
 def test_a_name_is_no_folder_and_nothing_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(EmbeddingFailed, match=f"there is no folder `{tmp_path}/minishlab/potion-base-8M`"):
+    with pytest.raises(EmbeddingFailed, match=f"folder `{tmp_path}/minishlab/potion-base-8M`"):
         Embedder("minishlab/potion-base-8M")
 
 
 def test_a_folder_without_a_model_or_with_a_damaged_one_says_so(tmp_path: Path, model: str) -> None:
     (tmp_path / "empty").mkdir()
-    assert "holds no static model" in missing_model_reason(str(tmp_path / "empty"))
+    assert "contains no static model" in missing_model_reason(str(tmp_path / "empty"))
     assert missing_model_reason(model) == ""
     (Path(model) / "tokenizer.json").write_text("{")
     with pytest.raises(EmbeddingFailed, match="cannot be loaded"):

@@ -434,7 +434,7 @@ async def test_a_broken_file_of_rules_is_told_and_stays_as_it_is(tmp_path: Path,
         events = await answered(session, lambda asked: Decision("allow", rule=asked.offers[0], kept="project"))
     told = [event.text for event in events if isinstance(event, Noticed) and str(file) in event.text]
     assert len(told) == 2
-    assert told[1].startswith("the rule holds for this session only: ")
+    assert told[1].startswith("the rule applies to this session only: ")
     assert file.read_text() == content
 
 
@@ -444,7 +444,7 @@ def test_what_is_no_rule_is_told_and_the_others_hold(tmp_path: Path) -> None:
     file.write_text(json.dumps(kept))
     assert ProjectRules(tmp_path, Path("/p")).read() == SavedRules(
         ("bash(ls)", "edit(src)"),
-        f'`{file}`: `"a b"`, `3` is not a rule such as `bash(git status)`, so it is not used',
+        f'`{file}`: `"a b"`, `3` is not a valid rule and is ignored; a rule looks like `bash(git status)`',
     )
 
 
@@ -469,7 +469,7 @@ def test_in_a_work_tree_the_rules_of_its_repository_hold_too(tmp_path: Path) -> 
 def test_a_pipe_in_the_place_of_the_rules_is_told_and_not_waited_for(tmp_path: Path) -> None:
     file = tmp_path / "rules.json"
     os.mkfifo(file)
-    problem = f"the rules that you keep for projects are not used: cannot read `{file}`: it is not a regular file"
+    problem = f"your project rules are ignored: cannot read `{file}`: it is not a regular file"
     assert ProjectRules(tmp_path, Path("/p")).read() == SavedRules(problem=problem)
 
 
@@ -548,5 +548,5 @@ async def test_a_rule_for_a_fetch_covers_none_in_a_repository_that_has_git_run_p
     git(root, "config", "filter.x.smudge", "./x")
     await run(bash("git archive HEAD"))
     assert [question.reason for question in run.asked] == [
-        "the repository has git run programs here: `filter.x.smudge`"
+        "this repository's settings make git run programs: `filter.x.smudge`"
     ]

@@ -110,7 +110,7 @@ async def test_a_hook_that_fails_costs_a_line_and_not_the_output(home: Home) -> 
         AfterTool("bash", 'rm "$(sed \'s/.*"output_path": "\\([^"]*\\)".*/\\1/\')"'),
     ]
     session, told = await ran(home, hooks, bash("seq 5000"))
-    assert [line.removesuffix("; the output goes on without it") for line in told] == [
+    assert [line.removesuffix("; the output is shown without it") for line in told] == [
         "the hook for `bash` exited with 1: broken",
         "the hook for `bash` was ended after 0.2 s",
         f"the hook for `bash` could not be run: [Errno 2] No such file or directory: '{home.root / 'nothing'}'",
@@ -182,13 +182,13 @@ async def test_where_the_output_cannot_be_laid_down_it_goes_on(home: Home) -> No
          HookResult("[A hook of the user for `bash` notes:]\n3 warnings")),
         (Exit(2, b"ignored", b"no tests ran\n"),
          HookResult("[A hook of the user for `bash` objects; take it into account:]\nno tests ran")),
-        (Exit(2, b"", b""), HookResult(for_user="the hook for `bash` exited with 2; the output goes on without it")),
+        (Exit(2, b"", b""), HookResult(for_user="the hook for `bash` exited with 2; the output is shown without it")),
         (Exit(1, b"x", b"Traceback\nmore"),
-         HookResult(for_user="the hook for `bash` exited with 1: Traceback; the output goes on without it")),
+         HookResult(for_user="the hook for `bash` exited with 1: Traceback; the output is shown without it")),
         (Exit(-9, b"", b""),
-         HookResult(for_user="the hook for `bash` was killed by signal 9; the output goes on without it")),
+         HookResult(for_user="the hook for `bash` was killed by signal 9; the output is shown without it")),
         (Exit(None, b"x", b""),
-         HookResult(for_user="the hook for `bash` was ended after 9 s; the output goes on without it")),
+         HookResult(for_user="the hook for `bash` was ended after 9 s; the output is shown without it")),
     ],
 )  # fmt: skip
 def test_what_the_model_is_shown_and_the_user_is_told(answer: Exit, heard: HookResult) -> None:
@@ -203,5 +203,5 @@ def test_of_a_long_answer_ten_thousand_characters_are_shown() -> None:
 
 def test_a_hook_that_cannot_be_run_is_told_of() -> None:
     assert hook_failed("bash", "no such file") == HookResult(
-        for_user="the hook for `bash` could not be run: no such file; the output goes on without it"
+        for_user="the hook for `bash` could not be run: no such file; the output is shown without it"
     )

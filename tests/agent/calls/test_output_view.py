@@ -191,7 +191,7 @@ async def test_files_that_cannot_be_kept_are_named_and_the_step_goes_on(
         ToolOutput("call-1-1", 'a file\n[Attached "report.pdf" — application/pdf, 5,011 bytes; it could not be kept]')
     ]
     assert [event.text for event in events if isinstance(event, Noticed)] == [
-        "what came with the output of `mcp__files__get` could not be kept: the disk is full"
+        "attachments of the output of `mcp__files__get` could not be stored: the disk is full"
     ]
 
 
@@ -244,7 +244,7 @@ async def test_a_picture_that_was_removed_leaves_a_line_in_the_view(home: Home) 
     assert outputs_of(again) == [ToolOutput("call-1-1", f"two\n{gone}")]
     assert (await events_of(again, "and?"))[-1] == TurnFinished("answered", "ok")
     await again.close()
-    with pytest.raises(ReferenceFailed, match=r"`r1` was removed on .* because kept outputs took more space"):
+    with pytest.raises(ReferenceFailed, match=r"`r1` was removed on .* because stored outputs took more space"):
         await home.archive().read("r1:tool-2")
 
 

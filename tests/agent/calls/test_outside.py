@@ -64,8 +64,8 @@ async def test_the_user_is_asked_whether_a_command_runs_again_outside(
     assert len(asked) == questions
     if questions:
         assert asked[1].reason == (
-            f"in the sandbox it failed, where {BLOCKED}; allow it to run once more, outside the sandbox. "
-            "A rule has such commands run there from now on"
+            f"it failed in the sandbox, where {BLOCKED}; allow it to run again, outside the sandbox. "
+            "A rule makes such commands always run there"
         )
         assert asked[1].offers == ("outside(=docker compose up)", "outside(docker)")
 
@@ -128,8 +128,8 @@ async def test_where_nothing_holds_commands_auto_mode_asks_and_says_so_once(home
 
     events = await turn_in_which(session, PermissionAsked, answer)
     told = [event.text for event in events if isinstance(event, Noticed)]
-    assert told == ["auto mode asks about commands, since bubblewrap is not installed"]
+    assert told == ["auto mode asks before commands: bubblewrap is not installed"]
     assert {event.reason for event in asked} == {
-        "no sandbox holds commands here: bubblewrap is not installed; with `--no-sandbox` they run all the same"
+        "commands are not sandboxed: bubblewrap is not installed; `--no-sandbox` runs them anyway"
     }
     assert [output.status for output in outputs_of(session)] == ["denied", "denied"]

@@ -109,7 +109,7 @@ async def test_a_change_that_leaves_no_plan_to_decide_about_changes_nothing(text
     session = await planning(home, calls(SUBMITS))
     events = await decided(session, PlanDecision("accept", "ask", plan=text), PlanDecision("accept", "ask"))
     assert [event.plan for event in events if isinstance(event, PlanSubmitted)] == [PLAN, PLAN]
-    assert any(isinstance(event, Noticed) and event.text.startswith("the plan stays") for event in events)
+    assert any(isinstance(event, Noticed) and event.text.startswith("the plan is unchanged") for event in events)
     assert told(session) == [("done", PLAN_ACCEPTED)]
 
 

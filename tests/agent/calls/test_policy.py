@@ -93,7 +93,7 @@ def looking(*paths: str, tool: Literal["read", "grep"] = "read", secret: str = "
         (looking(f"{ROOT}/src", tool="grep"), ("allow", "reading inside the working folder")),
         (
             looking(ROOT, tool="grep"),
-            ("ask", "whether deny rule read(secret) forbids this cannot be told from the call"),
+            ("ask", "deny rule read(secret) may forbid this; the call does not show it"),
         ),
         (replace(looking(f"{ROOT}/a"), subjects=("git log",)), ("deny", "deny rule bash(git log)")),
         (shell("cat a"), ("deny", IN_PLAN["run"])),
@@ -611,12 +611,12 @@ def test_what_a_server_is_asked_for_is_not_known_so_a_narrower_prohibition_asks(
     ruling = decide(served("mcp__files__write"), policy("auto", deny=("mcp__files__write(secrets)",)))
     assert (ruling.verdict, ruling.rule) == (
         "ask",
-        "whether deny rule mcp__files__write(secrets) forbids this cannot be told from the call",
+        "deny rule mcp__files__write(secrets) may forbid this; the call does not show it",
     )
 
 
 def test_a_servers_tool_is_allowed_by_its_name_and_by_that_of_the_server() -> None:
-    assert decide(served("mcp__forge__list_issues"), policy()).rule == "ask mode asks before a server does something"
+    assert decide(served("mcp__forge__list_issues"), policy()).rule == "ask mode asks before MCP servers act"
     for offer in ("mcp__forge__list_issues", "mcp__forge"):
         assert decide(served("mcp__forge__list_issues"), policy(allow=(offer,))).verdict == "allow"
 
@@ -739,7 +739,7 @@ def test_no_mode_opens_the_network_to_commands() -> None:
 )
 def test_a_rule_for_the_network_names_a_host(named: str) -> None:
     """Nothing that is left empty, by a script whose variable is, opens all of it."""
-    with pytest.raises(ConfigError, match=r"names no host: write one, such as `network\(example.org\)`"):
+    with pytest.raises(ConfigError, match=r"names no valid host: write a host, `network\(example.org\)`"):
         parse_rule(f"network({named})")
 
 

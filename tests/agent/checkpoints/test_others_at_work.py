@@ -41,7 +41,7 @@ def test_what_the_user_changes_while_the_plan_is_looked_at_is_not_lost(tmp_path:
             plan, before = project.plan((point.id,)), tree(work)
             (work / name).write_text("user")
             now = tree(work)
-            with pytest.raises(RestoreFailed, match=f"nothing was changed: {name} was changed meanwhile"):
+            with pytest.raises(RestoreFailed, match=f"nothing was changed: {name} was changed in the meantime"):
                 project.restore(plan, point.place, "undo")
             assert tree(work) == now
             (work / name).unlink()
@@ -201,7 +201,7 @@ def test_damage_that_is_met_later_is_told_and_set_aside_at_the_next_opening(tmp_
     with closing(project_in(tmp_path)) as project:
         with pytest.raises(StoreFailed, match="is damaged; it will be replaced by a new one when it is next opened"):
             undone(project)
-        with pytest.raises(StoreFailed, match="is set aside once no other program uses it"):
+        with pytest.raises(StoreFailed, match="will be moved aside once no other program uses it"):
             project_in(tmp_path)
     assert tree(work) == after
     with closing(project_in(tmp_path)) as project:

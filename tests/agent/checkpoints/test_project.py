@@ -522,7 +522,7 @@ def test_only_one_brings_files_back_at_a_time(work: Path, tmp_path: Path) -> Non
     place = agent.begin()
     change_everything(work)
     agent.end(place)
-    with other._recovery.alone(), pytest.raises(RestoreFailed, match="just now"):
+    with other._recovery.alone(), pytest.raises(RestoreFailed, match="another program is restoring"):
         undone(project)
     undone(project)
     project.close()

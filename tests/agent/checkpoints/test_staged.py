@@ -220,7 +220,7 @@ def test_where_what_is_staged_cannot_be_read_files_come_back_and_that_is_said(tm
     agent.end(place)
     done = back(project)
     why = [(path_label(one.path), one.why) for one in done.left]
-    assert ((work / "a").read_text(), why) == ("a\n", [(". (what is staged)", SPLIT)])
+    assert ((work / "a").read_text(), why) == ("a\n", [(". (staged changes)", SPLIT)])
 
 
 def test_an_index_is_written_as_it_was_read(tmp_path: Path) -> None:

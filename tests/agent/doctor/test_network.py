@@ -72,7 +72,7 @@ def test_a_refused_key_is_said_and_not_shown(server: str, tmp_path: Path) -> Non
     environment = {"OPENAI_BASE_URL": f"{server}/v1", "OPENAI_API_KEY": "sk-wrong-1234567890"}
     ((_, state, text),) = online(tmp_path, environment, "agent.model=openai-chat/gpt")
     assert state == "broken"
-    assert "does not accept the key" in text
+    assert "rejected the API key" in text
     assert "sk-wrong" not in text
     assert Listing.asked == [("/v1/models", "Bearer sk-wrong-1234567890")]
 
@@ -108,7 +108,7 @@ def test_a_proxy_that_is_none_is_broken(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("HTTPS_PROXY", "ftp://somewhere")
     (subject, state, text), _ = findings(tmp_path, {}, "agent.model=openai/gpt-6-sol")
     assert (subject, state) == ("network", "broken")
-    assert text.startswith("`HTTPS_PROXY` does not hold the address of a proxy.")
+    assert text.startswith("`HTTPS_PROXY` is not a proxy address.")
 
 
 def test_the_providers_in_use_are_those_of_all_models_and_those_with_an_address(tmp_path: Path) -> None:

@@ -90,7 +90,9 @@ async def test_a_skill_that_the_model_reads_narrows_it_too(brought: Brought) -> 
         found = await outputs(brought, "go", replies=replies, notices=notices)
         assert [status for status, _ in found] == ["done", "done", "done", "denied"]
         assert found[3][1].startswith(f"denied: {READ}, and nobody is there to ask; the user can start with `--allow ")
-        assert notices == [f"{READ}; what else changes or runs something is denied unless an `--allow` rule names it"]
+        assert notices == [
+            f"{READ}; anything else that changes or runs something is denied unless an `--allow` rule names it"
+        ]
 
 
 async def test_a_rule_of_the_user_holds_for_edits_after_the_model_has_read_a_skill(brought: Brought) -> None:

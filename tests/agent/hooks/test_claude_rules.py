@@ -69,10 +69,10 @@ async def test_what_a_project_denies_is_denied_before_anything_is_approved(home:
     )
     done = await home.run()
     assert [event.rule for event in done.events if isinstance(event, CallDenied)] == [
-        "the rule `Read(./secrets/**)` of `.claude/settings.json` refuses it",
-        "the rule `Bash(curl:*)` of `.claude/settings.local.json` refuses it",
-        "the rule `Bash(git push:*)` of `.claude/settings.json` wants you to be asked",
-        "the rule `Read(*.pem)` of `~/.claude/settings.json` refuses it",
+        "the rule `Read(./secrets/**)` of `.claude/settings.json` denied it",
+        "the rule `Bash(curl:*)` of `.claude/settings.local.json` denied it",
+        "the rule `Bash(git push:*)` of `.claude/settings.json` asks for your approval",
+        "the rule `Read(*.pem)` of `~/.claude/settings.json` denied it",
     ]
     assert done.told == []
 
@@ -100,7 +100,7 @@ echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision
     done = await home.run(interactive=True, meanwhile=answer)
     assert [event.arguments["command"] for event in asked] == ["echo two"]
     denied = [event.rule for event in done.events if isinstance(event, CallDenied)]
-    assert denied == ["the rule `Bash(curl:*)` of `.claude/settings.json` refuses it"]
+    assert denied == ["the rule `Bash(curl:*)` of `.claude/settings.json` denied it"]
 
 
 def test_what_is_no_rule_costs_a_line(home: Hooked) -> None:

@@ -85,8 +85,8 @@ async def test_a_formatter_a_linter_a_guard_a_protector_and_a_log_around_calls(h
         f"{home.project}/a.py:1: `os` imported but unused"
     )
     assert removal[0] == env[0] == patched[0] == "denied"
-    assert removal[1].startswith("denied: a hook refuses it: nothing is removed by force here. ")
-    assert env[1].startswith("denied: a hook refuses it: .env is edited by hand. ")
+    assert removal[1].startswith("denied: a hook denied it: nothing is removed by force here. ")
+    assert env[1].startswith("denied: a hook denied it: .env is edited by hand. ")
     assert echo == ("done", "hi\nexit code 0")
     assert (home.project / "commands.log").read_text() == "rm -rf build - no description\necho hi - no description\n"
     assert not (home.project / ".env").exists()
@@ -105,7 +105,7 @@ async def test_a_hook_is_found_in_a_project_with_a_blank_in_its_path(tmp_path: P
     home.settings(PreToolUse=[("Bash", f"{line}{HOOKS}/guard.sh")])
     home.replies(calls(bash("rm -rf build"), bash("echo hi")), DONE)
     done = await home.run()
-    assert done.outputs[0][1].startswith("denied: a hook refuses it: nothing is removed by force here. ")
+    assert done.outputs[0][1].startswith("denied: a hook denied it: nothing is removed by force here. ")
     assert done.outputs[1] == ("done", "hi\nexit code 0")
     assert done.told == []
 
@@ -208,7 +208,7 @@ async def test_an_input_that_no_tool_takes_lets_nothing_run(home: Hooked, made: 
     home.settings(PreToolUse=[("Bash", f"echo '{json.dumps({'hookSpecificOutput': changed})}'")])
     home.replies(calls(bash("touch ran")), DONE)
     done = await home.run()
-    assert done.outputs[0][1].startswith("denied: a hook refuses it: it changed the input into one that cannot be used")
+    assert done.outputs[0][1].startswith("denied: a hook denied it: it changed the input into one that cannot be used")
     assert not (home.project / "ran").exists()
 
 
@@ -455,9 +455,9 @@ async def test_a_long_reason_is_for_the_model_and_its_beginning_for_people(home:
     home.replies(calls(bash("true")), DONE)
     done = await home.run()
     (denied,) = [event.rule for event in done.events if isinstance(event, CallDenied)]
-    assert denied.startswith("a hook refuses it: 1 2 3 ")
+    assert denied.startswith("a hook denied it: 1 2 3 ")
     assert len(denied) < 250
-    assert "denied: a hook refuses it: 1\n2\n3\n" in done.outputs[0][1]
+    assert "denied: a hook denied it: 1\n2\n3\n" in done.outputs[0][1]
     assert "\n1000. Do it another way" in done.outputs[0][1]
 
 
@@ -481,7 +481,7 @@ async def test_a_refusal_between_other_output_holds(home: Hooked) -> None:
     home.replies(calls(bash("touch ran"), bash("mkdir made"), bash("echo fine")), DONE)
     done = await home.run()
     assert [status for status, _ in done.outputs] == ["denied", "denied", "done"]
-    assert done.outputs[0][1].startswith("denied: a hook refuses it: no. ")
+    assert done.outputs[0][1].startswith("denied: a hook denied it: no. ")
     assert 'printed a decision that is not valid JSON: {"decision": "block",}' in done.outputs[1][1]
     assert not (home.project / "ran").exists()
     refused = await home.run("a secret")

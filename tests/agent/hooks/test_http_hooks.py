@@ -73,7 +73,7 @@ async def test_a_server_is_told_what_programs_are_told_and_answers_as_they_do(
         home.replies(calls(bash("deploy")), DONE)
         done = await home.run("ship it")
     assert [status for status, _ in done.outputs] == ["denied"]
-    assert "a hook refuses it: not on a Friday" in done.outputs[0][1]
+    assert "a hook denied it: not on a Friday" in done.outputs[0][1]
     assert "[A hook of the user for `UserPromptSubmit` notes:]\nthe build is green" in done.said
     (_, prompt), (head, call) = heard
     assert (prompt["hook_event_name"], prompt["prompt"]) == ("UserPromptSubmit", "ship it")

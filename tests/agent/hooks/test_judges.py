@@ -87,7 +87,7 @@ async def test_a_model_judges_a_call_and_its_cost_counts(home: Hooked) -> None:
     home.replies(calls(bash("echo one"), bash("echo two")), *verdicts, DONE)
     done = await home.run()
     assert [status for status, _ in done.outputs] == ["denied", "done"]
-    assert "a hook refuses it: not today" in done.outputs[0][1]
+    assert "a hook denied it: not today" in done.outputs[0][1]
     purposes = [event.purpose for event in done.events if type(event).__name__ == "ReplyFinished"]  # type: ignore[union-attr]  # by its name
     assert purposes == ["step", "hook", "hook", "step"]
 
@@ -180,7 +180,7 @@ async def test_a_hook_decides_in_the_place_of_the_user(
 
     done = await home.run(interactive=is_there, meanwhile=answer)
     assert [status for status, _ in done.outputs] == ["done", "denied", "denied", "denied"]
-    assert "a hook refuses it: by the book" in done.outputs[1][1]
+    assert "a hook denied it: by the book" in done.outputs[1][1]
     assert asked_about == (["mkdir b"] if is_there else [])
 
 
@@ -192,7 +192,7 @@ async def test_what_a_project_allows_in_the_place_of_the_user_is_asked_all_the_s
     done = await home.run()
     assert [status for status, _ in done.outputs] == ["denied", "denied"]
     assert not (home.project / "a").exists()
-    assert "a hook refuses it" in done.outputs[1][1]
+    assert "a hook denied it" in done.outputs[1][1]
 
 
 async def test_variables_that_a_starting_session_is_given_are_those_of_its_commands(home: Hooked) -> None:

@@ -131,7 +131,7 @@ def test_a_usage_is_judged_before_it_is_believed(usage: Usage, reading: CountRea
         assert (after.anchor, events) == (usage, [])
         return
     assert (after.anchor, after.anchored, meter.estimator) == (before.anchor, before.anchored, learned)
-    told = {"missing": ["does not say"], "nonsense": ["counts are left out"], "fresh": [], "doubtful": []}[reading]
+    told = {"missing": ["does not report"], "nonsense": ["counts are ignored"], "fresh": [], "doubtful": []}[reading]
     assert [text in str(event) for text, event in zip(told, events, strict=True)] == [True] * len(told)
     assert measured(meter, after) > used
 

@@ -132,9 +132,7 @@ async def test_a_wait_within_the_patience_is_kept_and_one_beyond_it_ends_the_run
     assert run.clock.at == 300
     run = Run(RetryLimits(600))
     model = Failing(lambda _: RateLimited("slow", retry_after=7300))
-    with pytest.raises(
-        RateLimited, match=r"It asks for a wait of 2\.0 h, which is more than `retry\.patience`"
-    ) as caught:
+    with pytest.raises(RateLimited, match=r"It asks to wait 2\.0 h, longer than `retry\.patience`") as caught:
         await run.reply(model)
     assert (run.clock.at, model.asked, caught.value.retry_after) == (0, 1, 7300)
 
@@ -176,9 +174,9 @@ async def test_what_does_not_fit_behind_an_outage_keeps_what_is_known_of_it() ->
 async def test_what_to_do_stands_at_the_end() -> None:
     run = Run(RetryLimits(600))
     with pytest.raises(Overloaded) as raised:
-        await run.reply(Failing(lambda _: Overloaded("busy.", cause="x", todo="Try again in a while.")))
-    assert re.fullmatch(r"busy\. Tried \d+ times in 10 min\. Try again in a while\.", str(raised.value))
-    assert (raised.value.cause, raised.value.todo) == ("x", "Try again in a while.")
+        await run.reply(Failing(lambda _: Overloaded("busy.", cause="x", todo="Try again later.")))
+    assert re.fullmatch(r"busy\. Tried \d+ times in 10 min\. Try again later\.", str(raised.value))
+    assert (raised.value.cause, raised.value.todo) == ("x", "Try again later.")
 
 
 async def test_an_answer_that_breaks_off_costs_five_requests_at_most() -> None:
@@ -211,7 +209,7 @@ async def test_what_only_keeps_alive_is_no_answer(adapter: Adapter, wire: Librar
         provider = adapter.make(
             adapter.facts, Window(32_000, 4_000), endpoint_of(adapter, f"http://127.0.0.1:{port}", 0.5), wire
         )
-        with pytest.raises(TimedOut, match=r"said nothing for 0\.5 s"):
+        with pytest.raises(TimedOut, match=r"did not respond for 0\.5 s"):
             await collect(provider, REQUEST)
         await provider.close()
     assert not is_progress({"type": "ping"})
@@ -282,7 +280,7 @@ def test_a_limit_of_a_day_ends_the_run_with_its_own_code(tmp_path: Path) -> None
             env={"OPENAI_BASE_URL": f"{server.url}/v1"},
         )  # fmt: skip
     assert (done.code, done.result["stop_reason"], len(server.requests)) == (75, "rate_limited", 1)
-    assert "It asks for a wait of 24.0 h" in done.result["error"]["message"]
+    assert "It asks to wait 24.0 h" in done.result["error"]["message"]
 
 
 def test_a_fallback_takes_over_and_is_told(tmp_path: Path) -> None:

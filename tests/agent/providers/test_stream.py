@@ -10,7 +10,7 @@ from ebbtide.agent.providers.base import ModelFacts
 from ebbtide.agent.providers.wires.scripted import Script, Scripted, ScriptedReply
 from tests.kit.session import Home, call, events_of, first_turn
 
-CUT = "the reply was cut at 50,000 tokens, and may take 65,536 now"
+CUT = "the reply was cut at 50,000 tokens; the new limit is 65,536"
 
 
 def model(*replies: ScriptedReply, window: int = 200_000, most: int = 100_000) -> Scripted:
@@ -32,7 +32,7 @@ def retries(events: list[object]) -> list[str]:
 @pytest.mark.parametrize(
     ("cut", "why"),
     [
-        (ScriptedReply(reasoning="hm", stop="max_tokens"), "the model answered with nothing"),
+        (ScriptedReply(reasoning="hm", stop="max_tokens"), "the model sent an empty answer"),
         (ScriptedReply("half an ans", stop="max_tokens"), CUT),
         (ScriptedReply("I write it.", calls=(call("bash", command="touch x"),), stop="max_tokens"), CUT),
     ],
@@ -54,7 +54,7 @@ async def test_a_reply_that_is_cut_again_is_the_answer_and_the_next_one_has_its_
     session, events = await first_turn(home.open(provider))
     assert (retries(list(events)), events[-1]) == ([CUT], TurnFinished("answered", "half"))
     assert [event.text for event in events if isinstance(event, Noticed)] == [
-        "the answer was cut at the limit of what the model may write; ask it to go on"
+        "the answer was cut at the output limit; ask the model to continue"
     ]
     assert len([event for event in events if isinstance(event, ReplyFinished)]) == 2
     await events_of(session, "go on")
@@ -74,7 +74,7 @@ async def test_a_reply_that_says_the_same_without_end_is_stopped_and_kept_once(h
     )
     session, events = await first_turn(home.open(provider))
     told = [event.text for event in events if isinstance(event, Noticed)]
-    assert told == ["the reply was stopped: the model said the same 200 times, one after the other; it is kept once"]
+    assert told == ["the reply was stopped: the model said the same thing 200 times in a row; it is kept once"]
     assert events[-1] == TurnFinished("repeated_text", f"Well:\n{says.strip()}")
     assert sum(len(event.text) for event in events if isinstance(event, TextDelta)) < 7_000
     assert (await events_of(session, "go on"))[-1] == TurnFinished("repeated_text", "")

@@ -59,9 +59,7 @@ async def test_a_terminal_opens_a_session_in_its_own_mode_and_says_so(project: P
     sessions = project.sessions(interactive=True)
     again = await sessions.open(before.id)
     assert again.mode == "ask"
-    assert again.news == (
-        "this session was left in `auto` mode; here it is in `ask`, as this terminal is set: `/mode auto` goes back",
-    )
+    assert again.news == ("this session was in `auto` mode; your settings use `ask`: `/mode auto` switches back",)
     await again.change_mode("plan")
     await again.close()
     reopened = await sessions.open(before.id)  # as for another model
@@ -98,7 +96,7 @@ async def test_what_changed_on_disk_is_told_to_the_user_and_the_model(project: P
     (project.root / "a.txt").write_text("one, but not as before\n")
     (project.root / "b.txt").unlink()
     again = await project.session({"calls": [EDIT]}, {"text": "Done."}, {"text": "Again."}, resume="")
-    assert again.news == ("since this session was closed: 1 file changed on disk, 1 file is gone",)
+    assert again.news == ("1 file changed on disk, 1 file is gone since you left",)
 
     events = await events_of(again, "edit it")
     assert resumed_in(events) == Resumed(before.id, 4, before.model, "auto", (), ("a.txt",), ("b.txt",))
@@ -199,7 +197,7 @@ async def test_a_snapshot_that_cannot_be_written_costs_nothing_but_a_notice(proj
     project.sql("drop table snapshots")
     events = await events_of(session, "go")
     notices = [event.text for event in events if isinstance(event, Noticed)]
-    assert [text.partition(",")[0] for text in notices] == ["the session's snapshot could not be written"] * 2
+    assert [text.partition(";")[0] for text in notices] == ["the session's snapshot could not be written"] * 2
     await session.close()
     again = await project.session({"text": "Yes."}, resume="")
     assert again.history.messages == session.history.messages
@@ -218,7 +216,7 @@ async def test_a_session_without_its_facts_is_still_a_session(project: Project) 
     project.sql("drop table situation")
     again = await project.session({"text": "Yes."}, resume="")
     assert again.history.messages == before.history.messages
-    assert again.news[0].startswith("files, list and background jobs of the session could not be restored")
+    assert again.news[0].startswith("seen files, todos and background jobs of the session could not be restored")
 
 
 async def test_of_a_session_that_was_closed_nothing_is_held(project: Project) -> None:

@@ -141,7 +141,7 @@ async def test_a_failure_that_nobody_waited_for_is_told_and_is_the_next_ones(
     await desk.hears(LOCKED_NOTE)
     monkeypatch.setattr(write_queue, "LOCK_TIMEOUT_S", 0.0)
     await desk.queue.wait_until_written()
-    assert desk.told[-1].endswith("is locked by another program; close it or try again; what waited is not stored")
+    assert desk.told[-1].endswith("is locked by another program; close it or try again; waiting changes were lost")
     desk.let_go()
     with pytest.raises(StoreFailed, match="is locked by another program"):
         await desk.put(2)
@@ -166,7 +166,7 @@ async def test_what_comes_after_a_lost_write_fails_with_it(desk: Desk, monkeypat
         desk.let_go()
         with pytest.raises(StoreFailed, match="the disk is full"):
             await putting
-    assert desk.told[-1] == "the disk is full; what waited is not stored"
+    assert desk.told[-1] == "the disk is full; waiting changes were lost"
     await desk.put(0)
     assert desk.written == [0]
 

@@ -106,9 +106,9 @@ async def test_a_writer_that_stays_silent_is_named_and_gives_way(
     assert summary == "by the model itself"
     waits, failed = told[:2]
     assert isinstance(waits, Noticed)
-    assert waits.text.startswith("`openai-chat/mute`, which writes the summary, has said nothing for ")
+    assert waits.text.startswith("`openai-chat/mute` has not responded for ")
     assert isinstance(failed, CompactionFailed)
-    assert (failed.model, failed.reason[:16]) == ("openai-chat/mute", "it said nothing ")
+    assert (failed.model, failed.reason[:12]) == ("openai-chat/mute", "no response ")
 
 
 async def test_only_models_that_the_configuration_names_are_candidates(tmp_path: Path) -> None:
@@ -138,5 +138,5 @@ async def test_while_the_cost_is_limited_no_summary_is_written_for_an_unknown_pr
     ]
     await writers.close()
     limited = load_config(tmp_path, environment, {"agent.max_cost": 1.0}, settings)
-    with pytest.raises(UsageError, match="`--max-cost` cannot hold"):
+    with pytest.raises(UsageError, match="`--max-cost` cannot be enforced"):
         await build_summarisers(limited, environment, lambda: OWN)(SummaryJob(1, 1), ignore_event)

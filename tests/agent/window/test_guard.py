@@ -223,9 +223,9 @@ class Lying(Scripted):
     [
         (1.0, ""),
         (10.0, ""),
-        (0.0, "the provider does not say how many tokens a request takes"),
+        (0.0, "the provider does not report token counts"),
         (-1.0, "the provider counted -"),
-        (1000.0, "its counts are left out and the tokens are estimated"),
+        (1000.0, "its counts are ignored and tokens are estimated"),
     ],
 )
 async def test_no_request_overflows_the_window_whatever_the_provider_counts(

@@ -115,7 +115,7 @@ def test_a_rule_that_names_the_file_answers_for_it(root: Path) -> None:
 
 def test_a_search_beside_other_commands_is_asked_about_since_nothing_keeps_it_from_secrets(root: Path) -> None:
     rules = ("bash(grep)", "bash(rg)", "bash(make)")
-    why = "`{}` beside other commands may show files that hold secrets; by itself it leaves them out"
+    why = "`{}` together with other commands may show files with secrets; on its own it skips them"
     assert reason(root, "make; grep -rn KEY .", "ask", *rules) == why.format("grep")
     assert reason(root, "rg -uu KEY && make", "ask", *rules) == why.format("rg")
     assert [reason(root, f"{line} docs && make", "ask", *rules) for line in ("grep -n KEY", "rg KEY")] == ["", ""]

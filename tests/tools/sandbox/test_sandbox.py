@@ -365,9 +365,9 @@ async def test_a_further_folder_is_written_while_it_is_one(boxed: Workspace, hom
     assert decide(asked, approval.policy).verdict == "allow"
     for wrong, said in (
         ("../not-there", f"there is no folder `{place}/not-there`"),
-        ("sub/../../more/.git", f"`{more}/.git` is worked in already"),
-        (".", f"`{boxed.root}` is worked in already"),
-        ("~/.config", f"`{home}/.config` holds this program's own files, which no session may change"),
+        ("sub/../../more/.git", f"`{more}/.git` is already part of this session"),
+        (".", f"`{boxed.root}` is already part of this session"),
+        ("~/.config", f"`{home}/.config` contains this program's own files, which no session may change"),
     ):
         with pytest.raises(ConfigError, match=re.escape(said)):
             boundary.add(wrong)

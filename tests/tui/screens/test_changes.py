@@ -14,10 +14,10 @@ from tests.tui.piloting import terminal
 CHANGED = (
     FileChange("made.py", None, b"print(1)\n"),
     FileChange(
-        "src/\x1b]0;x\x07\u202e.py", b"a\nb\n", b"a\nc\n", note="changed since, and not by a tool of this session"
+        "src/\x1b]0;x\x07\u202e.py", b"a\nb\n", b"a\nc\n", note="changed since, but not by a tool of this session"
     ),
-    FileChange("huge", unknown="what it held before was not kept"),
-    FileChange("same", b"x", b"x", note="as it was before"),
+    FileChange("huge", unknown="its previous content was not stored"),
+    FileChange("same", b"x", b"x", note="unchanged"),
     FileChange("by_shell", b"one\n", None, by_tool=False),
 )
 
@@ -36,14 +36,14 @@ def test_files_that_tools_changed_come_first_and_each_has_its_numbers() -> None:
         "  huge                       ?",
         "~ by_shell               +0 −1",
     ]
-    assert [row.note for row in rows[2:]] == ["what it held before was not kept", OTHER]
+    assert [row.note for row in rows[2:]] == ["its previous content was not stored", OTHER]
 
 
 def test_without_columns_a_file_is_a_sentence() -> None:
     rows = rows_of(FileChanges("session", CHANGED))
     assert [change_text(row) for row in (rows[0], rows[2], rows[4])] == [
         "made.py: 1 line added, 0 removed",
-        "huge (what it held before was not kept)",
+        "huge (its previous content was not stored)",
         "by_shell: 0 lines added, 1 removed (not by a tool of this session)",
     ]
 

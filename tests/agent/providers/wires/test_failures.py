@@ -94,7 +94,7 @@ def test_what_is_behind_an_error(case: dict[str, Any]) -> None:
     "case", [case for case in ERRORS if case["code"] != "auth"], ids=lambda case: str(case["server"])
 )
 def test_only_a_key_is_said_to_be_refused(case: dict[str, Any]) -> None:
-    assert "does not accept the key" not in str(classify(case["status"], case["headers"], case["body"], "p/m"))
+    assert "rejected the API key" not in str(classify(case["status"], case["headers"], case["body"], "p/m"))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_the_sentence_says_who_and_what_and_what_to_do() -> None:
     body = {"error": {"message": "Incorrect API key provided: sk-ab***wxyz."}}
     error = classify(401, {}, body, "openai/gpt-6")
     assert str(error) == (
-        "openai/gpt-6 does not accept the key: Incorrect API key provided: ***. Check the API key and what it may use."
+        "openai/gpt-6 rejected the API key: Incorrect API key provided: ***. Check the key and its permissions."
     )
 
 
@@ -159,7 +159,7 @@ def test_a_stand_in_for_a_key_is_no_secret() -> None:
 def test_an_error_in_a_stream_has_no_status() -> None:
     error = classify(200, {}, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "p/m")
     assert error.status is None
-    assert "in the middle of its answer: Overloaded." in str(error)
+    assert "in the middle of its reply: Overloaded." in str(error)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_a_redirect_shows_no_secret() -> None:
 )
 def test_where_a_redirect_leads_is_told_without_secrets(location: str, place: str) -> None:
     error = classify(302, {"Location": location}, b"", "p/m", "plain-key-of-mine")
-    assert str(error) == f"the server of p/m redirects to `{place}`. Set `base_url` to where the server is."
+    assert str(error) == f"the server of p/m redirects to `{place}`. Set `base_url` to the server's address."
 
 
 @pytest.mark.parametrize("said", ["Bearer plain-key-of-mine", "PLAIN-KEY-OF-MINE", "Basic dTpwYXNzd29yZA=="])

@@ -31,14 +31,14 @@ ORIGIN = Origin("p/m", Endpoint("https://user:secret@models.example:8443/v1", KE
         (httpx2.ProxyError("Proxy Server could not connect: Connection refused."), Unreachable, "refused"),
         (httpx2.RemoteProtocolError("illegal status line: b'SSH-2.0'"), RouteFailed, "does not speak HTTP"),
         (ssl.SSLError("[SSL] broken"), Unreachable, "TLS failed"),
-        (KeyError("whatever a library trips over"), StreamCut, "broke off"),
+        (KeyError("whatever a library trips over"), StreamCut, "was cut off"),
         (httpx2.UnsupportedProtocol("no scheme"), Unreachable, "no scheme"),
         (httpx2.InvalidURL("bad port"), Unreachable, "bad port"),
-        (httpx2.ReadTimeout("x"), TimedOut, "said nothing for 300 s"),
+        (httpx2.ReadTimeout("x"), TimedOut, "did not respond for 300 s"),
         (httpx2.WriteTimeout("x"), TimedOut, "p/m"),
-        (httpx2.ReadError("reset"), StreamCut, "broke off"),
-        (httpx2.RemoteProtocolError("closed"), StreamCut, "broke off"),
-        (httpx2.DecodingError("gzip"), StreamCut, "broke off"),
+        (httpx2.ReadError("reset"), StreamCut, "was cut off"),
+        (httpx2.RemoteProtocolError("closed"), StreamCut, "was cut off"),
+        (httpx2.DecodingError("gzip"), StreamCut, "was cut off"),
         (httpx2.LocalProtocolError(f"Illegal header value b'{KEY}'"), BadRequest, "cannot be sent"),
     ],
 )
@@ -90,7 +90,7 @@ async def test_a_frame_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) 
     whole = b'data: {"a": "' + b"x" * 900 + b'"}\n\n'
     events = read_events({}, _chunks(whole, whole, b"data: {", b"x" * 1000, b"x"), SseReader(), ORIGIN)
     assert len([await anext(events), await anext(events)]) == 2
-    with pytest.raises(StreamCut, match="a frame without end"):
+    with pytest.raises(StreamCut, match="an endless frame"):
         await anext(events)
 
 

@@ -93,7 +93,7 @@ async def test_a_socks_proxy_may_want_a_password(adapter: Adapter, wire: Library
             with set_variables({"ALL_PROXY": wrong}):
                 error = await failure_at(adapter, wire, server.url)
             assert (type(error), error.cause) == (RouteFailed, "proxy")
-            assert f"the proxy `socks5://127.0.0.1:{port}` (`ALL_PROXY`) does not let" in str(error)
+            assert f"the proxy `socks5://127.0.0.1:{port}` (`ALL_PROXY`) blocks" in str(error)
     assert len(seen) == 1
     del error
     gc.collect()
@@ -146,7 +146,7 @@ async def test_a_proxy_without_an_address(name: str, value: str) -> None:
     with set_variables({name: value}):
         error = await failure_at(ADAPTERS[0], "http", "http://127.0.0.1:1")
     assert (type(error), error.code, error.cause) == (RouteFailed, "network", "proxy")
-    assert str(error).startswith(f"`{name}` does not hold the address of a proxy.")
+    assert str(error).startswith(f"`{name}` is not a proxy address.")
 
 
 async def test_a_proxy_without_an_address_is_told_on_every_wire(adapter: Adapter, wire: Library) -> None:
@@ -184,7 +184,7 @@ async def test_tls_on_one_side_only(adapter: Adapter, wire: Library, tmp_path: P
     with FakeProvider([]) as server:
         error = await failure_at(adapter, wire, server.url.replace("http:", "https:"))
         assert (type(error), error.cause) == (RouteFailed, "tls")
-        assert "answers without TLS" in str(error)
+        assert "responds without TLS" in str(error)
 
 
 async def test_a_server_that_does_not_speak_http(adapter: Adapter, wire: Library) -> None:
@@ -198,7 +198,7 @@ async def test_a_connection_that_is_closed_before_an_answer_is_an_outage(adapter
     with saying(b"") as port:
         error = await failure_at(adapter, wire, f"http://127.0.0.1:{port}")
     assert type(error) is Unreachable
-    assert "the connection was closed before an answer" in str(error)
+    assert "the connection was closed before a response" in str(error)
 
 
 GARBLED = {
