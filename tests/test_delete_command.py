@@ -120,7 +120,7 @@ def test_what_it_kept_goes_with_a_session(user: User) -> None:
         (("--older-than", "-3d"), ""),
         (("--all", "--project", "."), "exclude each other"),
         (("--untagged", "--tag", "a"), "exclude each other"),
-        (("--tag", "a b"), "cannot be a tag"),
+        (("--tag", "a b"), "is not a valid tag"),
         (("zzzz",), "there is no session `zzzz`"),
     ],
 )

@@ -63,10 +63,10 @@ def test_what_a_view_shows_stays_whatever_the_limits_say_and_that_is_told_once(w
     first, *others = (worker.ebb("-p", "more", "-m", worker.working(), "-r", sessions[0], *STRICT) for _ in range(3))
     assert worker.blobs == before
     assert first.err == ""  # it was found at that run's end
-    assert [told.err.count("sessions refer to all that is left") for told in others] == [1, 0]
+    assert [told.err.count("sessions still use all of them") for told in others] == [1, 0]
     found = worker.ebb("doctor", "-m", worker.working(), *STRICT)
     assert found.code == 0
-    assert found.out.count("sessions refer to all that is left") == 1
+    assert found.out.count("sessions still use all of them") == 1
 
 
 def test_what_a_fork_a_summary_or_another_session_refers_to_stays(worker: Worker) -> None:

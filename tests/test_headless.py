@@ -147,7 +147,7 @@ def test_a_dash_reads_the_prompt_from_stdin(user: User) -> None:
         (("-p", "go", "-m", HAIKU, "--config", "providers.anthropic.base_url=htp://x"), "is not a URL"),
         (("-p", "go", "-m", HAIKU, "--config", "providers.anthropic.base_url=http://x:port"), "is not a URL"),
         (("-p", "go", "-m", "anthropic/x", "--config", "providers.anthropic.base_url=http://[::1]:1", "--max-cost=1"),
-         "the prices of `anthropic/x` are not known"),
+         "the prices of `anthropic/x` are unknown"),
         (("-p", "go", "--allow", "bash(", "-m", "ollama/x"), "`bash(` is not a rule"),
         (("-p", "go", "--max-turns", "0"), "whole number above 0"),
         (("-p", "go", "--output-schema", "none.json"), "cannot read the schema"),

@@ -53,7 +53,7 @@ def test_a_word_that_cannot_be_a_tag_changes_nothing(user: User, word: str) -> N
     session = session_of(user)
     run = user.ebb("sessions", "tag", "--", session, "good", word)
     assert run.code == 2
-    assert "cannot be a tag: it is one word" in run.err
+    assert "is not a valid tag: use one word" in run.err
     assert "\x1b" not in run.err
     assert listed(user) == {session: []}
 

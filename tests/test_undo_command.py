@@ -107,7 +107,7 @@ def test_what_somebody_else_changed_is_overwritten_only_when_told(user: User) ->
     (user.project / "b").write_text("mine")
     refused = undo(user)
     assert (refused.code, files(user)["b"], "a" in files(user)) == (1, "mine", True)
-    assert "1 file would lose what is in it now: `b`: it was changed since" in refused.err
+    assert "1 file would lose what is in it now: `b`: something else has changed it since" in refused.err
     assert (undo(user, "--skip").code, files(user)) == (0, {"b": "mine"})
     assert (undo(user, "--redo").code, undo(user, "--force").code, files(user)) == (0, 0, {"b": "b\n"})
     nothing = undo(user)

@@ -50,7 +50,7 @@ async def test_a_wrong_key_in_a_variable_is_replaced_on_the_screen(tmp_path: Pat
         await screen.press(*"/key", "enter", lists="key")
         await screen.press("enter", *"sk-wrong", "enter", until=lambda: len(server.requests) == 1)
         shown = app.screen
-        await screen.until(lambda: "does not accept" in said_on(shown))
+        await screen.until(lambda: "rejected the API key" in said_on(shown))
         assert (len(opener.opened), key_in_use(setup)) == (1, "sk-old")
         await screen.pilot.press(*SECRET)
         assert SECRET not in app.export_screenshot()

@@ -40,7 +40,7 @@ async def test_a_session_is_told_renamed_written_down_and_copied(tmp_path: Path)
         await t.says("/export notes.md", shows="4 messages are in")
         written = (tmp_path / "project" / "notes.md").read_text()
         assert (written.startswith("# What it does\n"), "**read** (done)" in written) == (True, True)
-        await t.says("/export notes.md", shows="is there already")
+        await t.says("/export notes.md", shows="already exists")
         assert told(t) == f"`{tmp_path / 'project' / 'notes.md'}` already exists: choose another name"
         await t.says("/export talk.html")
         await t.until(lambda: "talk.html" in told(t))

@@ -83,7 +83,7 @@ async def test_what_is_wrong_is_said_and_ends_nothing(user: User) -> None:
             ("recall", {"query": 5}, "! these arguments do not fit: `query`: 5 is not of type"),
             ("read_result", {}, '! these arguments do not fit: "ref_id" is a required property'),
             ("sessions_search", {"scope": "all"}, "! `scope` cannot be `all`"),
-            ("sessions_search", {"tags": ["two words"]}, "! `two words` cannot be a tag"),
+            ("sessions_search", {"tags": ["two words"]}, "! `two words` is not a valid tag"),
             ("task", {"prompt": ""}, "! these arguments do not fit"),
             ("task", {"prompt": "x", "session": "ffff"}, "! there is no session `ffff`"),
             ("task", {"prompt": "x", "mode": "root"}, "! these arguments do not fit"),

@@ -90,7 +90,7 @@ async def test_f4_shows_what_the_last_turn_changed() -> None:
         view = screen.query_one(DiffView)
         await t.until(lambda: "+ print(1)" in text_of(view))
         await t.press("down", until=lambda: "- b" in text_of(view))
-        await t.press("j", until=lambda: "not kept" in t.reads("said"))
+        await t.press("j", until=lambda: "not stored" in t.reads("said"))
         await t.pilot.press("end", "k", "k", "up")
         assert screen.query_one(Listing).marked == 0
         await t.press("f4", "escape", until=lambda: t.app.screen is not screen)

@@ -95,7 +95,7 @@ async def test_tags_are_changed_and_shown() -> None:
         assert t.library.done == [("tag", "aa1", ("parser", "two"), None)]
         await t.until(lambda: "#parser #two" in t.reads("said"))
         await t.pilot.press("t", *["backspace"] * 3, "-", "-", "!", "enter")
-        await t.until(lambda: "cannot be a tag" in t.reads("answers"))
+        await t.until(lambda: "is not a valid tag" in t.reads("answers"))
         assert len(t.library.done) == 1
 
 
