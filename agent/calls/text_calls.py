@@ -10,7 +10,7 @@ fields, one whose name is of no offered tool, and one that occurs, in any form, 
 it a quotation.
 
 A call that cannot be parsed becomes a call with a problem: it is answered, but never run. If a reply consists only
-of calls, or of calls with known arguments, they count even if the tool does not exist; the model is told so, at most
+of calls, or its calls have known arguments, they count even if the tool does not exist; the model is told so, at most
 twice. The same applies to a call in a fence between words: small models explain what they are about to do."""
 
 import html

@@ -71,7 +71,7 @@ def address(environment: Mapping[str, str]) -> str:
 
 def local_servers(url: str = OLLAMA_URL) -> tuple[LocalModelServer, ...]:
     """The model servers that respond on this machine, with their models, Ollama first. `url`: Ollama's address.
-    Takes at most `PROBE_TIMEOUT_S`."""
+    Probes time out after `PROBE_TIMEOUT_S`."""
     asked = [("Ollama", url, f"{url}/api/tags", "models", "name")]
     asked += [(name, base, f"{base}/models", "data", "id") for name, base, _ in CHAT_SERVERS]
     with ThreadPoolExecutor(len(asked)) as pool:

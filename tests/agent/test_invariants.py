@@ -851,7 +851,7 @@ def is_emergency(event: Event) -> bool:
         case WindowLearned() | FinalTurn() | ModelSwitched() | TurnFailed(exit_code=7):
             return True
         case Noticed(text=text):  # the second try of a reply that was cut found no room
-            return text.startswith("the reply is taken as it was cut")
+            return text.startswith("the cut-off reply is kept")
         case _:
             return False
 
