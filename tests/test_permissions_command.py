@@ -63,7 +63,7 @@ def test_it_says_what_would_be_decided_and_why(
     ("host", "code", "said"),
     [
         ("Example.org.", 0, "allow: allow rule network(example.org)\n"),
-        ("example.org:22", 1, "ask: no rule opens the network to `example.org:22`\n"),
+        ("example.org:22", 1, "ask: no rule allows network access to `example.org:22`\n"),
         ("evil.net", 5, "deny: deny rule network(evil.net)\n"),
         (
             "[::1]",

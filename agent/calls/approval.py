@@ -36,7 +36,7 @@ Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
 """Asks the user and waits for the answer."""
 AskAboutPlan: TypeAlias = Callable[[PlanSubmitted], Coroutine[Any, Any, PlanDecision]]
 
-NO_USER_TO_ASK = "nobody is there to ask"
+NO_USER_TO_ASK = "there is no user to ask"
 
 ALTERNATIVE_ADVICE = "Do it another way, or say in your answer what is left to do"
 

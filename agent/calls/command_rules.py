@@ -232,9 +232,7 @@ def asked_in_every_mode(
         return f"`{_display_path(path, root)}` may hold secrets"
     later = first_that_runs_later((path for path in named.obeyed if path not in allowed), root)
     if later is None and named.is_cut:
-        return (
-            "it is too long for all files that it names to be looked at: scripts in files are not asked about for that"
-        )
+        return "it is too long to check every file that it names; a script in a file avoids this question"
     return (
         f"`{_display_path(later[0], root)}` can make other programs run commands: {later[1]}"
         if later is not None

@@ -30,8 +30,8 @@ async def approve_plan(call: ToolCall, context: ApprovalContext) -> Permit:
         return permit
     if approval.policy.mode != "plan":
         raise ToolError(
-            f"plans are handed in in plan mode only, and the mode is `{approval.policy.mode}`: do what was asked, or "
-            "say in your answer what you would do"
+            f"plans can be submitted only in plan mode, and the mode is `{approval.policy.mode}`: do what was asked, "
+            "or say in your answer what you would do"
         )
     if approval.ask_about_plan is None:
         return permit

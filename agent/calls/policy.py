@@ -184,7 +184,7 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
     if doubt:
         return Ruling("ask", doubt)
     if asked.tool == NETWORK:
-        return Ruling("ask", f"no rule opens the network to `{asked.subjects[0]}`")
+        return Ruling("ask", f"no rule allows network access to `{asked.subjects[0]}`")
     if policy.mode == "auto" and not (asked.effect == "run" and policy.sandbox_problem):
         return Ruling("allow", "auto mode")
     if asked.effect == "run":

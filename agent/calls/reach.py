@@ -80,16 +80,14 @@ class CallReach:
         if ruling.verdict == "deny":
             return self._report_refusal(place, ruling.rule)
         if self._approval.ask is None:
-            how = f"nobody is there to ask; the user can start with `--allow '{NETWORK}({place})'`"
+            how = f"there is no user to ask; the user can start with `--allow '{NETWORK}({place})'`"
             return self._report_refusal(place, f"{ruling.rule}, and {how}")
         if str(place) not in self._said:
             if not self._approval.can_ask():
-                how = f"no turn was running in which to ask; the user can allow `{NETWORK}({place})`"
+                how = f"it came between turns, when nothing can be asked; the user can allow `{NETWORK}({place})`"
                 return self._report_refusal(place, f"{ruling.rule}, and {how}")
             if len(self._said) >= MOST_ASKED:
-                return self._report_refusal(
-                    place, f"{ruling.rule}, and one command is asked about {MOST_ASKED} at most"
-                )
+                return self._report_refusal(place, f"{ruling.rule}, and a command may ask at most {MOST_ASKED} times")
             self._said[str(place)] = asyncio.create_task(self._answer(place, ruling))
         said = await asyncio.shield(self._said[str(place)])
         return self._report_refusal(place, said) if said else ""

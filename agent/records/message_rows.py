@@ -54,7 +54,7 @@ def decode_message(row: MessageRow) -> Message:
         kinds = _USER_PARTS if row.role == "user" else _ASSISTANT_PARTS
         for part in parts:
             if not isinstance(part, kinds):
-                raise ValueError(f"it holds parts that {row.role} messages do not have")
+                raise ValueError(f"it contains parts that {row.role} messages cannot have")
         if row.role == "user":
             return User(cast(tuple[UserPart, ...], parts))
         return Assistant(cast(tuple[AssistantPart, ...], parts), str(body["model"]), body.get("paused") is True)
@@ -157,11 +157,11 @@ def decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
 def contents_of(rows: Sequence[MessageRow]) -> str:
     """What the messages contain, in words for the user."""
     told = [
-        "the last reply of the model"
+        "the model's last reply"
         if row.role == "assistant"
         else "the outputs of the last calls"
         if '"type":"output"' in row.body
-        else "what you said last"
+        else "your last message"
         for row in rows
     ]
     return " and ".join(dict.fromkeys(told))

@@ -435,7 +435,7 @@ class Recorder:
             except StoreFailed as error:
                 if error.reason != "locked" or not rows:
                     raise
-                raise StoreFailed(f"{error}; not written down: {contents_of(rows)}", error.reason) from error
+                raise StoreFailed(f"{error}; not stored: {contents_of(rows)}", error.reason) from error
             del self._usage[: len(usage)], self._rewrites[: len(rewrites)], self._output_rows[: len(outputs)]
             self.situation = situation or self.situation
             self._call_states = self._call_states if states is None else states

@@ -289,7 +289,7 @@ async def test_a_database_that_another_program_keeps_holding_ends_the_turn(
         failed = (await events_of(session, "two"))[-1]
     assert isinstance(failed, TurnFailed)
     assert "is locked by another program" in failed.message
-    assert failed.message.endswith("; not written down: what you said last")
+    assert failed.message.endswith("; not stored: your last message")
     await goes_on(session, project, "three", "one")
 
 

@@ -144,13 +144,13 @@ def _reply(number: int, table: Mapping[str, Any]) -> ScriptedReply:
 def refusal(request: Request, model: str) -> str | None:
     """Why a server would reject the request of a session with `model`, or None."""
     if not request.messages or not any(message.parts for message in request.messages):
-        return "the request holds no messages"
+        return "the request contains no messages"
     names = Counter(tool.name for tool in request.tools)
     twice = [name for name, count in names.items() if count > 1]
     if twice:
         return f"the tool `{twice[0]}` is defined twice"
     if request.max_output_tokens < 1:
-        return "the reply would have no room"
+        return "the reply would have no space"
     waiting: list[str] = []
     for message in request.messages:
         if isinstance(message, Assistant):
@@ -162,7 +162,7 @@ def refusal(request: Request, model: str) -> str | None:
         else:
             answered = [output.call_id for output in message.outputs]
             if Counter(answered) != Counter(waiting):
-                return f"outputs of {answered} stand behind calls of {waiting}"
+                return f"outputs of {answered} follow calls of {waiting}"
             waiting = []
     return f"the call `{waiting[0]}` has no output" if waiting else None
 
@@ -231,7 +231,7 @@ class Scripted:
         self.requests.append(request)
         for check in self.checks:
             if (why := check(request, self.facts.id)) is not None:
-                raise BadRequest(f"no server would take this request: {why}", status=400)
+                raise BadRequest(f"no server would accept this request: {why}", status=400)
         reply = self._next(request)
         await asyncio.sleep(reply.pause)
         if reply.error and reply.error != StreamCut.code:

@@ -16,8 +16,8 @@ from tests.kit.session import Home, call, calls, events_of, outputs_of
 PLAN = "# Fix the sum\n\n1. Change `calc.py`.\n2. Run the tests.\n"
 SUBMITS = call("submit_plan", plan=PLAN)
 NOT_HERE = (
-    "plans are handed in in plan mode only, and the mode is `ask`: do what was asked, or say in your answer what you "
-    "would do"
+    "plans can be submitted only in plan mode, and the mode is `ask`: do what was asked, or say in your answer what "
+    "you would do"
 )
 
 

@@ -18,7 +18,7 @@ from tests.waiting import until
 CALL = ToolCall("c1", "bash", {"command": "pip install x"})
 INDEX, FILES = place_of("example.com:443"), place_of("files.example.net:443")
 YES = Decision("allow")
-NO_RULE = "no rule opens the network to `example.com`"
+NO_RULE = "no rule allows network access to `example.com`"
 
 
 @dataclass
@@ -76,7 +76,7 @@ async def test_a_rule_opens_a_place_without_a_question_and_another_closes_it() -
 @pytest.mark.parametrize("mode", ["ask", "auto"])
 async def test_where_nobody_is_there_the_refusal_names_the_rule_and_the_flag(mode: Mode) -> None:
     said = await reaching(None, mode).refusal()
-    assert said == f"{NO_RULE}, and nobody is there to ask; the user can start with `--allow 'network(example.com)'`"
+    assert said == f"{NO_RULE}, and there is no user to ask; the user can start with `--allow 'network(example.com)'`"
 
 
 async def test_the_user_is_asked_once_a_place_however_often_a_command_tries() -> None:
@@ -146,7 +146,7 @@ async def test_between_two_turns_nobody_is_asked() -> None:
     user = User()
     asked = reaching(user)
     asked.approval.can_ask = lambda: False
-    said = "no turn was running in which to ask; the user can allow `network(example.com)`"
+    said = "it came between turns, when nothing can be asked; the user can allow `network(example.com)`"
     assert await asked.refusal() == f"{NO_RULE}, and {said}"
     assert user.questions == []
 

@@ -79,7 +79,7 @@ async def test_a_skill_that_the_user_names_narrows_the_mode_until_the_turn_ends(
     again = calls(bash("touch a"))
     found = await outputs(brought, "/notes", "more", replies=[wanted, {"text": "ok"}, again, {"text": "ok"}])
     assert [status for status, _ in found] == ["done", "done", "done", "denied", "denied", "done"]
-    assert found[3][1].startswith(f"denied: {BOUND}, and nobody is there to ask; the user can start with `--allow ")
+    assert found[3][1].startswith(f"denied: {BOUND}, and there is no user to ask; the user can start with `--allow ")
 
 
 async def test_a_skill_that_the_model_reads_narrows_it_too(brought: Brought) -> None:
@@ -89,7 +89,7 @@ async def test_a_skill_that_the_model_reads_narrows_it_too(brought: Brought) -> 
         replies = [calls(bash("touch a")), calls(read), calls(read), calls(bash("touch a")), {"text": "ok"}]
         found = await outputs(brought, "go", replies=replies, notices=notices)
         assert [status for status, _ in found] == ["done", "done", "done", "denied"]
-        assert found[3][1].startswith(f"denied: {READ}, and nobody is there to ask; the user can start with `--allow ")
+        assert found[3][1].startswith(f"denied: {READ}, and there is no user to ask; the user can start with `--allow ")
         assert notices == [
             f"{READ}; anything else that changes or runs something is denied unless an `--allow` rule names it"
         ]

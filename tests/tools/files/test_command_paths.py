@@ -11,7 +11,7 @@ from ebbtide.tools.base import ToolError, Workspace
 from ebbtide.tools.bash import Bash
 from ebbtide.tools.commands.nested import MAX_TEXTS
 
-TOO_LONG = "it is too long for all files that it names to be looked at: scripts in files are not asked about for that"
+TOO_LONG = "it is too long to check every file that it names; a script in a file avoids this question"
 
 
 def reason(root: Path, command: str, mode: Mode = "auto", *allow: str, sandboxed: bool = False) -> str:

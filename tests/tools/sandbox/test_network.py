@@ -43,7 +43,7 @@ class Rules:
         self.asked.append(str(place))
         if self.answer is not None:
             await self.answer.wait()
-        return "" if place.host == "example.org" else f"no rule opens the network to `{place}`"
+        return "" if place.host == "example.org" else f"no rule allows network access to `{place}`"
 
     async def close(self) -> None:
         self.closed += 1
@@ -101,9 +101,9 @@ async def test_what_was_refused_is_told_to_the_model_and_not_asked_about_again(b
     told = await bash(boxed, "git clone -q https://other.net/a /tmp/a; curl -sS http://other.net/; false")
     assert told.text.splitlines()[-2:] == [
         "exit code 1",
-        "`other.net` was not reached: no rule opens the network to `other.net`",
+        "`other.net` was not reached: no rule allows network access to `other.net`",
     ]
-    assert "no rule opens the network to `other.net`\n" in told.text
+    assert "no rule allows network access to `other.net`\n" in told.text
     assert "CONNECT tunnel failed, response 403" in told.text
     assert told.blocked == ""
 
@@ -149,7 +149,7 @@ async def test_settings_for_git_that_a_hook_has_spoilt_harm_no_command(boxed: Wo
 
 async def test_git_reaches_by_ssh_what_a_rule_opens_at_that_port(boxed: Workspace) -> None:
     told = await bash(boxed, "git ls-remote ssh://git@other.net/a.git")
-    assert told.text.endswith("`other.net:22` was not reached: no rule opens the network to `other.net:22`")
+    assert told.text.endswith("`other.net:22` was not reached: no rule allows network access to `other.net:22`")
     direct = f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | {PYTHON} -I -S {tunnel.__file__} example.org 22"
     assert (await bash(boxed, f"{direct} | tail -1")).text == "hi\nexit code 0"
     assert rules(boxed).asked == ["other.net:22", "example.org:22"]

@@ -24,8 +24,8 @@ def with_thought(text: str, native: dict[str, object]) -> Request:
 BAD = [
     (replace(GOOD, messages=()), "no messages"),
     (replace(GOOD, messages=(ASKS, CALLS)), "the call `c` has no output"),
-    (replace(GOOD, messages=(ASKS, CALLS, ASKS)), "outputs of [] stand behind calls of ['c']"),
-    (replace(GOOD, messages=(ASKS, READS)), "outputs of ['c'] stand behind calls of []"),
+    (replace(GOOD, messages=(ASKS, CALLS, ASKS)), "outputs of [] follow calls of ['c']"),
+    (replace(GOOD, messages=(ASKS, READS)), "outputs of ['c'] follow calls of []"),
     (replace(GOOD, messages=(ASKS, CALLS, User(READS.parts * 2))), "outputs of ['c', 'c']"),
     (replace(GOOD, messages=(ASKS, CALLS, CALLS, READS)), "the call `c` has no output"),
     (replace(GOOD, tools=(READ, READ)), "`read` is defined twice"),
@@ -40,7 +40,7 @@ BAD = [
 async def test_a_request_that_no_server_takes_is_refused(request_: Request, says: str) -> None:
     assert refusal(GOOD, NAME) is None
     provider = Scripted.of({"text": "fine"})
-    with pytest.raises(BadRequest, match="no server would take this request") as caught:
+    with pytest.raises(BadRequest, match="no server would accept this request") as caught:
         await last(provider, request_)
     assert says in str(caught.value)
     assert (await last(provider, GOOD)).message.text == "fine"
