@@ -29,7 +29,7 @@ BAD = [
     (replace(GOOD, messages=(ASKS, CALLS, User(READS.parts * 2))), "outputs of ['c', 'c']"),
     (replace(GOOD, messages=(ASKS, CALLS, CALLS, READS)), "the call `c` has no output"),
     (replace(GOOD, tools=(READ, READ)), "`read` is defined twice"),
-    (replace(GOOD, max_output_tokens=0), "no room"),
+    (replace(GOOD, max_output_tokens=0), "no space"),
     (with_thought("Hm!", dict(signed_reasoning("Hm."))), "a thought is not as"),
     (with_thought("Hm!", {**signed_reasoning("Hm."), "text": "Hm!"}), "a thought is not as"),
     (with_thought("Hm.", {"type": "reasoning", "text": "Hm."}), "a thought is not as"),
