@@ -1,1 +1,1 @@
-"""What a model can call, one tool a file with its text beside it, and what the tools share."""
+"""The tools that a model can call, one per file with its description beside it, and the code they share."""

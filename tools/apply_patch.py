@@ -1,4 +1,4 @@
-"""The `apply_patch` tool: changes several files at once, all of them or none."""
+"""The `apply_patch` tool: changes several files at once, or none if any change fails."""
 
 from pathlib import Path
 
@@ -33,6 +33,6 @@ class ApplyPatch:
 
 
 def _path_suggestion(path: Path, root: Path) -> str:
-    from ebbtide.tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: only a wrong path needs it
+    from ebbtide.tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: rarely needed
 
     return path_suggestion(path, root)

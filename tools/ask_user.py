@@ -1,4 +1,4 @@
-"""The `ask_user` tool: puts a question to the user."""
+"""The `ask_user` tool: asks the user a question."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
 from ebbtide.tools.schema import items, object_of, text

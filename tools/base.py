@@ -1,4 +1,4 @@
-"""What a tool is and what it is given. Tools know the workspace; they know no model, no session and no terminal."""
+"""The tool interface: `Tool`, `Workspace` and `Result`. Tools know nothing about models, sessions or front ends."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,14 +22,14 @@ if TYPE_CHECKING:  # types only: who runs a command pays for it
     from ebbtide.tools.sandbox.sandbox import Sandbox
 
 Effect: TypeAlias = Literal["none", "read", "write", "run", "serve", "fetch"]
-"""The most a tool can do: nothing outside the session, read files, change files, run programs, whatever the server does
-that brought it, or ask a server of the web for something."""
+"""The most a tool can do: nothing outside the session, read files, change files, run programs, call the MCP server that
+provides the tool, or fetch from the web."""
 
 Arguments: TypeAlias = Mapping[str, object]
 
 
 class ToolError(Exception):
-    """A failure that the model can mend. Its text says what happened and what to do instead."""
+    """A failure that the model can fix. The message says what happened and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A document, or a medium that is no picture for a model."""
+    """A document or media file that cannot be sent to a model as a picture."""
 
     name: str
     media_type: str
@@ -49,65 +49,65 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class PrintedLog:
-    """What a program printed, in a file."""
+    """A program's output, in a file."""
 
     path: Path
     start: int
     end: int
-    """Behind the last byte that is meant."""
+    """Offset just past the last byte."""
     is_finished: bool
-    """Nothing else needs the file: whoever has taken what it holds removes it."""
+    """Whether nothing else needs the file. The reader then deletes it."""
     is_whole: bool = True
-    """It holds all that was printed up to then."""
+    """Whether the file has everything printed up to `end`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedChange:
-    """A change of a file that was made."""
+    """A change that was made to a file."""
 
     path: Path
     before: bytes | None
-    """None when there was no file."""
+    """None if the file did not exist."""
     after: bytes | None
-    """None when there is none any more."""
+    """None if the file was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a call gave back."""
+    """The output of a tool call."""
 
     text: str
-    """All of it, unless one of the next two fields says otherwise."""
+    """The whole output, unless `log` or `uncut` is set."""
     log: PrintedLog | None = None
-    """What a program printed, when that is long or no plain text; `text` then only says how the program ended."""
+    """The program's output if it is long or not plain text. `text` then only says how the program ended."""
     uncut: str | None = None
-    """The text with nothing left out of its lines, when `text` has some of them cut."""
+    """The text with its lines uncut, if `text` has shortened lines."""
     pictures: tuple[Picture, ...] = ()
     files: tuple[Attachment, ...] = ()
-    """What came beside the text and the pictures. Documents that can be read are shown like text."""
+    """Further files in the output. Readable documents are shown as text."""
     changed: tuple[Path, ...] = ()
     """Files that the call created, changed or deleted."""
     file_changes: tuple[AppliedChange, ...] = ()
-    """What was in them before and is now, where the tool knows."""
+    """Their contents before and after, where the tool knows them."""
     failed: bool = False
-    """The call ran to its end and reports a failure, such as a command's exit code."""
+    """The call completed but reports a failure, such as a non-zero exit code."""
     extent: Extent | None = None
-    """How much of what there is stands in `text`, where the tool can say."""
+    """How much of the whole `text` shows, where the tool knows."""
     blocked: str = ""
-    """What the sandbox kept from a command that failed."""
+    """What the sandbox blocked, for a command that failed."""
     program: ProgramState | None = None
-    """How it stands with the program that the call was about, where it was about one."""
+    """State of the program that the call ran or asked about."""
     problems: NewProblems | None = None
-    """What its changes of files have brought, as far as somebody has said; it stands in `text`, too."""
+    """New problems that the file changes caused, as reported by language servers. They are also in `text`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """What one look at a file may show."""
+    """Limits for one call that reads a file."""
 
     most_bytes: int = 51_200
     longest_line: int = 2000
-    """Characters."""
+    """In characters."""
 
 
 async def no_user(question: str, options: tuple[str, ...]) -> str:
@@ -127,121 +127,122 @@ async def no_memory(asked: RecallQuery, told: Callable[[int, int], None]) -> Rec
 
 
 def no_progress(text: str) -> None:
-    """Progress that nobody looks at."""
+    """Discard progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """The folder that a session works in, and what its tools share."""
+    """The folder that a session works in, and the state its tools share."""
 
     root: Path
-    """The working folder, absolute and resolved. Relative paths start here."""
+    """The working folder, absolute and resolved. Relative paths are relative to it."""
     outputs: Path
-    """A folder of this session's own, for what programs print while they run."""
+    """A folder private to this session, for the output of running programs."""
     since: float = field(default_factory=time.time)
-    """When work in it began, in Unix seconds."""
+    """Start time of the session's work here, in Unix seconds."""
     seen: SeenFiles = field(default_factory=SeenFiles)
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
     sandbox: "Sandbox | None" = None
-    """The boundary that commands run in; None where they run without one."""
+    """The sandbox that commands run in, or None to run them without one."""
     variables: dict[str, str] = field(default_factory=dict)
-    """Of the environment of commands, besides what they have of the user's."""
+    """Extra environment variables for commands."""
     reach: "Reach | None" = None
-    """What the running call may reach of the network from inside that; None where that was not said."""
+    """Network access of the running call from inside the sandbox, or None if not set."""
     max_output_bytes: int = MAX_OUTPUT_BYTES
-    """How much is kept of what one command prints."""
+    """Maximum number of bytes stored of one command's output."""
     reads: ReadLimits = ReadLimits()
     stored_content: Callable[[str], Awaitable[StoredContent]] = no_archive
-    """Finds what a reference stands for, of outputs and messages that are not in view. Raises `ToolError`."""
+    """Return the content behind a reference to an output or message that left the context. Raises `ToolError`."""
     fetch: Fetch = no_fetch
-    """The same, as far as a scope reaches."""
+    """Like `stored_content`, limited to a scope."""
     look_up: LookUp = no_memory
-    """Searches everything that was said. Raises `ToolError`."""
+    """Search the whole history. Raises `ToolError`."""
     measure: Callable[[str], int] = by_bytes
-    """How many tokens a text takes, as the session estimates it."""
+    """Estimate the number of tokens in a text."""
     progress: Callable[[str], None] = no_progress
-    """Takes new output of a running call, for people to watch."""
+    """Receives new output of a running call, for display."""
     call: str = ""
     """The id of the running call."""
     granted: frozenset[str] | None = None
-    """The resolved paths that the running call was allowed to use; None before that is decided."""
+    """The resolved paths that the running call may use, or None before approval."""
     read_only: bool = False
-    """Whether the running call was allowed because it only looks."""
+    """Whether the running call was approved as read-only."""
     ask: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
-    """Puts a question to the user and returns the answer. Raises `ToolError` when nobody is there."""
+    """Ask the user a question and return the answer. Raises `ToolError` if no user is present."""
     ask_for_several: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
-    """The same where more than one of the options may be chosen: the answer has a line for each."""
+    """Like `ask`, but several options may be chosen. The answer has one line per choice."""
     deferred_tools: Callable[[], "Sequence[Tool]"] = tuple
-    """The tools that the model may call although it is not shown their definitions."""
+    """The tools that the model may call although their definitions are not sent."""
 
 
 class Tool(Protocol):
-    """One tool. `ebbtide.agent.calls.policy` decides whether a call may run; `run` does what it says, nothing more."""
+    """One tool. `ebbtide.agent.calls.policy` decides whether a call may run; `run` only executes it."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def description(self) -> str:
-        """What the model reads: one short text, from the `.md` file beside the tool."""
+        """The description the model reads, from the `.md` file beside the tool."""
 
     @property
     def schema(self) -> Mapping[str, object]:
-        """JSON Schema of the arguments, an `object`. Arguments are checked against it before `run`."""
+        """JSON Schema of the arguments, an `object`. Arguments are validated before `run`."""
 
     @property
     def effect(self) -> Effect: ...
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        """What permission rules look at: a command line, absolute resolved paths, or hosts. Raises `ToolError`."""
+        """Return the subjects of permission rules: a command line, absolute resolved paths or hosts. Raises
+        `ToolError`."""
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        """Does the work. Raises `ToolError`; may be cancelled at any await, and then leaves no process behind."""
+        """Execute the call. Raises `ToolError`. May be cancelled at any await and then leaves no process running."""
 
 
 @runtime_checkable
 class Previews(Protocol):
-    """A tool that can say beforehand what a call would change."""
+    """A tool that can preview the changes of a call."""
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        """A unified diff of what the call would do. Raises `ToolError` when it could not be done."""
+        """Return a unified diff of what the call would change. Raises `ToolError` if the call would fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyAccess:
-    """What a call shows that is proved to do nothing else."""
+    """What a call reads, if it is proved to be read-only."""
 
     tool: Literal["read", "grep"]
-    """Of the tools that only read the one that shows as much: `grep` where lines come from files that are not named."""
+    """The read-only tool that shows as much: `grep` if lines come from files that are not named."""
     paths: tuple[str, ...]
     """Absolute resolved paths."""
     secret: str = ""
-    """The first of them that by its name holds passwords or keys."""
+    """The first path whose name suggests passwords or keys."""
 
 
 @runtime_checkable
 class ReadsOnly(Protocol):
-    """A tool of which some calls only look, and which then runs them so that they do (`Workspace.read_only`)."""
+    """A tool some of whose calls are read-only. It enforces that for calls with `Workspace.read_only`."""
 
     def read_only_access(self, arguments: Arguments, workspace: Workspace) -> ReadOnlyAccess | None:
-        """None where a call may do more, or that is not proved. Raises `ToolError`."""
+        """Return what the call reads, or None if it is not proved to be read-only. Raises `ToolError`."""
 
 
 @runtime_checkable
 class VariesEffect(Protocol):
-    """A tool of which some calls do less than the most that it can do."""
+    """A tool some of whose calls do less than its `effect`."""
 
     def effect_of(self, arguments: Arguments) -> Effect:
-        """The most that a call can do. Raises `ToolError`."""
+        """Return the most that this call can do. Raises `ToolError`."""
 
 
 @runtime_checkable
 class Deferrable(Protocol):
-    """A tool whose definition may be held back while there are many, or is while that makes requests smaller."""
+    """A tool whose definition may be deferred if there are many tools or if that makes requests smaller."""
 
     @property
     def kind(self) -> Literal["skill", "mcp", "rare"]:
-        """Who brought it: a skill or a server; or that it came with the program and is seldom needed."""
+        """Where the tool comes from: a skill, an MCP server, or a rarely used built-in."""
 
 
 def read_description(module_file: str) -> str:

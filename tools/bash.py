@@ -35,23 +35,23 @@ from ebbtide.tools.program_output import dropped_note, ended_job, job_of, new_ou
 from ebbtide.tools.sandbox.diff_program import own_diff_variables
 from ebbtide.tools.schema import flag, number, object_of, text
 
-if TYPE_CHECKING:  # a type only: few commands reach anything
+if TYPE_CHECKING:  # a type only: few commands need the network
     from ebbtide.tools.sandbox.git_settings import GitSettings
     from ebbtide.tools.sandbox.network import NetworkAccess
 
 DEFAULT_SECONDS, MAX_TIMEOUT_S = 120, 600
 _MAX_COMMAND_BYTES = 128 * 1024
-"""Bytes of a command that Linux does not start any more, as one argument of a shell."""
+"""Commands of this many bytes or more cannot be started: Linux limits a single argument."""
 _FAILURE_TAIL_BYTES = 16_384
-"""Bytes at the end of an output in which a failure is looked for."""
+"""Bytes at the end of the output that are searched for a failure."""
 _IN_PLACE = regex(r"\b(?:sed|perl|ruby|g?awk|yq)\b[^|;&\n]*\s(?:-\w*i|--in-place)")
 _REMOVES_WORK_TREE = regex(r"\bworktree\s+(?:remove|move)\b")
 _MAY_REMOVE_SUBMODULE = regex(r"\bgit\b[^\n]*\b(?:rm|deinit)\b")
 _ASKS_GIT = regex(r"git|\bgh\b")
 _MAX_TRIES = 3
-"""Of putting up one command's sandbox."""
+"""Attempts to set up the sandbox of one command."""
 _JOB_REPLY_TIMEOUT_S = 1.0
-"""Seconds in which a job may answer what was written to it."""
+"""Seconds to wait for a job's reply to its input."""
 
 
 class Bash:
@@ -76,21 +76,21 @@ class Bash:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        """With another folder to begin in, the same as if the command went there; of what is written to a job the same
-        as if the job were started with it."""
+        """Return the command line. With `workdir` it starts with `cd`; input to a job follows the job's command as
+        `<<<`."""
         if text(arguments, "job", ""):
             return (f"{job_of(arguments, workspace).command} <<< {shlex.quote(text(arguments, 'command'))}",)
         folder, command = text(arguments, "workdir", ""), command_line(arguments)
         return (f"cd {shlex.quote(folder)} && {command}" if folder else command,)
 
     def read_only_access(self, arguments: Arguments, workspace: Workspace) -> ReadOnlyAccess | None:
-        """Of commands in the working folder, or in one below it, which end before the call does."""
+        """Only for foreground commands that run in the working folder or below it."""
         if text(arguments, "job", "") or flag(arguments, "background") or flag(arguments, "terminal"):
             return None
         folder = _folder(text(arguments, "workdir", ""), workspace)
         if not folder.is_relative_to(workspace.root):
             return None
-        from ebbtide.tools.read_only_run import read_only_access  # noqa: PLC0415  # deferred: few sessions plan
+        from ebbtide.tools.read_only_run import read_only_access  # noqa: PLC0415  # deferred: only plan mode needs it
 
         return read_only_access(_from_root(command_line(arguments), folder, workspace), workspace)
 
@@ -112,7 +112,7 @@ class Bash:
         result = await _run_in_foreground(command, folder, seconds, workspace, access, settings)
         result = _with_changes(result, before, workspace)
         if workspace.read_only and result.program is not None and not result.program.is_running:
-            from ebbtide.tools.read_only_run import unseen_changes  # noqa: PLC0415  # deferred: few sessions plan
+            from ebbtide.tools.read_only_run import unseen_changes  # noqa: PLC0415  # deferred: only plan mode needs it
 
             result = _with_note(result, await run_exclusive(lambda: unseen_changes(command, workspace)))
         if edited and result.program is not None and not result.program.is_running:
@@ -131,9 +131,7 @@ def command_line(arguments: Arguments) -> str:
         raise ToolError("the command is empty: say what to run")
     if "\0" in command:
         raise ToolError("the command holds a NUL character: leave it out, or let `printf '\\0'` make it")
-    if (
-        len(command.encode("utf-8", "surrogatepass")) >= _MAX_COMMAND_BYTES
-    ):  # nobody is asked about what cannot be started
+    if len(command.encode("utf-8", "surrogatepass")) >= _MAX_COMMAND_BYTES:  # fail before the user is asked about it
         raise ToolError(_too_long(command))
     return command
 
@@ -146,12 +144,12 @@ def _folder(written: str, workspace: Workspace) -> Path:
 
 
 def _from_root(command: str, folder: Path, workspace: Workspace) -> str:
-    """A command that begins in a folder as one that begins in the working folder."""
+    """Return the command prefixed with `cd` if it starts in another folder."""
     return command if folder == workspace.root else f"cd {shlex.quote(str(folder))} && {command}"
 
 
 def _config_file_states(workspace: Workspace) -> ConfigFileStates:
-    """Files that something obeys by itself, as they are before a command and after it."""
+    """Return the states of configuration files that other programs execute or obey."""
     if workspace.read_only:
         return {}
     roots = workspace.sandbox.roots if workspace.sandbox is not None else ()
@@ -159,12 +157,12 @@ def _config_file_states(workspace: Workspace) -> ConfigFileStates:
 
 
 def _with_changes(result: Result, before: ConfigFileStates, workspace: Workspace) -> Result:
-    """The result, with what became of those files: a command that was let run may have changed any of them."""
+    """Add a note on changed configuration files: an approved command may have changed any of them."""
     return _with_note(result, changes_note(before, _config_file_states(workspace), str(workspace.root)))
 
 
 def _edited_in_place(command: str, folder: Path) -> Mapping[Path, bytes]:
-    """The files that the command edits in place, as they are before."""
+    """Return the files that the command edits in place, with their current contents."""
     if not _IN_PLACE.search(command):
         return {}
     from ebbtide.tools.commands.in_place import edited_in_place  # noqa: PLC0415  # deferred: few commands edit files
@@ -174,7 +172,7 @@ def _edited_in_place(command: str, folder: Path) -> Mapping[Path, bytes]:
 
 
 def _with_note(result: Result, told: str) -> Result:
-    """The result of a program with one more thing that is told of it."""
+    """Add a note to the result of a program."""
     if not told or result.program is None:
         return result
     program = replace(result.program, told=f"{result.program.told}\n{told}")
@@ -182,7 +180,7 @@ def _with_note(result: Result, told: str) -> Result:
 
 
 async def _send_to_job(job: Job, words: str) -> Result:
-    """What the job prints when a line is written to its terminal."""
+    """Write a line to the job's terminal and return what it prints."""
     if not job.program.has_terminal:
         raise ToolError(f"{job.id} takes no input: start the command with `terminal`, and write to that job")
     if job.program.code is not None:
@@ -195,7 +193,7 @@ async def _send_to_job(job: Job, words: str) -> Result:
 
 
 async def _access(workspace: Workspace) -> "NetworkAccess | None":
-    """The way to the network out of the sandbox; None where commands run without one, or cannot be given a way."""
+    """Return the command's network access through the sandbox, or None if there is no sandbox or no way through."""
     network = workspace.sandbox.network if workspace.sandbox is not None else None
     if network is None or workspace.reach is None or workspace.read_only:
         return None
@@ -203,7 +201,7 @@ async def _access(workspace: Workspace) -> "NetworkAccess | None":
 
 
 def _git_settings(command: str, workspace: Workspace) -> "GitSettings | None":
-    """Takes what a command sets in Git's settings; None where it has nothing to do with Git, or may only look."""
+    """Return the store for the command's Git settings, or None if it does not use Git or is read-only."""
     if workspace.sandbox is None or workspace.read_only or not _ASKS_GIT.search(command):
         return None
     from ebbtide.tools.process.git import program_outside  # noqa: PLC0415  # deferred: some sessions never ask Git
@@ -238,7 +236,7 @@ async def _build_launch(
     access: "NetworkAccess | None",
     settings: "GitSettings | None",
 ) -> Launch:
-    """The command as a shell runs it, or, where it may only look, without one; in the sandbox, if there is one."""
+    """Return the launch of a command: in a shell, or without one if read-only; in the sandbox if there is one."""
     if not workspace.read_only:
         removes = _REMOVES_WORK_TREE.search(command) is not None
         submodules = _removes_submodules(command, folder)
@@ -252,14 +250,14 @@ async def _build_launch(
             removes_work_trees=removes,
             removes_submodules=submodules,
         )
-    from ebbtide.tools.read_only_run import launch  # noqa: PLC0415  # deferred: few sessions plan
+    from ebbtide.tools.read_only_run import launch  # noqa: PLC0415  # deferred: only plan mode needs it
 
     line = _from_root(command, folder, workspace)
     return _sandboxed_launch(await run_exclusive(lambda: launch(line, workspace)), folder, workspace, access)
 
 
 def _removes_submodules(command: str, folder: Path) -> bool:
-    """Whether the line does nothing else, so that nothing of it goes on when it ends."""
+    """Whether the line only removes submodules, so that nothing of it keeps running afterwards."""
     if not _MAY_REMOVE_SUBMODULE.search(command):
         return False
     from ebbtide.tools.sandbox.submodules import can_remove_submodules  # noqa: PLC0415  # deferred: few commands remove one
@@ -268,7 +266,7 @@ def _removes_submodules(command: str, folder: Path) -> bool:
 
 
 def _not_removed(command: str, folder: Path, workspace: Workspace) -> str:
-    """Why a line that removes a submodule is not begun: the sandbox would stop it halfway."""
+    """Return why a command that removes a submodule is not started: the sandbox would stop it halfway."""
     if workspace.sandbox is None or workspace.read_only or not _MAY_REMOVE_SUBMODULE.search(command):
         return ""
     from ebbtide.tools.sandbox.submodules import why_not_removed  # noqa: PLC0415  # deferred: as above
@@ -298,7 +296,7 @@ def _sandboxed_launch(
     if sandbox is None:
         return launch
     if access is None and may_write and workspace.reach is not None and workspace.reach.is_open:
-        sandbox = replace(sandbox, has_network=True)  # no place is kept from it, so none has to be told apart
+        sandbox = replace(sandbox, has_network=True)  # with open access, no host has to be filtered
     try:
         return sandbox.around(
             launch,
@@ -322,7 +320,7 @@ async def _run_in_foreground(
     access: "NetworkAccess | None",
     settings: "GitSettings | None",
 ) -> Result:
-    """Runs it, and again where a place went away that the sandbox was to hold: nothing of it had begun then."""
+    """Run the command, and retry if a path to be mounted disappeared before the command started."""
     for tries_left in reversed(range(_MAX_TRIES)):
         launched = await _build_launch(command, folder, workspace, access, settings)
         result = await _run_in_time(command, folder, seconds, workspace, launched, access, settings)
@@ -348,7 +346,7 @@ async def _run_in_time(
     access: "NetworkAccess | None",
     settings: "GitSettings | None",
 ) -> Result:
-    """What the command did to its end, or, where its time was too short, so far: it goes on as a job."""
+    """Return the command's result, or its output so far if it timed out and continues as a job."""
     program = _start_program(command, launched, folder, workspace, workspace.progress)
     try:
         in_time = await _in_time(program, seconds, access)
@@ -379,7 +377,7 @@ async def _run_in_time(
 
 
 async def _in_time(program: Program, seconds: float, access: "NetworkAccess | None") -> bool:
-    """Whether it ended in its time, in which no question about it is open."""
+    """Whether the program ended in time. Time spent on open questions about it does not count."""
     asked = 0.0
     while not await program.wait(seconds):
         if access is None or access.reach.seconds_asked <= asked:
@@ -410,8 +408,8 @@ def _sandbox_denials(
     access: "NetworkAccess | None",
     settings: "GitSettings | None",
 ) -> str:
-    """What the sandbox has kept from a program, or taken back. Some of it is told by the end of what it printed, also
-    if it did not fail: the last program of a line may have done well."""
+    """Return what the sandbox blocked or reverted. The end of the output is examined even on success: only the last
+    program of the line may have succeeded."""
     assert workspace.sandbox is not None
     try:
         removed = workspace.sandbox.remove_unwanted()
@@ -420,16 +418,16 @@ def _sandbox_denials(
     noted = tuple(settings.noted) if settings is not None else ()
     if removed:
         return "; ".join((f"{removed} may not be made, and was removed", *noted))
-    from ebbtide.tools.sandbox.blocked import denied_paths, may_have_been_blocked  # noqa: PLC0415  # deferred: many print little
+    from ebbtide.tools.sandbox.blocked import denied_paths, may_have_been_blocked  # noqa: PLC0415  # deferred: rare
 
     printed = _last_words(program)
     if not program.code and (noted or not may_have_been_blocked(printed)):
         return "; ".join(noted)
     try:
         boundary = workspace.sandbox.boundary(may_write=not workspace.read_only, access=access)
-    except OSError:  # what still runs changes the folders that are looked at
+    except OSError:  # a running program changes the folders being examined
         return "; ".join(noted)
-    if access is not None and access.noted:  # what it did not reach is told already
+    if access is not None and access.noted:  # refused connections are already reported
         boundary = replace(boundary, network="open", copies={})  # a proxy's refusal reads like that of a registry
     found = denied_paths(command, printed, boundary, str(folder), os.path.lexists, failed=bool(program.code))
     return "; ".join(noted) or found
@@ -442,7 +440,7 @@ def _last_words(program: Program) -> str:
 
 
 def _withheld(command: str, program: Program, workspace: Workspace) -> str:
-    """Which variables of the user's environment the command would have needed; empty where it does not look so."""
+    """Return a note on withheld environment variables that the command seems to need, or an empty string."""
     from ebbtide.tools.process.user_variables import note_on_withheld, withheld_variables  # noqa: PLC0415  # deferred: as above
 
     withheld = withheld_variables(os.environ, child_environment() | workspace.variables)
@@ -450,7 +448,7 @@ def _withheld(command: str, program: Program, workspace: Workspace) -> str:
 
 
 def _missing_programs(command: str) -> str:
-    """What of this machine's programs a command looks for and does not see."""
+    """Return which of this machine's programs the command looks for but cannot see in the sandbox."""
     from ebbtide.tools.sandbox.blocked import what_is_not_seen  # noqa: PLC0415  # deferred: some sessions run no command
     from ebbtide.tools.sandbox.system import sandbox_kind  # noqa: PLC0415  # deferred: as above
 
@@ -458,7 +456,7 @@ def _missing_programs(command: str) -> str:
 
 
 def _exit_result(program: Program, blocked: str, access: "NetworkAccess | None", limit: int | None) -> Result:
-    """`limit`: the seconds after which the program was ended, if it was."""
+    """`limit`: the time limit in seconds, if the program was ended because of it."""
     state = state_of(program.code or 0) if limit is None else ProgramState(limit=limit)
     ended = f"{state.how}: it was ended, since it kept printing" if limit is not None else state.how
     others = "" if program.is_over else "what it started in the background still runs, until the session ends"
@@ -481,7 +479,7 @@ def _start_program(
     terminal: bool = False,
 ) -> Program:
     try:
-        for each in (workspace.outputs.parent, workspace.outputs):  # parents get no mode from `mkdir`
+        for each in (workspace.outputs.parent, workspace.outputs):  # `mkdir` does not apply the mode to parents
             make_private(each)
         log = workspace.outputs / f"bash-{secrets.token_hex(4)}.txt"
         limits = ProcessLimits(output_bytes=workspace.max_output_bytes)

@@ -1,4 +1,4 @@
-"""The `bash_output` tool: what a background job has printed since the last look."""
+"""The `bash_output` tool: shows a background job's output since the last call."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
 from ebbtide.tools.program_output import job_of, news_of

@@ -1,4 +1,4 @@
-"""The syntax tree of a command line, made within limits of work and of time."""
+"""The syntax tree of a command line, parsed within limits on work and time."""
 
 import time
 from functools import cache
@@ -8,19 +8,19 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser
 
 _MAX_STEPS = 30
-"""Hundreds of operations of the parser: 500 pieces of a line that makes sense take 25 at most."""
+"""In hundreds of parser operations. 500 pieces of a sensible line take at most 25."""
 _PIECE, _MAX_READS = 1_024, 60
-"""Bytes that the parser gets at once, and how often: a line that makes sense is looked at twice or three times."""
+"""Bytes per read of the parser, and maximum number of reads. A sensible line is read two or three times."""
 _HURRY = 0.002
-"""Seconds of the processor: what makes sense takes 0.3 ms, 0.6 on a busy machine, and must not depend on that."""
+"""Seconds of processor time. A sensible line takes 0.3 ms, or 0.6 ms on a busy machine."""
 
 
 def tree_of(source: bytes, *, in_a_hurry: bool = False) -> "Node | None":
-    """The root of the tree of a line in UTF-8; None where it takes more work than a line that somebody wrote.
+    """Return the root of the syntax tree of a UTF-8 line, or None if parsing takes too much work.
 
-    What makes little sense is tried in many ways at once, and what opens brackets is looked through to its end for each
-    of them: a line of 10,000 characters can take 200 ms. So the work is counted, which is the same on every machine.
-    `in_a_hurry`: so is the time, since operations of one kind take twenty times as long as those of another.
+    The parser tries many readings of nonsense at once, and scans to the end for each opening bracket: a line of 10,000
+    characters can take 200 ms. Work is counted because a count is the same on every machine. `in_a_hurry` also limits
+    time, since some operations take twenty times as long as others.
     """
     parser, reads, steps = _parser(_language()), 0, 0
     end = time.thread_time() + _HURRY if in_a_hurry else 0
@@ -32,10 +32,10 @@ def tree_of(source: bytes, *, in_a_hurry: bool = False) -> "Node | None":
             return b""
         behind = at + _PIECE
         while behind < len(source) and source[behind] & 0xC0 == 0x80:
-            behind += 1  # where its last piece ends within a character, the parser reads on from nowhere
+            behind += 1  # the parser fails if its last piece ends within a character
         return source[at:behind]
 
-    def is_too_much(_at: int, _has_error: bool) -> bool:  # the parser calls it
+    def is_too_much(_at: int, _has_error: bool) -> bool:  # called by the parser
         nonlocal steps
         steps += 1
         return is_over()
@@ -52,14 +52,15 @@ def tree_of(source: bytes, *, in_a_hurry: bool = False) -> "Node | None":
 
 @cache
 def _language() -> "Language":
-    import tree_sitter_bash  # noqa: PLC0415  # deferred: a run without commands needs no grammar
+    import tree_sitter_bash  # noqa: PLC0415  # deferred: only commands need the grammar
     from tree_sitter import Language  # noqa: PLC0415  # deferred: as above
 
     return Language(tree_sitter_bash.language())
 
 
 def _parser(language: "Language") -> "Parser":
-    """One for each line: others may ask while this one reads, and one that was stopped would go on with its text."""
+    """Return a new parser for each line: parsers are not shared between threads, and one that was stopped would resume
+    its old text."""
     from tree_sitter import Parser  # noqa: PLC0415  # deferred: as above
 
     return Parser(language)

@@ -1,5 +1,5 @@
-"""The `call_tool` tool: a name and arguments that stand for a call of another tool. Whoever runs calls takes it for
-that call; what arrives here stands for nothing that may be called so."""
+"""The `call_tool` tool: a call of another tool by name and arguments. The caller unwraps it; only names that must be
+called directly reach this module."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from ebbtide.tools.schema import object_of, text

@@ -1,4 +1,4 @@
-"""The tools that come with the program. A new one is a file, a text and a line here."""
+"""The built-in tools. To add one, write a file and a description and add a line here."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -34,8 +34,8 @@ if TYPE_CHECKING:  # types only: few runs ask such a server
 
 
 def builtin_tools() -> tuple[Tool, ...]:
-    """Every built-in tool, in the order in which models are told of them. Of the last two they are told only while
-    tools are held back."""
+    """Return every built-in tool, in the order models see them. The last two are shown only while tools are
+    deferred."""
     return (
         Read(),
         Write(),
@@ -61,6 +61,8 @@ def builtin_tools() -> tuple[Tool, ...]:
 
 
 def rare_tools(servers: "Callable[[], LanguageServers] | None" = None, maps: Path | None = None) -> tuple[Tool, ...]:
-    """Those that are seldom needed, and held back while that makes requests smaller. `servers`: what some of them
-    ask; `maps`: the folder for what a map was made from, None where nothing is kept."""
+    """Return the rarely needed tools, which are deferred if that makes requests smaller.
+
+    `servers` returns the language servers. `maps` is the cache folder of repository maps, or None for no cache.
+    """
     return (RepoMap(maps), Diagnostics(servers), Symbols(servers))

@@ -1,5 +1,5 @@
-"""The `compact_context` tool: the model's wish for room. The wish is in the call's arguments; whoever runs the turn
-reads it from there and grants it before the next request."""
+"""The `compact_context` tool: the model asks for compaction. The turn reads the request from the call's arguments and
+compacts before the next request."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
 from ebbtide.tools.schema import object_of

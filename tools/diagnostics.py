@@ -1,4 +1,4 @@
-"""The `diagnostics` tool: what language servers find wrong with a file, or with all that they have looked at."""
+"""The `diagnostics` tool: problems that language servers report for a file, or for all open files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +17,9 @@ if TYPE_CHECKING:  # types only: few runs ask such a server
     from ebbtide.tools.lsp.server import LanguageServer
 
 MAX_PROBLEMS = 60
-"""Problems that are shown."""
+"""Maximum number of problems shown."""
 REPLY_TIMEOUT_S = 20.0
-"""Seconds in which a server has to answer, its start included."""
+"""Seconds for a server to answer, including its start."""
 
 
 class Diagnostics:
@@ -55,7 +55,8 @@ class Diagnostics:
 
 
 async def _problems(path: Path, content: str, servers: "LanguageServers", notes: list[str]) -> "tuple[Problem, ...]":
-    """What all servers say of the file. `notes` takes why one says nothing. Raises `ToolError` where none does."""
+    """Return the problems that all servers report for the file. `notes` collects failures. Raises `ToolError` if every
+    server fails."""
     from ebbtide.tools.lsp.client import LanguageServerError  # noqa: PLC0415  # deferred: see above
 
     found: list[Problem] = []

@@ -1,4 +1,4 @@
-"""The `edit` tool: replaces a piece of text in a file. All other bytes of the file stay as they are."""
+"""The `edit` tool: replaces text in a file. All other bytes stay unchanged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,20 +22,20 @@ from ebbtide.tools.schema import flag, items, object_of, text
 class EditPlan:
     change: Change
     first_line: int
-    """Where the first change begins in the new text, and how many lines it takes there."""
+    """Position of the first change in the new text, and its number of lines."""
     line_count: int
     places: int
     remark: str
-    """How `old` differed from the file, when it did."""
+    """How `old` differed from the file, if it did."""
     text: str
-    r"""The new text, line ends as `\n`."""
+    r"""The new text with `\n` line endings."""
     is_several: bool = False
-    """Several changes were asked for: `first_line` and `line_count` are of all of them."""
+    """Several changes were requested. `first_line` and `line_count` then cover all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    """One change that is asked for."""
+    """One requested change."""
 
     old: str
     new: str
@@ -92,7 +92,7 @@ def _plan(arguments: Arguments, workspace: Workspace) -> EditPlan:
     if not asked[0].old and not raw:
         return _plan_empty_file(path, raw, asked, name)
     if raw is None:
-        from ebbtide.tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: only a wrong path needs it
+        from ebbtide.tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: rarely needed
 
         advice = path_suggestion(path, workspace.root) or ": find it with glob, or create it with write"
         raise ToolError(f"`{name}` does not exist{advice}")
@@ -102,7 +102,7 @@ def _plan(arguments: Arguments, workspace: Workspace) -> EditPlan:
 
 
 def _requested_edits(arguments: Arguments) -> list[Substitution]:
-    """The changes in order: `edits`, or else the one that the call itself names. Raises `ToolError`."""
+    """Return the requested changes in order: `edits`, or the single change of the call. Raises `ToolError`."""
     edits = items(arguments, "edits")
     if edits and ("old" in arguments or "new" in arguments):
         raise ToolError("give either `edits` or `old` and `new`, not both")
@@ -116,7 +116,7 @@ def _requested_edits(arguments: Arguments) -> list[Substitution]:
 
 
 def _edit_error(error: ToolError, number: int, count: int) -> ToolError:
-    """What is said of a change that cannot be made: which of several it is, and that none was made."""
+    """Return the error for a failed change: with several changes, which one failed and that none was made."""
     return ToolError(f"no change was made: change {number} of {count}: {error}") if count > 1 else error
 
 
@@ -125,7 +125,7 @@ def _unix_newlines(text_: str) -> str:
 
 
 def _plan_empty_file(path: Path, raw: bytes | None, asked: Sequence[Substitution], name: str) -> EditPlan:
-    """An empty file, or one that is not there yet, with the first new text in it and the other changes made there."""
+    """Plan the content of an empty or new file: the first new text, then the other changes applied to it."""
     try:
         file = TextFile("").with_text(asked[0].new)
     except EncodingError as error:
@@ -139,7 +139,7 @@ def _plan_empty_file(path: Path, raw: bytes | None, asked: Sequence[Substitution
 def _plan_edits(
     path: Path, raw: bytes | None, file: TextFile, asked: Sequence[Substitution], target: EditTarget, *, done: int = 0
 ) -> EditPlan:
-    """All changes, each of the text that those before it have left. Raises `ToolError` where one cannot be made."""
+    """Plan all changes, each applied to the result of those before it. Raises `ToolError` if one fails."""
     before, remarks, changes = file.normalised_text, list[str](), list[Replacement]()
     for number, each in enumerate(asked[done:], done + 1):
         try:

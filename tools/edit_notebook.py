@@ -1,5 +1,5 @@
-"""The `edit_notebook` tool: replaces, inserts or deletes a cell of a notebook that was read. All other bytes of the
-file stay as they are."""
+"""The `edit_notebook` tool: replaces, inserts or deletes a cell of a notebook that was read. All other bytes stay
+unchanged."""
 
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ KINDS: "tuple[CellKind, ...]" = ("code", "markdown", "raw")
 class CellPlan:
     change: Change
     message: str
-    """What the model is told when it is made."""
+    """The message for the model once the change is made."""
 
 
 _CELL_NUMBER = regex(r"\[?(?:cell )?(\d{1,6})\]?")
@@ -59,7 +59,7 @@ def _edit(arguments: Arguments, workspace: Workspace) -> Result:
 
 
 def _plan(arguments: Arguments, workspace: Workspace) -> CellPlan:
-    from ebbtide.tools.files.notebook import NotebookError, notebook_of  # noqa: PLC0415  # deferred: few sessions have notebooks
+    from ebbtide.tools.files.notebook import NotebookError, notebook_of  # noqa: PLC0415  # deferred: rare
 
     path = resolve(text(arguments, "path"), workspace)
     name = display(path, workspace.root)
@@ -96,7 +96,7 @@ def _apply_action(notebook: "Notebook", arguments: Arguments) -> "tuple[Notebook
 
 
 def _place(notebook: "Notebook", arguments: Arguments) -> int:
-    """The number of the cell that is meant: by its number, or by the id that the file gives it."""
+    """Return the number of the requested cell, given by number or by its id in the file."""
     from ebbtide.tools.files.notebook import NotebookError  # noqa: PLC0415  # deferred: as above
 
     cell = arguments["cell"]

@@ -1,4 +1,4 @@
-"""The `final_report` tool: the model hands in its answer as a whole. The turn ends with it."""
+"""The `final_report` tool: the model submits its whole answer, which ends the turn."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from ebbtide.tools.schema import object_of, text

@@ -53,7 +53,7 @@ class Glob:
 
     @staticmethod
     async def _report_ignored(root: Path, workspace: Workspace, pattern: globs.GlobPattern) -> Result:
-        """What is said where no file matches: how many do that git ignores."""
+        """Return the result if no file matches: how many files match but are ignored by git."""
         from ebbtide.tools.search.files import IGNORED_SECONDS, list_files  # noqa: PLC0415  # deferred: as above
 
         found: list[str] = []
@@ -77,7 +77,7 @@ def _pattern(arguments: Arguments) -> globs.GlobPattern:
 
 
 def _root(arguments: Arguments, workspace: Workspace, pattern: globs.GlobPattern) -> Path:
-    """Where the search begins: the given folder and what is certain of the pattern."""
+    """Return the folder where the search starts: the given one plus the fixed prefix of the pattern."""
     base = locate(text(arguments, "path", "."), workspace)
     return resolve(str(base / pattern.folder), workspace)
 

@@ -1,4 +1,4 @@
-"""The `grep` tool: finds lines by a regular expression, in the order of paths and lines."""
+"""The `grep` tool: finds lines by regular expression, ordered by path and line."""
 
 import asyncio
 import re
@@ -29,12 +29,12 @@ DEFAULT_LIMITS: dict[GrepMode, int] = {"content": 200, "files": 100, "count": 10
 _MODE_DETAIL: "Mapping[GrepMode, Detail]" = {"content": "lines", "files": "first", "count": "count"}
 _TOKEN = regex(r"(?s)\\.|.")
 _ESCAPE_REPLACEMENTS = {r"\<": "<", r"\>": ">"}
-"""Escapes that are a sign itself for some searchers and the edge of a word for others."""
+"""Escapes that are a literal character in some tools and a word boundary in others."""
 _BASIC = {r"\|": "|", r"\<": r"\b", r"\>": r"\b"}
 _BASIC_GROUPS = {r"\(": "(", r"\)": ")", r"\{": "{", r"\}": "}", r"\+": "+", r"\?": "?"}
-"""What only `grep` without options understands, as every searcher does."""
+"""Escapes of POSIX basic regular expressions, and their equivalents here."""
 MAX_COUNTED = 10_000
-"""Of what is found beyond the limit."""
+"""Maximum number of matches counted beyond the limit."""
 
 
 class Grep:
@@ -76,7 +76,7 @@ class Grep:
         pattern, meant = _readings(text(arguments, "pattern"))
         named = {str(path): codec for path, codec in workspace.seen.encodings.items()}
         query = LineQuery(pattern, flag(arguments, "ignore_case"), context, _MODE_DETAIL[mode], encodings=named)
-        held = await asyncio.to_thread(look_content, root) if mode == "content" else None  # None of a folder
+        held = await asyncio.to_thread(look_content, root) if mode == "content" else None  # None for a folder
         end = await search_lines(root, workspace.root, query, page.take)
         if page.is_empty(end) and meant is not None and meant != pattern:
             query = replace(query, pattern=meant)
@@ -106,7 +106,7 @@ class Grep:
 
 
 def _readings(pattern: str) -> tuple[str, str | None]:
-    """The pattern to search for, and what it means to `grep` without options, if that is something else."""
+    """Return the pattern to search for, and its meaning as a basic regular expression if that differs."""
     meant = basic(pattern)
     try:
         return check_pattern(pattern), meant
@@ -117,7 +117,7 @@ def _readings(pattern: str) -> tuple[str, str | None]:
 
 
 def basic(pattern: str) -> str | None:
-    r"""A pattern with `\|`, `\<` or `\>` as `grep` without options understands it, or None for any other."""
+    r"""Return a pattern with `\|`, `\<` or `\>` as basic `grep` reads it, or None for any other pattern."""
     if not {r"\|", r"\<", r"\>"} & set(_TOKEN.findall(pattern)):
         return None
     readings = [_BASIC, {**_BASIC, **_BASIC_GROUPS, **{sign: f"\\{sign}" for sign in "(){}|+?"}}]
@@ -130,7 +130,7 @@ def basic(pattern: str) -> str | None:
 
 
 def check_pattern(pattern: str) -> str:
-    """The pattern, if it means the same to every searcher. Raises `ToolError`."""
+    """Return the pattern if it means the same to every search tool. Raises `ToolError`."""
     pattern = "".join(_ESCAPE_REPLACEMENTS.get(token, token) for token in _TOKEN.findall(pattern))
     if "\n" in pattern or "\0" in pattern:
         raise ToolError("a pattern is matched within one line: leave the line end or NUL out")
@@ -166,7 +166,7 @@ def _filter(arguments: Arguments) -> globs.GlobPattern | None:
 
 @dataclass(slots=True)
 class _Page:
-    """What is shown, filled file by file until it is full."""
+    """The lines or files shown, filled file by file up to the limit."""
 
     root: Path
     base: Path
@@ -175,16 +175,16 @@ class _Page:
     wanted: globs.GlobPattern | None
     shown_lines: list[str] = field(default_factory=list)
     count: int = 0
-    """Matching lines shown, or files."""
+    """Number of matching lines or files shown."""
     total: int = 0
-    """The same of all that was found."""
+    """Number of matching lines or files found."""
     size: int = 0
     path: str = ""
-    """The file whose lines were taken last."""
+    """The file of the most recent lines."""
     in_file: int = 0
-    """Lines that match in it, so far."""
+    """Number of matching lines in it so far."""
     secret: dict[str, None] = field(default_factory=dict)
-    """Files left out: what was allowed is to search the folder, not to show passwords and keys that lie in it."""
+    """Files left out: permission to search a folder does not extend to files with passwords or keys."""
     is_folder: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -196,15 +196,15 @@ class _Page:
 
     @property
     def is_full(self) -> bool:
-        """Whether something that was found is not shown."""
+        """Whether there are matches that are not shown."""
         return self.total > self.count
 
     def is_empty(self, end: "SearchEnd") -> bool:
-        """Whether all was searched and nothing found."""
+        """Whether everything was searched and nothing found."""
         return end.how == "complete" and not self.total and not self.secret and not end.given_up
 
     def take(self, lines: "Sequence[FoundLine]") -> "WalkWish":
-        """What is wanted after these lines of a file."""
+        """Take the matching lines of a file and return what else is wanted."""
         path = lines[0].path
         if self.is_folder and holds_secrets(path):
             self.secret[path] = None
@@ -231,7 +231,7 @@ class _Page:
         return "count" if self.is_full else "more"
 
     def how_far(self, end: "SearchEnd") -> str:
-        """Where a search was that took too long, and how to go on."""
+        """Return where the search timed out and how to continue."""
         if not end.line:
             return ", so lines may be missing: narrow `path` or `glob`"
         where = f" at line {end.line:,} of `{self._name(end.path)}`, so lines may be missing from there on"
@@ -240,7 +240,7 @@ class _Page:
         return f"{where}: narrow `path` or `glob`"
 
     def secret_files_note(self) -> str:
-        """Which files with lines that match are not shown, and how they would be."""
+        """Return which files with matches are withheld, and how to see them."""
         first, *others = map(self._name, self.secret)
         more = f" and {pluralize(len(others), 'other file')}" if others else ""
         return (
@@ -248,7 +248,7 @@ class _Page:
         )
 
     def left_out(self, end: "SearchEnd") -> str:
-        """Which lines the pattern takes too long on, and what to do."""
+        """Return which lines the pattern takes too long on, and what to do."""
         path, line = end.given_up[0]
         others = len(end.given_up) - 1
         more = f" and {pluralize(others, 'other line')}" if others else ""
@@ -264,7 +264,7 @@ class _Page:
             if self.size >= MAX_ANSWER_CHARS or (line.is_match and self.count >= self.limit):
                 return
             if self.count >= self.limit and self._is_apart(line, previous):
-                continue  # it stands before a match that is one too many
+                continue  # context of a match beyond the limit
             if self._is_apart(line, previous) and any(not each.is_match for each in lines):
                 self._show("--")
             number = f"{line.number}{':' if line.is_match else '-'}" if line.number else ""
@@ -283,7 +283,7 @@ class _Page:
 
 @dataclass(slots=True)
 class _IgnoredMatches:
-    """What matches in files that git ignores, where nothing else does."""
+    """Matches in files that git ignores, if there are no others."""
 
     page: _Page
     lines: int = 0

@@ -1,6 +1,8 @@
-"""Dataclasses and regular expressions that are made when they are first used, for modules that every run loads. To
-write a method of a dataclass takes Python 0.07 ms, and there are six in each of some 240 classes; to compile a regular
-expression takes it 0.1 ms. A run uses few of them before its first request."""
+"""Dataclasses and regular expressions that are built on first use, for modules that every run loads.
+
+Python takes 0.07 ms to generate one dataclass method, and some 240 classes have six each. Compiling a regular
+expression takes 0.1 ms. A run uses few of them before its first request.
+"""
 
 import dataclasses
 import gc
@@ -11,14 +13,15 @@ from threading import RLock
 from typing import TYPE_CHECKING, AnyStr
 
 _MAKING = ("__dataclass_params__", "__dataclass_fields__", "__match_args__", "__init__")
-"""What a class may be asked for while it has no instance. `__init__` is last: until it is written, nobody makes one."""
+"""Attributes that a class may be asked for before it has an instance. `__init__` comes last: no instance can be created
+before it is written."""
 _COMPARING = ("__repr__", "__hash__", "__eq__")
 _writing = RLock()
 
 
 def _dataclass(*, slots: bool, frozen: bool = False, weakref_slot: bool = False) -> Callable[[type], type]:
-    """As `dataclasses.dataclass`, for a class that writes none of these methods itself and has no dataclass among its
-    bases. What is wrong with its fields is raised by its first use."""
+    """Like `dataclasses.dataclass`, for a class that defines none of the generated methods and has no dataclass base.
+    Errors in its fields are raised on first use."""
     making = dataclasses.dataclass(frozen=frozen, slots=slots, repr=False, eq=False)
     comparing = dataclasses.dataclass(unsafe_hash=frozen, slots=slots, init=False)
 
@@ -32,7 +35,7 @@ def _dataclass(*, slots: bool, frozen: bool = False, weakref_slot: bool = False)
 
 
 class _Unwritten:
-    """Stands in a class for an attribute that is written when somebody reads it."""
+    """A placeholder for a class attribute that is generated when first read."""
 
     def __init__(self, name: str, write: Callable[[], None]) -> None:
         self._name = name
@@ -44,7 +47,7 @@ class _Unwritten:
 
     @classmethod
     def stand_in(cls, made: type, names: tuple[str, ...], twin: Callable[[], type]) -> None:
-        """Promises that the class has the names that its twin will have."""
+        """Install placeholders on the class for the names that its twin will define."""
 
         def write() -> None:
             with _writing:
@@ -59,29 +62,29 @@ class _Unwritten:
 
 
 def _rebuilt(plain: type, slots: tuple[str, ...] | None = None) -> type:
-    """The class once more; with slots for its fields, which cannot be added later."""
+    """Return a copy of the class, with slots for its fields, since slots cannot be added later."""
     left_out = ("__dict__", "__weakref__", *(slots or ()))
     kept = {name: value for name, value in vars(plain).items() if name not in left_out}
-    kept["__doc__"] = plain.__doc__ or plain.__name__  # without one, `dataclasses` writes a signature, in 0.3 ms
+    kept["__doc__"] = plain.__doc__ or plain.__name__  # otherwise `dataclasses` generates one, which takes 0.3 ms
     again = type(plain)(plain.__name__, plain.__bases__, kept if slots is None else {**kept, "__slots__": slots})
     again.__qualname__ = plain.__qualname__
     return again
 
 
 class _Pattern:
-    """A regular expression that is compiled by the first use of a method. A wrong one is raised then."""
+    """A regular expression that is compiled on first use. An invalid pattern raises then."""
 
     def __init__(self, expression: AnyStr, flags: int = 0) -> None:
         self._compile = partial(re.compile, expression, flags)
 
     def __getattr__(self, name: str) -> object:
         found = getattr(self._compile(), name)
-        setattr(self, name, found)  # from now on nothing stands between
+        setattr(self, name, found)  # later calls go directly to the compiled pattern
         return found
 
 
 def write_all() -> None:
-    """Makes all that is not made yet, for a process that many are forked from."""
+    """Build everything that is still pending, for a process that forks many others."""
     for each in gc.get_objects():
         if type(each) is _Unwritten:
             each.write()
@@ -90,7 +93,7 @@ def write_all() -> None:
                 getattr(each, name)
 
 
-if TYPE_CHECKING:  # to a reader of types they are what they stand for
+if TYPE_CHECKING:  # type checkers see the originals
     from dataclasses import dataclass as dataclass
 
     regex = re.compile

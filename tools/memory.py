@@ -1,5 +1,5 @@
-"""The `memory` tool: what the model wants to know in later sessions of this project, a Markdown file for each, in a
-folder of the user's and not in the repository. Sessions that begin later are told all of it."""
+"""The `memory` tool: notes for later sessions of this project, one Markdown file each, stored in the user's folder and
+not in the repository. Later sessions get all of them."""
 
 import asyncio
 import fcntl
@@ -21,17 +21,17 @@ from ebbtide.tools.schema import object_of, text
 from ebbtide.tools.secrets.redaction import redact_text
 
 MAX_ENTRY_CHARS = 2_000
-"""Characters of one entry."""
+"""Maximum number of characters per entry."""
 MAX_ENTRIES = 50
-"""Entries."""
+"""Maximum number of entries."""
 MAX_TOTAL_BYTES = 16_384
-"""Of all entries: each later request holds them."""
+"""Maximum total size: every later request includes all entries."""
 OWN = "notes"
-"""The entry that the user writes."""
+"""Name of the entry that the user writes."""
 _ACTIONS = ("save", "change", "forget", "list")
 _NAME = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _TRIES, _PAUSE = 40, 0.05
-"""How often, and after how many seconds, the folder is tried that another session writes to."""
+"""Attempts to lock the folder, and seconds between them, while another session writes to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +55,18 @@ class Memory:
     )
 
     def __init__(self, folder: Path) -> None:
-        """`folder`: where the project's entries are, made when the first is saved."""
+        """`folder` contains the project's entries. It is created with the first one."""
         self._folder = folder
 
     def effect_of(self, arguments: Arguments) -> Effect:
-        """To list entries changes nothing."""
+        """Listing has no effect."""
         return "none" if text(arguments, "action") == "list" else "write"
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return () if text(arguments, "action") == "list" else (os.path.realpath(self._path(arguments)),)
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        """What the entry is and would be."""
+        """Return a diff of the entry."""
         action = text(arguments, "action")
         if action == "list":
             return ""
@@ -125,7 +125,7 @@ class Memory:
 
 
 def entries_in(folder: Path) -> tuple[MemoryEntry, ...]:
-    """The entries of a project, by name. What cannot be read is left out."""
+    """Return the project's entries, sorted by name. Unreadable ones are skipped."""
     found = list[MemoryEntry]()
     for path in sorted(folder.glob("*.md"))[: 10 * MAX_ENTRIES]:
         with suppress(OSError):
@@ -140,7 +140,7 @@ def _entry_list(entries: tuple[MemoryEntry, ...]) -> str:
 
 
 def _checked_text(arguments: Arguments) -> str:
-    """The text without secrets in it. Raises `ToolError`."""
+    """Return the text with secrets redacted. Raises `ToolError`."""
     said = redact_text(text(arguments, "text", "").strip(), os.environ)
     if not said:
         raise ToolError("`text` is empty: write what is to be remembered")
@@ -153,7 +153,7 @@ def _checked_text(arguments: Arguments) -> str:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Whoever else writes there waits. Raises `ToolError` where somebody does not end."""
+    """Lock the folder against other writers. Raises `ToolError` on timeout."""
     make_private(folder)
     handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

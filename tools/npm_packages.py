@@ -1,4 +1,4 @@
-"""Whether `npm ls` does nothing in a folder but list packages of that folder."""
+"""Checks that `npm ls` in a folder only lists its packages."""
 
 import json
 import os
@@ -9,7 +9,7 @@ _MAX_BYTES = 1_000_000
 
 
 def npm_doubt(root: Path) -> str:
-    """What npm may do in a project beside listing its packages, in words; empty where it does nothing else."""
+    """Return what npm might do in a project besides listing packages, or an empty string."""
     try:
         with (root / "package.json").open("rb") as file:
             package = json.loads(file.read(_MAX_BYTES))

@@ -1,4 +1,4 @@
-"""What programs have printed, as outputs of calls: of one that was run, and of a job since the last look."""
+"""Program output as the result of a call: of a finished command, or of a job since the last call."""
 
 from dataclasses import replace
 
@@ -10,14 +10,14 @@ from ebbtide.tools.process.state import ProgramState, state_of
 from ebbtide.tools.schema import text
 
 MAX_PRINTED_BYTES = 4096
-"""Bytes of a log that stand in a text as they are."""
+"""Log size up to which the output is part of the result's text."""
 
 _LAST_LINES, _MAX_LINE_CHARS = 10, 200
-"""Lines of a job's output that are told when it is over, and characters of each."""
+"""Number of last lines shown when a job ends, and characters per line."""
 
 
 def with_log(log: PrintedLog, nothing: str, state: ProgramState, *, failed: bool) -> Result:
-    """What was printed and what is told of it, in one text where that can be."""
+    """Return the output and its state, as one text if possible."""
     state = replace(state, is_silent=log.start == log.end)
     shown = printed_text(log)
     if shown is None:
@@ -28,7 +28,7 @@ def with_log(log: PrintedLog, nothing: str, state: ProgramState, *, failed: bool
 
 
 def printed_text(log: PrintedLog) -> str | None:
-    """The text of a log without the line end at its end; None when that would not be all that was printed."""
+    """Return the log's text without its final newline, or None if text cannot show all of it."""
     if log.end - log.start > MAX_PRINTED_BYTES:
         return None
     with log.path.open("rb") as file:
@@ -37,8 +37,7 @@ def printed_text(log: PrintedLog) -> str | None:
 
 
 def beginning_printed(result: Result, most: int) -> str:
-    """What a program printed that has ended, and what is told of it; of more than `most` bytes the first of them. The
-    log is taken: it is not there any more."""
+    """Return the output of an ended program and its state, limited to the first `most` bytes. Deletes the log."""
     log = result.log
     if log is None:
         return result.text
@@ -61,7 +60,7 @@ def job_of(arguments: Arguments, workspace: Workspace) -> Job:
 
 
 def news_of(job: Job) -> Result:
-    """What the job printed since the last look, and how it stands."""
+    """Return the job's output since the last call, and its state."""
     program = job.program
     job.is_end_known = job.is_end_known or program.code is not None
     log = new_output(job)
@@ -72,15 +71,15 @@ def news_of(job: Job) -> Result:
 
 
 def new_output(job: Job) -> PrintedLog:
-    """What the job printed since this was asked last."""
-    start, job.read_offset = job.read_to, job.program.size  # what comes meanwhile is for the next look
+    """Return the job's output since the last call."""
+    start, job.read_offset = job.read_to, job.program.size  # output that arrives meanwhile is left for the next call
     job.read_to = job.program.output.flush()
     start = min(start, job.read_to)
     return PrintedLog(job.program.log, start, job.read_to, is_finished=False, is_whole=job.program.output.is_whole)
 
 
 def ended_job(job: Job) -> EndedJob:
-    """What is told of a job that is over, with the end of what was not handed out of its output."""
+    """Return the summary of an ended job, with the end of its unread output."""
     state = state_of(job.program.code, job.id)
     end = job.program.output.flush()
     with job.program.log.open("rb") as file:
@@ -91,7 +90,7 @@ def ended_job(job: Job) -> EndedJob:
 
 
 def dropped_note(program: Program) -> str:
-    """Says that output was more than is kept, if so."""
+    """Return a note if output exceeded the limit, or an empty string."""
     output = program.output
     if not output.is_over:
         return ""

@@ -1,4 +1,4 @@
-"""The `read` tool: shows a text file with line numbers, a picture, a folder, a notebook, or pages of a PDF."""
+"""The `read` tool: shows a text file with line numbers, a picture, a folder, a notebook or pages of a PDF."""
 
 import asyncio
 import codecs
@@ -51,14 +51,14 @@ class Read:
     async def _read_path(self, path: Path, arguments: Arguments, workspace: Workspace) -> Result:
         offset, limit = number(arguments, "offset", 1), number(arguments, "limit", MAX_LINES)
         if kind_of(path) == "folder":
-            from ebbtide.tools.search.listing import listing  # noqa: PLC0415  # deferred: few calls are about folders
+            from ebbtide.tools.search.listing import listing  # noqa: PLC0415  # deferred: few calls list folders
 
             most = limit if "limit" in arguments else None
             return await asyncio.to_thread(listing, path, workspace.root, offset, most)
         encoding = text(arguments, "encoding", "")
         found = await run_exclusive(lambda: _read(path, offset, limit, workspace, encoding))
         if found is None:
-            from ebbtide.tools.documents.pdf import pages_of  # noqa: PLC0415  # deferred: as above, about PDFs
+            from ebbtide.tools.documents.pdf import pages_of  # noqa: PLC0415  # deferred: few calls read PDFs
 
             return await pages_of(path, display(path, workspace.root), offset, limit, workspace.reads)
         return found
@@ -72,7 +72,7 @@ class FilePage:
 
 
 def _read(path: Path, offset: int, limit: int, workspace: Workspace, encoding: str) -> Result | None:
-    """None for a PDF, which is read by another program."""
+    """Return None for a PDF, which another process reads."""
     name = display(path, workspace.root)
     if not os.path.lexists(path):
         raise ToolError(f"`{name}` does not exist{_where_to_look(path, workspace.root)}")
@@ -109,7 +109,7 @@ def _read(path: Path, offset: int, limit: int, workspace: Workspace, encoding: s
 
 
 def _part_of_large(file: IO[bytes], size: int, offset: int, limit: int, name: str, limits: ReadLimits) -> Result:
-    """Lines of a file of which no more is held than is shown."""
+    """Return lines of a large file without loading more of it than is shown."""
     head = file.read(8192)
     kind = "a picture" if picture_type(head) else binary_kind(head)
     if kind is not None or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
@@ -141,7 +141,7 @@ def _lines_result(content: str, offset: int, limit: int, name: str, limits: Read
 
 
 def page_of(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> FilePage:
-    """Numbered lines from `offset`, as many as fit, but always one."""
+    """Return numbered lines from `offset`, as many as fit but at least one."""
     shown: list[str] = []
     size = 0
     for line in lines[offset - 1 : offset - 1 + limit]:
@@ -154,8 +154,8 @@ def page_of(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> Fi
 
 
 def _where_to_look(path: Path, root: Path) -> str:
-    """What the model may have meant, or where to look, as the end of a sentence."""
-    from ebbtide.tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: only a wrong path needs it
+    """Return a suggestion of what path was meant or where to look, as the end of a sentence."""
+    from ebbtide.tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: rarely needed
 
     if told := path_suggestion(path, root):
         return told

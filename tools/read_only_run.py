@@ -1,6 +1,5 @@
-"""A command line that is proved to look: what it shows, and how it is run so that nothing that lies in the working
-folder runs with it: its programs come from outside, and git gets the settings that the session's own calls of it
-have."""
+"""Read-only command lines: what they show, and how to run them so that nothing in the working folder is executed.
+Programs come from outside it, and git gets the settings of the session's own git calls."""
 
 import os
 import posixpath
@@ -24,10 +23,12 @@ from ebbtide.tools.process.shell import Launch, argv_of, child_environment
 from ebbtide.tools.secrets.files import SECRET_FILES, SECRET_FOLDERS, SECRET_GLOBS, any_case_pattern, holds_secrets
 
 _NO_CHILD = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
-"""What a repository may turn on for some files or one submodule, which settings do not reach; nor do they the file of
-commits that a blame leaves out, which may be any, and of which git tells the lines that are none. To tell whether
-something in a submodule is not committed, git would run itself there, with the settings and filters of that one; which
-commit is checked out there it reads by itself."""
+"""Features that a repository may enable per file or submodule, out of reach of settings.
+
+The same goes for the ignore-revs file of `git blame`, which may be any file, and whose invalid lines git prints. To
+detect uncommitted changes in a submodule, git would run inside it with that submodule's settings and filters; the
+commit checked out there it reads itself.
+"""
 _GUARDS: Mapping[str, Sequence[str]] = {
     "git status": _NO_CHILD[2:], "git diff": _NO_CHILD, "git log": _NO_CHILD, "git show": _NO_CHILD,
     "git diff-index": _NO_CHILD, "git blame": ("--no-textconv", "--no-ignore-revs-file"),
@@ -40,30 +41,30 @@ _GREP_GUARDS = (
     *(f"--exclude-dir={any_case_pattern(name)}" for name in SECRET_FOLDERS),
 )
 _BUILTINS = {"echo", "printf", "test", "true", "false", ":", "pwd", "type", "command", "cd", "set", "exit", "group"}
-"""What the shell itself does."""
+"""Commands run by the shell itself."""
 _LOOKUPS = {"type", "command", "which"}
-"""What says which program a name stands for, and runs none."""
+"""Commands that say which program a name refers to, without running it."""
 _DRIVE = regex("[A-Za-z]:")
 _PLAIN_PATH = regex(r"[\w./@+-]+")
-"""A path that the shell reads as it is written."""
+"""A path that the shell takes literally."""
 _HARMLESS = ("HOME", "USER", "LOGNAME", "SHELL", "LANG")
-"""Variables whose values anybody may read."""
+"""Variables whose values are harmless to reveal."""
 _MEANS_SOMETHING = regex(
     "(?:BASH|LC_|HIST|COMP|OPT|PS[0-9]|LANG|PATH|IFS|ENV|CDPATH|GLOB|POSIX|HOME|PWD|OLDPWD|TZ|TIME|TMOUT|RANDOM|SECONDS"
     "|LINENO|REPLY|SHELL|UID|EUID|PPID|FUN|GREP_|GIT_|LS_|TERM|COLUMNS|LINES|MAIL|DIRSTACK|EPOCH|SRANDOM|HOST|EXECIGNORE)"
 )
-"""Variables that mean something to the shell, or to programs."""
+"""Variables with a meaning to the shell or to programs."""
 _PIPES = ("|", "|&")
 _ENDLESS = ("/dev/null", "/dev/zero", "/dev/urandom")
-"""Devices that show nothing of anybody."""
+"""Devices whose content is private to no user."""
 _NO_REPOSITORY = "git was not run: this folder is in no git repository that git can read"
 _MAX_SUBMODULES = 5
 _MAX_NAMES = 2_000
-"""Names in a folder that a pattern is tried on."""
+"""Maximum number of names in a folder matched against a pattern."""
 
 
 def read_only_access(line: str, workspace: Workspace) -> ReadOnlyAccess | None:
-    """What the command shows; None where it is not proved that it only looks. Raises `ToolError`."""
+    """Return what the command shows, or None if it is not proved to be read-only. Raises `ToolError`."""
     steps = _prove(line, workspace)
     if not steps:
         return None
@@ -76,19 +77,19 @@ def read_only_access(line: str, workspace: Workspace) -> ReadOnlyAccess | None:
 
 
 class _ShownFiles:
-    """The files that commands show, collected."""
+    """Collects the files that commands show."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace, self.secret, self.shows_folder = workspace, "", False
         self.paths = dict[str, None]()
 
     def add(self, steps: Sequence[ProvedStep], places: list[str]) -> None:
-        """`places`: the folders that the commands may be run in. Raises `ToolError`."""
+        """`places`: the folders that the commands may run in. Raises `ToolError`."""
         for at, step in enumerate(steps):
             command, proof = step.command, step.proof
-            _program_of(command, proof, self.workspace)  # who is not asked is not told afterwards that it did not run
+            _program_of(command, proof, self.workspace)  # fail now rather than after the user has approved
             if len(places) == 1 and places != [""] and command.joint not in ("&&", *(_PIPES if at > 1 else ())):
-                places.append("")  # it also runs where the folder was not entered
+                places.append("")  # it also runs if `cd` failed
             found = (_paths_of(file, place, self.workspace) for file in proof.files for place in places)
             named = [path for paths in found for path in paths]
             self.add_files(named, proof)
@@ -110,7 +111,7 @@ class _ShownFiles:
 
 
 def _prove(line: str, workspace: Workspace) -> tuple[ProvedStep, ...]:
-    """The commands of a line with the values of its variables put in."""
+    """Return the commands of a line with its variables expanded."""
 
     def names(pattern: str) -> Sequence[str]:
         try:
@@ -123,7 +124,7 @@ def _prove(line: str, workspace: Workspace) -> tuple[ProvedStep, ...]:
 
 
 def _expand_values(line: str, root: Path) -> str:
-    """The line with the values of variables that it sets at its beginning, and of those that every session has."""
+    """Return the line with its own leading assignments and the session's variables expanded."""
     if "$" not in line:
         return line
     environment = child_environment()
@@ -137,7 +138,7 @@ def _expand_values(line: str, root: Path) -> str:
 
 
 def _without_own_folder(line: str, root: Path) -> str:
-    """The line without `cd ROOT &&` and `git -C ROOT` at its start, which change nothing where it begins there."""
+    """Return the line without a leading `cd ROOT &&` or `git -C ROOT`, which change nothing there."""
     if not _PLAIN_PATH.fullmatch(str(root)):
         return line
     own = re.escape(str(root))
@@ -146,19 +147,19 @@ def _without_own_folder(line: str, root: Path) -> str:
 
 
 def _git_readable_paths(root: Path) -> Iterator[str]:
-    from ebbtide.tools.process.git import files_behind_links, top_of_repository  # noqa: PLC0415  # deferred: few sessions plan
+    from ebbtide.tools.process.git import files_behind_links, top_of_repository  # noqa: PLC0415  # deferred: rare
     from ebbtide.tools.sandbox.git_metadata import included_settings, metadata_of  # noqa: PLC0415  # deferred: as above
 
     top = top_of_repository(root)
     yield str(top or root)
     for metadata in dict.fromkeys(metadata_of(top) or ()) if top is not None else ():
         yield from map(str, files_behind_links(metadata))
-        yield from included_settings(metadata)  # Git tells a line of such a file that is no setting
+        yield from included_settings(metadata)  # git prints invalid lines of such files
 
 
 def _paths_of(file: Operand, place: str, workspace: Workspace) -> Iterator[tuple[Path, str]]:
-    """The files that a word means, with the name that each was called by. Raises `ToolError`."""
-    # The program takes a name as it is, so nothing is made of `~` and `@` at its beginning.
+    """Yield the files that a word refers to, with the name each was given. Raises `ToolError`."""
+    # Programs take names literally, so a leading `~` or `@` is not expanded.
     written = posixpath.join(place, file.text)
     if written in _ENDLESS:
         return
@@ -170,8 +171,7 @@ def _paths_of(file: Operand, place: str, workspace: Workspace) -> Iterator[tuple
 
 
 def _names_for(pattern: str, root: Path) -> Sequence[str]:
-    """The files that the shell may put in the place of a pattern. Raises `ToolError` where they are too many, or are
-    not known."""
+    """Return the files that the shell may expand a pattern to. Raises `ToolError` if they are too many or unknown."""
     if "[" in pattern:
         raise ToolError("patterns with `[…]` are not read: name the files, or use glob")
     found, left = ["/" if pattern.startswith("/") else ""], _MAX_NAMES
@@ -205,7 +205,7 @@ def _list_folder(folder: Path, most: int) -> Sequence[str]:
 
 
 def launch(command: str, workspace: Workspace) -> Launch:
-    """How the command is run. Raises `ToolError`, also where a link leads elsewhere by now."""
+    """Return how the command is run. Raises `ToolError`, also if a link now leads elsewhere."""
     from ebbtide.tools.process.git import folders_outside  # noqa: PLC0415  # deferred: as above
 
     steps, shown = _prove(command, workspace), read_only_access(command, workspace)
@@ -227,14 +227,14 @@ def launch(command: str, workspace: Workspace) -> Launch:
 
 
 def _write_step(step: ProvedStep, workspace: Workspace, path: str) -> tuple[str, Sequence[Word]]:
-    """What stands before a command in the line that is run, and its words."""
+    """Return the assignments before a command in the line that is run, and its words."""
     sought = (f"PATH={shlex.quote(path)}",) if step.proof.name in _LOOKUPS else ()
     return " ".join((*step.settings, *sought)), _argv(step, workspace)
 
 
 def unseen_changes(command: str, workspace: Workspace) -> str:
-    """Which changes a look of git at files does not show, in words: those in submodules that are not committed there.
-    Empty where there are no submodules, and of other commands."""
+    """Return which changes `git status` and `git diff` do not show: uncommitted ones in submodules. Empty if there are
+    no submodules, and for other commands."""
     steps = all_steps(_prove(command, workspace))
     looks = (set(step.command.texts) for step in steps if step.proof.name in ("git status", "git diff"))
     if all(words & {"--cached", "--staged"} for words in looks):
@@ -248,12 +248,12 @@ def unseen_changes(command: str, workspace: Workspace) -> str:
 
 
 def _search_path(workspace: Workspace) -> str:
-    """Where a shell of the session looks for programs."""
+    """Return the `PATH` of the session's shells."""
     return workspace.variables.get("PATH") or os.environ.get("PATH", os.defpath)
 
 
 def _program_of(command: SimpleCommand, proof: Proof, workspace: Workspace) -> str:
-    """The path of the program that is run, outside the working folder; the name of what the shell does itself. Raises
+    """Return the path of the program, outside the working folder, or the name of a shell builtin. Raises
     `ToolError`."""
     from ebbtide.tools.process.git import folders_outside, program_outside, top_of_repository  # noqa: PLC0415  # deferred: as above
 
@@ -264,7 +264,7 @@ def _program_of(command: SimpleCommand, proof: Proof, workspace: Workspace) -> s
     if proof.name == "version" and which(name, path=path) != which(name, path=folders_outside(root, path)):
         raise ToolError(f"`{name}` lies in the working folder, whose programs are not run")
     if proof.name == "npm ls":
-        from ebbtide.tools.npm_packages import npm_doubt  # noqa: PLC0415  # deferred: few commands ask npm
+        from ebbtide.tools.npm_packages import npm_doubt  # noqa: PLC0415  # deferred: few commands use npm
 
         if doubt := npm_doubt(root):
             raise ToolError(f"npm was not run: {doubt}")
@@ -274,7 +274,8 @@ def _program_of(command: SimpleCommand, proof: Proof, workspace: Workspace) -> s
 
 
 def _argv(step: ProvedStep, workspace: Workspace) -> Sequence[Word]:
-    """The command as it is run: by its whole path, with what keeps it looking. Raises `ToolError`."""
+    """Return the command as it is run: with its absolute path and the options that keep it read-only. Raises
+    `ToolError`."""
     command, proof = step.command, step.proof
     program = Word(_program_of(command, proof, workspace))
     given = command.words[1:]
@@ -283,7 +284,7 @@ def _argv(step: ProvedStep, workspace: Workspace) -> Sequence[Word]:
         return command.words
     if proof.names_from:
         end = proof.names_from - 1
-        return (program, *given[:end], Word("--"), *given[end:])  # no name is taken for an option
+        return (program, *given[:end], Word("--"), *given[end:])  # so that no name is read as an option
     guards = _GUARDS.get(proof.name, ())
     if proof.name in ("grep", "egrep", "fgrep"):
         guards = _GREP_GUARDS if any(text.startswith("-") and "r" in text for text in texts) else ()
@@ -292,7 +293,7 @@ def _argv(step: ProvedStep, workspace: Workspace) -> Sequence[Word]:
         words = proof.name.count(" ")
         return (program, *given[:words], *map(Word, guards), *given[words:])
     end = texts.index("--") if "--" in texts else len(texts)
-    # Of patterns that contradict each other the last one holds.
+    # With contradictory patterns, the last one wins.
     return (program, *given[:end], *map(Word, guards), *given[end:])
 
 
@@ -318,8 +319,8 @@ def _environment_of_git(root: Path, environment: Mapping[str, str]) -> dict[str,
         raise ToolError(f"git was not run: {error}") from error
     kept = None if top is None else top / ".git"
     if kept is None or (kept.is_dir() and os.path.realpath(os.fsdecode(metadata)) != os.path.realpath(kept)):
-        # Outside a repository git compares whatever two folders hold.
+        # Outside a repository, git compares any two folders.
         raise ToolError(_NO_REPOSITORY)
     made = git_environment(settings, environment)
-    # Its settings may name another folder as the one whose files it shows.
+    # Its settings may name another folder as the work tree.
     return {**made, "GIT_WORK_TREE": str(kept.parent), "GIT_CEILING_DIRECTORIES": str(kept.parent.parent)}

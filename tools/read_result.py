@@ -1,4 +1,4 @@
-"""The `read_result` tool: a part of an output that is stored apart from the view."""
+"""The `read_result` tool: reads part of a stored output."""
 
 import asyncio
 import re
@@ -26,46 +26,46 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Onward:
-    """How a tool is told to go on, in arguments that it takes."""
+    """How to tell the model to continue, in the arguments of the tool it uses."""
 
     pattern: str = "pattern"
-    """What it calls the pattern of a search."""
+    """The tool's name for a search pattern."""
     by_reference: Literal["nothing", "bytes", "all"] = "nothing"
-    """What it takes as a part of the reference only, having no argument for it."""
+    """Which parts the tool takes only within the reference, having no argument for them."""
 
     def at(self, found: StoredContent, offset: int) -> str:
-        """Where the bytes from an offset on are."""
+        """Return the arguments that continue at a byte offset."""
         return f"offset={offset}" if self.by_reference == "nothing" else f'ref_id="{_bare(found)}:B{offset}-"'
 
     def lines(self, found: StoredContent, first: int, last: int) -> str:
-        """Where these lines are."""
+        """Return the arguments for a range of lines."""
         return f'ref_id="{_bare(found)}:L{first}-{last}"' if self.by_reference == "all" else f'lines="{first}-{last}"'
 
 
 def _bare(found: StoredContent) -> str:
-    """The reference to all of it."""
+    """Return the reference to the whole output."""
     return _PLACE.sub("", found.ref)
 
 
 _PLACE = regex(r":(?:L\d+-\d*|B\d+-\d*|match-\d+)$")
-"""What a reference says of a part."""
+"""Suffix of a reference to a part."""
 HERE = Onward()
-"""As `read_result` is told."""
+"""The arguments of `read_result`."""
 _WHOLE = Cap()
 _NARROWEST = 16
-"""Bytes of a line to which it is cut at most."""
+"""Minimum number of bytes that a line is cut to."""
 DEFAULT_LIMIT_BYTES = 4096
 MAX_CONTEXT_LINES = 50
 """Lines."""
 MAX_NAMED_PICTURES = 5
-"""Pictures that are named."""
+"""Maximum number of pictures listed."""
 MAX_SEARCHED_BYTES = 1 << 20
-"""Bytes of a line that are searched at once: of each piece the first match is shown."""
+"""Bytes of a line that are searched at once. Only the first match of each piece is shown."""
 HEX = 1024
-"""Bytes that are shown at once when they are no text."""
+"""Bytes shown at once if they are not text."""
 HEXADECIMAL_NOTE = "(not text; as hexadecimal numbers)"
 ESCAPED_NOTE = "(not all of it is text: `\\xff` stands for a byte, `\\\\` for a backslash)"
-"""How bytes begin that are no text, or not only."""
+"""First line of output that is not, or not entirely, text."""
 
 
 class ReadResult:
@@ -117,7 +117,7 @@ async def _requested_part(found: StoredContent, arguments: Arguments, wanted: tu
 
 
 def with_pictures_named(result: Result, found: StoredContent) -> Result:
-    """The result with what belongs to it and is no text of it, and where the pictures are that came with it."""
+    """Add what goes with the output but is not part of its text, and where to find its pictures."""
     if found.frame:
         result = replace(result, text=f"{result.text}\n{found.frame}")
     if not found.attachments:
@@ -127,7 +127,7 @@ def with_pictures_named(result: Result, found: StoredContent) -> Result:
 
 
 async def run_shielded(work: Callable[[], T]) -> T:
-    """The work done in a thread; a cancelled caller still waits for its end, so that nothing is closed under it."""
+    """Run the work in a thread. A cancelled caller still waits for it, so that nothing it uses is closed early."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)
@@ -137,7 +137,7 @@ async def run_shielded(work: Callable[[], T]) -> T:
 
 
 def lines_of(wanted: str) -> tuple[int, int] | None:
-    """First and last line, counted from 1. The last may be left out."""
+    """Return the first and last line, counted from 1. The last may be omitted."""
     if not wanted:
         return None
     match = re.fullmatch(r"\s*L?(\d{1,18})\s*(?:(-)\s*L?(\d{1,18})?)?\s*", wanted)
@@ -151,14 +151,14 @@ def lines_of(wanted: str) -> tuple[int, int] | None:
 
 
 def lines_around(arguments: Arguments) -> tuple[int, int]:
-    """How many lines before and after each match are wanted."""
+    """Return the number of context lines before and after each match."""
     before, after = (min(max(number(arguments, name, 0), 0), MAX_CONTEXT_LINES) for name in ("before", "after"))
     return before, after
 
 
 def numbered_lines(found: StoredContent, first: int, last: int, cap: Cap = _WHOLE, onward: Onward = HERE) -> Result:
-    """The lines with their numbers, as many as fit, but always one. Lines that carry their own numbers are asked for
-    and shown with those."""
+    """Return numbered lines, as many as fit but at least one. Lines with numbers of their own are selected and shown by
+    those."""
     content, before = found.content, (found.first or 1) - 1
     first, last = _within(found, first, last)
     starts, size, shown = [content.line_start(first - before)], 0, list[str]()
@@ -185,8 +185,8 @@ def numbered_lines(found: StoredContent, first: int, last: int, cap: Cap = _WHOL
 
 
 def part_of(found: StoredContent) -> tuple[int, int]:
-    """Start and end in bytes of what a reference means: the lines or bytes that it names, or all. Raises `ToolError`
-    for what is not there."""
+    """Return start and end offsets of the lines or bytes that a reference names, or of everything. Raises `ToolError`
+    if out of range."""
     content = found.content
     if found.span is not None:
         start, end = found.span
@@ -200,7 +200,7 @@ def part_of(found: StoredContent) -> tuple[int, int]:
 
 
 def _within(found: StoredContent, first: int, last: int) -> tuple[int, int]:
-    """The lines that are there of those that are wanted, by the numbers that they carry. Raises `ToolError`."""
+    """Clip the requested lines to those that exist, using the lines' own numbers. Raises `ToolError`."""
     before = (found.first or 1) - 1
     lines = found.last - before
     if last <= before:
@@ -240,7 +240,7 @@ def _line(found: StoredContent, start: int, end: int, width: int, onward: Onward
 
 
 def byte_range(found: StoredContent, offset: int, limit: int, cap: Cap = _WHOLE, onward: Onward = HERE) -> Result:
-    """The bytes from an offset on, at most so many, as many as fit, but always some."""
+    """Return up to `limit` bytes from an offset, as many as fit but at least some."""
     content = found.content
     _within_bytes(found, offset)
     data = content.read(offset, min(limit, MAX_ANSWER_BYTES - NOTE_BYTES))
@@ -259,9 +259,11 @@ def byte_range(found: StoredContent, offset: int, limit: int, cap: Cap = _WHOLE,
 
 
 def exact(data: bytes, *, is_end: bool) -> tuple[str, int]:
-    """The bytes as text from which they can be told, and how many of them it shows. Text stands as it is, without half
-    a character at its end. Other bytes stand as hexadecimal numbers, a few of them among text as `\\xff`, and a first
-    line says so."""
+    r"""Return the bytes as unambiguous text, and the number of bytes shown.
+
+    Text is unchanged, without an incomplete character at its end. Other bytes are shown in hexadecimal, or as `\xff` if
+    there are few among text; a first line says so.
+    """
     for cut in range(1 if is_end else min(4, len(data))):
         try:
             decoded = data[: len(data) - cut].decode("utf-8")
@@ -292,9 +294,11 @@ async def matches(
     start: int | None = None,
     onward: Onward = HERE,
 ) -> Result:
-    """The lines that match, and those around them, as many as fit. `start`: the byte at which the search begins, where
-    that is not where the bytes begin that the reference names."""
-    from ebbtide.tools.search.outputs import SEARCH_TIMEOUT_S, filter_lines  # noqa: PLC0415  # deferred: only a pattern needs it
+    """Return the matching lines with their context, as many as fit.
+
+    `start`: byte at which the search begins, if not at the beginning of the range that the reference names.
+    """
+    from ebbtide.tools.search.outputs import SEARCH_TIMEOUT_S, filter_lines  # noqa: PLC0415  # deferred: rare
 
     content, before = found.content, (found.first or 1) - 1
     first, last = wanted or found.lines or (1, 10**18)
@@ -332,12 +336,12 @@ async def matches(
 
 
 def _line_at(content: Content, offset: int) -> int:
-    """The line that holds a byte, counted from 1."""
+    """Return the number of the line that contains a byte, counted from 1."""
     return max(bisect_right(range(1, content.lines + 1), offset, key=content.line_start), 1)
 
 
 def _continuation_note(found: StoredContent, last: "FilteredLine", following: int, before: int, onward: Onward) -> str:
-    """How to go on behind what is shown: in the same line where that is too long to be searched at once."""
+    """Return how to continue: in the same line if it is too long to be searched at once."""
     content = found.content
     behind = content.line_start(last.number) + last.at + len(last.text.encode("utf-8", "replace"))
     if last.at >= 0 and following <= last.number + 1 and content.line_end(behind) - behind > MAX_SEARCHED_BYTES:
@@ -346,7 +350,7 @@ def _continuation_note(found: StoredContent, last: "FilteredLine", following: in
 
 
 def _late(found: StoredContent, sifted: "FilterResult", began: int, before: int, why: str, onward: Onward) -> str:
-    """How far a search got that took too long, and how to go on."""
+    """Return how far a search got before it timed out, and how to continue."""
     content = found.content
     done = min(began + sifted.searched, content.size)
     where = f"{why} at line {sifted.line + before:,} of {content.lines + before:,}, byte {done:,} of {content.size:,}; "
@@ -359,7 +363,7 @@ def _late(found: StoredContent, sifted: "FilterResult", began: int, before: int,
 
 
 def _entries(hits: Sequence["FilteredLine"], before: int, *, with_gaps: bool) -> Iterator[tuple["FilteredLine", str]]:
-    """The lines that a search found, each as it is shown."""
+    """Yield the lines found, each as it is shown."""
     previous = 0
     for hit in hits:
         number = hit.number + before
@@ -379,7 +383,7 @@ def picture_of(found: StoredContent) -> Result:
 
 
 def medium_of(found: StoredContent, onward: Onward = HERE) -> Result:
-    """What can be said of bytes that are neither text nor a picture: how they begin, and how a person gets them."""
+    """Return what is known about binary data: how it begins, and how the user can save it."""
     told = f"{found.media_type}, {pluralize(found.content.size, 'byte')}, no text"
     saved = f"the user saves it with `ebb sessions show ID {found.ref} > FILE`"
     start = found.span[0] if found.span else 0

@@ -1,4 +1,4 @@
-"""The `recall` tool: what was said, seen or done earlier, by reference or by words."""
+"""The `recall` tool: retrieves what was said, seen or done earlier, by reference or by search."""
 
 import re
 import time
@@ -33,12 +33,12 @@ from ebbtide.tools.schema import number, object_of, text
 MAX_TOKENS = 2000
 MAX_HITS = 20
 MAX_PATHS, MAX_PATH_CHARS = 2, 60
-"""Paths that are named, and characters of each."""
+"""Maximum number of paths shown, and characters of each."""
 MIN_PROGRESS_MESSAGES = 2000
-"""Messages that take long enough to index that it is told."""
+"""Number of messages from which progress of indexing is shown."""
 
 _CUT_NOTE = regex(r"… \[cut: [\d,]+ bytes; continue at ref_id=\"[^\"]+\"\]$", re.MULTILINE)
-"""How a line ends of which only the beginning is shown."""
+"""End of a line that was cut."""
 _ONWARD = Onward("search", "bytes")
 _AGO = regex(r"(\d{1,6})\s*(s|m|min|h|d|w)[a-z]*(?:\s+ago)?", re.IGNORECASE)
 _ROUND = str.maketrans("[]", "()")
@@ -102,8 +102,7 @@ async def _requested_part(
 
 
 def _facts_line(found: StoredContent, result: Result, measure: Callable[[str], int]) -> str:
-    """What was recalled: its kind, the files it is about, whether this is all that was asked for, how many tokens it
-    takes, and how often it was looked up before."""
+    """Return a summary of the result: its kind, its files, whether it is complete, its tokens, and earlier lookups."""
     facts = [_bracket_safe(found.kind or found.media_type)]
     if found.paths:
         facts.append(
@@ -120,17 +119,17 @@ def _facts_line(found: StoredContent, result: Result, measure: Callable[[str], i
 
 
 def _bracket_safe(name: str) -> str:
-    """A name that others chose, within brackets of ours."""
+    """Return an untrusted name without square brackets, for use within ours."""
     return printable(name).translate(_ROUND)
 
 
 def _progress_reporter(progress: Callable[[str], None]) -> Callable[[int, int], None]:
-    """Tells now and then how far a long preparation is."""
+    """Return a callback that occasionally reports indexing progress."""
     last = 0
 
     def told(done: int, total: int) -> None:
         nonlocal last
-        last = min(last, done)  # one preparation may follow another
+        last = min(last, done)  # a second indexing may follow the first
         if total > MIN_PROGRESS_MESSAGES and (done - last >= MIN_PROGRESS_MESSAGES or done == total):
             last = done
             progress(f"indexed {done:,} of {total:,} messages\n")
@@ -139,7 +138,7 @@ def _progress_reporter(progress: Callable[[str], None]) -> Callable[[int, int], 
 
 
 def render_results(memory: RecallResult, cap: Cap) -> str:
-    """What was found, as much of it as there is room for, but always something of the best."""
+    """Return the search results that fit, but at least part of the best one."""
     entries = [_entry(one) for one in memory.found]
     fitting = max(cap.fitting(entries), min(len(entries), 1))
     best = [max(cap.truncate(_entry(one)), f"[recall:{one.ref}]", key=len) for one in memory.found[:1]]
@@ -152,7 +151,7 @@ def render_results(memory: RecallResult, cap: Cap) -> str:
 
 
 def _entry(one: RecalledItem) -> str:
-    """Reference, what it is, when and where, and why it was found."""
+    """Return the reference, kind, time, place and reason of one hit."""
     what = f"{one.kind} of {_bracket_safe(one.tool)}" if one.tool else one.kind
     when = datetime.fromtimestamp(one.at).strftime("%Y-%m-%d %H:%M")
     where = f", {_bracket_safe(one.where)}" if one.where else ""
@@ -186,7 +185,7 @@ def _scope(arguments: Arguments) -> Scope | None:
 
 
 def moment(wanted: str, now: float) -> float | None:
-    """The Unix time that is meant by "90m" or "2 days ago", or by a date with or without a time. None for nothing."""
+    """Return the Unix time for "90m", "2 days ago", or a date with optional time; None for an empty string."""
     wanted = wanted.strip()
     if not wanted:
         return None
@@ -200,7 +199,7 @@ def moment(wanted: str, now: float) -> float | None:
 
 
 def _pattern(search: str) -> str:
-    """The regular expression that is meant; what is none is looked for as it stands."""
+    """Return the regular expression, escaped if it is not valid."""
     try:
         re.compile(search)
     except (re.error, OverflowError, RecursionError):

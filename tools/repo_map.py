@@ -1,4 +1,4 @@
-"""The `repo_map` tool: what a project's code defines, the most important first, within a budget of tokens."""
+"""The `repo_map` tool: the definitions in a project's code, most important first, within a token budget."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,15 +10,15 @@ from ebbtide.tools.outputs.extent import Extent
 from ebbtide.tools.schema import items, number, object_of, text
 
 MAPPED_SUFFIXES = (".py", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".go", ".rs", ".java")
-"""How the names of files end that are on a map."""
+"""Suffixes of the files that are mapped."""
 MIN_MAPPED_FILES = 20
-"""Files of which a map says more than a list of them."""
+"""Number of files from which a map says more than a file list."""
 DEFAULT_TOKENS, MIN_TOKENS, MAX_TOKENS = 1500, 200, 10_000
-"""Tokens."""
+"""Token budgets."""
 READ_TIMEOUT_S = 8.0
-"""In which files are read that have not been; the next map goes on."""
+"""Seconds for reading new files. The next map continues."""
 MAX_SEEN_FILES = 2000
-"""Files that were read, of which the map is told."""
+"""Maximum number of read files passed to the map."""
 
 
 class RepoMap:
@@ -36,16 +36,16 @@ class RepoMap:
     )
 
     def __init__(self, cache: Path | None = None, seconds: float = READ_TIMEOUT_S) -> None:
-        """`cache`: the folder for what was found in files, None where nothing is kept. `seconds`: after which the map
-        is drawn of the files that were read by then."""
+        """`cache`: folder for parsed files, or None for no cache. `seconds`: time after which the map covers only the
+        files read so far."""
         self._cache, self._seconds = cache, seconds
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return (str(resolve(text(arguments, "path", "."), workspace)),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from ebbtide.tools.code_map.run import run_mapper  # noqa: PLC0415  # deferred: few runs draw a map
-        from ebbtide.tools.code_map.text import MapEntry, fit_to_budget  # noqa: PLC0415  # deferred: few runs draw a map
+        from ebbtide.tools.code_map.run import run_mapper  # noqa: PLC0415  # deferred: rarely used
+        from ebbtide.tools.code_map.text import MapEntry, fit_to_budget  # noqa: PLC0415  # deferred: rarely used
 
         root = resolve(text(arguments, "path", "."), workspace)
         if kind_of(root) != "folder":
@@ -66,7 +66,7 @@ class RepoMap:
         return Result(told + self._left_out(found), extent=Extent("entries", count, found["definitions"]))
 
     def _left_out(self, found: Mapping[str, Any]) -> str:
-        """What is said of files that are not on the map."""
+        """Return a note on files that are not on the map."""
         read, files = found["read"], found["files"]
         if read < files:
             go_on = "ask again to go on with the others, or give a `path`" if self._cache else "give a `path`"

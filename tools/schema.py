@@ -1,4 +1,4 @@
-"""A call's arguments: checked against JSON Schema before a tool sees them, then Python values. It knows no tool."""
+"""Argument validation against JSON Schema, and typed access to validated arguments."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,17 +14,17 @@ if TYPE_CHECKING:  # a type only: see `mismatches`
 T = TypeVar("T", str, int, bool)
 
 MAX_NAMED_PLACES = 10
-"""Places that are named where a value breaks its schema."""
+"""Maximum number of schema violations reported."""
 MAX_ITEMS = 10_000
-"""Items of a value of which every error is looked for."""
+"""Values with more items than this get only their first error reported."""
 MAX_VALIDATORS = 64
-"""Schemas that are kept as they were compiled."""
+"""Maximum number of compiled schemas in the cache."""
 MAX_DEPTH = 100
-"""Levels that arguments may be nested."""
+"""Maximum nesting depth of arguments."""
 
 
 def object_of(properties: Mapping[str, object], required: Sequence[str]) -> Mapping[str, object]:
-    """The schema of arguments: these properties and no others."""
+    """Return the schema of an object with exactly these properties."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -34,7 +34,7 @@ def object_of(properties: Mapping[str, object], required: Sequence[str]) -> Mapp
 
 
 def check(arguments: Arguments, schema: Mapping[str, object], tool: str) -> None:
-    """Returns when the arguments match the schema; otherwise raises `ToolError`, naming each argument that does not."""
+    """Validate the arguments. Raises `ToolError` that names each invalid argument."""
     problems = mismatches(arguments, schema)
     if problems:
         named = [*problems[:MAX_NAMED_PLACES], *(["and more"] if len(problems) > MAX_NAMED_PLACES else [])]
@@ -42,8 +42,7 @@ def check(arguments: Arguments, schema: Mapping[str, object], tool: str) -> None
 
 
 def mismatches(value: object, schema: Mapping[str, object]) -> list[str]:
-    """One sentence for each of the first places where the value breaks the schema (JSON Schema 2020-12), in document
-    order."""
+    """Return one sentence for each of the first violations of the schema (JSON Schema 2020-12), in document order."""
     validator = _validator(json.dumps(schema))
     plain = dict(value) if isinstance(value, Mapping) else value
     found = []
@@ -56,14 +55,16 @@ def mismatches(value: object, schema: Mapping[str, object]) -> list[str]:
 
 @lru_cache(maxsize=MAX_VALIDATORS)
 def _validator(schema: str) -> "jsonschema_rs.Validator":
-    """For a schema as JSON. Kept: to compile a schema takes ten times as long as to check a call."""
-    import jsonschema_rs  # noqa: PLC0415  # deferred: a compiled library that a run without tool calls never needs
+    """Return the validator for a schema given as JSON. Cached: compiling a schema takes ten times as long as a
+    check."""
+    import jsonschema_rs  # noqa: PLC0415  # deferred: a compiled library that runs without tool calls do not need
 
     return jsonschema_rs.validator_for(schema, retriever=_not_fetched)
 
 
 def _errors_of(validator: "jsonschema_rs.Validator", value: object) -> "Sequence[jsonschema_rs.ValidationError]":
-    """The first errors; of a value with very many items only one, since the library finds all before it tells any."""
+    """Return the first errors, or only one for a value with very many items, since the library collects all of them
+    first."""
     import jsonschema_rs  # noqa: PLC0415  # deferred: as above
 
     members = value.values() if isinstance(value, dict) else ()
@@ -77,7 +78,7 @@ def _errors_of(validator: "jsonschema_rs.Validator", value: object) -> "Sequence
 
 
 def is_nested(value: object, levels: int) -> bool:
-    """Whether the value is nested deeper than this, which neither a schema nor a copy of it can follow."""
+    """Whether the value is nested deeper than `levels`, too deep to validate or to copy."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if levels == 0:
         return bool(inner)
@@ -85,23 +86,24 @@ def is_nested(value: object, levels: int) -> bool:
 
 
 def has_float(value: object) -> bool:
-    """Whether there is a number such as 1.0 in it, which JSON Schema takes for an integer and Python does not."""
+    """Whether the value contains an integral float such as 1.0, which is an integer in JSON Schema but not in
+    Python."""
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return isinstance(value, float) or any(map(has_float, inner))
 
 
 def _not_fetched(uri: str) -> dict[str, Any]:
-    """Refuses: a schema that somebody else wrote must not make this program ask the network."""
+    """Refuse to fetch: a third party's schema must not trigger network requests."""
     raise ValueError(f"`{uri}` is not fetched; put the schema that it names under `$defs`")
 
 
 def fault(schema: Mapping[str, object]) -> str:
-    """Why nothing can be checked against the schema, in one sentence, or an empty text when everything can."""
+    """Return why the schema cannot be used, in one sentence, or an empty string if it can."""
     import jsonschema_rs  # noqa: PLC0415  # deferred: as above
 
     try:
         jsonschema_rs.validator_for(dict(schema), retriever=_not_fetched)
-    except ValueError as error:  # every error of the library is one
+    except ValueError as error:  # every error of the library is a ValueError
         return str(error).partition("\n")[0]
     return ""
 
@@ -119,7 +121,7 @@ def flag(arguments: Arguments, name: str) -> bool:
 
 
 def items(arguments: Arguments, name: str) -> tuple[object, ...]:
-    """The items of a list, or none when it was left out."""
+    """Return the items of a list, or none if it was omitted."""
     value = arguments.get(name) or ()
     if not isinstance(value, list | tuple):
         raise ToolError(f"`{name}` must be a list")
@@ -131,7 +133,7 @@ def _value(arguments: Arguments, name: str, kind: type[T], default: T | None) ->
     if value is None:
         value = default
     if kind is int and isinstance(value, float) and value.is_integer():
-        value = int(value)  # 1.0 is an integer to JSON Schema
+        value = int(value)  # 1.0 is an integer in JSON Schema
     if not isinstance(value, kind):
         raise ToolError(f"`{name}` is missing" if value is None else f"`{name}` must be of type {kind.__name__}")
     return value

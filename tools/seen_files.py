@@ -1,4 +1,4 @@
-"""Which files the model has seen, and as what. It knows no tool and no session."""
+"""Which files the model has seen, and which version of them."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,21 +13,21 @@ Look: TypeAlias = Literal["current", "outdated", "never"]
 
 @dataclass(slots=True)
 class SeenFiles:
-    """The files of one session that a tool has shown to the model or written for it."""
+    """The files of one session that a tool has shown to the model or written."""
 
     digests: dict[Path, str] = field(default_factory=dict)
-    """SHA-256 of the bytes that were seen."""
+    """SHA-256 of the content that was shown."""
     looks: dict[Path, str] = field(default_factory=dict)
-    """The same of files of which only a part may have been shown, by a command or a search."""
+    """SHA-256 of the content of files that a command or a search may have shown in part."""
     encodings: dict[Path, str] = field(default_factory=dict)
-    """The codecs that the model has named for files."""
+    """The codecs that the model has specified for files."""
 
     def note(self, path: Path, content: bytes) -> None:
-        """Remembers that the model knows this content of the file."""
+        """Record that the model knows this content of the file."""
         self.digests[path] = _digest(content)
 
     def look(self, path: Path, content: bytes) -> None:
-        """Remembers that something of the file was shown while it held this."""
+        """Record that part of the file was shown while it had this content."""
         self.looks[path] = _digest(content)
 
     def forget(self, path: Path) -> None:
@@ -38,11 +38,11 @@ class SeenFiles:
         return path in self.digests
 
     def is_current(self, path: Path, content: bytes) -> bool:
-        """Whether the file still holds what the model saw. A touched but unchanged file counts as current."""
+        """Whether the file still has the content that the model saw. Modification times do not matter."""
         return self.digests.get(path) == _digest(content)
 
     def last_look(self, path: Path, content: bytes) -> Look:
-        """What is known of the file by any look at it."""
+        """Return whether the file's content was seen, in full or in part."""
         known = {seen[path] for seen in (self.digests, self.looks) if path in seen}
         if not known:
             return "never"
@@ -52,12 +52,12 @@ class SeenFiles:
 @dataclass(frozen=True, slots=True)
 class Differences:
     changed: tuple[Path, ...] = ()
-    """Files that hold something else than what was seen."""
+    """Files whose content has changed."""
     deleted: tuple[Path, ...] = ()
 
 
 def differences(digests: Mapping[Path, str]) -> Differences:
-    """How the files on disk differ from what was seen of them."""
+    """Return which files on disk differ from what was seen."""
     changed: list[Path] = []
     gone: list[Path] = []
     for path, digest in digests.items():
@@ -67,7 +67,7 @@ def differences(digests: Mapping[Path, str]) -> Differences:
         except (FileNotFoundError, NotADirectoryError):
             gone.append(path)
         except OSError:
-            changed.append(path)  # what cannot be read is not what was seen
+            changed.append(path)  # an unreadable file counts as changed
     return Differences(tuple(changed), tuple(gone))
 
 
@@ -77,6 +77,6 @@ def _digest(content: bytes) -> str:
 
 def _digest_of_file(path: Path) -> str:
     if not path.is_file() and path.exists():
-        raise IsADirectoryError(path)  # nor is a pipe opened, which would wait for its other end
+        raise IsADirectoryError(path)  # also avoids opening a pipe, which would block
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""The file in which a server's error output ends up: only its owner can read it, and it does not grow without end."""
+"""A log file for a server's error output, readable only by its owner and limited in size."""
 
 import os
 import re
@@ -12,16 +12,16 @@ from ebbtide.tools.secrets.key_formats import forms_of
 from ebbtide.tools.secrets.redaction import REDACTION_MARK
 
 MAX_LOG_BYTES = 4 * 1024**2
-"""Bytes of the file. One file of what came before is kept beside it."""
+"""Maximum size of the file, in bytes. One rotated file is kept beside it."""
 
 _MAX_TAIL_BYTES = 2000
 _REDACTION_MARK = REDACTION_MARK.encode()
 _TELLING = 4
-"""Bytes of a secret's beginning that are hidden where no more of it came."""
+"""Number of bytes from which an incomplete secret is redacted."""
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """The last lines of a log; none where there is no such file. Raises `OSError`."""
+    """Return the last lines of a log, or none if the file does not exist. Raises `OSError`."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             return [line.rstrip("\n") for line in deque(file, count)]
@@ -30,17 +30,17 @@ def last_lines(path: Path, count: int) -> list[str]:
 
 
 class ServerLog:
-    """Takes bytes for as long as it is open. That they cannot be written harms nobody."""
+    """An append-only log with redaction. Write errors are ignored."""
 
     def __init__(self, path: Path, secrets: Collection[str] = ()) -> None:
-        """`secrets`: what is not written down, in whatever form it stands."""
+        """`secrets`: values to redact, in any encoding of `forms_of`."""
         self._path = path
         forms = (form for secret in secrets for form in forms_of(secret))
         hidden = {form.encode("utf-8", "surrogateescape") for form in forms} - {b""}
         self._secrets = sorted(hidden, key=len, reverse=True)
         self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))
         self._held = b""
-        """What may be the beginning of a secret, until more of it comes."""
+        """Data that may be the beginning of a secret, held back until more arrives."""
         self._tail = b""
         self._descriptor: int | None = None
         self._size = 0
@@ -49,16 +49,16 @@ class ServerLog:
 
     @property
     def last_line(self) -> str:
-        """The last line with something in it."""
+        """The last line that is not blank."""
         lines = self._tail.decode("utf-8", "replace").splitlines()
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def write(self, data: bytes) -> None:
-        """Secrets are hidden also where they come in several pieces."""
+        """Write data, redacting secrets even if they arrive in several pieces."""
         self._write(self._without_secrets(self._held + data) if self._secrets else data)
 
     def _without_secrets(self, data: bytes) -> bytes:
-        """The data but for what may be the beginning of a secret at its end, which is held."""
+        """Return the redacted data, holding back a possible beginning of a secret at its end."""
         ends = 0
         for match in self._pattern.finditer(data):
             if match.end() == len(data) and self._begins(match[0]):
@@ -70,7 +70,7 @@ class ServerLog:
         return self._pattern.sub(_REDACTION_MARK, data[: len(data) - held])
 
     def _begins(self, data: bytes) -> bool:
-        """Whether it is the beginning of a longer secret."""
+        """Whether the data is a proper prefix of a secret."""
         return any(len(secret) > len(data) and secret.startswith(data) for secret in self._secrets)
 
     def _write(self, data: bytes) -> None:
@@ -80,7 +80,7 @@ class ServerLog:
         try:
             if self._size + len(data) > MAX_LOG_BYTES:
                 self._turn_over()
-            # A write that the system cuts short loses the rest of a chunk, of a log.
+            # If the system writes only part of a chunk, the rest of it is lost. That is acceptable for a log.
             self._size += os.write(self._descriptor, data[-MAX_LOG_BYTES:])
         except OSError:
             self._close()

@@ -1,12 +1,12 @@
-"""The `submit_plan` tool: in plan mode the model hands in its plan. Where a user is there, they decide about it; where
-nobody is, it is the answer."""
+"""The `submit_plan` tool: in plan mode, the model submits its plan. The user decides on it; without a user, the plan is
+the answer."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, no_user, read_description
 from ebbtide.tools.schema import object_of, text
 
 PLAN_ACCEPTED = "the user accepted the plan: carry it out now"
 MAX_PLAN_CHARS = 20_000
-"""Characters of a plan: what a person reads before they decide."""
+"""Maximum number of characters in a plan, short enough for a person to read."""
 
 
 class SubmitPlan:
@@ -27,7 +27,7 @@ class SubmitPlan:
 
 
 def plan_of(arguments: Arguments) -> str:
-    """The plan that is handed in. Raises `ToolError` where there is none to decide about."""
+    """Return the submitted plan. Raises `ToolError` if it is empty or too long."""
     plan = text(arguments, "plan", "")
     if not any(sign.isprintable() and not sign.isspace() for sign in plan):
         raise ToolError("the plan is empty: write what you would change, where, and how you would check it")

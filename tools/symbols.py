@@ -1,4 +1,4 @@
-"""The `symbols` tool: where names are defined and used, as language servers say."""
+"""The `symbols` tool: definitions and uses of names, from language servers."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -64,7 +64,7 @@ class Symbols:
 
 
 def content_for(path: Path, workspace: Workspace) -> str:
-    """The text of a file that a server is asked about. Raises `ToolError`."""
+    """Return the text of the file to ask the server about. Raises `ToolError`."""
     content = read_bytes(path)
     require_text(path, content, workspace)
     return decode(content).text

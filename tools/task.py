@@ -1,4 +1,4 @@
-"""The `task` tool: an agent with a window of its own does a piece of work and hands back what came of it."""
+"""The `task` tool: delegates work to a sub-agent with its own context, and returns its result."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
@@ -7,7 +7,7 @@ from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, 
 from ebbtide.tools.schema import object_of, text
 
 Delegate: TypeAlias = Callable[[str, str, Workspace], Awaitable[Result]]
-"""Sends the agent of a name off with a prompt. Raises `ToolError`."""
+"""Runs the named agent with a prompt. Raises `ToolError`."""
 
 
 async def no_delegate(agent: str, prompt: str, workspace: Workspace) -> Result:
@@ -15,9 +15,9 @@ async def no_delegate(agent: str, prompt: str, workspace: Workspace) -> Result:
 
 
 BUILT_IN: Mapping[str, str] = {"explore": "read-only search", "review": "read-only judge of code or a diff"}
-"""What the agents are for that come with the program, by their names."""
+"""Names and purposes of the built-in agents."""
 MAX_LISTED = 20
-"""Agents of which the description says what they are for."""
+"""Maximum number of agents listed with their purpose."""
 
 
 class Task:
@@ -25,7 +25,7 @@ class Task:
     effect: Effect = "none"
 
     def __init__(self, agents: Mapping[str, str] | None = None, delegate: Delegate = no_delegate) -> None:
-        """`agents`: what each is for, by its name."""
+        """`agents` maps names to purposes."""
         self._agents = dict(agents or {})
         self._delegate = delegate
 

@@ -1,4 +1,4 @@
-"""The `todo` tool: the model's own list and notes. Both are in the call's arguments; others read them from there."""
+"""The `todo` tool: the model's to-do list and notes. Both are read from the call's arguments."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ from ebbtide.tools.schema import items, object_of, text
 
 _STATUSES = ("pending", "doing", "done")
 MAX_NOTES_CHARS = 4_000
-"""Characters of notes: they are told again after each compaction."""
+"""Maximum number of characters in the notes, which are repeated after each compaction."""
 
 
 class Todo:

@@ -1,5 +1,5 @@
-"""Two tools that some models know from other programs. They are not offered but answered: what `read_result` does, with
-arguments of their own; an `offset` of lines counts from 0."""
+"""Two tools that some models know from other programs. They are not offered but they work: they do what `read_result`
+does, with their own arguments. A line `offset` counts from 0."""
 
 from contextlib import closing
 
@@ -67,5 +67,5 @@ class ToolOutputCacheGrep:
 
 
 def unlisted_tools() -> tuple[Tool, ...]:
-    """Tools that models are not told of, but that they may call."""
+    """Return the tools that models may call although they are not offered."""
     return (ToolOutputCache(), ToolOutputCacheGrep())

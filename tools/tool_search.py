@@ -1,4 +1,4 @@
-"""The `tool_search` tool: finds tools whose definitions are held back, and shows them."""
+"""The `tool_search` tool: finds deferred tools and shows their definitions."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,13 +9,13 @@ from ebbtide.tools.schema import object_of, text
 from ebbtide.tools.search.word_match import best_matches, words_of
 
 MAX_RESULTS = 5
-"""Tools that one search shows."""
+"""Maximum number of tools in a result."""
 MAX_DESCRIPTION_CHARS, MAX_SCHEMA_CHARS, MAX_ANSWER_CHARS = 2000, 5000, 16_000
-"""Characters of a description, of a schema and of the whole answer."""
+"""Maximum number of characters in a description, in a schema and in the whole result."""
 MAX_LISTED_NAMES = 40
-"""Names that are listed when nothing was found."""
+"""Maximum number of names listed if nothing was found."""
 _MAX_DEPTH = 4
-"""Levels of a schema whose parameter names are searched."""
+"""Schema levels whose parameter names are searched."""
 
 
 class ToolSearch:
@@ -36,8 +36,8 @@ class ToolSearch:
 
 
 def search(query: str, tools: Sequence[Tool], most: int = MAX_RESULTS) -> tuple[Tool, ...]:
-    """The tools that a query is about, the best first: one that it names, then by name, description, parameters and
-    the values that these may have."""
+    """Return the tools that match a query, best first: an exact name, then by name, description, parameters and enum
+    values."""
     named = [tool for tool in tools if tool.name == query.strip()]
     places = best_matches(query, [_words(tool) for tool in tools], most)
     ranked = [tools[place] for place in places if tools[place] not in named]
@@ -45,7 +45,8 @@ def search(query: str, tools: Sequence[Tool], most: int = MAX_RESULTS) -> tuple[
 
 
 def _words(tool: Tool) -> Mapping[str, float]:
-    """What a tool is found by. Its name says most; its parameters say more of how it is called than what it does."""
+    """Return the words to find a tool by, with weights. The name weighs most. Parameters weigh less than the
+    description."""
     words: dict[str, float] = {}
     parameters = " ".join(_parameters(tool.schema))
     for said, weight in ((tool.name, 3.0), (tool.description[:MAX_DESCRIPTION_CHARS], 1.0), (parameters, 0.5)):
@@ -55,7 +56,7 @@ def _words(tool: Tool) -> Mapping[str, float]:
 
 
 def _parameters(schema: object, depth: int = 0) -> Iterator[str]:
-    """The names of a schema's parameters, those of objects inside it as well, and the values they may have."""
+    """Yield the names of a schema's parameters, including nested ones, and their enum values."""
     if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return
     values = schema.get("enum")
@@ -82,12 +83,12 @@ def _definitions_text(tools: Sequence[Tool]) -> str:
 
 
 def definition(tool: Tool) -> str:
-    """A tool as text: its name, description and schema."""
+    """Return the tool's name, description and schema as text."""
     return f"## {tool.name}\n{ellipsize(tool.description.strip(), MAX_DESCRIPTION_CHARS)}\n{schema_text(tool)}"
 
 
 def schema_text(tool: Tool) -> str:
-    """A tool's schema as text; only the names of its parameters when it is very long."""
+    """Return the tool's schema as text, or only its parameter names if the schema is very long."""
     schema = json.dumps(tool.schema, ensure_ascii=False, default=str)
     if len(schema) <= MAX_SCHEMA_CHARS:
         return schema

@@ -1,3 +1,3 @@
-"""Which version of the program this is: the one place where it stands."""
+"""The version of the program, defined only here."""
 
 VERSION = "0.1.0"

@@ -1,4 +1,4 @@
-"""The `web_fetch` tool: a page of the public web as Markdown."""
+"""The `web_fetch` tool: fetches a public web page as Markdown."""
 
 import asyncio
 import tempfile
@@ -14,12 +14,13 @@ if TYPE_CHECKING:  # a type only: see `WebFetch.run`
     from ebbtide.tools.web.fetch import Page
 
 CONVERT_TIMEOUT_S = 10.0
-"""Seconds for a page to become Markdown."""
+"""Seconds for converting a page to Markdown."""
 MAX_TAGS = 60_000
-"""Of a page that becomes Markdown: they are what takes the time, about 1.5 s so many, and large articles have fewer."""
+"""Maximum number of tags in a converted page. Tags dominate the time: this many take about 1.5 s, and large articles
+have fewer."""
 
 _INVISIBLE = regex("[\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]")
-"""Characters that nobody sees, in which orders to a model are hidden, or by which words stand in another order."""
+"""Invisible or reordering characters, which can hide instructions to a model."""
 _HTML = ("text/html", "application/xhtml+xml")
 _TEXTS = ("json", "xml", "javascript", "yaml", "toml", "x-sh", "sql", "x-ndjson", "graphql")
 
@@ -31,14 +32,14 @@ class WebFetch:
     schema = object_of({"url": {"type": "string"}}, required=("url",))
 
     def __init__(self, private: Sequence[str] = ()) -> None:
-        """`private`: hosts, or hosts and ports, on private networks that the user lets it reach."""
+        """`private`: hosts, with or without ports, on private networks that the user allows."""
         self._private = tuple(private)
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         from ebbtide.tools.web.addresses import address_of, check_is_public  # noqa: PLC0415  # deferred: few runs fetch pages
 
         address = address_of(text(arguments, "url"))
-        check_is_public(address, self._private)  # nobody is asked about what the answer would not change
+        check_is_public(address, self._private)  # fail before the user is asked about it
         return (address.place,)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
@@ -52,7 +53,7 @@ class WebFetch:
 
 
 async def _as_text(page: "Page") -> tuple[str, str]:
-    """The title, where there is one, and what the page says. Raises `ToolError`."""
+    """Return the title, if any, and the text of the page. Raises `ToolError`."""
     from ebbtide.tools.files.text import binary_kind  # noqa: PLC0415  # deferred: few runs fetch pages
     from ebbtide.tools.web.charset import decode_page  # noqa: PLC0415  # deferred: as above
 
@@ -93,7 +94,7 @@ async def _convert_html(text: str, page: "Page") -> tuple[str, str]:
 
 
 def _end_of_tags(text: str) -> int:
-    """Where as many tags have been as may be converted."""
+    """Return the end of the part with as many tags as may be converted."""
     at = -1
     for _ in range(MAX_TAGS if text.count("<") > MAX_TAGS else 0):
         at = text.index("<", at + 1)

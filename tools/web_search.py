@@ -1,4 +1,4 @@
-"""The `web_search` tool: a search of the web by a command that the user has configured."""
+"""The `web_search` tool: searches the web with a command that the user has configured."""
 
 import os
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from ebbtide.tools.schema import object_of, text
 
 SEARCH_TIMEOUT_S = 30.0
 MAX_ANSWER_BYTES = 200_000
-"""Bytes of an answer."""
+"""Maximum size of an answer, in bytes."""
 
 
 class WebSearch:
@@ -20,7 +20,7 @@ class WebSearch:
     schema = object_of({"query": {"type": "string"}}, required=("query",))
 
     def __init__(self, command: Sequence[str] = ()) -> None:
-        """`command`: a program and its words; the query takes the place of a word `{query}`, or else comes last."""
+        """`command`: a program and its arguments. The query replaces a `{query}` argument, or is appended."""
         self._command = tuple(command)
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ class WebSearch:
 
 
 async def _printed_by(command: Sequence[str], folder: Path) -> str:
-    """What the program prints. It is no shell that reads the words. Raises `ToolError`."""
+    """Run the program, without a shell, and return its output. Raises `ToolError`."""
     from ebbtide.tools.process.child import answer_of  # noqa: PLC0415  # deferred: few runs search the web
     from ebbtide.tools.process.shell import Launch, child_environment  # noqa: PLC0415  # deferred: as above
 

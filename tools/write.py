@@ -1,4 +1,4 @@
-"""The `write` tool: puts a whole file in place. An existing one keeps its mode, encoding, BOM and line ends."""
+"""The `write` tool: replaces a whole file. An existing file keeps its mode, encoding, BOM and line endings."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
 from ebbtide.tools.files.change import (
@@ -19,16 +19,16 @@ from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.schema import object_of, text
 
 SAME = "holds exactly this already"
-"""What is said of a file that was to be as it is."""
+"""Result for a file that already has this content."""
 END_ONLY = "; only the line end at its end is different"
-"""What is said of one that is as before but for that."""
+"""Note for a file of which only the final newline changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
     change: Change
     note: str = ""
-    """What the model should know beside that it worked."""
+    """What the model should know besides that it worked."""
 
 
 class Write:
@@ -91,6 +91,6 @@ def _plan(arguments: Arguments, workspace: Workspace) -> WritePlan:
 
 
 def _differ_in_end(before: bytes | None, after: bytes) -> bool:
-    """Whether a file is to be as it was but for line ends at its end."""
-    ends = b"\r\n\0"  # in UTF-16, too
+    """Whether only newlines at the end of the file change."""
+    ends = b"\r\n\0"  # also covers UTF-16
     return bool(before) and before != after and (before or b"").rstrip(ends) == after.rstrip(ends)
