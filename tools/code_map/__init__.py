@@ -1,1 +1,1 @@
-"""A map of a project's code: what each file defines and uses, ranked by use. It runs as a program of its own."""
+"""The repository map: what each file defines and uses, ranked by use. It runs in a process of its own."""

@@ -1,5 +1,5 @@
-"""The tags of a project's files as they were found last, in a file that only its owner can read. What cannot be read
-was not kept; that it cannot be written harms nobody."""
+"""A cache of the tags of a project's files, readable only by its owner. Read errors count as an empty cache and write
+errors are ignored."""
 
 import hashlib
 import json
@@ -15,15 +15,15 @@ from ebbtide.tools.files.private_folder import make_private
 
 VERSION = 1
 MAX_CACHE_BYTES = 64 * 1024**2
-"""Bytes of the file; a larger one is not kept."""
+"""Maximum size of the file, in bytes. A larger one is not stored."""
 MAX_PROJECTS = 20
 
 
 class CachedTags(NamedTuple):
-    """The tags of a file that has not changed while these are the same."""
+    """The tags of a file, valid while its modification time and size are unchanged."""
 
     changed: int
-    """Its time of change, in nanoseconds."""
+    """Modification time in nanoseconds."""
     size: int
     tags: Tags
 
@@ -54,7 +54,7 @@ def _parse_entry(entry: list[object]) -> CachedTags:
 
 
 def save(path: Path, files: Mapping[str, CachedTags]) -> None:
-    """Puts the tags in place of those before, and removes those of projects that were mapped longest ago."""
+    """Replace the stored tags, and delete the caches of the least recently mapped projects."""
     entries = {name: (one.changed, one.size, one.tags.definitions, one.tags.uses) for name, one in files.items()}
     text = json.dumps({"version": VERSION, "files": entries}, separators=(",", ":"))
     if len(text) > MAX_CACHE_BYTES:

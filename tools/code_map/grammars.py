@@ -1,4 +1,4 @@
-"""The languages that are mapped: their grammars, and where definitions stand in their trees."""
+"""The supported languages: their grammars, and queries for definitions and uses."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -12,11 +12,11 @@ if TYPE_CHECKING:  # types only: a grammar is loaded with the first file of its 
 class Grammar(NamedTuple):
     module: str
     function: str
-    """What of the module gives the language."""
+    """The module's function that returns the language."""
     definitions: str
     """A query: `@def` is a definition, `@name` its name."""
     uses: str
-    """A query: `@use` is a name that is called, imported or taken as a type, `@part` the name of a part of anything."""
+    """A query: `@use` is a name that is called, imported or used as a type; `@part` is the name of a member."""
 
 
 _PYTHON = """
@@ -114,12 +114,12 @@ GRAMMARS: Mapping[str, Grammar] = {
     ".rs": Grammar("tree_sitter_rust", "language", _RUST, _RUST_USES),
     ".java": Grammar("tree_sitter_java", "language", _JAVA, _JAVA_USES),
 }
-"""By extension."""
+"""By file extension."""
 
 
 @cache
 def parser_for(grammar: Grammar) -> "tuple[Parser, Query, Query]":
-    """What reads files of a language, and what finds definitions and uses in what was read."""
+    """Return the parser of a language and its queries for definitions and uses."""
     from tree_sitter import Language, Parser, Query  # noqa: PLC0415  # deferred: see above
 
     language = Language(getattr(import_module(grammar.module), grammar.function)())

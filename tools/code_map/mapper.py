@@ -1,5 +1,5 @@
-"""The map as a program of its own: it reads what is wanted from its input, prints how far it is, and then what matters
-most, each a line of JSON. It can be killed at any time, and a grammar that fails ends nobody else."""
+"""The map as a separate process: reads a request from standard input, then prints progress and the most important
+definitions as lines of JSON. It may be killed at any time, and a crash in a grammar stays in this process."""
 
 import json
 import os
@@ -25,18 +25,18 @@ from ebbtide.tools.secrets.files import holds_secrets
 
 MAX_FILES = 20_000
 MAX_DEFINITIONS = 2000
-"""Definitions that are handed over."""
+"""Maximum number of definitions returned."""
 _MAX_SERIAL_FILES = 100
-"""Files that one process reads as soon as several would."""
+"""Number of files up to which a single process reads them."""
 _PROCESSES = 4
 _MAX_CPU_S = 300
-"""Seconds of the processor's time."""
+"""Limit on processor time, in seconds."""
 _PROGRESS_EVERY_FILES = 250
-"""Files after which it is told how far it is."""
+"""Number of files between progress messages."""
 
 
 def argv_for(root: str) -> list[str]:
-    """The command that maps a folder."""
+    """Return the command that maps a folder."""
     return own_module(__name__, root)
 
 
@@ -61,13 +61,12 @@ def main(root: str) -> None:
 
 
 def _distance(path: str, near: AbstractSet[str]) -> tuple[bool, bool, int, str]:
-    """How far a file is from what matters, before anything is known of it: what lies in the folders that are near comes
-    first, then what lies close to the top, and tests last."""
+    """Return a sort key for reading order: files in folders near the focus first, then by depth, with tests last."""
     return os.path.dirname(path) not in near, "test" in path, path.count("/"), path
 
 
 def _files_in(root: str) -> tuple[dict[str, tuple[int, int]], bool]:
-    """The files that can be mapped, with their time of change and size; whether these are all."""
+    """Return the files that can be mapped, with modification times and sizes, and whether the list is complete."""
     found: dict[str, tuple[int, int]] = {}
     for path in files_below(root):
         if os.path.splitext(path)[1] in GRAMMARS and not holds_secrets(path):
@@ -85,8 +84,7 @@ def _files_in(root: str) -> tuple[dict[str, tuple[int, int]], bool]:
 def _tag_files(
     root: str, found: Mapping[str, tuple[int, int]], kept: Mapping[str, CachedTags], seconds: float
 ) -> Iterator[tuple[str, CachedTags]]:
-    """Each file with its tags: those that were kept where it has not changed, and of the others, in this order, as many
-    as can be read in these seconds."""
+    """Yield each file with its tags: cached ones if unchanged, then others in order until the time is up."""
     end = monotonic() + seconds
     same = {path: kept[path] for path, state in found.items() if path in kept and kept[path][:2] == state}
     left = [path for path in found if path not in same]
@@ -101,8 +99,8 @@ def _tag_files(
 
 
 def _read(paths: list[str]) -> Generator[Tags, None, None]:
-    """The tags of files, in order, read by several processes where there are many. Where one of them dies by what a
-    file holds, nothing is known of those that follow."""
+    """Yield the tags of files in order, using several processes if there are many files. If a worker crashes on a file,
+    the files after it yield nothing."""
     count = min(_PROCESSES, os.cpu_count() or 1)
     if len(paths) <= _MAX_SERIAL_FILES or count == 1:
         yield from map(tags_of, paths)

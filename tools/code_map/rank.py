@@ -1,5 +1,4 @@
-"""Which definitions of a project matter most: those that much is built on that matters itself, seen from the files that
-somebody works on. Pure."""
+"""Ranks a project's definitions by importance, from the point of view of the files in focus. Pure."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -11,31 +10,31 @@ from ebbtide.tools.code_map.tags import Definition, Tags
 _DAMPING = 0.85
 _ROUNDS = 20
 _CLOSE = 1e-3
-"""By how much all weights together still change, when they are good enough for an order."""
+"""Total change of the weights at which the iteration stops, precise enough for ranking."""
 _MAX_DEFINERS = 8
-"""Files that define a name, above which it tells of none of them."""
+"""Maximum number of files that define a name. Names defined in more files are too common to be informative."""
 _FOCUS = 50.0
-"""How much more a file counts that somebody works on, and a name that was asked for."""
+"""Weight factor of files in focus and of requested names."""
 _PRIVATE_WEIGHT, _SEEN_FILE_WEIGHT, _ASKED_FILE_WEIGHT, _ASKED_NAME_WEIGHT = 0.1, 0.1, 100.0, 1e6
-"""How much more, or less, than others a definition counts that is private, whose file is known or was asked for, or
-that was asked for itself."""
+"""Weight factors of a private definition, of one in a file already seen, of one in a requested file, and of a requested
+one."""
 _UNUSED_DEFINITIONS = 30
-"""Definitions among which a file's weight is shared besides its own: what nobody uses has a little of it."""
+"""A file's weight is shared among this many definitions besides its own, so that unused ones get a little of it."""
 
 
 class MapFocus(NamedTuple):
-    """What somebody works on."""
+    """The focus of the map."""
 
     seen: AbstractSet[str] = frozenset()
-    """Files whose text they know: what these use matters to them, and less what they define."""
+    """Files already seen. What they use matters more, and what they define matters less."""
     asked: AbstractSet[str] = frozenset()
-    """Files that they want to know of."""
+    """Requested files."""
     names: AbstractSet[str] = frozenset()
-    """Names that they want to know of."""
+    """Requested names."""
 
 
 def rank_definitions(files: Mapping[str, Tags], focus: MapFocus | None = None) -> list[tuple[str, Definition, float]]:
-    """Every definition with its file and its weight, the heaviest first."""
+    """Return every definition with its file and weight, heaviest first."""
     focus, files = focus or MapFocus(), dict(sorted(files.items()))
     definers: dict[str, list[str]] = {}
     for path, tags in files.items():
@@ -66,7 +65,7 @@ def _interest(path: str, one: Definition, focus: MapFocus) -> float:
 def _uses(
     path: str, tags: Tags, definers: Mapping[str, Sequence[str]], names: AbstractSet[str]
 ) -> list[tuple[str, str, float]]:
-    """What a file uses of others: the file, the name, and how much that weighs."""
+    """Return what a file uses of others: file, name and weight."""
     found: list[tuple[str, str, float]] = []
     for name, count in tags.uses.items():
         there = definers.get(name, ())
@@ -79,7 +78,7 @@ def _uses(
 
 
 def _edges(found: Sequence[tuple[str, str, float]]) -> list[tuple[str, float]]:
-    """What leads from a file to others, as shares."""
+    """Return the edges from a file to others, with normalised weights."""
     edges: dict[str, float] = {}
     for target, _, weight in found:
         edges[target] = edges.get(target, 0.0) + weight
@@ -88,7 +87,8 @@ def _edges(found: Sequence[tuple[str, str, float]]) -> list[tuple[str, float]]:
 
 
 def _page_rank(edges: Mapping[str, Sequence[tuple[str, float]]], focus: AbstractSet[str]) -> dict[str, float]:
-    """How likely one is to be in which file who goes on from name to definition, and begins anew now and then."""
+    """Return the PageRank of each file: the probability of reaching it by following names to definitions, with random
+    restarts at the files in focus."""
     begin = {path: _FOCUS if path in focus else 1.0 for path in edges}
     total = sum(begin.values())
     begin = {path: weight / total for path, weight in begin.items()}

@@ -1,4 +1,4 @@
-"""The map's program, run for a caller: started, listened to, ended."""
+"""Runs the map's process: starts it, reads its messages and ends it."""
 
 import json
 import os
@@ -13,11 +13,11 @@ from ebbtide.tools.process.lines import TooLong
 from ebbtide.tools.process.shell import Launch
 
 _MAX_MAP_BYTES = 8 * 1024**2
-"""Bytes of a line."""
+"""Maximum length of a line, in bytes."""
 
 
 class _StderrTail:
-    """What the program printed last on its error output."""
+    """The end of the process's error output."""
 
     def __init__(self) -> None:
         self._tail = b""
@@ -32,7 +32,7 @@ class _StderrTail:
 
 
 async def run_mapper(root: Path, wanted: Mapping[str, object], show: Callable[[str], None]) -> dict[str, Any]:
-    """What the program finds. `show` is told how far it is. It is ended when this is cancelled. Raises `ToolError`."""
+    """Return the result of the process. `show` receives progress. Cancelling ends the process. Raises `ToolError`."""
     environment = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TMPDIR") if name in os.environ}
     try:
         child = await start_child(Launch(tuple(argv_for(str(root))), environment), root, _StderrTail(), _MAX_MAP_BYTES)

@@ -1,4 +1,4 @@
-"""What one file defines and which names it uses."""
+"""The definitions and uses of names in one file."""
 
 import builtins
 import os
@@ -9,9 +9,9 @@ from ebbtide.tools.code_map.grammars import GRAMMARS, parser_for
 from ebbtide.tools.files.bounded import beginning_of
 
 MAX_FILE_BYTES = 1_000_000
-"""Bytes of a file that is read."""
+"""Maximum size of a file, in bytes."""
 _MAX_MEAN_LINE_BYTES = 400
-"""Bytes of a line on average, above which a file was made by a program for a program."""
+"""Mean line length in bytes above which a file counts as generated."""
 _MAX_SIGNATURE_CHARS = 160
 _MAX_NAMES = 400
 _WEIGHTS = {"use": 3, "part": 1}
@@ -23,31 +23,31 @@ _BUILT_IN = {
         for name in (*_OF_SCRIPTS.split(), *(n for one in (str, bytes, list, dict, set) for n in dir(one)))
     ),
 }
-"""What languages bring along: a use of it is rarely one of what a project calls the same."""
+"""Built-in names of the languages. A use rarely refers to a project's definition of the same name."""
 _FUNCTIONS = ("function", "method", "variable_declarator")
 
 
 class Definition(NamedTuple):
     name: str
     line: int
-    """From 1."""
+    """Counted from 1."""
     depth: int
-    """Definitions around it."""
+    """Number of enclosing definitions."""
     signature: str
-    """Its beginning, on one line."""
+    """The beginning of the definition, on one line."""
 
 
 class Tags(NamedTuple):
     definitions: tuple[Definition, ...]
     uses: dict[str, int]
-    """How much each name is used: called, imported or taken as a type counts more than as a part of anything."""
+    """How much each name is used. Calls, imports and types weigh more than members."""
 
 
 NOTHING = Tags((), {})
 
 
 def tags_of(path: str) -> Tags:
-    """The tags of a regular file; nothing of one that is large, no text, or cannot be read."""
+    """Return the tags of a regular file, or no tags if it is large, not text or unreadable."""
     try:
         content = beginning_of(path, MAX_FILE_BYTES + 1)
     except OSError:
@@ -59,7 +59,7 @@ def tags_of(path: str) -> Tags:
 
 
 def tags_in(content: bytes, extension: str) -> Tags:
-    """The tags of what a file holds, in the order of its lines."""
+    """Return the tags of a file's content, in line order."""
     from tree_sitter import QueryCursor  # noqa: PLC0415  # deferred: see `grammars`
 
     parser, query, of_uses = parser_for(GRAMMARS[extension])
@@ -72,7 +72,7 @@ def tags_in(content: bytes, extension: str) -> Tags:
         found.append((node.start_byte, node.end_byte, node.type, name.text or b"", name.start_point[0], end))
     definitions: list[Definition] = []
     around: list[tuple[int, str]] = []
-    """Where each definition around the next one ends, and its kind."""
+    """End and kind of each enclosing definition."""
     for start, stop, kind, name_text, line, end in sorted(set(found)):
         while around and around[-1][0] <= start:
             around.pop()

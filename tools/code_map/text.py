@@ -1,4 +1,4 @@
-"""A map written for the model within a budget. Pure."""
+"""Formats a map for the model within a token budget. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from ebbtide.tools.outputs.plain_text import plain, printable
 
 
 class MapEntry(NamedTuple):
-    """A definition that is on the map."""
+    """A definition on the map."""
 
     path: str
     line: int
@@ -19,7 +19,7 @@ class MapEntry(NamedTuple):
 def fit_to_budget(
     chosen: Sequence[MapEntry], definitions: int, tokens: int, measure: Callable[[str], int]
 ) -> tuple[str, int]:
-    """As many of the definitions as fit, the first ones, and how many these are. `definitions`: how many there are."""
+    """Return the map of the first definitions that fit, and their number. `definitions`: the total number."""
     fitting, too_many = 0, len(chosen) + 1
     while too_many - fitting > 1:
         tried = (fitting + too_many) // 2
@@ -31,7 +31,7 @@ def fit_to_budget(
 
 
 def _format_map(chosen: Sequence[MapEntry], definitions: int) -> str:
-    """By files, the one with the heaviest definition first; in each in the order of lines."""
+    """Group by file, the one with the heaviest definition first, and sort each by line."""
     files: dict[str, list[MapEntry]] = {}
     for one in chosen:
         files.setdefault(one.path, []).append(one)
