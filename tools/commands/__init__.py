@@ -1,1 +1,1 @@
-"""What a command line may do, as far as its text tells: it runs nothing and decides nothing."""
+"""Static analysis of command lines: what a line may do, judged by its text."""

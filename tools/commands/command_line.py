@@ -1,4 +1,4 @@
-"""A command line as values: its commands, their words and where they redirect. `grammar` reads them out of a text."""
+"""A parsed command line: commands, words and redirections. `grammar` creates it."""
 
 from ebbtide.tools.lazy import dataclass
 
@@ -6,15 +6,15 @@ from ebbtide.tools.lazy import dataclass
 @dataclass(frozen=True, slots=True)
 class Word:
     text: str
-    """Without quotes and escapes; expansions stand in it as they were written."""
+    """Without quotes and escapes. Expansions are left as written."""
     expands: bool = False
-    """Whether the shell puts something else in its place: a variable, a command's output, alternatives in braces."""
+    """Whether the shell expands it: a variable, command substitution or braces."""
     globs: bool = False
-    """Whether the shell may put names of files in its place."""
+    """Whether the shell may replace it with file names."""
     is_bare: bool = True
-    """Whether nothing in it was quoted, so that it can be a reserved word."""
+    """Whether nothing in it is quoted, so that it can be a reserved word."""
     has_status: bool = False
-    """Whether each `$?` in it stands for the exit code of the command before, which is a number."""
+    """Whether it contains `$?`, the previous exit code, which is a number."""
 
     @property
     def is_plain(self) -> bool:
@@ -29,11 +29,11 @@ class Redirection:
     descriptor: str = ""
     start: int = 0
     end: int = 0
-    """Where in the text it stands."""
+    """Position in the line."""
 
     @property
     def is_harmless(self) -> bool:
-        """Whether it only discards output, joins two outputs, or reads a file of the working folder."""
+        """Whether it only discards output, merges outputs, or reads a file in the working folder."""
         if not self.target.is_plain:
             return False
         if self.sign == ">&":
@@ -45,37 +45,37 @@ class Redirection:
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
-    """One call of a program, with the assignments before it among its words."""
+    """One call of a program. Its words include assignments before it."""
 
     words: tuple[Word, ...]
     texts: tuple[str, ...]
-    """Those of the words, which everybody asks for."""
+    """The texts of `words`."""
     redirections: tuple[Redirection, ...] = ()
     joint: str = ""
-    """What stands between it and the command before it: `|`, `&&`; empty for a first one."""
+    """The operator between this command and the previous one, such as `|` or `&&`; empty for the first."""
     is_inner: bool = False
-    """Whether it stands in a substitution."""
+    """Whether it is inside a substitution."""
     start: int = 0
     end: int = 0
-    """Where in the text it stands, its redirections left out."""
+    """Position in the line, without redirections."""
 
     @property
     def is_fed(self) -> bool:
-        """Whether its input comes from a pipe or from the line itself."""
+        """Whether its input comes from a pipe, here-document or here-string."""
         return self.joint in ("|", "|&") or any(one.sign in ("<<", "<<-", "<<<") for one in self.redirections)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
     commands: tuple[SimpleCommand, ...]
-    """All that it runs, in the order in which they stand, those in substitutions among them."""
+    """All commands in order, including those in substitutions."""
     problem: str = ""
-    """Why it is more than literal commands, joined; empty when it is not."""
+    """Why the line is more than literal commands and operators, or an empty string."""
     is_broken: bool = False
-    """Whether it is no complete command line, or too much of one."""
+    """Whether the line is incomplete, invalid or too complex."""
     redirections: tuple[Redirection, ...] = ()
-    """Those of groups of commands: of a loop, of a sub-shell."""
+    """Redirections of groups, such as loops and subshells."""
     is_in_background: bool = False
-    """Whether something in it goes on beside the rest."""
+    """Whether part of it runs in the background."""
     has_loop: bool = False
-    """Whether commands in it are run for each of some words."""
+    """Whether it has a loop over words."""

@@ -1,5 +1,5 @@
-"""What in a command line may do harm that cannot be taken back, and where it stands. It marks for people and decides
-nothing: what is not marked may be as harmful."""
+"""Marks the parts of a command line that may do irreversible harm, for people to see. Parts without a mark are not
+necessarily safe."""
 
 import posixpath
 import re
@@ -24,12 +24,12 @@ _ELSEWHERE = {
     "gcloud": {"delete"}, "az": {"delete"}, "redis-cli": {"flushall", "flushdb", "FLUSHALL", "FLUSHDB"},
     "npm": {"unpublish"},
 }  # fmt: skip
-"""By their program, words that tell it to delete."""
+"""Deleting subcommands, by program."""
 _PUBLISHING = {name: {"publish"} for name in ("npm", "pnpm", "yarn", "cargo", "poetry", "uv")} | {"twine": {"upload"}}
 _DATABASES = {"psql", "mysql", "mariadb", "sqlite3"}
 _DROPS = regex(r"(?i)\b(?:drop\s+(?:table|database|schema)|truncate\s+table|delete\s+from)\b")
 _MAX_DANGERS = 20
-"""Marks in a line; more would mark nothing."""
+"""Maximum number of marks in a line."""
 _MAX_DEPTH = 3
 
 
@@ -37,13 +37,13 @@ _MAX_DEPTH = 3
 class Danger:
     start: int
     end: int
-    """Where it stands in the line."""
+    """Position in the line."""
     why: str
     """What it does, as the end of a sentence."""
 
 
 def dangers_in(text: str, root: str) -> tuple[Danger, ...]:
-    """The dangerous parts of a line, in the order in which they stand. `root`: the working folder, absolute."""
+    """Return the dangerous parts of a line in order. `root`: the working folder, absolute."""
     return tuple(sorted(dict.fromkeys(_dangers(text, root, 0)), key=lambda one: (one.start, one.end)))[:_MAX_DANGERS]
 
 
@@ -67,7 +67,7 @@ def _dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
 
 
 def runs_texts(command: SimpleCommand) -> bool:
-    """Whether its arguments may be commands: they are for those that run others, and a message of git is none."""
+    """Whether its arguments may be commands. That is true of programs that run others, but not of git's messages."""
     name = program_of(command.texts)
     return name in _INTERPRETERS | _AS_ROOT | {
         "eval",
@@ -136,7 +136,7 @@ def _by_program(name: str, given: Sequence[str]) -> Iterator[str]:
 
 
 def _leading_words(given: Sequence[str]) -> set[str]:
-    """What a program is told to do: the first few of its words that are no options."""
+    """Return the first few words that are not options."""
     return set([word for word in given if word[:1] != "-"][:3])
 
 
@@ -145,7 +145,7 @@ def _is_fetched(word: Word) -> bool:
 
 
 def _written_files(command: SimpleCommand) -> Iterator[str]:
-    """The files that a command writes which is known for that."""
+    """Yield the files that a known file-writing command writes."""
     name, files = program_of(command.texts), [word for word in command.texts[1:] if word[:1] != "-"]
     if name == "tee":
         yield from files
@@ -187,7 +187,7 @@ _GIT_HARM: dict[str, tuple[str, tuple[str, ...], str]] = {
 
 
 def _has(given: Sequence[str], letters: str, *names: str) -> bool:
-    """Whether one of the words is such a letter, alone or among others, or begins as a long name."""
+    """Whether a word is one of these letters as a short option, alone or combined, or starts with a long name."""
     return any(
         bool(names) and word.startswith(names)
         if word[:2] == "--" or word[:1] != "-"

@@ -1,4 +1,4 @@
-"""Commands that seem to only look, and are asked about all the same: why."""
+"""Explains why some commands that seem read-only still need approval."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,8 +27,8 @@ _ALWAYS: Mapping[str, str] = {
 
 
 def doubt_about_look(words: Sequence[str]) -> str:
-    """What a command that seems to only look can do beyond that, as what follows its name in a sentence. Empty where
-    nothing is known about it."""
+    """Return what a command that seems read-only may do beyond reading, as the part of a sentence after its name. Empty
+    if nothing is known."""
     name = program_of(words)
     if name in ("make", "gmake") and not _DRY_RUNS.isdisjoint(words[1:]):
         return "runs parts of the Makefile all the same: `$(shell …)`, lines with `+` and rules for included files"

@@ -1,4 +1,4 @@
-"""Which calls of git the rule `bash(git)` covers, and why it does not cover the others. Pure: it reads words."""
+"""Which git commands the rule `bash(git)` covers, and why it does not cover the others. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,10 @@ _SAFE_SETTING = regex(
     re.IGNORECASE | re.DOTALL,
 )
 _CHANGES = set_of("branch tag remote clean symbolic-ref hash-object reflog")
-"""Commands that are listed among those that look, and whose other forms change something but run nothing."""
+"""Commands with read-only forms, whose other forms change something but run no program."""
 _LOOKS = {name.split()[1] for name in ROWS if name.startswith("git ")} - _CHANGES - {"sparse-checkout", "stash"}
-"""Commands that are run without what the repository's settings name, so only in forms known to look."""
+"""Commands covered only in forms known to be read-only, which run without programs named in the repository's
+settings."""
 _SUBCOMMANDS: Mapping[str, tuple[str, str]] = {
     "bisect": ("start good bad new old skip reset log terms", "can run other programs"),
     "remote": ("add remove rm rename set-url set-branches get-url", "connects to a server: use `git fetch`"),
@@ -45,8 +46,8 @@ _REMOTE_URL = regex(r"(?:https?|ssh|git)://[^-].*|(?:[\w.-]+@)?\w[\w.-]+:(?!:|//
 
 
 def git_doubt(words: Sequence[Word]) -> tuple[int, str] | None:
-    """The index of the word because of which the rule `bash(git)` does not cover a call of git, and the reason as what
-    follows that word in a sentence. None where the rule covers the call."""
+    """Return the index of the word that keeps the rule `bash(git)` from covering the call, and the reason, as the part
+    of a sentence after that word. None if the rule covers it."""
     found = _doubt_in_globals(words)
     if isinstance(found, tuple):
         return found
@@ -68,7 +69,7 @@ def git_doubt(words: Sequence[Word]) -> tuple[int, str] | None:
 
 
 def is_git_look(words: Sequence[Word]) -> bool:
-    """Whether a call is one of the commands of git that run guarded, where it only looks."""
+    """Whether the call is a git command that runs guarded if it is read-only."""
     at = _doubt_in_globals(words)
     if isinstance(at, tuple) or at >= len(words):
         return False
@@ -78,12 +79,12 @@ def is_git_look(words: Sequence[Word]) -> bool:
 
 
 def _reads(config: Sequence[str]) -> bool:
-    """Whether a call of `git config` has a form that reads."""
+    """Whether a call of `git config` only reads."""
     return len(config) == 1 or bool({"--get", "--get-all", "--get-regexp", "-l", "--list", "get", "list"} & set(config))
 
 
 def _doubt_in_globals(words: Sequence[Word]) -> int | tuple[int, str]:
-    """Where the command of git stands; or the doubtful word before it."""
+    """Return the index of the git subcommand, or the doubtful word before it with the reason."""
     at = 1
     while at < len(words) and words[at].text[:1] == "-":
         text, value = words[at].text, words[at + 1].text if at + 1 < len(words) else ""
@@ -131,7 +132,7 @@ def _doubt_in_fetch(words: Sequence[Word], at: int) -> tuple[int, str] | None:
 
 
 def _doubt_in_remote(words: Sequence[Word], at: int) -> tuple[int, str] | None:
-    """An address that leads to a folder: what is pushed there runs its hooks."""
+    """Return a doubt if the address is a local folder: pushing to it runs its hooks."""
     operands = [each for each in range(at + 1, len(words)) if words[each].text[:1] != "-"]
     odd = next((each for each in operands[1:] if not _REMOTE_URL.fullmatch(words[each].text)), None)
     if odd is None:
@@ -141,7 +142,7 @@ def _doubt_in_remote(words: Sequence[Word], at: int) -> tuple[int, str] | None:
 
 
 def _why_option(command: str, text: str) -> str:
-    """Why an option of a command is not covered; empty where it is."""
+    """Return why an option of a command is not covered, or an empty string."""
     name = text.partition("=")[0]
     is_begun = name[:2] == "--" and len(name) > 2 and any(one.startswith(name) for one in GIT_RUNS_WITH)
     if is_begun or (text.startswith(GIT_RUNS_WITH) and not text.startswith("-x")):

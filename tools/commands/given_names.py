@@ -1,5 +1,4 @@
-"""Names of files that one program finds and another one is given: by `xargs`, by `find -exec`, by a loop that reads
-them. It runs nothing and decides nothing."""
+"""File names passed from one program to another: by `xargs`, by `find -exec` or by a loop that reads them. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -13,24 +12,24 @@ from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.secrets.files import SECRET_FILES, SECRET_FOLDERS
 
 _XARGS = regex(r"(?:-[0rt]+|--null|--no-run-if-empty|-[nLP] ?\d{1,4}|-I ?[{}%@_]{1,3}|-d ?(?:\\n|,)) ")
-"""Options of xargs. What `-I` replaces must not be part of a program's name: it would be another program then."""
+"""Options of xargs. The placeholder of `-I` must not be part of a program's name, which it would change."""
 NAMES_ONLY = set_of("wc ls basename dirname du stat realpath readlink echo file")
-"""They show of a file that they are given no more than its name, type or size."""
+"""Programs that show no more of a file than its name, type or size."""
 SHOW_CONTENT = set_of("grep egrep fgrep cat head tail sed nl sort cut")
-"""They show what is in a file, and take `--` before its name."""
+"""Programs that show the content of a file, and accept `--` before its name."""
 _PASS_NAMES_ON = {"sort", "uniq", "head", "tail", "grep", "egrep", "fgrep"}
 _FILTERS = {
     "grep": regex("[vEiFPwxz]+"), "egrep": regex("[viwxz]+"), "fgrep": regex("[viwxz]+"), "sort": regex("[runVz]+"),
     "head": regex(r"z|n?\d*"), "tail": regex(r"z|n?\d*"), "uniq": regex("z"),
 }  # fmt: skip
-"""What passes whole names on, with the letters of which that is known. All of them know `-z`."""
+"""Programs that pass names on unchanged, and the option letters for which that holds. All of them accept `-z`."""
 _LIST_BY_RG, _LIST_BY_GREP = regex("[lniSsFwU0]+"), regex("[rlniEFwIsZ]+")
 _RG_NAMES = {"--files", "--files-with-matches", "--hidden", "--no-ignore", "--fixed-strings", "--ignore-case"}
 _LIST_BY_GIT = {
     "git ls-files": set_of("-z -c -m -o -co -oc -cz -mo -om --cached --modified --others --exclude-standard --"),
     "git diff": set_of("-z --name-only --cached --staged --"),
 }
-"""Of commands of git that list files the options that leave it at that."""
+"""Options of git commands that list files, with which they remain plain listings."""
 _FIND_ACTIONS = {"-print", "-print0", "-ls", "-printf", "-quit", "-prune", "-exec"}
 _EITHER = {"-o", "-or", ","}
 _SAFE_LISTING = regex("-[A-Za-z]*[ld][A-Za-z]*")
@@ -39,13 +38,13 @@ _NOT_LINKS = ("!", "-type", "l")
 
 @dataclass(frozen=True, slots=True)
 class Givers:
-    """The commands at the end of a pipe that print names of files, as they are run: each name ends in a NUL byte, and
-    links that leave the folder and files with secrets are left out."""
+    """The commands at the end of a pipe that print file names, rewritten so that names end in a NUL byte, and links out
+    of the folder and files with secrets are omitted."""
 
     commands: Sequence[SimpleCommand]
-    """They replace as many commands at the end of the pipe."""
+    """These replace as many commands at the end of the pipe."""
     further: Sequence[SimpleCommand] = ()
-    """They are added to the pipe."""
+    """These are appended to the pipe."""
 
 
 def _secret_tests() -> Sequence[str]:
@@ -57,8 +56,8 @@ def _secret_tests() -> Sequence[str]:
 def prove_names_xargs(
     words: Sequence[Word], before: Sequence[tuple[SimpleCommand, Proof]], *, is_fed: bool
 ) -> Proof | None:
-    """What is proved of xargs where a look finds the names and nothing but names is shown. The program is run with `--`
-    behind its options, so that no name is taken for one."""
+    """Return the proof for xargs if a read-only command finds the names and only names are shown. The program runs with
+    `--` after its options, so that no name is read as an option."""
     at = _behind_xargs(words)
     if not is_fed or at >= len(words) or words[at].text not in NAMES_ONLY or not lists_files(before):
         return None
@@ -66,11 +65,11 @@ def prove_names_xargs(
     proof = check_read_only((*words[at:end], Word("--"), Word("x"), *words[end:]), is_fed=True)
     if proof is None or proof.unproved:
         return None
-    return Proof("xargs", names_from=0 if words[at].text == "echo" else end)  # which would print the dashes
+    return Proof("xargs", names_from=0 if words[at].text == "echo" else end)  # `echo` would print the dashes
 
 
 def _behind_xargs(words: Sequence[Word]) -> int:
-    """Where the program that xargs runs stands; behind the last word where that is not known."""
+    """Return the index of the program that xargs runs, or the number of words if unknown."""
     if not all(word.is_plain for word in words):
         return len(words)
     at = 1
@@ -80,7 +79,7 @@ def _behind_xargs(words: Sequence[Word]) -> int:
 
 
 def lists_files(commands: Sequence[tuple[SimpleCommand, Proof]]) -> bool:
-    """Whether what a pipe gives is names of files that a look finds, so that none is made up on the way."""
+    """Whether the pipe's output is file names found by a read-only command and unchanged on the way."""
     for command, proof in reversed(commands):
         texts = command.texts
         letters = "".join(text[1:] for text in texts if text[:1] == "-" and text[:2] != "--")
@@ -97,8 +96,8 @@ def lists_files(commands: Sequence[tuple[SimpleCommand, Proof]]) -> bool:
 def prove_content_xargs(
     command: SimpleCommand, before: Sequence[tuple[SimpleCommand, Proof]]
 ) -> tuple[Givers, SimpleCommand, Proof] | None:
-    """xargs with a program that shows what is in the files: the commands before it that give the names, and itself, as
-    they are run, so that each name arrives whole and belongs to no link and to no file with secrets."""
+    """Return the proof for xargs with a program that shows file contents: the commands that supply the names, and xargs
+    itself, rewritten so that names arrive whole and are neither links nor files with secrets."""
     words, at = command.words, _behind_xargs(command.words)
     options = " ".join(word.text for word in words[1:at])
     if at >= len(words) or re.search("(^| )-[0rt]*[dL]", options) or command.joint != "|" or _reads_a_file(command):
@@ -119,7 +118,8 @@ def prove_content_xargs(
 
 
 def _prove_with_name(words: Sequence[Word], programs: frozenset[str]) -> Proof | None:
-    """What is proved of a program that gets the name of a file behind its words; without that name among its files."""
+    """Return the proof for a program that gets a file name after its words. That name is not among the proof's
+    files."""
     if not words or not all(word.is_plain for word in words) or words[0].text not in programs:
         return None
     name, is_dashed = Word("ebb"), words[0].text in SHOW_CONTENT
@@ -152,12 +152,12 @@ def _is_whole(words: Sequence[Word]) -> bool:
 
 
 def find_givers(before: Sequence[tuple[SimpleCommand, Proof]]) -> Givers | None:
-    """The commands at the end of a pipe, changed so that another program may show what is in the files that they name;
-    None where that cannot be done."""
+    """Return the commands at the end of a pipe, rewritten so that another program may show the contents of the files
+    they list, or None if impossible."""
     found = list[SimpleCommand]()
     for command, proof in reversed(before):
         if any(one.target.text != "/dev/null" for one in command.redirections):
-            return None  # messages would be taken for names
+            return None  # messages would be read as names
         if proof.name in _FILTERS and command.is_fed:
             if command.joint != "|" or not _passes_whole(command, proof):
                 return None
@@ -173,7 +173,7 @@ def find_givers(before: Sequence[tuple[SimpleCommand, Proof]]) -> Givers | None:
 
 
 def _git_giver(command: SimpleCommand, proof: Proof) -> SimpleCommand | None:
-    """A command of git that ends each name in a NUL byte. It lists links as well, so `_resolvers` follow it."""
+    """Return a git command that ends each name in a NUL byte. It lists links too, so `_resolvers` follow it."""
     known = _LIST_BY_GIT.get(proof.name)
     end = proof.name.count(" ") + (2 if command.texts[1:2] == ("--no-pager",) else 1)
     if known is None or (proof.name == "git diff" and "--name-only" not in command.texts):
@@ -189,8 +189,7 @@ def _pipe_command(*texts: str) -> SimpleCommand:
 
 
 def _resolvers() -> Sequence[SimpleCommand]:
-    """Commands that replace each name by the file that it leads to, and drop those that are outside the folder or hold
-    secrets."""
+    """Return commands that resolve each name and drop those outside the folder or with secrets."""
     files = "|".join(SECRET_FILES).replace(".", "[.]").replace("*", "[^/]*")
     folders = "|".join(SECRET_FOLDERS).replace(".", "[.]")
     unwanted = rf"^/|(^|/)({files})$|(^|/)({folders})(/|$)|(^|/)[.]git/"
@@ -243,7 +242,7 @@ def _giver(command: SimpleCommand, proof: Proof) -> SimpleCommand | None:
 
 
 def _find_giver(command: SimpleCommand) -> SimpleCommand | None:
-    """A call of find that leaves out links and files with secrets where it prints."""
+    """Return a `find` command that omits links and files with secrets when it prints."""
     words, texts = list(command.words), command.texts
     if texts[-1] in ("-print", "-print0"):
         words, is_printed = words[:-1], True
@@ -253,12 +252,12 @@ def _find_giver(command: SimpleCommand) -> SimpleCommand | None:
     if left & (_FIND_ACTIONS - {"-prune"}) or "-depth" in left:
         return None
     if not is_printed and ("-prune" in left or _has_alternatives(words)):
-        return None  # what follows would hold for the last alternative alone
+        return None  # a further test would apply only to the last alternative
     return replace_words(command, (*words, *map(Word, (*_NOT_LINKS, *_secret_tests(), "-print0"))))
 
 
 def _has_alternatives(words: Sequence[Word]) -> bool:
-    """Whether an expression of find is several outside of brackets."""
+    """Whether an expression of find has alternatives outside parentheses."""
     depth = 0
     for word in words:
         depth += (word.text == "(") - (word.text == ")")
@@ -268,8 +267,8 @@ def _has_alternatives(words: Sequence[Word]) -> bool:
 
 
 def split_exec(command: SimpleCommand) -> tuple[SimpleCommand, Sequence[Word], int] | None:
-    """Of `find … -exec PROGRAM … {} +` (or `;`) find without it, what it runs, and where in the words that begins; None
-    of another call."""
+    """Split `find … -exec PROGRAM … {} +` (or `;`) into find without it, the program's words, and their index. None for
+    any other call."""
     texts = command.texts
     if texts[0] not in ("find", "gfind") or texts.count("-exec") != 1 or texts[-1] not in ("+", ";"):
         return None
@@ -281,8 +280,8 @@ def split_exec(command: SimpleCommand) -> tuple[SimpleCommand, Sequence[Word], i
 
 
 def prove_exec(inner: Sequence[Word]) -> tuple[Proof, Sequence[Word]] | None:
-    """What is proved of a program that find runs, and the tests that find needs before it, so that the program gets no
-    link and no file with secrets where it would show what is in them."""
+    """Return the proof for a program that find runs, and the tests that find needs before it so that a program that
+    shows contents gets no links and no files with secrets."""
     proof = _prove_with_name(inner[:-1], SHOW_CONTENT | NAMES_ONLY)
     if proof is None:
         return None
@@ -293,8 +292,8 @@ def prove_exec(inner: Sequence[Word]) -> tuple[Proof, Sequence[Word]] | None:
 
 
 def add_dashes(command: SimpleCommand, is_name: "re.Pattern[str]") -> SimpleCommand:
-    """The command with `--` before the first word that the shell replaces by names which may begin with a dash; as it
-    is where an option stands behind that, or where the program knows no `--`."""
+    """Insert `--` before the first word that may expand to names starting with a dash. The command is unchanged if an
+    option follows, or if the program does not accept `--`."""
     name = OTHER_NAMES.get(command.texts[0], command.texts[0])
     first = next(
         (
@@ -312,7 +311,7 @@ def add_dashes(command: SimpleCommand, is_name: "re.Pattern[str]") -> SimpleComm
 
 
 def ends_options(words: Sequence[Word], at: int) -> bool:
-    """Whether `--` stands before a word, and not as the value of an option."""
+    """Whether `--` precedes a word, and is not the value of an option."""
     dashes = next((place for place in range(1, at) if words[place].text == "--"), 0)
     return dashes > 0 and _is_whole(words[:dashes])
 
@@ -322,7 +321,7 @@ TAKE_DASHES = (
     | NAMES_ONLY - {"echo"}
     | set_of("rg tac uniq comm cmp diff md5sum sha1sum sha256sum sha512sum cksum paste rev")
 )
-"""Programs that take a word behind `--` for no option."""
+"""Programs that read no options after `--`."""
 
 
 def replace_words(command: SimpleCommand, words: Sequence[Word]) -> SimpleCommand:

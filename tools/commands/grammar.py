@@ -1,5 +1,4 @@
-"""A command line as bash reads it, by its grammar: the commands in it wherever they stand, and whether it is nothing
-but literal words, joined. It runs nothing and decides nothing."""
+"""A command line as bash parses it: all commands in it, and whether it is only literal words and operators. Pure."""
 
 import re
 from dataclasses import replace
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_DEPTH = 20
-"""Substitutions inside substitutions, beyond which nobody reads on."""
+"""Maximum nesting depth of substitutions."""
 
 RESERVED_WORDS = {
     "if", "then", "elif", "else", "fi", "case", "esac", "for", "select", "while", "until", "do", "done", "in",
@@ -30,7 +29,7 @@ RESERVED_WORDS = {
 }  # fmt: skip
 _CALLS = {"command", "declaration_command", "unset_command", "variable_assignments"}
 _GROUPING_NODES = {"program", "list", "pipeline", "redirected_statement"}
-"""What may join the commands of a line that is proved."""
+"""Nodes that may join the commands of a proved line."""
 _NODE_LABELS = {
     "simple_expansion": "a variable", "expansion": "a variable", "arithmetic_expansion": "arithmetic",
     "command_substitution": "a command's output", "process_substitution": "a command's output", "subshell": "a group",
@@ -42,14 +41,14 @@ _STATUS = "$?"
 _BETWEEN_WORDS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _BLANKS_AND_COMMENTS = rb"(?:[ \t\n]|\\\n|(?<![^\s;|&])(?<!\\\n)#[^\n]*+)*+"
 _BETWEEN_COMMANDS = re.compile(_BLANKS_AND_COMMENTS + rb"(?P<joint>&&|\|\||\|&|\||;)?" + _BLANKS_AND_COMMENTS)
-"""Blanks and comments, and one sign that joins."""
+"""Blanks and comments around one operator."""
 _JOINTS = (b"||", b"|&", b"|", b"&&", b"&", b";", b"(", b"{", b"`")
 _BRACKETS = regex(r"\[(?P<two>\[)?[ \t]+(?P<words>[^#\n]*[^#\n\\ \t])[ \t]+\](?(two)\])")
 _OF_TWO = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "=~"))
-"""What evaluates what stands beside it, or matches it, between two brackets, and does not in `test`."""
+"""Operators that `[[ … ]]` evaluates or matches differently from `test`."""
 _BARE = regex(r"[\w./:=,+%@^!{}*?\[\]#~-]*(?:\\[^\n][\w./:=,+%@^!{}*?\[\]#~-]*)*")
 _SIMPLE = regex(r"[\w./:=,+%@*?-]+")
-"""Nothing of it means anything to the shell but that it may be a pattern."""
+"""Characters with no special meaning to the shell, except that they may form a pattern."""
 _LITERAL = regex(r"[\w./,:+%@=-]+")
 _PLAIN_WORDS = re.compile(rb"[A-Za-z0-9_./,+%@\x80-\xff-]+(?: [A-Za-z0-9_./,+%@\x80-\xff-]+)*")
 _ESCAPE = regex(
@@ -67,12 +66,12 @@ _ESCAPE_VALUES = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=64)  # every rule looks at the same few lines
+@lru_cache(maxsize=64)  # every rule examines the same few lines
 def parse_command_line(text: str) -> CommandLine:
-    """The commands of a line, and whether it is proved to be nothing else."""
+    """Parse a line into commands, and say whether it is nothing but literal commands."""
     if len(text) > MAX_LINE_CHARS:
         return CommandLine((), f"it is longer than {MAX_LINE_CHARS:,} characters", is_broken=True)
-    if is_too_much(text):  # the grammar would take longer, the less sense it makes
+    if is_too_much(text):  # the less sense a line makes, the longer parsing takes
         return CommandLine((), "there is too much in it", is_broken=True)
     try:
         source = text.encode()
@@ -88,7 +87,7 @@ _NO_TARGET = Word("", expands=True)
 
 
 class _Reader:
-    """Reads one tree. What it doubts becomes the line's problem."""
+    """Reads one tree. The first doubt becomes the line's problem."""
 
     def __init__(self, text: str, source: bytes) -> None:
         self.text, self.source = text, source
@@ -100,9 +99,9 @@ class _Reader:
         self.redirections: list[Redirection] = []
         self.depth = 0
         self.placed = 0, 0
-        """A byte, and where in the text it stands."""
+        """A byte offset and its position in the text."""
         self.spans: list[tuple[int, int]] = []
-        """Of each command with its redirections, in bytes."""
+        """Byte spans of the commands with their redirections."""
 
     def line(self, root: "Node") -> CommandLine:
         if root.has_error:
@@ -131,17 +130,16 @@ class _Reader:
         return self.source[start:end].decode()
 
     def place(self, at: int) -> int:
-        """Where in the text a byte stands."""
+        """Return the position in the text of a byte offset."""
         if len(self.text) == len(self.source):
             return at
-        before, place = self.placed  # what is asked about one after the other is read once
+        before, place = self.placed  # consecutive queries decode each part only once
         place += len(self.part(before, at)) if at >= before else -len(self.part(at, before))
         self.placed = at, place
         return place
 
     def joints(self, spans: list[tuple[int, int]]) -> list[str]:
-        """What joins each command to the one before. Between commands there is nothing else: each byte of the line is
-        read."""
+        """Return the operators between commands. Every byte between commands is accounted for."""
         last, joints = 0, list[str]()
         for start, end in (*spans, (len(self.source), 0)):
             gap = _BETWEEN_COMMANDS.fullmatch(self.source, last, start)
@@ -154,7 +152,7 @@ class _Reader:
         return joints
 
     def walk(self, node: "Node", *, is_inner: bool) -> None:
-        """Finds the commands in a node. No recursion but into words: lists lean to the left, as deep as they are
+        """Find the commands in a node. Recursive only for words, since lists nest to the left as deep as they are
         long."""
         waiting: list[tuple[Node, bool, tuple[Node, ...]]] = [(node, is_inner, ())]
         while waiting:
@@ -178,7 +176,7 @@ class _Reader:
             if node.is_named and kind not in _GROUPING_NODES and kind != "comment":
                 self.has_loop = self.has_loop or kind == "for_statement"
                 self.doubt(f"there is {_NODE_LABELS.get(kind) or 'a ' + kind.replace('_', ' ')} in it")
-            if kind == "file_redirect":  # beside a text in the line
+            if kind == "file_redirect":  # beside a here-document
                 self.redirections.append(self.redirection(node))
                 continue
             if kind == "&":
@@ -193,7 +191,7 @@ class _Reader:
                 waiting.append((child, is_inner or kind in _SUBSTITUTIONS, behind))
 
     def brackets(self, node: "Node", *, is_inner: bool) -> bool:
-        """Takes `[ … ]` and `[[ … ]]` for `test …`, which they are where what stands between is just words."""
+        """Read `[ … ]` and `[[ … ]]` as `test …`, which is equivalent if there are only words between them."""
         found = _BRACKETS.fullmatch(self.part(node.start_byte, node.end_byte))
         line = parse_command_line(f"test {found['words']}") if found is not None else None
         if line is None or line.problem or len(line.commands) != 1 or line.commands[0].redirections:
@@ -207,7 +205,7 @@ class _Reader:
         return True
 
     def joint(self, node: "Node") -> str:
-        """What stands between a command and the one before it."""
+        """Return the operator between a command and the previous one."""
         before = self.source[max(0, node.start_byte - 400) : node.start_byte]
         written = before.rstrip()
         for sign in _JOINTS:
@@ -239,7 +237,7 @@ class _Reader:
     def take_words(
         self, node: "Node", outer: tuple["Node", ...], words: list[Word], redirections: list[Redirection]
     ) -> int:
-        """The words and redirections of a command; where the last of them ends."""
+        """Collect the words and redirections of a command, and return where the last of them ends."""
         last = -1
         own = (node,) if node.type == "variable_assignment" else node.children
         for child in (*own, *outer):
@@ -251,7 +249,7 @@ class _Reader:
             if last >= 0 and not is_blank and not _BETWEEN_WORDS.fullmatch(self.source, last, start):
                 is_sign = not is_word and start == last and self.source[last : last + 1] in (b"<", b">", b"&")
                 before = self.source[last - 1 : last]
-                if not is_sign or before.isdigit() or before == b"}":  # `{PATH}>a` makes a number of the variable
+                if not is_sign or before.isdigit() or before == b"}":  # `{PATH}>a` sets the variable to a number
                     self.doubt("its words are not just written one after the other")
             last = end
             if is_word and (word := self.plain_word(kind, start, end)) is not None:
@@ -288,7 +286,7 @@ class _Reader:
         return Redirection(sign, target, descriptor, self.place(node.start_byte), self.place(end))
 
     def plain_word(self, kind: str, start: int, end: int) -> Word | None:
-        """What most words are, told without a look at what they are made of; None of another one."""
+        """Return the word for the common simple cases, without examining its parts. None otherwise."""
         if kind == "raw_string":
             return Word(self.part(start + 1, end - 1), False, False, False)
         text = self.part(start, end)
@@ -298,7 +296,7 @@ class _Reader:
         return Word(text) if is_literal else None
 
     def word(self, node: "Node") -> Word:
-        """The word that a node is, with the commands in it found."""
+        """Return the word that a node represents, and find the commands in it."""
         pieces = node.children if node.type in ("concatenation", "variable_assignment") else [node]
         texts, expands, globs, is_bare, last, opens = list[str](), False, False, True, node.start_byte, False
         has_status, is_mixed = False, False
@@ -344,7 +342,7 @@ class _Reader:
         return Word(text, expands or braces or is_odd, globs and text not in ("[", "[["), is_bare, has_status)
 
     def double_quoted(self, node: "Node", text: str) -> tuple[str, bool]:
-        """What stands between the quotes, and whether the shell puts something else in its place."""
+        """Return the text between the quotes, and whether the shell expands it."""
         if node.type == "translated_string":
             self.doubt('there are texts such as `$"…"` in it')
             text = text[1:]
@@ -369,7 +367,7 @@ class _Reader:
 
 
 def _behind_target(node: "Node") -> list["Node"]:
-    """The words of the command that the grammar counts to a redirection before them."""
+    """Return the words of the command that the grammar attributes to a redirection before them."""
     return node.children_by_field_name("destination")[1:] if node.type == "file_redirect" else []
 
 
@@ -382,7 +380,7 @@ def _without_escapes(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """A text with its escapes, as `$'…'` and printf have them, replaced by what they stand for."""
+    """Replace escapes as in `$'…'` and printf."""
     return _ESCAPE.sub(_unescape_match, text)
 
 
@@ -393,4 +391,4 @@ def _unescape_match(match: re.Match[str]) -> str:
         return chr(code) if code <= 0x10FFFF else ""
     if match["control"]:
         return chr(ord(match["control"]) & 0x1F)
-    return _ESCAPE_VALUES.get(match["one"], match[0])  # what means nothing keeps its backslash
+    return _ESCAPE_VALUES.get(match["one"], match[0])  # an unknown escape keeps its backslash

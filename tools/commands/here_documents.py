@@ -1,9 +1,10 @@
-"""Texts that stand in a line for programs to read, put in a form that needs no knowledge of them: a here-document as a
-file that is read, `"$(cat <<'EOF' … EOF)"` as the quoted word that it is. Pure: for what decides, never for what runs.
+"""Inlines literal text in a line so that it can be analysed: a here-document becomes a file that is read, and `"$(cat
+<<'EOF' … EOF)"` becomes a quoted word. Pure; the result is analysed and never run.
 
-Only texts in which the shell replaces nothing are taken, and only in lines that are words and quotes otherwise. Whoever
-reads a here-document further than bash does takes commands for text, so each end is found twice: by the grammar, and
-line by line."""
+Only text without expansions is replaced, and only in lines that otherwise consist of words and quotes. Reading a
+here-document further than bash does would mistake commands for text, so each end is determined twice: by the grammar
+and line by line.
+"""
 
 import re
 import sys
@@ -25,11 +26,11 @@ _REPLACED = re.compile(rb"[$`\\]")
 _WORDS_AND_QUOTES = re.compile(rb"(?:[\w \t\n./:,+%@=|&;<>*?~^\[\]\x80-\xff-]|\$\?|'[^']*'|\"(?:[^\"\\$`]|\$\?)*\")*+")
 _JOINED = {"program", "list", "pipeline", "redirected_statement"}
 _HAS_OLD_BASH = sys.platform == "darwin"
-"""The bash of macOS looks for the end of a substitution in the here-document that stands in it."""
+"""The bash of macOS looks for the end of a substitution inside its here-document."""
 
 
 def without_here_documents(text: str) -> str:
-    """The line without the texts in it for programs to read; the line itself where that cannot be told for certain."""
+    """Return the line without its here-documents, or unchanged if they cannot be determined for certain."""
     if "<<" not in text or len(text) > MAX_LINE_CHARS or is_too_much(text):
         return text
     source = text.encode("utf-8", "surrogatepass")
@@ -39,7 +40,7 @@ def without_here_documents(text: str) -> str:
     parts, last = list[bytes](), 0
     for start, end, instead in sorted(_replacements(source, root)):
         if start < last:
-            return text  # one stands in the other
+            return text  # nested replacements
         parts += [source[last:start], instead]
         last = end
     found = b"".join((*parts, source[last:]))
@@ -47,7 +48,7 @@ def without_here_documents(text: str) -> str:
 
 
 def _replacements(source: bytes, root: "Node") -> "Iterator[tuple[int, int, bytes]]":
-    """From where to where something else stands in place of a text."""
+    """Yield start, end and replacement of each here-document."""
     waiting = [(root, True)]
     while waiting:
         node, is_joined = waiting.pop()
@@ -69,7 +70,7 @@ def _as_file(source: bytes, node: "Node") -> "Iterator[tuple[int, int, bytes]]":
     if start is None or not begins or b"<<" in source[start.end() : begins]:
         return
     if not _WORDS_AND_QUOTES.fullmatch(source, start.end(), begins):
-        return  # a quote that is open there goes on into what looks like the text
+        return  # a quote that is open there extends into the apparent text
     body = _body(source[begins:], start)
     if body is not None and begins + body[1] == ends:
         yield start.start(), start.end(), _AS_FILE
@@ -77,19 +78,19 @@ def _as_file(source: bytes, node: "Node") -> "Iterator[tuple[int, int, bytes]]":
 
 
 def _quoted_word(text: bytes) -> bytes | None:
-    """The word that a text is which `cat` gives back between quotes; None for anything else."""
+    """Return the quoted word equivalent to a `"$(cat <<'EOF' …)"` string, or None for anything else."""
     found = None if _HAS_OLD_BASH else _GIVEN.fullmatch(text)
     body = _body(found["text"], found) if found is not None else None
     if found is None or body is None or found["text"][body[1] :].strip():
         return None
     if any(line.lstrip().startswith(found["end"]) for line in body[0].split(b"\n")):
-        return None  # an older bash takes `EOF)` for the end
+        return None  # an older bash reads `EOF)` as the end
     return b"'" + body[0].rstrip(b"\n").replace(b"'", b"'\"'\"'") + b"'"
 
 
 def _body(text: bytes, start: re.Match[bytes]) -> tuple[bytes, int] | None:
-    """A here-document and where the line behind it ends; None where it has no end, or where the shell replaces
-    something in it."""
+    """Return the text of a here-document and the offset where its last line ends, or None if it has no end or contains
+    expansions."""
     at = 0
     for line in text.split(b"\n"):
         if (line.lstrip(b"\t") if start["dash"] else line) == start["end"]:

@@ -1,4 +1,4 @@
-"""Which files a command line edits in place (`sed -i`, `perl -pi`), as far as its text tells. It runs nothing."""
+"""Which files a command line edits in place (`sed -i`, `perl -pi`), judged by its text."""
 
 import posixpath
 
@@ -8,8 +8,8 @@ from ebbtide.tools.commands.nested import behind_assignments, program_of, wrappe
 
 
 def edited_in_place(text: str) -> tuple[str, ...]:
-    """The words that may name such files, each once, behind the folder that the line goes to before; none where a
-    pattern stands for some, or where nobody reads the line to its end."""
+    """Return the words that may name files edited in place, without duplicates and relative to the folder the line
+    changes to. Empty if a pattern is among them or the line cannot be parsed."""
     line = parse_command_line(text)
     found, place = dict[str, None](), ""
     for command in line.commands if not line.is_broken else ():

@@ -1,7 +1,7 @@
-"""Programs of which a rule for their name, or for the first words of a command, may be offered. Data and a lookup.
+"""Programs for which a permission rule by name, or by the first words of a command, may be offered.
 
-Whatever is not listed may run other programs, run code or put files anywhere, as its arguments say. A permission for
-how such a command begins would be one for anything, so what is offered of it is only ever the whole command.
+Programs not listed may run other programs or code, or write files anywhere, depending on their arguments. Allowing such
+a prefix would allow anything, so only the whole command is offered.
 """
 
 import re
@@ -12,7 +12,7 @@ from ebbtide.tools.commands.programs import ROWS, set_of
 from ebbtide.tools.commands.tool_options import unknown_at
 
 _TOOLS = set_of("pytest ruff mypy pyright flake8 black isort pylint eslint prettier tsc shellcheck gofmt rustfmt")
-"""They check or change the project's own files, in whatever folder of it."""
+"""Programs that check or change the project's own files, wherever they are run in it."""
 _COMMANDS = frozenset(
     tuple(line.split())
     for line in (
@@ -21,15 +21,15 @@ _COMMANDS = frozenset(
     )
 )  # fmt: skip
 _RUN_PREFIXES = {"uv run", "poetry run", "pipenv run", "pdm run", "hatch run", "rye run", "pixi run", "bundle exec"}
-"""Those behind which the command stands that they run, where no option comes first."""
+"""Prefixes that run the command after them, if no option comes first."""
 _MODULES = {(python, "-m") for python in ("python", "python3", "py")}
 _SCRIPTS = {"sed", "awk", "find", "jq", "command", "type"}
-"""They look as long as they are told to: a rule for their name says too little."""
+"""Programs that are read-only depending on their arguments: a rule by name would say too little."""
 
 
 def beginning_of(command: Sequence[str]) -> tuple[str, ...]:
-    """As much of a command as tells what it does: the program, and what that is to do. Nothing where only all of its
-    words do."""
+    """Return the words that identify what a command does: the program and its subcommand. Empty if that takes all
+    words."""
     words = tuple(command[: 2 if len(command) > 1 and command[1][:1] != "-" else 1])
     if " ".join(words) in _RUN_PREFIXES:
         followed = beginning_of(command[2:]) if command[2:] else ()
@@ -40,18 +40,18 @@ def beginning_of(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def further_from(command: Sequence[str]) -> int:
-    """Up to where a rule has to name the words of a call of one of the tools, since what comes there is not known to
-    leave the tool at its work: the place behind the last such word; 0 where there is none."""
+    """Return how many words a rule must name, since a word among them may make the tool do something else: the index
+    after the last such word, or 0 if there is none."""
     skipped = 2 if " ".join(command[:2]) in _RUN_PREFIXES or tuple(command[:2]) in _MODULES else 0
     unknown = unknown_at(command[skipped:])
     return skipped + unknown[-1] + 1 if unknown else 0
 
 
 def is_place(word: str) -> bool:
-    """Whether a word is the name of a file, as far as that shows, and no part of a program's own language."""
+    """Whether a word looks like a file name rather than part of a program's own language."""
     return "/" in word or "." in word
 
 
 def is_the_same_anywhere(command: Sequence[str]) -> bool:
-    """Whether a program is known to do the same for its words in every folder of a project."""
+    """Whether the program is known to do the same in every folder of a project."""
     return behind_assignments(command) == 0 and bool(re.fullmatch(r"[\w-]+", command[0])) and command[0] in _TOOLS

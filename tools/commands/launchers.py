@@ -1,8 +1,8 @@
-"""The tool that a command starts by another way than its name: `python -m pytest`, `uv run pytest`, `.venv/bin/pytest`,
-`CI=1 pytest` and `timeout 60 pytest` are calls of pytest. Pure: it knows words, and touches no file.
+"""Recognises tools that are started indirectly: `python -m pytest`, `uv run pytest`, `.venv/bin/pytest`, `CI=1 pytest`
+and `timeout 60 pytest` are all calls of pytest. Pure; no file is read.
 
-A rule for a tool covers them, since whoever allows `pytest` means the tests of this project however they are started.
-An option or variable that is not listed here could make something else of the call, so it is no such call then.
+A rule for a tool covers these, since allowing `pytest` means the project's tests however they are started. An unknown
+option or variable could change the meaning of a call, so such a call is not recognised.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from ebbtide.tools.lazy import dataclass, regex
 _NAME = regex(r"[A-Za-z][\w-]*")
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*=.*")
 _VALUE = regex(r"[\w.,+@-]{0,80}|[A-Z][a-z]+/[A-Za-z_]+")
-"""No path and no address, but for a time zone."""
+"""Neither a path nor an address, except for time zones."""
 _HARMLESS = set_of(
     "CI TERM TZ LANG LANGUAGE NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE PY_COLORS COLUMNS LINES DEBUG VERBOSE"
     " LOG_LEVEL PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONUTF8 PYTHONIOENCODING PYTHONDEVMODE"
@@ -26,14 +26,15 @@ _HARMLESS = set_of(
     " OMP_NUM_THREADS MKL_NUM_THREADS CUDA_VISIBLE_DEVICES TF_CPP_MIN_LOG_LEVEL TOKENIZERS_PARALLELISM HF_HUB_OFFLINE"
     " UV_OFFLINE UV_FROZEN UV_NO_SYNC QT_QPA_PLATFORM SDL_VIDEODRIVER"
 )
-"""Variables that change how a tool reports or how many threads it takes, and load nothing."""
+"""Variables that only change a tool's output or its number of threads, and load nothing."""
 _HARMLESS_VALUES = regex(
     r"PYTHONWARNINGS=(?:default|error|always|module|once|ignore)(?:::[A-Za-z]+)?"
     r"|GOFLAGS=-(?:mod=(?:vendor|mod|readonly)|v|race|count=\d+)"
     r"|GIT_(?:SEQUENCE_)?EDITOR=(?:true|:)|(?:GIT_)?PAGER=(?:cat|)|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)=[^\n]*"
     r"|GIT_(?:TERMINAL_PROMPT|OPTIONAL_LOCKS|LFS_SKIP_SMUDGE|TRACE)=[012]|GIT_MERGE_AUTOEDIT=no"
 )
-"""Variables of which other values load code: a class of warnings that is not built in, a program that go starts."""
+"""Variables and values that are harmless. Other values would load code: a warning class that is not built in, or a
+program that go starts."""
 _CODE = regex(r"PYTHONPATH=(?P<folders>[\w./:-]*)|DJANGO_SETTINGS_MODULE=[A-Za-z_][\w.]*")
 """Variables that name code of the project."""
 _RUNNERS: Mapping[str, str] = {
@@ -43,15 +44,15 @@ _RUNNERS: Mapping[str, str] = {
     "npx": "--no-install --no", "npm exec": "--no-install --no --", "bunx": "--no-install", "pnpm exec": "",
     "yarn exec": "", "yarn run": "", "yarn": "", "pnpm": "",
 }  # fmt: skip
-"""Programs that start a tool of the project's environment, with the options that leave it at that."""
+"""Programs that start a tool from the project's environment, with their harmless options."""
 _FETCHES = {"npx", "npm exec", "bunx"}
-"""They fetch a tool that is not installed."""
+"""Runners that download a tool if it is not installed."""
 _STAY_HERE = {"--no-install", "--no"}
 _PYTHON, _PYTHON_FLAGS = regex(r"python(?:3(?:\.\d{1,2})?)?"), regex("-[uBqbOsPI]+")
 _MODULES = set_of(
     "pytest ruff mypy black isort flake8 pylint pyright tox nox unittest coverage pip build alembic bandit"
 )
-"""Modules of Python that are the program of their name."""
+"""Python modules that are the program of the same name."""
 _NODE_TOOLS = set_of(
     "eslint prettier tsc jest vitest mocha ava playwright cypress tsx biome vue-tsc rollup vite webpack"
 )
@@ -59,11 +60,11 @@ _RUNS_PROJECT = set_of(
     "pytest tox nox unittest coverage mypy pylint flake8 alembic eslint prettier jest vitest mocha ava playwright "
     "cypress vite webpack rollup rspec rake rails phpunit npm pnpm yarn make"
 )
-"""Tools that run code of the project whenever they are started: its tests, plugins or settings. No more of it runs than
-the user has allowed where they come from the project themselves."""
+"""Tools that always run the project's code: its tests, plugins or settings. Starting them from the project itself runs
+no more than the user has allowed."""
 _FOLDER = regex(r"(?:\./)?(?:(?:\.?venv|env|vendor)/bin|node_modules/\.bin)/(?P<name>[\w.-]+)")
 _LIMITS: Mapping[str, str] = {"timeout": r"[\d.]+[smhd]?", "nice": "", "stdbuf": ""}
-"""Programs that only limit the one behind them, with the word that they need before it."""
+"""Programs that only limit the one after them, with the argument they need before it."""
 _LIMIT_OPTIONS = regex(
     r"-[ks][\w.]+|--(?:signal|kill-after)=[\w.]+|--foreground|--preserve-status|-n?\d{1,2}|--adjustment=\d+|-[ioe][L0]"
 )
@@ -73,7 +74,7 @@ _LEADING: Mapping[str, str] = {
     "cargo": "-q|--quiet|-v|--verbose|--locked|--offline",
     "make": r"-[skB]+|--silent|--keep-going|--no-print-directory|--always-make|-j\d{0,3}",
 }  # fmt: skip
-"""Options before what a tool is told to do, which mean the same behind it."""
+"""Options before a subcommand that mean the same after it."""
 _SCRIPTS = {(tool, word) for tool in ("npm", "pnpm", "yarn") for word in ("run", "run-script")}
 _ACTIVATION = regex(r"(?:\./)?(?P<folder>\.?venv|env)/bin/activate")
 _MAX_DEPTH = 4
@@ -81,16 +82,16 @@ _MAX_DEPTH = 4
 
 @dataclass(frozen=True, slots=True)
 class ToolLaunch:
-    """A tool that is started by another way than its name."""
+    """A tool that is started indirectly."""
 
     words: tuple[Word, ...]
-    """The same call in the tool's own words."""
+    """The equivalent direct call."""
     programs: tuple[str, ...] = ()
-    """Programs of the project that it names by their paths."""
+    """Programs of the project that are named by path."""
     fetched: str = ""
-    """The tool that is fetched from elsewhere where the project has none."""
+    """The tool that is downloaded if the project does not have it."""
     runs_project: bool = False
-    """Whether code of the project may run before the tool does, or in its place."""
+    """Whether the project's code may run before the tool or in place of it."""
 
     @property
     def runs_more(self) -> bool:
@@ -99,12 +100,12 @@ class ToolLaunch:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether only a look at the files, and at what holds commands, tells that it is that tool and no more."""
+        """Whether files must be examined to be sure that it is that tool and nothing more."""
         return bool(self.programs or self.fetched or self.runs_more)
 
 
 def tool_launch(words: Sequence[Word]) -> ToolLaunch | None:
-    """The tool that a command starts by another way; None where it starts none so, or that cannot be told."""
+    """Return the tool that a command starts indirectly, or None if there is none or it is unclear."""
     found = _last_of(ToolLaunch(tuple(words)))
     if found is None:
         return None
@@ -115,7 +116,7 @@ def tool_launch(words: Sequence[Word]) -> ToolLaunch | None:
 
 
 def _last_of(found: ToolLaunch) -> ToolLaunch | None:
-    """The call with no way left to take off; None where one is not known."""
+    """Remove all indirections from the call. None if one is unknown."""
     for _ in range(_MAX_DEPTH):
         further = _further(found)
         if further is None or further == found:
@@ -125,7 +126,7 @@ def _last_of(found: ToolLaunch) -> ToolLaunch | None:
 
 
 def git_behind(words: Sequence[Word]) -> tuple[Word, ...] | None:
-    """The call of git behind harmless variables and limits such as `timeout 60`; None where there is none."""
+    """Return the git call behind harmless variables and limits such as `timeout 60`, or None."""
     found = _last_of(ToolLaunch(tuple(words)))
     is_git = found is not None and found.words[0].text == "git" and found.words != tuple(words)
     return found.words if is_git and found is not None else None
@@ -136,18 +137,19 @@ _NO_TOOLS = (
     | {name.split()[0] for name in (*ROWS, *ONLY_KNOWN, "find", "sed", "awk")}
     | {"eval", "source", "npx", "bunx"}
 )  # fmt: skip
-"""What looks is proved by its own words, so rules cover it as it is written; what runs others is no tool."""
+"""Not tools: read-only programs are proved by their own words, so rules cover them as written, and the others run
+programs."""
 
 
 def venv_bin_folder(command: Sequence[str]) -> str:
-    """The folder of the programs that a command puts before all others, as `source .venv/bin/activate` does; empty
-    where it is no such command."""
+    """Return the folder that a command such as `source .venv/bin/activate` puts first in the path, or an empty
+    string."""
     path = _ACTIVATION.fullmatch(command[1]) if len(command) == 2 and command[0] in ("source", ".") else None
     return f"{path['folder']}/bin" if path is not None else ""
 
 
 def _further(found: ToolLaunch) -> ToolLaunch | None:
-    """With one way less; the same where there is none, and None where one is not known."""
+    """Remove one indirection. The same call if there is none, None if one is unknown."""
     words = found.words
     texts = [word.text if word.is_plain else "" for word in words]
     if not texts or not texts[0]:
@@ -183,7 +185,7 @@ def _behind_variable(found: ToolLaunch, text: str) -> ToolLaunch | None:
 
 
 def _behind_limits(texts: Sequence[str]) -> int:
-    """Where the program stands behind one that limits it; 0 where that is not known."""
+    """Return the index of the program after a limiting one, or 0 if unknown."""
     at, needed = 1, _LIMITS[texts[0]]
     while at < len(texts) and texts[at][:1] == "-":
         if texts[at] in _LIMIT_VALUES and at + 1 < len(texts) and texts[at + 1][:1] not in ("-", ""):
@@ -215,13 +217,13 @@ def _behind_runner(found: ToolLaunch, texts: Sequence[str]) -> ToolLaunch | None
     if at >= len(texts) or not texts[at]:
         return None
     if runner.startswith(("yarn", "pnpm")) and runner[-5:] != " exec" and texts[at] not in _NODE_TOOLS:
-        return found  # a script, or what they do themselves
+        return found  # a script, or a subcommand of the runner
     is_fetched = runner in _FETCHES and _STAY_HERE.isdisjoint(texts[:at])
     return replace(found, words=found.words[at:], runs_project=True, fetched=texts[at] if is_fetched else "")
 
 
 def _with_task_first(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """A call with what the tool is to do first, and by its usual name."""
+    """Return the call with its subcommand first and the tool under its usual name."""
     name, *rest = words
     leading = _LEADING.get(name.text)
     if leading is None:

@@ -1,29 +1,30 @@
-"""How much of a command line is read: by a look at its text that is far quicker than the grammar."""
+"""Limits on the size of the command lines that are parsed, checked much faster than by the grammar."""
 
 import re
 
 MAX_LINE_CHARS = 10_000
-"""Characters of a line, beyond which nobody reads on."""
+"""Maximum number of characters in a line."""
 MAX_NODES = 200
-"""Pieces of a line, beyond which nobody reads on: a millisecond is over. In a long line they are fewer."""
+"""Maximum number of pieces in a line, which take about a millisecond to parse. Long lines have a lower limit."""
 _MAX_HEREDOCS = 8
 LONG_LINE_CHARS, MAX_WORDS_IN_LONG, _MAX_NODES_IN_LONG = 2_000, 20, 120
-"""Of a line longer than this nothing is proved where it holds more words: to look at what each names takes long."""
+"""A line longer than this is not proved if it has more words, since examining what each names takes long."""
 _QUIET = re.compile(
     r"<(?<!<<)<-?[ \t]*(?P<q>['\"]?)(?P<end>[\w.-]{1,40})(?P=q)(?P<behind>[^\n]{0,200})\n"
     r"(?:(?:[^\n]*+\n)*?[ \t]*(?P=end)(?=\n|\Z)|(?s:.*))"
     r"|'[^']*+'|\"(?:[^\"\\$`]|\\.)*+\"|#(?<![^\s;]#)[^\n]*+|\\(?P<sign>[\\\"'#<])"
 )
-"""Texts and comments, which are one piece however long they are. Each way begins with a sign that `re` can look for."""
+"""Texts and comments, which are one piece however long they are. Each alternative begins with a character that `re` can
+search for."""
 _BODY = re.compile(r"<(?<!<<)<-?[ \t]*['\"]?([\w.-]{1,40})")
 _PIECE_SIGNS = "\"'\n$;|&()<>={}`\\\\"
 _MAX_QUOTES = 400
 _LONG_WORD = re.compile(r"[^\s'\"]{4000}")
-"""The grammar takes longer for one than for all else that may stand in a line."""
+"""One such word takes the grammar longer than anything else in a line."""
 
 
 def is_too_much(text: str) -> bool:
-    """Whether there are more pieces in a line than are read, by a look that is far quicker than the grammar."""
+    """Whether a line has more pieces than are parsed."""
     if len(text) <= MAX_NODES:
         return False
     arrows, most = text.count("<<"), most_nodes(text)
@@ -40,7 +41,7 @@ def is_too_much(text: str) -> bool:
 
 
 def without_bodies(text: str) -> str:
-    """About what is left of a line without the texts behind its arrows."""
+    """Return roughly the line without its here-documents."""
     kept, at = list[str](), 0
     while (found := _BODY.search(text, at)) is not None:
         begin = text.find("\n", found.end())
@@ -55,16 +56,16 @@ def most_nodes(text: str) -> int:
 
 
 def without_texts_behind_arrows(text: str) -> str:
-    """A line without the texts that it holds for programs to read, unless they are many."""
+    """Return a line without its here-documents, unless there are many."""
     if not 0 < text.count("<<") <= _MAX_HEREDOCS:
         return text
     return _QUIET.sub(lambda found: found["behind"] or "" if found["end"] else found[0], text)
 
 
 def _has_more(text: str, pieces: int) -> bool:
-    """Whether it has more, as far as a count of words and signs tells."""
+    """Whether it has more pieces, estimated by counting words and special characters."""
     left = float(pieces)
-    for sign in _PIECE_SIGNS:  # one after the other, since in what makes no sense the first few are enough
+    for sign in _PIECE_SIGNS:  # one at a time, since in nonsense the first few suffice
         left -= text.count(sign) / 2
         if left < 0:
             return True

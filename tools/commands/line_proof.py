@@ -1,5 +1,4 @@
-"""What is proved of a whole command line: that each command in it only looks, in its groups, loops and substitutions
-too. It runs nothing and decides nothing."""
+"""Proves that every command of a line is read-only, including those in groups, loops and substitutions. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,9 +29,9 @@ from ebbtide.tools.lazy import dataclass, regex
 _SHELL_OPTIONS = regex(r"(?:(?:[-+][eux]+o?|-o)(?: pipefail)?)(?: (?:[-+][eux]+o?|-o)(?: pipefail)?)*")
 _TAKE_NUMBERS = {"echo", "printf", "test"}
 _READ_STREAMS = SHOW_CONTENT | set_of("wc diff comm cmp paste tac md5sum sha1sum sha256sum")
-"""They only read what they are given in place of a file."""
+"""Programs that only read what they are given in place of a file."""
 PRINT = {"echo", "printf"}
-"""They print what they get, in any number of words."""
+"""Programs that print any number of arguments."""
 TAKE_LISTS = NAMES_ONLY - {"echo", "basename", "dirname"}
 _TAKE_PATTERNS = set_of("grep egrep fgrep rg")
 _COMPARE = set_of("= == != -eq -ne -gt -ge -lt -le")
@@ -50,11 +49,11 @@ _SETTINGS = regex(
     r"(?:LC_(?:ALL|COLLATE|CTYPE|MESSAGES|NUMERIC|TIME)|LANG|LANGUAGE)=(?:C|POSIX|(?:C|en_US)\.(?:UTF-8|utf8))"
     r"|TZ=(?:UTC|[A-Z][A-Za-z]{1,20}/[A-Z][A-Za-z_]{1,20})|NO_COLOR=1|COLUMNS=[0-9]{1,4}|(?:GIT_)?PAGER=cat"
 )
-"""Values that may stand before a command that looks."""
+"""Assignments that may precede a read-only command."""
 _MAX_LINES = 400
-"""Lines in one line, beyond which nothing is proved: a loop has one for each of its words."""
+"""Maximum number of lines within a line: a loop counts one for each of its words."""
 _MAX_DEPTH = 5
-"""Parts inside parts, beyond which none is taken out."""
+"""Maximum nesting depth of parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +71,9 @@ class ProvedStep:
     command: SimpleCommand
     proof: Proof
     parts: Mapping[str, ProvedPart]
-    """What stands in its words, by mark."""
+    """The parts in its words, by mark."""
     settings: tuple[str, ...] = ()
-    """Values for variables before it."""
+    """Assignments before it."""
 
     @property
     def is_group(self) -> bool:
@@ -82,7 +81,7 @@ class ProvedStep:
 
 
 def all_steps(steps: Sequence[ProvedStep]) -> Iterator[ProvedStep]:
-    """The steps, and those of their parts."""
+    """Yield the steps, and recursively those of their parts."""
     for step in steps:
         yield step
         for part in step.parts.values():
@@ -95,11 +94,11 @@ def _no_names(_: str) -> Sequence[str]:
 
 
 def prove_line(text: str, sign: str, names: Names = _no_names) -> tuple[ProvedStep, ...]:
-    """The commands of a line of which each only looks; none of another line.
+    """Return the commands of a line if each of them is read-only, or an empty tuple.
 
-    `sign`: 16 random digits (hexadecimal), for the marks. `names`: the files that a pattern stands for, in order.
+    `sign`: 16 random hexadecimal digits for the marks. `names` expands a pattern to files, in order.
     """
-    is_moved = _MOVES.search(text) is not None  # a pattern stands for other names there, so none is looked up
+    is_moved = _MOVES.search(text) is not None  # patterns expand differently in another folder
     return _Prover(Parts(_no_names if is_moved else names, sign), is_moved=is_moved).line(text, 0)
 
 
@@ -109,14 +108,14 @@ class _Prover:
     def __init__(self, parts: Parts, *, is_moved: bool) -> None:
         self.parts = parts
         self.is_moved = is_moved
-        """Whether the line may go into another folder."""
+        """Whether the line may change the folder."""
         self.left = _MAX_LINES
         self.guarded_names: set[str] = set()
-        """Marks of the variables that hold names of files, links and files with secrets left out."""
+        """Marks of variables that hold file names, with links and files with secrets excluded."""
         self.names: set[str] = set()
-        """Marks of the variables that hold names of files."""
+        """Marks of variables that hold file names."""
         self.variables: tuple[str, ...] = ()
-        """Those that the loops around a line set. No loop inside sets them again, since marks say what they hold."""
+        """Variables of the enclosing loops. Inner loops must not set them again, since marks record what they hold."""
 
     def line(self, text: str, depth: int, kind: str = "") -> tuple[ProvedStep, ...]:
         self.left -= 1
@@ -130,11 +129,11 @@ class _Prover:
                 return ()
         moves = bool(steps) and steps[0].proof.name == "cd"
         if moves and (kind in _IN_THIS_SHELL or not _keeps_to_looks(steps)):
-            return ()  # what stands behind a group would be run in that folder, too
+            return ()  # commands after a group would also run in that folder
         return tuple(steps)
 
     def add(self, command: SimpleCommand, steps: list[ProvedStep], depth: int) -> bool:
-        """Adds a command to those before it; says no where it is not proved."""
+        """Add a command to the steps before it, and return whether it is proved."""
         if command.texts[0] in self.parts.found:
             return self.add_group(command, steps, depth)
         if command.texts[0] == "cd" and not self.is_moved:
@@ -232,7 +231,7 @@ class _Prover:
         depth: int,
         parts: Mapping[str, ProvedPart] | None = None,
     ) -> bool:
-        """Adds a command if each part that stands in its words stands where it does no harm."""
+        """Add a command if every part in its words is harmless there."""
         found = dict(parts or {})
         texts = (*command.texts, *(one.target.text for one in command.redirections))
         for mark in {mark for text in texts for mark in MARK.findall(text)} - set(found):
@@ -257,13 +256,13 @@ class _Prover:
         if any(word.globs or word.has_status for word in command.words) and any(
             not one.is_quoted for one in found.values()
         ):
-            return False  # what is split is written by a shell of its own, in which patterns stand for no names
+            return False  # word splitting uses a shell of its own, which expands no patterns
         proof.files = [file for file in proof.files if not MARK.search(file.text)]
         steps.append(ProvedStep(command, proof, found))
         return True
 
     def may_stand(self, mark: str, part: ProvedPart, at: int, command: SimpleCommand, proof: Proof) -> bool:
-        """Whether what a part gives, which may be any text, does no harm as this word of a command."""
+        """Whether a part's output, which may be any text, is harmless as this word of a command."""
         word, is_operand = command.texts[at], any(file.at == at for file in proof.files)
         if part.kind == "file":
             return word == mark and is_operand and proof.name in _READ_STREAMS
@@ -298,13 +297,13 @@ class _Prover:
 
 
 def _lists_files(steps: Sequence[ProvedStep]) -> bool:
-    """Whether all that a line prints is names of files that a look finds."""
+    """Whether a line prints only file names found by read-only commands."""
     is_one_pipe = all(step.command.joint == "|" for step in steps[1:])
     return is_one_pipe and lists_files([(step.command, step.proof) for step in steps])
 
 
 def _replace_givers(steps: list[ProvedStep], givers: Givers) -> None:
-    """Puts the commands that give names in the place of the last ones, of which the first looks at more than names."""
+    """Replace the last steps with the commands that supply names. The first of them examines more than names."""
     first = len(steps) - len(givers.commands)
     for at, command in enumerate(givers.commands, first):
         steps[at] = replace(steps[at], command=command, proof=replace(steps[at].proof, shows_found=at == first))
@@ -316,18 +315,18 @@ def _has_format(command: SimpleCommand) -> bool:
 
 
 def _keeps_to_looks(steps: Sequence[ProvedStep]) -> bool:
-    """Whether a line that goes into another folder does something there, goes no further and runs no git: that may be
-    somebody else's repository."""
+    """Whether a line that changes the folder does something there, does not change it again, and runs neither git nor
+    npm: it may be a foreign repository."""
     names = [step.proof.name for step in all_steps(steps)][1:]
     return bool(names) and not any(name == "cd" or name.startswith(("git", "npm")) for name in names)
 
 
 def prove_command(command: SimpleCommand, before: Sequence[tuple[SimpleCommand, Proof]]) -> Proof | None:
-    """What is proved of a command that only looks, behind others of its line; None of another command."""
+    """Return the proof for a read-only command after others of its line, or None."""
     if command.texts[0] == "cd" and not before:
         proof: Proof | None = _cd(command)
     else:
-        # What another folder than the one that was asked about holds is not known: a name is not enough.
+        # The content of a folder not asked about is unknown, so a bare name is not enough.
         is_by_name = command.words[0].is_bare and "/" not in command.texts[0]
         proof = (
             _version(command)
@@ -344,7 +343,7 @@ def prove_command(command: SimpleCommand, before: Sequence[tuple[SimpleCommand, 
         elif proof is None and is_by_name:
             proof = check_read_only(command.words, is_fed=command.is_fed or bool(command.redirections))
     if any(word.globs and not word.is_bare for word in command.words):
-        return None  # which of its signs were quoted is not known any more
+        return None  # it is no longer known which of its characters were quoted
     if any(word.has_status for word in command.words) and (proof is None or proof.name not in _TAKE_NUMBERS):
         return None
     if proof is None or not proof.only_looks or proof.unproved or proof.needs_input:
@@ -354,7 +353,8 @@ def prove_command(command: SimpleCommand, before: Sequence[tuple[SimpleCommand, 
 
 
 def without_command(command: SimpleCommand) -> SimpleCommand:
-    """`command ls` as `ls`, which it is where no function has that name: no line that is proved makes any."""
+    """Rewrite `command ls` as `ls`. They are equivalent unless a function has that name, and proved lines define
+    none."""
     texts, words = command.texts, command.words
     is_prefix = texts[0] == "command" and words[0].is_bare and len(words) > 1 and texts[1] not in ("cd", "command")
     if not is_prefix or not (words[1].is_plain and words[1].is_bare) or texts[1][:1] == "-":
@@ -363,33 +363,33 @@ def without_command(command: SimpleCommand) -> SimpleCommand:
 
 
 def _version(command: SimpleCommand) -> Proof | None:
-    """A program that is only asked for its version."""
+    """Prove a program that is only asked for its version."""
     is_asked = len(command.words) == 2 and command.words[1].is_plain
     return Proof("version") if is_asked and command.texts[1] in VERSIONS.get(command.texts[0], "").split() else None
 
 
 def _syntax_check(command: SimpleCommand) -> Proof | None:
-    """A shell that reads a script and runs nothing of it."""
+    """Prove a shell that only checks a script's syntax."""
     texts = command.texts
     is_one = len(texts) == 3 and texts[0] in ("bash", "sh", "dash") and texts[1] == "-n" and command.words[2].is_plain
     return Proof("sh -n", files=[Operand(texts[2], 2)]) if is_one and texts[2][:1] not in ("-", "+", "") else None
 
 
 def _prove_set(command: SimpleCommand) -> Proof | None:
-    """Options of the shell for the rest of the line, by which it stops earlier or says what it runs."""
+    """Prove shell options for the rest of the line that only make it stop earlier or trace commands."""
     is_known = len(command.texts) > 1 and _SHELL_OPTIONS.fullmatch(" ".join(command.texts[1:]))
     return Proof("set") if command.texts[0] == "set" and is_known else None
 
 
 def _exit(command: SimpleCommand) -> Proof | None:
-    """The end of the line, with an exit code."""
+    """Prove the end of the line with an exit code."""
     texts = command.texts
     is_known = texts[0] == "exit" and (len(texts) == 1 or (len(texts) == 2 and _EXIT.fullmatch(texts[1])))
     return Proof("exit") if is_known else None
 
 
 def _npm_list(command: SimpleCommand) -> Proof | None:
-    """The packages that are installed. npm runs nothing for that where no settings of the project are there."""
+    """Prove a list of installed packages. npm runs nothing for it if the project has no settings for npm."""
     texts = command.texts
     is_list = (
         texts[0] == "npm" and texts[1:2] in (("ls",), ("list",)) and _NPM_LIST.fullmatch(" ".join(("", *texts[2:])))
@@ -400,7 +400,7 @@ def _npm_list(command: SimpleCommand) -> Proof | None:
 
 
 def _tee(command: SimpleCommand) -> Proof | None:
-    """What passes its input on, and writes it nowhere else."""
+    """Prove `tee` if it only passes its input on."""
     is_idle = command.texts[0] == "tee" and set(command.texts[1:]) <= {"/dev/null", "-a"}
     return Proof("tee") if is_idle and command.is_fed else None
 

@@ -1,4 +1,4 @@
-"""A proved line as the text that a shell runs: each word quoted, but for what it was proved that the shell replaces."""
+"""Renders a proved line as text for a shell. Words are quoted except for proved expansions."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -11,11 +11,11 @@ from ebbtide.tools.lazy import regex
 _STATUS = regex(r"\$\?")
 
 WordsOf = Callable[[ProvedStep], tuple[str, Sequence[Word]]]
-"""What stands before a command, and its words."""
+"""Returns the text before a command, and its words."""
 
 
 def render_line(steps: Sequence[ProvedStep], words_of: WordsOf) -> str:
-    """The commands joined as they were."""
+    """Join the commands with their original operators."""
     pieces = list[str]()
     for step in steps:
         redirections = " ".join(
@@ -40,7 +40,7 @@ def _part_text(part: ProvedPart, words_of: WordsOf) -> str:
 
 def _word_text(word: Word, step: ProvedStep, words_of: WordsOf) -> str:
     if word.globs:
-        return word.text  # there is nothing to quote in it
+        return word.text  # it has nothing to quote
     pieces, last = list[str](), 0
     for mark in MARK.finditer(word.text):
         pieces += [_quote(word, word.text[last : mark.start()]), _replacement(mark[0], step, words_of)]

@@ -1,5 +1,5 @@
-"""The files that a command line names, and whether it reads or changes them, as far as its text tells. It runs nothing
-and decides nothing; what a program makes of the names that it is not told cannot be seen here."""
+"""The files that a command line names, and whether it reads or changes them, judged by its text. Pure. How a program
+derives further file names is not visible here."""
 
 import posixpath
 import re
@@ -30,57 +30,58 @@ _NAMES_ONLY = set_of(
     "echo printf test true false : ls stat file du df find fd tree basename dirname realpath readlink mkdir rmdir which"
     " type command cd pushd kill pkill export unset"
 )
-"""What stands behind them is told again, or looked up, but not shown."""
+"""Programs whose arguments are printed or looked up, but not shown."""
 _COPIERS = set_of("cp mv ln install rsync scp")
-"""Their last word is where it goes."""
+"""Programs whose last argument is the destination."""
 _CHANGERS = set_of("tee sponge mkfifo mknod script touch truncate rm unlink shred chmod chown patch ed ex vi vim nano")
 AWKS = ("awk", "gawk", "mawk", "nawk")
 IN_PLACE = set_of("sed perl ruby gawk awk yq")
-"""They change files where an option says so."""
+"""Programs that change files with a certain option."""
 _OUTPUT = regex(
     r"(?P<name>--(?:out[a-z-]*|log-file|trace|trace-ascii|cookie-jar|stderr|dump-header|etag-save|libcurl|hsts|alt-svc"
     r"|save-cookies|append-output|rejected-log|export-marks|index-output)|-out)(?:=(?P<value>.+))?|-[A-Za-z]*?[oO](?P<joined>.+)?",
     re.DOTALL,
 )
-"""Options by which programs are told where to write. What only looks has the same letters, for other things."""
+"""Options that name an output file. Read-only programs use the same letters for other purposes."""
 _O_IS_ELSE = set_of("grep egrep fgrep rg ls ps ssh scp sftp mount pytest python python3 kubectl set")
 """Programs for which those letters mean something else."""
 _INTO = {
     "unzip": ("-d",), "wget": ("-P", "--directory-prefix"), "pip": ("-t", "--target"), "pip3": ("-t", "--target"),
     "tar": ("-C", "--directory"),
 }  # fmt: skip
-"""By which a folder is named that files go to."""
+"""Options that name a destination folder."""
 _FIND_WRITES = ("-fprint", "-fprint0", "-fprintf", "-fls")
 _WRITTEN_BY_SCRIPT = {"sed": regex(r"[wW][ \t]*([^\s;}]+)"), **dict.fromkeys(AWKS, regex(r'>[ \t]*"([^"]+)"'))}
-"""What programs of their languages write to."""
+"""Output files in sed and awk scripts."""
 _SECOND_IS_WRITTEN = set_of("uniq xxd objcopy")
 _ARROWS = tuple(regex(sign + r"[>|&]*[ \t]*[\"']?([^\s<>|&;\"'()]+)") for sign in "><")
 _MAX_ARROWS = 200
-"""Of each kind that are looked at in a line that nobody reads to its end."""
+"""Maximum number of redirections of each kind examined in a line that cannot be parsed."""
 _MAX_FILES = 500
-"""Names in a line that are told: in as many characters as are read there are few more."""
+"""Maximum number of names reported. Lines that are short enough to be parsed rarely have more."""
 _MAX_DEPTH = 3
 
 
 @dataclass(frozen=True, slots=True)
 class NamedFile:
     path: str
-    """As it is written, behind the folder that the line goes to before."""
+    """As written, relative to the folder that the line has changed to."""
     changes: bool = False
     globs: bool = False
     is_sure: bool = False
-    """Whether it is known to be read, and not just a word that may be a name."""
+    """Whether it is known to be a file that is read, and not just a word that may be one."""
     folder: str = ""
-    """A word that has to be a folder for this to be meant."""
+    """A word that must be a folder for this path to be the one meant."""
 
 
 def named_files(text: str) -> tuple[NamedFile, ...]:
-    """The files that a line names, each once. Of a line that nobody reads to its end it is those behind its arrows."""
+    """Return the files that a line names, without duplicates. If the line cannot be parsed, only the files of its
+    redirections."""
     return all_named_files(text)[0]
 
 
 def all_named_files(text: str) -> tuple[tuple[NamedFile, ...], bool]:
-    """The same, and whether these are all of them as far as its text tells: all that it runs was read."""
+    """Return the same files, and whether they are all that the text shows: everything that runs could be parsed."""
     if parse_command_line(text).is_broken:
         found = (one for arrow in _ARROWS for one in islice(arrow.finditer(text), _MAX_ARROWS))
         return tuple(dict.fromkeys(NamedFile(one[1], one[0][0] == ">") for one in found)), False
@@ -90,7 +91,7 @@ def all_named_files(text: str) -> tuple[tuple[NamedFile, ...], bool]:
 
 
 def gives_names_on(text: str) -> bool:
-    """Whether programs in a line get names from it that stand behind another one: `echo .env | xargs cat`."""
+    """Whether programs in a line receive names that are printed by others: `echo .env | xargs cat`."""
     line = parse_command_line(text)
     programs = {program_of(command.texts) for command in line.commands}
     runs_found = "find" in programs and any(sign in text for sign in ("-exec", "-ok"))
@@ -129,7 +130,7 @@ def _within(place: str, file: NamedFile) -> NamedFile:
 
 
 def _expand_word(word: Word, values: Mapping[str, str]) -> Sequence[Word]:
-    """What the shell puts in place of a word, as far as the line itself tells."""
+    """Return the shell's expansions of a word, as far as the line itself determines them."""
     if not word.expands:
         return (word,)
     text = with_values(word.text, values)
@@ -154,7 +155,7 @@ def _of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
     inner, name = wrapped_at(texts), program_of(texts)
     if inner is not None:
         yield from _output_option_files(name, words[:inner], None)
-        # What stands before that may be an option's value, or the program: which of both cannot be told.
+        # A word before that may be an option's value or the program. It cannot be decided which.
         others = (at for at in range(1, inner) if posixpath.basename(texts[at]) in _COPIERS | _CHANGERS)
         for at in (*others, inner):
             yield from _of_command(words[at:])
@@ -189,14 +190,14 @@ def _of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         yield from (NamedFile(file, changes=True) for file in _WRITTEN_BY_SCRIPT[name].findall(texts[at]))
     if proof is not None and proof.only_looks:
         yield from (NamedFile(file.text, globs=file.globs, is_sure=True) for file in proof.files)
-        # A pattern may stand for options, and does for files.
+        # A pattern may expand to options and does expand to files.
         yield from (NamedFile(words[at].text, globs=True) for at in proof.unproved if at and words[at].globs)
     else:
         yield from (file for file in _unknown(name, words) if file.path not in {one.path for one in written})
 
 
 def _copy_targets(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFile]:
-    """Where files go: to that name, or into the folder of that name."""
+    """Yield the destinations: a file of that name, or files in a folder of that name."""
     told = [file for _, file in _option_values(words, ("-t", "--target-directory"))]
     targets = told or [word.text for word in operands[-1:]]
     for target in targets:
@@ -204,12 +205,12 @@ def _copy_targets(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[N
         for word in operands:
             name = posixpath.basename(word.text.rstrip("/"))
             yield NamedFile(posixpath.join(target, name), changes=True, folder=target)
-    if words[0].text in ("mv", "ln"):  # what is changed under another name is changed
+    if words[0].text in ("mv", "ln"):  # changing a file under a second name changes both
         yield from (NamedFile(word.text, changes=True, globs=word.globs) for word in operands[:-1])
 
 
 def _archive_files(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFile]:
-    """What tar writes: the archive, or the files that it is told to take out of one."""
+    """Yield the files that tar writes: the archive, or the files it extracts."""
     first = words[1].text if len(words) > 1 else ""
     is_old, packs = first[:1] != "-", writes_archive(words)
     shows = any(re.fullmatch("-?[A-Za-z]*O[A-Za-z]*|--to-stdout", one.text) for one in words[1:])
@@ -229,7 +230,7 @@ def _archive_files(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[
 
 
 def _output_option_files(name: str, words: Sequence[Word], proof: Proof | None) -> Iterator[NamedFile]:
-    """The values of options that say where output goes."""
+    """Yield the values of options that name output files."""
     for at, file in _option_values(words, _INTO.get(name, ())):
         if not (proof is not None and proof.only_looks and at not in proof.unproved):
             yield NamedFile(file, changes=True, globs=words[at].globs)
@@ -250,7 +251,7 @@ def _output_option_files(name: str, words: Sequence[Word], proof: Proof | None) 
 
 
 def _option_values(words: Sequence[Word], options: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """The values of options, each with the place where it stands: in the next word, behind `=`, or behind a letter."""
+    """Yield the positions and values of options: in the next word, after `=`, or after a letter."""
     for at, word in enumerate(words[1:], 1):
         for option in options:
             if words[at - 1].text == option:
@@ -266,7 +267,7 @@ def is_in_place(text: str) -> bool:
 
 
 def _unknown(name: str, words: Sequence[Word]) -> Iterator[NamedFile]:
-    """What may be names of files in the words of a program that is not known: words, and values of options."""
+    """Yield possible file names in the words of an unknown program: arguments and option values."""
     for word in words[1:]:
         text = word.text
         before, sign, value = text.partition("=")

@@ -1,7 +1,8 @@
-"""What a command line may run besides what it names first: in substitutions, through wrappers, from texts that are
-commands themselves. It would rather see too much, and decides nothing.
+"""What a command line may run besides the programs it names directly: in substitutions, through wrappers, from strings
+that are commands themselves. It errs on the side of finding too much.
 
-What it cannot see: a text that is decoded first, a copy of a shell under another name, a name that a variable holds."""
+Not detected: decoded text, a renamed copy of a shell, a program name in a variable.
+"""
 
 import base64
 import re
@@ -21,15 +22,15 @@ WRAPPERS = {
     "setpriv", "prlimit", "numactl", "systemd-run", "unbuffer", "fakeroot", "dbus-run-session", "cpulimit", "catchsegv",
     "proot", "firejail", "entr", "linux32", "linux64", "capsh", "ssh-agent", "torsocks", "proxychains", "chronic",
 }  # fmt: skip
-"""Programs that another command follows."""
+"""Programs that run the command after them."""
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"}
 _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 _RUN_TEXTS = {"script", "su", "runuser", "flock", "sg"}
-"""They give a text to a shell, behind `-c`."""
+"""Programs that pass a string to a shell, after `-c`."""
 _GIVES_WORDS = {"xargs", "parallel"}
-"""They give a program words that stand nowhere in the line."""
+"""Programs that pass another program words that are not in the line."""
 GIT_VALUES = ("-c", "-C", "--git-dir", "--work-tree", "--exec-path", "--namespace", "--config-env", "--super-prefix")
-"""Options of git behind which a value stands."""
+"""Options of git that take a value."""
 _KEEPS_PLACE = RESERVED_WORDS - {"case", "for", "select", "in", "function", "[[", "]]"} | WRAPPERS
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*(\[.*?\])?\+?=", re.DOTALL)
 _DURATION = regex(r"[0-9.]+[smhd]?")
@@ -39,31 +40,30 @@ _MAY_BE_LINE = regex(r"[\s;&|`$]")
 _OPTION = regex(r"^-\w+?(?=[^-\w]|$)|^-\w")
 _ESCAPE_SEQUENCE = regex(r"\\(?:x[0-9a-fA-F]|[0-7]{2})")
 _UNSET = regex(r"\$(?:[A-Za-z_]\w*|[@*#?!0-9-]|\{[\w@*]+\})|\$\{\w+:?[-=+?](?P<other>[^{}$`]*)\}")
-"""What stands for nothing where nothing has a value, or for the value that is said beside it."""
+"""Expands to nothing if no variable is set, or to its default value."""
 _BRACES = regex(r"\{([^{}\s]*,[^{}\s]*)\}")
 _MAX_ALTERNATIVES = 8
 _DECODERS = ("base64", "b64", "xxd", "openssl", "hex")
 MAX_TEXT_CHARS = 1_000
-"""Characters of a text inside a line, beyond which it is not read as commands: what is none takes the grammar long."""
+"""Maximum length of a string in a line that is parsed as commands, since parsing other text is slow."""
 _MAX_DEPTH = 3
-"""Texts inside texts, beyond which nobody reads on."""
+"""Maximum nesting depth of strings."""
 MAX_TEXTS, _MAX_CHARS_IN_TEXTS, _MAX_CHARS_IN_LONG = 6, 600, 300
-"""Texts in a line that are read as commands, also what is decoded, and characters of all of them."""
+"""Maximum number of strings of a line parsed as commands, including decoded ones, and of characters in them."""
 
 
 class TextBudget:
-    """How much of the texts in one line is read as commands. It is spent once, wherever they stand: in other texts,
-    too."""
+    """Limits how many of a line's strings are parsed as commands. The budget is shared by all nesting levels."""
 
     def __init__(self, line: str) -> None:
         self._texts, self._size = MAX_TEXTS, _MAX_CHARS_IN_TEXTS if len(line) <= LONG_LINE_CHARS else _MAX_CHARS_IN_LONG
         self.is_spent = False
-        """Whether there were more than are read."""
+        """Whether there were more strings than the budget allows."""
         self.leaves_some = False
-        """Whether one of them is not read to its end, as who reads them found."""
+        """Whether a string could not be parsed to its end, as reported by its reader."""
 
     def take(self, texts: Iterable[str]) -> Sequence[str]:
-        """Those of one word, if they are still read. The first of a line is, however long."""
+        """Return the strings of one word if the budget allows. The first ones of a line are always allowed."""
         found = tuple(texts)
         if not found or self.is_spent:
             return ()
@@ -77,13 +77,13 @@ class TextBudget:
 class _Readings:
     words: Sequence[tuple[str, ...]]
     commands: Sequence[SimpleCommand]
-    """All of the line and of the texts in it."""
+    """All commands of the line and of the strings in it."""
     is_cut: bool
-    """Whether there were more texts than are read."""
+    """Whether there were more strings than the budget allows."""
 
 
 def behind_assignments(command: Sequence[str]) -> int:
-    """Where in a command its program stands; beyond the end when there is none."""
+    """Return the index of the program in a command, or the number of words if there is none."""
     for at, word in enumerate(command):
         if "=" not in word or not _ASSIGNMENT.match(word):
             return at
@@ -91,13 +91,13 @@ def behind_assignments(command: Sequence[str]) -> int:
 
 
 def program_of(command: Sequence[str]) -> str:
-    """The name of what is run, wherever it lies; empty when nothing is."""
+    """Return the base name of the program, or an empty string if there is none."""
     start = behind_assignments(command)
     return command[start].rpartition("/")[2] if start < len(command) else ""
 
 
 def wrapped_at(command: Sequence[str]) -> int | None:
-    """Where a program stands that another one runs, as far as that shows; None when there is none."""
+    """Return the index of the program that a wrapper runs, or None if there is none."""
     start = behind_assignments(command)
     if program_of(command) not in WRAPPERS:
         return None
@@ -109,12 +109,12 @@ def wrapped_at(command: Sequence[str]) -> int | None:
         elif not (_ASSIGNMENT.match(word) or _DURATION.fullmatch(word)):
             if not follows_option:
                 return at
-            follows_option = False  # it may be the option's value: the command comes later then
+            follows_option = False  # it may be the option's value, with the command after it
     return len(command)
 
 
 def pattern_at(command: Sequence[str]) -> int | None:
-    """Where a pattern stands in the place of the program that is run, with wrappers before it or without."""
+    """Return the index of a pattern in place of the program, with or without wrappers, or None."""
     start = behind_assignments(command)
     while start < len(command) and (inner := wrapped_at(command[start:])) is not None:
         start += max(inner, 1)
@@ -122,17 +122,17 @@ def pattern_at(command: Sequence[str]) -> int | None:
     return start if is_pattern and command[start] not in ("?", "]", "]]") else None
 
 
-@lru_cache(maxsize=64)  # every deny rule asks
+@lru_cache(maxsize=64)  # every deny rule calls this
 def hides_a_command(text: str) -> bool:
-    """Whether the name of something that is run cannot be read in the text: it comes from a variable, a pattern, a
-    command's output or a pipe into a shell."""
+    """Whether the name of a program that runs is not in the text: it comes from a variable, a pattern, command output
+    or a pipe into a shell."""
     line = parse_command_line(text)
     return line.is_broken or any(map(_hides, line.commands))
 
 
 @lru_cache(maxsize=64)
 def hides_the_rest(text: str, program: str) -> bool:
-    """Whether a line runs a program that is told what to do by words that cannot be read in it: `git $x`."""
+    """Whether a line runs the program with arguments that are not in the text, such as `git $x`."""
     return any(_hides_rest(command, program) for command in _all_readings(text).commands)
 
 
@@ -152,17 +152,17 @@ def _hides_rest(command: SimpleCommand, program: str) -> bool:
 
 
 def readings(text: str) -> Sequence[tuple[str, ...]]:
-    """The words of each command of the line, and of the texts in it that may be commands themselves: with the values
-    that the line gives to variables, too, and as what the line decodes."""
+    """Return the words of each command of the line and of strings that may be commands, also with the line's variables
+    expanded and its encoded strings decoded."""
     return _all_readings(text).words
 
 
 def has_unread_texts(text: str) -> bool:
-    """Whether there are more such texts in it than are read."""
+    """Whether the line has more such strings than the budget allows."""
     return _all_readings(text).is_cut
 
 
-@lru_cache(maxsize=64)  # every rule looks at the same few lines
+@lru_cache(maxsize=64)  # every rule examines the same few lines
 def _all_readings(text: str) -> _Readings:
     waiting, found, budget = [(text, 0)], list[tuple[str, ...]](), TextBudget(text)
     every = list[SimpleCommand]()
@@ -175,7 +175,7 @@ def _all_readings(text: str) -> _Readings:
         for command in commands:
             found.append(command.texts)
             if command.texts[:1] == ("git",) and any("=" in text for text in command.texts):
-                found.append(tuple(" ".join(command.texts).replace("=", " ").split()))  # an alias is its command
+                found.append(tuple(" ".join(command.texts).replace("=", " ").split()))  # an alias defines a command
             words = (*command.words, *[one.target for one in command.redirections])
             may_hold_text = depth < _MAX_DEPTH and (decodes or not all([word.is_bare for word in words]))
             for word in words if may_hold_text else ():
@@ -188,7 +188,7 @@ def _all_readings(text: str) -> _Readings:
 
 
 def _with_known_values(commands: Sequence[SimpleCommand]) -> Iterator[tuple[str, ...]]:
-    """The words of commands in which variables stand that the line itself gives a value, with those values."""
+    """Yield the words of commands with variables that the line itself sets, expanded."""
     values = dict[str, str]()
     for command in commands:
         values |= values_in(command)
@@ -203,7 +203,7 @@ def _with_known_values(commands: Sequence[SimpleCommand]) -> Iterator[tuple[str,
 
 
 def values_in(command: SimpleCommand) -> Mapping[str, str]:
-    """The variables that a command gives a value."""
+    """Return the variables that a command sets."""
     pairs = (word.text.partition("=") for word in command.words[: behind_assignments(command.texts)])
     return {name: value for name, sign, value in pairs if sign and name.isidentifier()}
 
@@ -213,7 +213,7 @@ def with_values(text: str, values: Mapping[str, str]) -> str:
 
 
 def alternatives(word: str) -> Sequence[str]:
-    """What braces in a word stand for, the first few."""
+    """Return the first few brace expansions of a word."""
     waiting, found = [word], list[str]()
     while waiting and len(found) < _MAX_ALTERNATIVES:
         text = waiting.pop()
@@ -227,7 +227,7 @@ def alternatives(word: str) -> Sequence[str]:
 
 
 def _decode_word(word: str) -> str:
-    """The text that a word stands for in base64, in hexadecimal digits or by escapes; empty when it stands for none."""
+    """Decode a word that is base64, hexadecimal or has escapes. Empty if it is none of these."""
     if "\\" in word:
         text = unescape(word) if len(word) <= MAX_TEXT_CHARS and _ESCAPE_SEQUENCE.search(word) else ""
         return text if text.replace("\n", " ").isprintable() else ""
@@ -244,7 +244,7 @@ def _decode_word(word: str) -> str:
 
 
 def texts_in(word: str) -> Iterator[str]:
-    """What in a word may be a command line: all of it, what stands behind the letters of an option, or behind a `!`."""
+    """Yield what may be a command line in a word: all of it, the part after option letters, or the part after `!`."""
     if len(word) > MAX_TEXT_CHARS:
         return
     behind_option = _OPTION.sub("", word) if word[:1] == "-" else word
@@ -268,32 +268,32 @@ def _hides(command: SimpleCommand) -> bool:
         elif not word.is_plain or word.text == "{}":
             return True
         elif follows_option:
-            follows_option = False  # it may be the option's value: the command comes later then
+            follows_option = False  # it may be the option's value, with the command after it
         else:
             given = command.words[place + 1 :]
             texts = _texts(name, given)
             is_too_much = sum(not word.is_bare for word in texts) > MAX_TEXTS
             is_told = command.is_fed or (is_given_words and all(text.text[:1] == "-" for text in texts))
             return (is_told and name in SHELLS) or is_too_much or any(map(_is_hidden_text, texts))
-    return is_given_words and last != "xargs"  # alone it repeats what it reads
+    return is_given_words and last != "xargs"  # on its own, xargs echoes its input
 
 
 def _run_by_find(command: SimpleCommand) -> Iterator[SimpleCommand]:
-    """What find runs for each file."""
+    """Yield the commands that find runs for each file."""
     starts = [at + 1 for at, text in enumerate(command.texts) if text in _FIND_RUNS]
     for start in starts if program_of(command.texts) in ("find", "gfind") else ():
         yield replace(command, words=command.words[start:], texts=command.texts[start:], joint="", redirections=())
 
 
 def _run_by_option(command: SimpleCommand) -> Iterator[Word]:
-    """The text that some programs give to a shell."""
+    """Yield the strings that some programs pass to a shell."""
     if program_of(command.texts) in _RUN_TEXTS:
         options = (at for at, text in enumerate(command.texts[:-1]) if re.fullmatch("-[a-z]*c|--command", text))
         yield from (command.words[at + 1] for at in options)
 
 
 def _texts(name: str, given: Sequence[Word]) -> Sequence[Word]:
-    """Those of a command's arguments that it runs, as a text or as a file."""
+    """Return the arguments that a command runs, as strings or as files."""
     if name in ("eval", "trap") or (name in SHELLS and any(re.match("-[a-z]*c", word.text) for word in given)):
         return given
     if name in SHELLS or name in ("source", "."):

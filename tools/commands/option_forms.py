@@ -1,20 +1,20 @@
-"""Options of a command in the forms in which they may be given: `-rf` as `-fr`, `-r -f` or `--recursive --force`. For
-rules that forbid, which would rather find too much."""
+"""Recognises options of a command however they are written: `-rf` as `-fr`, `-r -f` or `--recursive --force`. For deny
+rules, which should rather match too much."""
 
 from collections.abc import Mapping, Sequence
 
 from ebbtide.tools.lazy import regex
 
 _NAMES: Mapping[str, str] = {"r": "--recursive", "f": "--force"}
-"""Letters that mean the same with nearly every program. All is in small letters, so that `-R` is `-r`."""
+"""Letters that mean the same in nearly every program. All in lower case, so that `-R` is `-r`."""
 _LETTERS = {name: letter for letter, name in _NAMES.items()}
 _CLUSTER, _GIVEN = regex("-[a-z]{1,3}"), regex("-[a-z]+")
 _LONG_BEHIND_ONE_DASH = {"find", "go", "java", "javac", "terraform", "openssl", "ffmpeg", "xargs"}
-"""Programs whose options of several letters are no letters that stand together."""
+"""Programs whose options of several letters after one dash are not combined letters."""
 
 
 def gives_option(program: str, words: Sequence[str], wanted: str) -> bool:
-    """Whether one of the words, or several of them together, mean an option. All in small letters."""
+    """Whether one word or several together give the option. All in lower case."""
     if any(word == wanted or word.startswith(f"{wanted}=") for word in words if wanted[:2] == "--" or word == wanted):
         return True
     if wanted[:2] == "--":
@@ -30,5 +30,5 @@ def _has_letter(words: Sequence[str], letter: str) -> bool:
 
 
 def _has_name(words: Sequence[str], name: str) -> bool:
-    """Whether the name stands there, or its beginning, which means the same."""
+    """Whether the name or an abbreviation of it is among the words."""
     return bool(name) and any(len(word) > len("--") and word[:2] == "--" and name.startswith(word) for word in words)

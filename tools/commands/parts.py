@@ -1,5 +1,5 @@
-"""The parts of a command line that hold lines of their own: groups, loops, conditions, substitutions. Each is taken out
-and leaves a mark in its place, so that what stands around it is plain commands. It runs nothing and decides nothing."""
+"""The parts of a command line that contain lines of their own: groups, loops, conditions and substitutions. Each is
+replaced with a mark, so that the rest is plain commands. Pure."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MARK = regex("ebb[0-9a-f]{16}n[0-9]+e")
-"""What stands in a line in place of a part. It holds a random number, so that no line can hold it already."""
+"""The mark in place of a part. It contains a random number, so that no line can contain it already."""
 _OPENS = regex(r"[({$!]|\b(?:for|while|if)\b")
 _PLAIN = regex(r"[\w./@%+:,-]+")
-"""What is one word for the shell wherever it is put."""
+"""Text that is one word to the shell wherever it is inserted."""
 _QUOTABLE = regex(r"[^\0-\x1f\x7f\"$`\\!]+")
-"""What is itself between double quotes."""
+"""Text that is literal between double quotes."""
 _PATTERN = regex(r"[\w./@%+:,*?-]+")
 _MAX_LOOP_ROUNDS = 200
-"""Times that a loop is written out."""
+"""Maximum number of rounds when a loop is unrolled."""
 _SEQUENCE = regex(r"\{(?P<a>\d{1,6})\.\.(?P<b>\d{1,6})\}|\$\(seq (?:(?P<from>\d{1,6}) )?(?P<to>\d{1,6})\)")
 _NUMBER = regex(
     r"\$[$#]|\$\(\([0-9 +*/%()-]+\)\)|\$\{?(?:RANDOM|SECONDS|UID|EUID)\}?|\$\{#[A-Z]+\}|\$\{PIPESTATUS\[[0-9@*]\]\}"
 )
-"""What the shell puts a number in the place of."""
+"""Expressions that expand to a number."""
 _TEXT = regex(r"\$\{?(?:HOME|USER|LOGNAME|SHELL|LANG|PWD|OLDPWD|HOSTNAME|TERM|BASH_VERSION)\}?")
-"""What the shell puts a harmless text in the place of."""
+"""Variables that expand to harmless text."""
 _READ = regex(r"(?P<split>IFS=(?:[,:]|'[,:;| ]'|\"[,:;| ]\"|) )?read(?P<raw> -r)?(?P<names>(?: [a-z]\w{0,30}){1,6})")
 _ASSIGNMENT = regex(
     r"\s*(?P<name>[A-Za-z]\w{0,30})=(?P<value>[\w./@%+:,-]+|'[\w./@%+:, -]+'|\"[\w./@%+:, -]+\")[ \t]*(?:;|&&|\n)"
@@ -39,32 +39,32 @@ _PART_HOLDERS = {
     "program", "list", "pipeline", "redirected_statement", "command", "string", "concatenation", "file_redirect",
     "command_name", "test_command", "unary_expression", "binary_expression",
 }  # fmt: skip
-"""What may hold a part that is taken out."""
+"""Nodes that may contain a part."""
 
 _EXPANSIONS = {"simple_expansion", "expansion", "arithmetic_expansion"}
 
 Names = Callable[[str], Sequence[str]]
-"""The files that a pattern stands for, in order."""
+"""Expands a pattern to files, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part that was taken out of a line."""
+    """A part taken out of a line."""
 
     kind: str
-    """`file`: `<(…)`; `output`: `$(…)`; `value`: a variable; `group`; `subshell`; `loop`: one that reads; `words`: one
-    over what a line gives."""
+    """`file`: `<(…)`; `output`: `$(…)`; `value`: a variable; `group`; `subshell`; `loop`: a loop with `read`; `words`:
+    a loop over words."""
     around: tuple[str, ...]
-    """What stands before its lines, between them and behind them."""
+    """The text before, between and after its lines."""
     lines: tuple[str, ...] = ()
     is_quoted: bool = True
-    """Whether the shell takes what it gives for one word."""
+    """Whether the shell treats its output as one word."""
     names: tuple[str, ...] = ()
     """The variables that it sets."""
 
 
 class Parts:
-    """The parts of one line, and of the lines in them, by their marks."""
+    """The parts of one line and of the lines in them, by mark."""
 
     def __init__(self, names: Names, sign: str) -> None:
         self.names, self.sign = names, sign
@@ -76,7 +76,7 @@ class Parts:
         return mark
 
     def take_out(self, text: str) -> str:
-        """The line with marks in place of its outermost parts; what is not understood stays."""
+        """Return the line with its outermost parts replaced with marks. Parts that are not understood stay."""
         if not _OPENS.search(text) or len(text) > LONG_LINE_CHARS or is_too_much(text):
             return text
         try:
@@ -123,7 +123,7 @@ class Parts:
         return _condition(source, node) if kind == "if_statement" else None
 
     def _loop(self, source: bytes, node: "Node") -> Part | None:
-        """`while read x; do …; done`, with marks for the variables."""
+        """Return the part for `while read x; do …; done`, with marks for the variables."""
         condition, body = node.child_by_field_name("condition"), node.child_by_field_name("body")
         if condition is None or body is None or node.children[0].type != "while":
             return None
@@ -140,7 +140,7 @@ class Parts:
         return Part("loop", (f"while {found[0]}\ndo ", "\ndone"), (line,), names=names)
 
     def _loop_over_output(self, source: bytes, node: "Node") -> Part | None:
-        """`for x in $(…); do …; done`, with marks for the variable."""
+        """Return the part for `for x in $(…); do …; done`, with marks for the variable."""
         variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
         values = node.children_by_field_name("value")
         if variable is None or body is None or [value.type for value in values] != ["command_substitution"]:
@@ -153,7 +153,7 @@ class Parts:
         return Part("words", (f"for {name} in $( ", " )\ndo ", "\ndone"), (output[2:-1], line), names=(name,))
 
     def _mark_variables(self, source: bytes, body: "Node", inside: tuple[int, int], names: Sequence[str]) -> str:
-        """What stands in a loop, with marks in place of its variables."""
+        """Return the body of a loop, with marks for its variables."""
         start, end = inside
         uses = list[tuple[int, int, bytes]]()
         for name in names:
@@ -164,7 +164,8 @@ class Parts:
 
 
 def _start(source: bytes, node: "Node") -> int:
-    """Where a node begins, without the blanks that the grammar counts to a variable behind another one."""
+    """Return the start of a node without leading blanks, which the grammar counts to a variable that follows
+    another."""
     text = source[node.start_byte : node.end_byte]
     return node.end_byte - len(text.lstrip(b" \t\n"))
 
@@ -174,7 +175,7 @@ def _text(source: bytes, node: "Node") -> str:
 
 
 def _condition(source: bytes, node: "Node") -> Part | None:
-    """`if …; then …; else …; fi`."""
+    """Return the part for `if …; then …; else …; fi`."""
     around, lines, at = list[str](), list[str](), node.start_byte
     for child in _words_of_condition(node):
         if around:
@@ -193,7 +194,7 @@ def _words_of_condition(node: "Node") -> Iterator["Node"]:
 
 
 def _bodies(source: bytes, loop: "Node", names: Names) -> list[str] | None:
-    """What a loop over words runs each time; None where that is not known."""
+    """Return the unrolled bodies of a loop over words, or None if the words are unknown."""
     variable, body = loop.child_by_field_name("variable"), loop.child_by_field_name("body")
     if variable is None or body is None or source[loop.start_byte : loop.start_byte + 3] != b"for":
         return None
@@ -227,7 +228,7 @@ def _bodies(source: bytes, loop: "Node", names: Names) -> list[str] | None:
 
 
 def _numbers(written: str) -> Sequence[str] | None:
-    """The numbers that `{1..3}` and `$(seq 3)` stand for."""
+    """Return the numbers of `{1..3}` or `$(seq 3)`."""
     found = _SEQUENCE.fullmatch(written)
     if found is None:
         return None
@@ -236,7 +237,7 @@ def _numbers(written: str) -> Sequence[str] | None:
 
 
 def _body_span(source: bytes, body: "Node") -> tuple[int, int] | None:
-    """Where what stands between `do` and `done` begins and ends."""
+    """Return start and end of the text between `do` and `done`."""
     inside = [node for node in body.children if node.type not in ("do", "done", ";")]
     if body.type != "do_group" or not inside or any(node.type == "comment" for node in inside):
         return None
@@ -244,7 +245,7 @@ def _body_span(source: bytes, body: "Node") -> tuple[int, int] | None:
 
 
 def _uses(source: bytes, body: "Node", name: bytes) -> Iterator[tuple[int, int, bool]]:
-    """Where a variable stands, in order, and whether it stands between double quotes."""
+    """Yield the uses of a variable in order, and whether each is in double quotes."""
     waiting = [(body, False)]
     while waiting:
         node, is_quoted = waiting.pop()
@@ -256,7 +257,8 @@ def _uses(source: bytes, body: "Node", name: bytes) -> Iterator[tuple[int, int, 
 
 
 def replace_values(text: str, values: Sequence[tuple[str, str]]) -> str:
-    """The line with the values of variables in place of them. A value that is no plain word only stands in quotes."""
+    """Return the line with variables replaced by their values. Values that are not plain words are replaced only in
+    quotes."""
     if "$" not in text or len(text) > LONG_LINE_CHARS or is_too_much(text):
         return text
     try:
@@ -275,7 +277,7 @@ def replace_values(text: str, values: Sequence[tuple[str, str]]) -> str:
 
 
 def take_assignments(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """The line behind the values that it gives to variables at its beginning, and those, the last one first."""
+    """Return the line without its leading assignments, and those, last one first."""
     values = list[tuple[str, str]]()
     while (found := _ASSIGNMENT.match(text)) is not None:
         value = found["value"].strip("\"'")

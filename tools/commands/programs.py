@@ -1,12 +1,11 @@
-"""Programs that only look, each with the options that leave it looking and what its operands are. Data: what is not
-listed here is not proved.
+"""A table of read-only programs with their read-only options and their operands. What is not listed is not proved.
 
-A row is `OPTIONS | OPERANDS`. Of the options, `-abc` are letters without a value, which may stand together; `-n:n` has
-a number behind it, `:t` a text, `:p` a file that is read, `:l` lines of one, `:e` what is looked for, so that no
-operand is, `:2` a name and a value, in two words; `--color:o` may have a value behind `=`. `-#` is a number of lines.
-Long options stand exactly so: a beginning of one is not listed.
-Operands: `path*` any number of files, `path+` at least one unless the program is fed, `path?` at most one,
-`pattern path*` what is looked for and then files, `text*` no files, `none`.
+A row is `OPTIONS | OPERANDS`. Among the options, `-abc` are combinable letters without a value. `-n:n` takes a number,
+`:t` text, `:p` a file that is read, `:l` lines of one, `:e` the search pattern, which then is not an operand, and `:2`
+a name and a value in two words; `--color:o` takes an optional value after `=`. `-#` is a number of lines. Long options
+must match exactly: abbreviations are not recognised. Operands: `path*` is any number of files, `path+` at least one
+unless there is piped input, `path?` at most one, `pattern path*` a search pattern and files, `text*` arguments that are
+not files, `none` none.
 """
 
 from collections.abc import Mapping
@@ -184,7 +183,7 @@ ROWS: Mapping[str, str] = {
     "git count-objects": "-vH --verbose --human-readable | none",
     "git check-ignore": "-qvzn --verbose --quiet | rev*",
 }
-"""By name; of git, by its command."""
+"""By name, or for git by subcommand."""
 
 ONLY_KNOWN: Mapping[str, str] = {
     "git fetch": "-apqtvn --all --prune --tags --no-tags --quiet --verbose --dry-run --depth:n | text*",
@@ -193,7 +192,7 @@ ONLY_KNOWN: Mapping[str, str] = {
     "tar": "-cxtvzjJkpmhWO -f:p -C:p -T:x --create --extract --list --verbose --gzip --bzip2 --xz --file:p "
     "--directory:p --exclude:t --strip-components:n --wildcards --keep-old-files | text*",
 }
-"""Programs that do more than look, and yet have options that a rule for their name does not mean: the others."""
+"""Programs that do more than read, with the options that a rule by name covers. It does not cover others."""
 
 
 VERSIONS: Mapping[str, str] = {
@@ -213,8 +212,8 @@ VERSIONS: Mapping[str, str] = {
     "python": "--version -V", "java": "--version -version", "perl": "--version -v", "php": "--version -v",
     "ruby": "--version -v",
 }  # fmt: skip
-"""Programs that tell their version and do nothing else when this is their only word. Not among them is what takes
-itself from a file of the project before: go, cargo, rustc, yarn and pnpm, by `go.mod`, `rust-toolchain` and such."""
+"""Programs that only print their version if this is their only argument. Programs that a file of the project can
+replace with another version (`go.mod`, `rust-toolchain` and so on) are not listed: go, cargo, rustc, yarn and pnpm."""
 
 
 def set_of(names: str) -> frozenset[str]:
@@ -237,14 +236,14 @@ AWK_WORDS = set_of(
     "while return sqrt log exp sin cos atan2 rand srand strftime systime mktime asort asorti strtonum and "
     "or xor lshift rshift compl in switch else do"
 )
-"""What may stand before a bracket in an awk program."""
+"""Words that may precede a parenthesis in an awk program."""
 
 GIT_RUNS_OTHERS = set_of(
     "bisect submodule filter-branch config rebase for-each-repo difftool mergetool clone hook daemon "
     "credential send-email instaweb help web--browse upload-pack receive-pack shell remote-ext gui citool p4 svn "
     "cvsimport archimport quiltimport imap-send merge-index maintenance daemon request-pull"
 )
-"""Commands of git that a rule for git alone does not mean: they run other programs, or make git run them."""
+"""Git commands not covered by a rule for git: they run other programs or make git run them."""
 GIT_KNOWN = set_of(
     "add am annotate apply archive blame branch bundle cat-file check-attr check-ignore check-mailmap check-ref-format "
     "checkout checkout-index cherry cherry-pick clean column commit commit-graph commit-tree count-objects describe "
@@ -257,7 +256,7 @@ GIT_KNOWN = set_of(
     "update-index update-ref update-server-info upload-archive var verify-commit verify-pack verify-tag version "
     "whatchanged worktree write-tree"
 )
-"""Commands of git. Another one is an alias, and a repository says what it runs, or a program."""
+"""Known git commands. Any other is an alias, defined by the repository, or a program."""
 GIT_RUNS_WITH = (
     "--exec",
     "--ext",

@@ -1,5 +1,5 @@
-"""What is proved of a call of a program by the table of those that look: which of its words leave it looking, and the
-files that it names. It runs nothing and decides nothing."""
+"""Proves that a call of a program is read-only, using the table of such programs, and collects the files it names.
+Pure."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,10 +18,10 @@ OTHER_NAMES: Mapping[str, str] = {
 }  # fmt: skip
 _NUMBER, _COUNT = regex(r"[+-]?\d{1,9}[kKMG]?"), regex(r"-\d{1,9}")
 _ASKS_FOR_SIGNATURE = regex(r"%[+ -]?G|%\(\*?sig")
-"""What asks for a signature runs the program that checks it."""
+"""Formats that show signatures run the program that verifies them."""
 _LISTS_ARCHIVE = regex("-?t[vzjJ]*f")
 _REVISION = regex(r"@(\{(u|upstream|push|\d{1,6})\})?(\.{2,3}[\w./-]*)?")
-"""Of those that begin so the one that nothing but a commit, or two, is meant by."""
+"""Of the revisions starting with `@`, those that can only mean one or two commits."""
 _LISTS = ("--list", "-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
 _TAKE_PATTERNS = {"grep", "egrep", "fgrep", "rg", "git grep"}
 _PS_DASHED, _PS_ODD = regex(r"-[A-Za-z]\S*"), regex("[xu]")
@@ -32,29 +32,30 @@ _OTHER_SETTINGS = set_of(
     "diff.autorefreshindex status.submodulesummary submodule.recurse log.showsignature gpg.program gpg.x509.program "
     "gpg.ssh.program safe.barerepository protocol.ext.allow"
 )
-"""Those that have another value where git is run so that it only looks."""
+"""Settings that differ in the guarded git calls of read-only commands."""
 _JQ = regex(
     r"(?<![.\w\"$])(?:env|ENV|import|include|input_filename|get_search_list|modulemeta)(?![\w\"])|\$(?:ENV|__prog)"
 )
-"""What looks outside of the input; a field of such a name does not."""
+"""Builtins of jq that access more than the input. Fields of the same name are harmless."""
 _TEST_WORDS = set_of("-f -e -d -n -z -t -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
 _RG_HIDDEN = regex(r"-[A-Za-z0-9]*[u.][A-Za-z0-9.]*|--hidden|--no-ignore|--unrestricted")
 TAKE_ANY_NAME = {"ls", "cat", "head", "nl", "stat", "echo", "printf"}
-"""Whatever the names of files are that a pattern stands for, they look."""
+"""Programs that stay read-only whatever names a pattern expands to."""
 _NEVER_ATTACHED = {"tree"}
-"""They take the next word for a letter's value, and what follows the letter for letters: `tree -Po PATTERN FILE`."""
+"""Programs whose letter options take the next word as a value, and the following characters as letters: `tree -Po
+PATTERN FILE`."""
 _READ_OPTIONS_FROM = set_of("nm objdump readelf strings")
-"""They take what stands in a file for their words, where a word begins with `@`."""
+"""Programs that read arguments from a file if a word begins with `@`."""
 _NAMED_COUNT = regex(r"%[^%a-zA-Z]*[hljztL]*n")
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramRow:
-    """What a row of the table says."""
+    """A parsed row of the table."""
 
     letters: frozenset[str] = frozenset()
     valued: Mapping[str, str] = field(default_factory=dict)
-    """Letters and long names with a value, and of which kind it is."""
+    """Letters and long names with a value, and its kind."""
     names: frozenset[str] = frozenset()
     words: frozenset[str] = frozenset()
     counts: bool = False
@@ -63,7 +64,7 @@ class ProgramRow:
 
 
 def check_read_only(words: Sequence[Word], *, is_fed: bool = False) -> Proof | None:
-    """What is proved of a call; None where the program is in no table."""
+    """Return the proof for a call, or None if the program is in no table."""
     if not words or not words[0].is_plain:
         return None
     name, start = program_of([words[0].text]), 1
@@ -114,7 +115,7 @@ def row_of(name: str) -> ProgramRow | None:
 
 
 def _git_command(words: Sequence[Word]) -> tuple[str, int]:
-    """What git is told to do, and where its own words begin."""
+    """Return the git subcommand and the index where its arguments begin."""
     at = 1
     while at < len(words) and words[at].text[:1] == "-":
         at += 2 if words[at].text in ("-c", "-C", "--git-dir", "--work-tree", "--exec-path", "--namespace") else 1
@@ -122,12 +123,12 @@ def _git_command(words: Sequence[Word]) -> tuple[str, int]:
         return "git", len(words)
     two = " ".join(("git", *(word.text for word in words[at : at + 2])))
     if any(" " in word.text for word in words[at : at + 2]):
-        two = ""  # one word with a blank is no two words
+        two = ""  # one word with a blank is not two words
     return (two, at + 2) if two.count(" ") == 2 and two in ROWS else (f"git {words[at].text.replace(' ', '?')}", at + 1)
 
 
 def _other_git(words: Sequence[Word], start: int, proof: Proof) -> None:
-    """Of commands of git that change things it is only known which of them run others."""
+    """Check git commands that make changes: it is only known which of them run other programs."""
     told = proof.name.removeprefix("git ")
     if told in GIT_RUNS_OTHERS or told not in GIT_KNOWN | {"git"}:
         proof.unproved.append(min(start, len(words)) - 1)
@@ -139,7 +140,7 @@ def _other_git(words: Sequence[Word], start: int, proof: Proof) -> None:
 
 
 def _by_row(words: Sequence[Word], start: int, row: ProgramRow, proof: Proof, *, is_fed: bool) -> None:
-    """Goes through the options, then looks at what is left."""
+    """Process the options, then check the operands."""
     operands, has_pattern, at, is_over = list[int](), False, start, False
     while at < len(words):
         word = words[at]
@@ -161,7 +162,7 @@ def _by_row(words: Sequence[Word], start: int, row: ProgramRow, proof: Proof, *,
 
 
 def _option(words: Sequence[Word], at: int, row: ProgramRow, proof: Proof) -> tuple[int, bool]:
-    """How many of the words behind an option are its value, and whether it is what is looked for."""
+    """Return how many of the following words are the option's value, and whether it is the search pattern."""
     text = words[at].text
     if text[:2] == "--":
         name, has_value, value = text.partition("=")
@@ -191,7 +192,7 @@ def _option(words: Sequence[Word], at: int, row: ProgramRow, proof: Proof) -> tu
 
 
 def searches_hidden(words: Sequence[Word]) -> bool:
-    """Whether a call shows lines of all files in a folder, those with a dot before their name among them."""
+    """Whether a call shows lines of all files in a folder, including hidden ones."""
     name = program_of([words[0].text])
     if name in ("grep", "egrep", "fgrep"):
         return is_recursive(words)
@@ -211,8 +212,8 @@ def _value_behind(words: Sequence[Word], at: int, kind: str, proof: Proof) -> tu
 
 
 def _may_be_value(kind: str, text: str, proof: Proof) -> bool:
-    """A value that begins with a dash is doubtful where it could be meant as an option: a number is not, nor is what is
-    looked for by programs that take it as it comes."""
+    """Whether the value is not in doubt. A value that begins with a dash could be an option, unless it is a number or
+    the pattern of a program that takes it literally."""
     is_number = kind == "n" and _NUMBER.fullmatch(text) is not None
     is_pattern = kind == "e" and proof.name in _TAKE_PATTERNS
     return text[:1] != "-" or is_number or is_pattern
@@ -237,7 +238,7 @@ def _check_operands(
     if kind.startswith("pattern"):
         kind = kind.removeprefix("pattern").strip()
         if not has_pattern:
-            proof.unproved += [at for at in operands[:1] if words[at].globs]  # of several names the others are files
+            proof.unproved += [at for at in operands[:1] if words[at].globs]  # the further names are files
             if not operands and not is_fed and proof.name != "fd":
                 proof.needs_input = True
             operands = operands[1:]
@@ -249,13 +250,13 @@ def _check_operands(
     if kind == "none":
         proof.unproved += operands
     elif kind == "list" and operands and not any(word.text.startswith(_LISTS) for word in _before_dashes(words)):
-        proof.unproved += operands  # it would make a branch or a tag of that name
+        proof.unproved += operands  # it would create a branch or tag of that name
     elif kind in ("path+", "path?"):
         proof.needs_input = proof.needs_input or not (operands or is_fed)
         if kind == "path?":
-            # The next one would be written, and of several names that a pattern stands for the second one.
+            # The next one would be written to, and so would the second of several names that a pattern expands to.
             proof.unproved += [at for place, at in enumerate(operands) if place or words[at].globs]
-    if proof.name in ("echo", "printf"):  # they show names where patterns stand for some
+    if proof.name in ("echo", "printf"):  # they show the names that patterns expand to
         proof.files += [Operand(words[at].text, at, globs=True) for at in operands if words[at].globs]
     if kind[:4] in ("path", "rev*"):
         for at in operands:
@@ -271,7 +272,7 @@ def _take_file(word: Word, at: int, kind: str, proof: Proof, *, is_fed: bool) ->
     if text == "-":
         proof.needs_input = proof.needs_input or not is_fed
     elif not text or (kind == "rev*" and ((text[0] in ":@" and not _REVISION.fullmatch(text)) or "\\" in text)):
-        proof.unproved.append(at)  # what git itself makes of it is not known here
+        proof.unproved.append(at)  # its meaning to git is unknown
     else:
         proof.files.append(Operand(text, at, word.globs))
         if kind == "rev*":
@@ -285,7 +286,7 @@ def is_recursive(words: Sequence[Word]) -> bool:
 
 
 def _check_test(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """An option that is not known may evaluate what stands behind it; so do the index in `name[index]`."""
+    """Check `test`: an unknown option may evaluate its operand, and so does the index in `name[index]`."""
     for at in range(1, len(words)):
         text = words[at].text
         if (
@@ -306,8 +307,8 @@ def _check_date(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> N
 
 
 def _check_ps(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """An `e` without a dash shows every program's environment, and so does a column of that name. Where letters behind
-    dashes make no sense, as `-x` and `-u` before no user do, ps reads all of them as if no dash were there."""
+    """Check `ps`: an `e` without a dash shows every program's environment, and so does a column of that name. If
+    letters after a dash are invalid, as `-x` and `-u` without a user are, ps reads all of them as if without a dash."""
     dashed = [at for at in range(1, len(words)) if _PS_DASHED.fullmatch(words[at].text)]
     shows_all = (
         [at for at in dashed if "e" in words[at].text] if any(_PS_ODD.search(words[at].text) for at in dashed) else []
@@ -327,7 +328,7 @@ def _check_command(given: Sequence[Word], words: Sequence[Word], proof: Proof) -
 
 
 def _check_archive(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """Settings of the repository say which programs make the other forms of archives."""
+    """Check `git archive`: the repository's settings name the programs for other formats."""
     texts = [word.text for word in words]
     for at, text in enumerate(texts):
         form = text.partition("=")[2] if "=" in text else "".join(texts[at + 1 : at + 2])
@@ -336,15 +337,15 @@ def _check_archive(given: Sequence[Word], words: Sequence[Word], proof: Proof) -
 
 
 def _check_config(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """It reads one setting; of two words it would write the second one. Values that hold keys are not shown, nor those
-    that are other ones where git is run as it is for a look."""
+    """Check `git config`: one word reads a setting, two would write it. Values that contain keys are not shown, nor are
+    values that differ in guarded git calls."""
     key = given[0].text.casefold() if len(given) == 1 and given[0].is_plain else ""
     if "." not in key or _SECRET_SETTING.search(key) or key in _OTHER_SETTINGS:
         proof.unproved.append(len(words) - 1)
 
 
 def _check_clean(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """It only says what it would remove."""
+    """Check `git clean`: only a dry run is proved."""
     if not any(re.fullmatch("-[dxXq]*n[dnxXq]*|--dry-run", word.text) for word in _before_dashes(words)):
         proof.unproved.append(len(words) - 1)
 
@@ -356,7 +357,7 @@ def _check_jq(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> Non
 
 
 def _check_remote(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """A rule means what the repository's settings name: not another place, nor a branch that is overwritten."""
+    """Check `git fetch`: a rule covers the configured remotes, not other addresses or forced branch updates."""
     proof.unproved += [
         at for at in range(1, len(words)) if words[at] in given and (":" in words[at].text or words[at].globs)
     ]

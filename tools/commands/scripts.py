@@ -1,4 +1,4 @@
-"""What is proved of programs whose arguments are a language of their own: find, sed, awk and tar. It runs nothing."""
+"""Proves programs whose arguments are a language of their own: find, sed, awk and tar. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -9,11 +9,12 @@ from ebbtide.tools.commands.programs import AWK_WORDS, FIND_ALONE, FIND_WITH_FIL
 from ebbtide.tools.lazy import dataclass, regex
 
 _MAX_SCRIPT_CHARS = 1_000
-"""Characters of a program for sed or awk, beyond which nobody reads on."""
+"""Maximum number of characters in a sed or awk program."""
 
 
 def _sed_pattern(end: str) -> str:
-    """What sed looks for, up to the sign `end`: where one stands between brackets, some end there and some do not."""
+    """Return the pattern of a sed regular expression up to the delimiter `end`. Some versions of sed end it within
+    brackets and some do not, so delimiters there are not allowed."""
     inside = rf"\[(?!{end}):[a-z]{{1,10}}:\]|\[(?![:.=])|\\[^\[\]\n]|(?!{end})[^\\\[\]\n]"
     return rf"(?:(?!{end})[^\\\[\n]|\\[^c\n]|\[\^?+\]?+(?:{inside})*+\])*+{end}"
 
@@ -26,7 +27,7 @@ _SED_STEP = regex(
     rf" *{_SED_ADDRESSES} ?!?(?:\{{|(?:[pPdDqnNgGhHxzlF=]|{_SED_SWAP}|{_SED_MAPS}) *(?=[;\n}}]|\Z)"
     r"|[aic]\\?[^\\\n]+(?=\n|\Z))|[;\n} ]"
 )
-"""A command, up to where the next one may begin; what opens or closes a group; what stands between."""
+"""A command up to where the next one may begin, a group's braces, or a separator."""
 _SED_SCRIPT = regex(r"(?:-[nErszu]*e|--expression(?:=|\Z))(?P<script>.*)", re.DOTALL)
 _SED_LETTERS = set("nErszu")
 _SED_NAMES = {"--quiet", "--silent", "--regexp-extended", "--null-data", "--separate", "--unbuffered", "--posix"}
@@ -34,18 +35,18 @@ _AWK_SIGN = regex(r'["/]')
 _AWK_TEXT = regex(r'"(?:[^"\\\n]|\\.)*"')
 _AWK_INSIDE = r"\[:[a-z]{1,10}:\]|\[(?![:.=])|\\[^\[\]\n]|[^\\/\[\]\n]"
 _AWK_PATTERN = regex(rf"/(?:[^/\\\[\n]|\\.|\[\^?+\]?+(?:{_AWK_INSIDE})*+\])*+/")
-"""As for sed: for some a slash between brackets ends it."""
+"""Like sed: in some versions, a slash within brackets ends the pattern."""
 _AWK_BEFORE_PATTERN = regex(r"(?:\A|[~(,!&|{};\n=?:<>%^*])[ \t]*\Z")
-"""Where no division can stand."""
+"""Text before a slash that cannot be a division."""
 _AWK_BEFORE_DIVISION = regex(r"(?:(?P<word>\w+)|\]|(?P<group>\)))[ \t]*\Z")
 _AWK_VERBS = {"print", "printf", "return", "in", "else", "do", "case", "exit", "getline", "delete"}
-"""Words behind which a pattern may stand."""
+"""Words that a pattern may follow."""
 _AWK_HEADS = regex(r"\b(?:if|while|for|switch)\b")
-"""Behind their brackets one may, too."""
+"""Keywords whose parenthesised condition a pattern may follow."""
 _AWK_ODD = regex(r"[@\\#]|(?<!\|)\|(?!\|)|(?<![\w.])(?=\.?\d)(?!\.?\d[\d.]*(?:[eE][+-]?\d+)?(?![\w.]))")
-"""What calls or reads from elsewhere, comments, and a number that a name touches."""
+"""Indirect calls, input from elsewhere, comments, and numbers touching a name."""
 _AWK_CONTINUATION = regex(r"(?<=[,&|?:])\s*\n")
-"""Behind these signs a statement goes on in the next line."""
+"""Operators after which a statement continues on the next line."""
 _AWK_NAME = regex(r"(?<!\w)[A-Za-z_]\w*(?P<call>\s*\()?")
 _AWK_BARRED = {
     "ENVIRON", "PROCINFO", "ARGV", "ARGC", "SYMTAB", "FUNCTAB", "getline", "system", "close", "fflush",
@@ -55,11 +56,11 @@ _AWK_BARRED = {
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A word that names a file, or may."""
+    """A word that names, or may name, a file."""
 
     text: str
     at: int
-    """Which of the command's words it is."""
+    """Its index in the command."""
     globs: bool = False
 
 
@@ -68,27 +69,27 @@ class Proof:
     """What is known of one call."""
 
     name: str
-    """The program; of git, with its command."""
+    """The program, for git with its subcommand."""
     only_looks: bool = True
     unproved: list[int] = field(default_factory=list)
-    """The words of which it is not known what they do."""
+    """Indices of words whose effect is unknown."""
     files: list[Operand] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     needs_input: bool = False
-    """Whether it reads what is typed, unless something is fed to it."""
+    """Whether it reads the terminal unless it has other input."""
     names_from: int = 0
-    """Where in the command names are put that it is given; 0 where it is given none."""
+    """Index in the command at which names are inserted, or 0 if none are."""
     shows_found: bool = False
-    """Whether it has another program show what is in the files that it finds."""
+    """Whether it makes another program show the contents of the files it finds."""
 
     @property
     def beyond(self) -> int | None:
-        """The last of the words that are not proved, or None when all are."""
+        """The last index that is not proved, or None if all are."""
         return max(self.unproved, default=None)
 
     @property
     def only_names(self) -> bool:
-        """Whether nothing of what is in its files is shown."""
+        """Whether no file contents are shown."""
         return not self.shows_found and self.name in (
             "ls",
             "stat",
@@ -109,12 +110,12 @@ class Proof:
 
 
 def may_be_option(word: Word) -> bool:
-    """Whether the shell may put the name of a file in its place that reads like an option, or like another one."""
+    """Whether the shell may expand the word to a file name that reads as an option, or as a different one."""
     return word.globs and (word.text[0] in "*?[" or (word.text[0] == "-" and not re.match(r"--[\w-]+=", word.text)))
 
 
 def prove_find(words: Sequence[Word], proof: Proof) -> None:
-    """Places come first, then what is looked for: a word of that which is not known may run, write or delete."""
+    """Prove find. Paths come first, then the expression, in which an unknown word may run programs, write or delete."""
     at, in_places = 1, True
     while at < len(words):
         text = words[at].text
@@ -137,12 +138,12 @@ def prove_find(words: Sequence[Word], proof: Proof) -> None:
 
 
 def _is_no_test(pattern: str) -> bool:
-    """Whether no name that the shell puts in its place can be a test of find, which refuses it then."""
+    """Whether no expansion of the pattern can be a test of find, which reports an error then."""
     return pattern[:1].isalnum() or "." in re.sub(r"\[[^]]*\]?", "", pattern)
 
 
 def prove_sed(words: Sequence[Word], proof: Proof) -> None:
-    """Printing, deleting and replacing, and nothing else."""
+    """Prove sed if it only prints, deletes and replaces."""
     scripts, operands, at, is_over = dict[int, str](), list[int](), 1, False
     while at < len(words):
         text = words[at].text
@@ -172,7 +173,7 @@ def prove_sed(words: Sequence[Word], proof: Proof) -> None:
 
 
 def _is_safe_sed(script: str) -> bool:
-    """Whether each command, read from the first on as sed does, only edits what is printed."""
+    """Whether each command of the script, parsed in order as sed does, only edits the output."""
     at = 0
     while at < len(script) <= _MAX_SCRIPT_CHARS:
         found = _SED_STEP.match(script, at)
@@ -189,7 +190,7 @@ def prove_awk(words: Sequence[Word], proof: Proof) -> None:
         if text in ("-F", "-v"):
             at += 1
             if at < len(words) and words[at].globs:
-                proof.unproved.append(at)  # of several names the second one would be the program
+                proof.unproved.append(at)  # the second of several names would be the program
         elif not (text.startswith(("-F", "-v")) and text[2:]):
             proof.unproved.append(at)
         at += 1
@@ -198,14 +199,14 @@ def prove_awk(words: Sequence[Word], proof: Proof) -> None:
         proof.unproved.append(min(at, len(words) - 1))
     for place in range(at + 1, len(words)):
         word = words[place]
-        if may_be_option(word) or word.text.startswith("/inet"):  # a connection, and no file
+        if may_be_option(word) or word.text.startswith("/inet"):  # a network connection, not a file
             proof.unproved.append(place)
         elif not re.match(r"[A-Za-z_]\w*=", word.text):
             proof.files.append(Operand(word.text, place, word.globs))
 
 
 def _is_safe_awk(program: str) -> bool:
-    """Whether it only computes and prints: no program, no file and no function is called but those that are known."""
+    """Whether the program only computes and prints, and calls no programs, no files and only known functions."""
     code = _code_of_awk(program) if len(program) <= _MAX_SCRIPT_CHARS else None
     if code is None or _AWK_ODD.search(code):
         return False
@@ -220,8 +221,8 @@ def _is_safe_awk(program: str) -> bool:
 
 
 def _code_of_awk(program: str) -> str | None:
-    """A program with a number for each text and pattern; None where it cannot be told what ends one, or whether a
-    slash begins a pattern or divides."""
+    """Return the program with each string and pattern replaced with a number, or None if it is unclear where one ends
+    or whether a slash is a division."""
     code, at, is_behind_pattern = "", 0, False
     while (sign := _AWK_SIGN.search(program, at)) is not None:
         before, start = program[at : sign.start()], sign.start()
@@ -242,7 +243,7 @@ def _code_of_awk(program: str) -> str | None:
 
 
 def _divides(code: str) -> bool:
-    """Whether a slash behind a piece of a program can be nothing but a division."""
+    """Whether a slash after this code can only be a division."""
     found = _AWK_BEFORE_DIVISION.search(code)
     if found is None or found["word"] in _AWK_VERBS:
         return False
@@ -250,14 +251,14 @@ def _divides(code: str) -> bool:
 
 
 def check_tar(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """Its first word is options even without a dash; a name with a colon is on another machine."""
+    """Check tar. Its first word is options even without a dash, and a name with a colon is on another machine."""
     first = words[1] if len(words) > 1 else Word("")
     if first.text[:1] != "-" and not set(first.text) <= set("cxtvzjJkpmf"):
         proof.unproved.append(1)
     proof.unproved += [at for at in range(1, len(words)) if ":" in words[at].text]
     archive = 2 if first.text[:1] != "-" and "f" in first.text and len(words) > 2 else 0
     if archive and words[archive].globs:
-        proof.unproved.append(archive)  # of several names the first one would be written
+        proof.unproved.append(archive)  # the first of several names would be written to
     packs = writes_archive(words)
     proof.files += [
         Operand(words[at].text, at, words[at].globs)
@@ -268,7 +269,7 @@ def check_tar(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> Non
 
 
 def writes_archive(words: Sequence[Word]) -> bool:
-    """Whether tar packs, and does not unpack or list."""
+    """Whether tar creates an archive rather than extracting or listing one."""
     first = words[1].text if len(words) > 1 else ""
     old = first[:1] != "-" and "c" in first
     return old or any(re.fullmatch("-[A-Za-z]*c[A-Za-z]*|--create", word.text) for word in words[1:])

@@ -1,5 +1,5 @@
-"""Options of tools that check, build or format a project, which leave them at that: none of these makes a tool load or
-run something else, or write anywhere but where it does anyway. Data and a lookup; whatever is not listed is unknown."""
+"""Harmless options of tools that check, build or format a project: none of them makes a tool load or run something
+else, or write to other places. Options not listed are unknown."""
 
 import posixpath
 import re
@@ -66,8 +66,8 @@ _OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(("npm test", "npm ci", "pnpm test", "yarn test"), _NPM),
     "npm ls": _NPM + " -a -l -g --depth: --all --long --json --global --parseable --prod --omit: --link",
 }  # fmt: skip
-"""As rows of `programs`: an option with a colon has a value, in the next word or behind `=`, which is no place; one
-with a slash has a place for it. Single letters stand together where none has a value."""
+"""Rows as in `programs`: an option with a colon takes a value that is not a path, in the next word or after `=`; one
+with a slash takes a path. Single letters can be combined if none takes a value."""
 _BEHIND_DASHES: Mapping[str, str] = {
     "cargo test": "-q --nocapture --no-capture --test-threads: --ignored --include-ignored --exact --list --skip:"
     " --quiet --show-output",
@@ -79,13 +79,14 @@ _BEHIND_DASHES: Mapping[str, str] = {
         " --testPathPattern: --testPathPatterns: --passWithNoTests --grep: --no-coverage --updateSnapshot -u",
     ),
 }
-"""Behind `--` stands what the tool gives on to the tests, or to the compiler; elsewhere operands do."""
+"""Arguments after `--`, which the tool passes to the tests or to the compiler. For other tools these are operands."""
 _LINT_LEVEL_OPTIONS = {"-D", "-W", "-A", "-F"}
 _OWN_NAMES = ("git", "npm", "pnpm", "yarn")
-"""Of whose words some begin with `@`; others take the words of a file for such a one: pytest, ruff, mypy, tsc, …"""
+"""Programs with arguments that begin with `@`. Others, such as pytest, ruff, mypy and tsc, read arguments from a file
+then."""
 _LINT = regex(r"[\w:-]{1,80}")
 _MODULE = regex(r"[\w.-]+\.[a-z]{2,}/.*|.*@.*")
-"""What Go fetches, and runs the tests of, from elsewhere."""
+"""Modules that Go would download and then test."""
 
 
 _LEADS = regex(
@@ -95,7 +96,7 @@ _LEADS = regex(
     r"(?:=.*|\..*)?",
     re.DOTALL,
 )
-"""Options that by their names have a program run, load or obey something else, or do its work elsewhere."""
+"""Options whose name suggests that they load, run or obey something else, or work elsewhere."""
 _LEADS_BY_LETTER: Mapping[str, str] = {
     "rsync": "e", "ssh": "oF", "scp": "oFS", "sftp": "oFSb", "curl": "K", "wget": "e", "kubectl": "s", "npm": "C",
     "pnpm": "C", "go": "C", "cargo": "CZ", "gradle": "Ibcp", "gradlew": "Ibcp", "mvn": "fs", "node": "rep",
@@ -103,7 +104,7 @@ _LEADS_BY_LETTER: Mapping[str, str] = {
 }  # fmt: skip
 _LANGUAGES = ("node", "perl", "ruby", "php", "python", "python3", "ssh")
 _SCRIPT = regex(r"\A\.?/|\.(?:py|[cm]?[jt]sx?|sh|rb|pl|php)\Z")
-"""Behind a file that is run, or a host, stand words of its own."""
+"""After a script or a host come arguments of its own."""
 _MAKE_ALONE = regex(r"-j\d*|\d+|-[ksBiwnO]+|--(?:silent|keep-going|no-print-directory|always-make)|[A-Z_]+=\d{0,4}")
 
 
@@ -115,8 +116,8 @@ class _Options:
 
 
 def unknown_at(command: Sequence[str]) -> tuple[int, ...]:
-    """Where in a call of such a tool words stand of which it is not known that they leave it at its work in the working
-    folder; none in a call of another one."""
+    """Return the indices of words that may change what the tool does or where it does it. Empty for unknown
+    programs."""
     name = " ".join(command[:2]) if " ".join(command[:2]) in _OPTIONS else "".join(command[:1])
     if name not in _OPTIONS:
         return ()
@@ -142,8 +143,8 @@ def unknown_at(command: Sequence[str]) -> tuple[int, ...]:
 
 
 def leads_elsewhere(command: Sequence[str], named: int) -> bool:
-    """Whether words behind those that a rule names have the program do something else than what the rule says. A rule
-    for its name alone says nothing of what it is to do."""
+    """Whether words after those named by a rule make the program do something other than the rule says. A rule by name
+    alone says nothing about that."""
     name, behind = posixpath.basename(command[0]), command[named:]
     if named < 2:
         return False
@@ -166,7 +167,7 @@ def leads_elsewhere(command: Sequence[str], named: int) -> bool:
 
 
 def _option(command: Sequence[str], at: int, options: _Options) -> tuple[bool, int]:
-    """Whether an option is known with its value, and how many words behind it are that value."""
+    """Return whether an option is known with its value, and how many of the following words are that value."""
     word = command[at]
     name, sign, value = word.partition("=")
     if name in options.flags:
@@ -178,9 +179,9 @@ def _option(command: Sequence[str], at: int, options: _Options) -> tuple[bool, i
         is_meant = bool(_LINT.fullmatch(value)) if is_named else name in options.valued or _is_inside(value)
         return is_meant and (bool(sign) or value == "-" or value[:1] != "-"), taken
     letters = [f"-{letter}" for letter in word[1:]]
-    if word[:2] != "--" and len(letters) > 1 and command[0] != "go":  # `-pkgdir` is an option of its own there
+    if word[:2] != "--" and len(letters) > 1 and command[0] != "go":  # `-pkgdir` is a single option there
         if letters[0] in options.valued and letters[0] not in _LINT_LEVEL_OPTIONS:
-            return True, 0  # `-j4`, `-k3`
+            return True, 0  # for example `-j4` or `-k3`
         *flags, last = letters
         if all(letter in options.flags for letter in flags) and last in options.valued | options.flags:
             return True, int(last in options.valued)
@@ -188,7 +189,7 @@ def _option(command: Sequence[str], at: int, options: _Options) -> tuple[bool, i
 
 
 def _is_inside(word: str) -> bool:
-    """Whether it is no place outside the working folder."""
+    """Whether it is not a path outside the working folder."""
     return word[:1] not in ("/", "~", "") and ".." not in re.split("[/:]", word)
 
 

@@ -1,5 +1,4 @@
-"""Whether a command line shows files and does nothing else, as far as its text tells. It runs nothing and decides
-nothing."""
+"""Whether a command line only shows files, judged by its text. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -26,37 +25,38 @@ _VIEWERS = {
     "ag",
 }
 _POWERSHELL = {"get-content", "gc", "type", "select-string", "sls"}
-"""Those of PowerShell, in small letters: it takes any. `type` of a shell says in a line what a command is."""
+"""Viewers of PowerShell, in lower case, since case does not matter there. In other shells, `type` describes a
+command."""
 _GIT = {"show", "diff", "grep", "blame", "cat-file"}
 _BEFORE = {"command", "env", "nice", "stdbuf", "sudo", "time", "timeout"}
-"""What runs another program and adds nothing to what that prints."""
+"""Programs that run another one and add nothing to its output."""
 _FILTERS = _VIEWERS | _POWERSHELL | {
     "awk", "column", "cut", "delta", "expand", "fold", "gawk", "jq", "mawk", "sort", "tr", "uniq", "wc", "yq",
     "out-string", "select", "select-object", "sort-object", "measure-object",
 }  # fmt: skip
-"""What may stand behind a viewer."""
+"""Programs that may follow a viewer in a pipe."""
 _BRIEF_COMMANDS = {
     "cd", "echo", "printf", "pwd", "true", ":", "test", "[", "wc", "ls", "set", "export", "date", "file", "stat",
     "sleep", "dirname", "basename", "realpath", "write-host", "write-output",
 }  # fmt: skip
-"""What may stand beside one: it prints a line or so."""
+"""Programs that may accompany a viewer, since they print about a line."""
 _BRIEF_GIT_COMMANDS = {"status", "branch", "rev-parse"}
 _LISTERS = {"find", "fd", "ls", "rg", "grep", "echo", "printf", "sort", "head", "cat"}
-"""What may name the files that `xargs` gives to a viewer."""
+"""Programs that may name the files that `xargs` passes to a viewer."""
 _PLAIN_AWK = regex(r"(?!.*(getline|system))[^{}]*(\{\s*print(\s+(\$0|NR[^{}|>]{0,12}\$0))?\s*;?\s*\})?\s*")
-"""A program of awk that prints lines as they are, or with their numbers."""
+"""An awk program that prints lines unchanged or numbered."""
 _GIT_VALUES = ("-C", "-c")
-"""Options of git before its command that another word follows."""
+"""Options of git before the subcommand that take a value."""
 
 
 def shows_files(text: str) -> bool:
-    """Whether what the command prints is the text of files, or of parts of them: `sed -n 1,80p a.py`, `cat a | head`,
-    `cd x && git show HEAD:a`. Where that cannot be told it is not."""
+    """Whether the command's output is the text of files or parts of them: `sed -n 1,80p a.py`, `cat a | head`, `cd x &&
+    git show HEAD:a`. False if unclear."""
     return _shows(text, is_outer=True)
 
 
 def viewed_names(text: str) -> tuple[str, ...]:
-    """The words of such a command line that may name the files it shows; none of another one."""
+    """Return the words of such a command line that may name the files shown, or none for other lines."""
     if not shows_files(text):
         return ()
     views = [line[0] for line in _pipelines(parse_command_line(text)) if _shows_whole(line)]
@@ -69,7 +69,7 @@ def _shows(text: str, *, is_outer: bool) -> bool:
     if line.is_broken or line.is_in_background or not all(map(_keeps_stdout, redirections)):
         return False
     if any(word.expands and word.text.startswith(("<", ">")) for command in line.commands for word in command.words):
-        return False  # what is read comes from a program
+        return False  # the input comes from a program
     pipelines = tuple(_pipelines(line))
     if is_outer and len(pipelines) == 1 and (inner := _given_to_a_shell(pipelines[0])) is not None:
         return _shows(inner, is_outer=False)
@@ -78,7 +78,7 @@ def _shows(text: str, *, is_outer: bool) -> bool:
 
 
 def _pipelines(line: CommandLine) -> Iterator[list[tuple[str, ...]]]:
-    """The commands of each pipeline, by their words."""
+    """Yield the commands of each pipeline, as words."""
     pipeline = list[tuple[str, ...]]()
     for command in line.commands:
         words = command.texts[behind_assignments(command.texts) :]
@@ -93,7 +93,7 @@ def _pipelines(line: CommandLine) -> Iterator[list[tuple[str, ...]]]:
 
 
 def _keeps_stdout(one: Redirection) -> bool:
-    """Whether a redirection leaves what is printed as it is: one of complaints, or of what is read."""
+    """Whether a redirection leaves standard output unchanged."""
     return (
         one.sign == "<"
         or (one.sign in (">", ">>") and one.target.text == "/dev/null")
@@ -102,7 +102,7 @@ def _keeps_stdout(one: Redirection) -> bool:
 
 
 def _given_to_a_shell(line: Sequence[tuple[str, ...]]) -> str | None:
-    """The text that is run in `bash -lc '…'`."""
+    """Return the string that `bash -lc '…'` runs."""
     match line:
         case [(shell, option, text)] if _name(shell) in SHELLS and option in ("-c", "-lc"):
             return text
@@ -115,8 +115,7 @@ def _given_to_a_shell(line: Sequence[tuple[str, ...]]) -> str | None:
 
 
 def _shows_whole(line: Sequence[tuple[str, ...]]) -> bool:
-    """Whether a pipeline shows files: what shows them stands in front, or is given their names, and is only filtered
-    then."""
+    """Whether a pipeline shows files: the viewer comes first or receives file names, and only filters follow."""
     given = next((at for at, words in enumerate(line) if _name(words[0]) == "xargs"), 0)
     are_named = all(_name(words[0]) in _LISTERS or tuple(words[:2]) == ("git", "ls-files") for words in line[:given])
     shows = _runs_viewer(line[given]) if given else _is_viewer(line[0])
@@ -124,7 +123,7 @@ def _shows_whole(line: Sequence[tuple[str, ...]]) -> bool:
 
 
 def _runs_viewer(words: Sequence[str]) -> bool:
-    """Whether a program gives what it reads to a viewer, which stands behind its options and their values."""
+    """Whether the program passes its input to a viewer, named after its options and their values."""
     for at in range(1, len(words)):
         if words[at].startswith("-"):
             continue
@@ -162,7 +161,7 @@ def _is_viewer(words: Sequence[str]) -> bool:
 
 
 def _is_given(words: Sequence[str], options: Sequence[str]) -> bool:
-    """Whether a program that finds files gives them to a viewer, behind one of these options."""
+    """Whether a program that finds files passes them to a viewer, after one of these options."""
     at = next((at for at, word in enumerate(words) if word in options), len(words))
     return at + 1 < len(words) and _is_viewer(words[at + 1 :])
 
@@ -184,12 +183,12 @@ def _prints_little(words: Sequence[str]) -> bool:
 
 
 def _name(program: str) -> str:
-    """What a program is called, wherever it lies."""
+    """Return the base name of a program."""
     return program.rpartition("/")[2]
 
 
 def _has(options: Sequence[str], letter: str, *names: str) -> bool:
-    """Whether one of the options is that letter, alone or among others, or begins as a long name."""
+    """Whether an option is that letter, alone or combined, or starts with a long name."""
     return any(one.startswith(names) if one.startswith("--") else one[:1] == "-" and letter in one for one in options)
 
 
@@ -198,7 +197,7 @@ def _is_filter(words: tuple[str, ...]) -> bool:
 
 
 def _git_command(words: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The command of git, and what follows it."""
+    """Return the git subcommand and its arguments."""
     rest = iter(words)
     for word in rest:
         if word in _GIT_VALUES:
