@@ -1,1 +1,1 @@
-"""Documents of somebody else turned into text by programs of ours, which may take only so much time and memory."""
+"""Converts untrusted documents to text, in processes with limited time and memory."""

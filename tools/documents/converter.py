@@ -1,5 +1,5 @@
-"""Bytes of somebody else turned into text by a program of ours, which may take only so much time and memory: a library
-that reads such bytes can be made to need any amount of both."""
+"""Runs a converter for untrusted data in a process with limited time and memory, since malicious input can make a
+library use any amount of both."""
 
 import asyncio
 import json
@@ -13,9 +13,9 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.process.own_module import own_module
 
 MAX_MEMORY_BYTES = 1 << 30
-"""Bytes of address space."""
+"""Maximum address space, in bytes."""
 MAX_RECORD_BYTES = 1 << 26
-"""Bytes of a record."""
+"""Maximum size of a record, in bytes."""
 
 _LIMIT_PRELUDE = """
 try:
@@ -29,18 +29,18 @@ except (ImportError, OSError, ValueError):
 @dataclass(frozen=True, slots=True)
 class ConversionResult:
     records: tuple[Mapping[str, Any], ...]
-    """What the program printed, one JSON object a line."""
+    """The JSON objects that the process printed, one per line."""
     is_late: bool
-    """Its time was up; what it had printed is there."""
+    """Whether it timed out. The records printed by then are kept."""
     failed: bool
-    """It ended otherwise than at its end: for want of memory, for example."""
+    """Whether it ended abnormally, for example for lack of memory."""
 
 
 async def run_converter(
     module: str, request: Mapping[str, object], source: IO[bytes], seconds: float
 ) -> ConversionResult:
-    """Runs `main` of a module in a process of its own, with the source as its standard input. Raises `ToolError` when
-    it cannot be started."""
+    """Run `main` of a module in its own process, with the source as standard input. Raises `ToolError` if it cannot
+    start."""
     process = _start_process(module, request, source)
     reading = asyncio.ensure_future(asyncio.to_thread(_collect_output, process))
     try:
@@ -71,7 +71,7 @@ def _collect_output(process: subprocess.Popen[bytes]) -> ConversionResult:
     records = list[Mapping[str, Any]]()
     with process:
         while process.stdout is not None and (line := process.stdout.readline(MAX_RECORD_BYTES)):
-            with suppress(ValueError):  # cut off where it was killed
+            with suppress(ValueError):  # cut off when it was killed
                 records.append(json.loads(line))
         code = process.wait()
     return ConversionResult(tuple(records), is_late=False, failed=code != 0)

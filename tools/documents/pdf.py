@@ -1,4 +1,4 @@
-"""Pages of a PDF as text, read by a program of its own."""
+"""Pages of a PDF as text, read in a separate process."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,11 +11,11 @@ from ebbtide.tools.outputs.extent import Extent, pluralize
 from ebbtide.tools.outputs.plain_text import plain
 
 READ_TIMEOUT_S = 30.0
-"""After which the pages are shown that were read by then."""
+"""Seconds after which only the pages read so far are shown."""
 
 
 async def pages_of(path: Path, name: str, offset: int, limit: int, limits: ReadLimits) -> Result:
-    """The pages from the `offset`-th on, as many as one look may show, but always one. Raises `ToolError`."""
+    """Return the pages from the `offset`-th, as many as fit but at least one. Raises `ToolError`."""
     request = {"first": offset, "last": offset + limit - 1, "most": limits.most_bytes}
     with open_regular(path) as (file, _):
         done = await run_converter(f"{__package__}.pdf_pages", request, file, READ_TIMEOUT_S)

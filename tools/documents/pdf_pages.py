@@ -1,17 +1,17 @@
-"""The program that reads a PDF: the file in, a JSON object for each page out. Only this process loads pypdf."""
+"""The process that reads a PDF: takes the file, and prints one JSON object per page. Only this process loads pypdf."""
 
 import json
 import sys
 from collections.abc import Mapping
 
 MAX_PAGE_CHARS = 200_000
-"""Characters of a page."""
+"""Maximum number of characters per page."""
 
 
 def main(request_json: str) -> None:
-    """Prints how many pages there are, and then the text of each from `first` to `last` until they hold `most` bytes;
-    or what is wrong with the file."""
-    from pypdf import PdfReader  # noqa: PLC0415  # deferred: what cannot be loaded is told like what cannot be read
+    """Print the number of pages, then the text of each from `first` to `last` until they reach `most` bytes; or what is
+    wrong with the file."""
+    from pypdf import PdfReader  # noqa: PLC0415  # deferred: import errors are reported like read errors
 
     try:
         reader = PdfReader(sys.stdin.buffer)
@@ -19,7 +19,7 @@ def main(request_json: str) -> None:
             _emit({"problem": "encrypted"})
             return
         count = len(reader.pages)
-    except Exception as error:  # noqa: BLE001  # whatever a broken file makes of the library, it is a broken file
+    except Exception as error:  # noqa: BLE001  # a broken file can make the library raise anything
         _emit({"problem": f"{type(error).__name__}: {error}"[:300]})
         return
     _emit({"pages": count})

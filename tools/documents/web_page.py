@@ -1,4 +1,5 @@
-"""The program that turns HTML into Markdown: bytes in, one JSON object out. Only this process loads the libraries."""
+"""The process that converts HTML to Markdown: takes bytes, and prints one JSON object. Only this process loads the
+libraries."""
 
 import json
 import re
@@ -19,14 +20,14 @@ _UNSEEN = re.compile(
     r"|(?:font-size|opacity|(?:max-)?(?:width|height))\s*:\s*0(?:\.0*)?[a-z%]*\s*(?:;|!|$))",
     re.IGNORECASE,
 )
-"""A style by which nobody who looks at the page sees what is said there."""
+"""Styles that make content invisible on the page."""
 _MIN_MAIN_CHARS = 200
-"""Characters of a `main` or `article` that is taken for what the page is about."""
+"""Minimum number of characters for a `main` or `article` element to count as the page's content."""
 
 
 def main(request_json: str) -> None:
-    """Prints `title` and `text` of a page in UTF-8. `url`: what links in it start from."""
-    from bs4 import BeautifulSoup  # noqa: PLC0415  # deferred: what cannot be loaded is told like what cannot be read
+    """Print `title` and `text` of a page in UTF-8. `url`: the base of its links."""
+    from bs4 import BeautifulSoup  # noqa: PLC0415  # deferred: import errors are reported like read errors
     from markdownify import MarkdownConverter  # noqa: PLC0415  # deferred: as above
 
     address = json.loads(request_json)["url"]
@@ -38,7 +39,7 @@ def main(request_json: str) -> None:
         if not tag.decomposed and tag.name not in ("html", "body"):
             tag.decompose()
     for link in soup.find_all("a", href=True):
-        with suppress(ValueError):  # it leads nowhere
+        with suppress(ValueError):  # not a valid link
             link["href"] = urljoin(address, str(link["href"]))
     for picture in soup.find_all("img"):
         if str(picture.get("src", "")).startswith("data:"):
@@ -46,7 +47,7 @@ def main(request_json: str) -> None:
     about = _about(soup)
     try:
         text = MarkdownConverter(heading_style="ATX", bullets="-", autolinks=True).convert_soup(about)
-    except RecursionError:  # tags in tags in tags
+    except RecursionError:  # tags nested too deeply
         text = about.get_text("\n")
     text = re.sub(r"[ \t]+\n", "\n", str(text))
     text = re.sub(r"\n{3,}", "\n\n", text).strip()
@@ -54,7 +55,7 @@ def main(request_json: str) -> None:
 
 
 def _about(soup: "BeautifulSoup") -> "Tag":
-    """The part of the page that it is about."""
+    """Return the element with the page's main content."""
     for name in ("main", "article"):
         found = soup.find_all(name)
         if len(found) == 1 and len(found[0].get_text(strip=True)) >= _MIN_MAIN_CHARS:
