@@ -1,1 +1,1 @@
-"""Files and the texts in them: found by path, read, compared, and changed as a whole or not at all."""
+"""Files and their text: path resolution, reading, comparison and atomic changes."""

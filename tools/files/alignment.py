@@ -1,6 +1,6 @@
-"""Lines as a model wrote them, what it puts in their place, and the same lines of the file, brought together. Pure.
+"""Aligns lines as the model wrote them, their replacement, and the same lines in the file. Pure.
 
-What stands in the old text and in the new one keeps the file's bytes; the rest gets the file's indentation and signs.
+Lines in both the old and the new text keep the file's bytes. Other lines get the file's indentation and punctuation.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,32 +13,32 @@ from ebbtide.tools.files.punctuation import FilePunctuation
 from ebbtide.tools.lazy import dataclass
 
 MAX_EXACT_PAIRS = 160_000
-"""Pairs of lines up to which every best alignment is looked at, not only one."""
+"""Maximum number of line pairs for which all best alignments are compared, and not just one."""
 MIN_LIKENESS = 0.5
-"""Likeness of two lines, up to 1, from which one counts as the other, changed."""
+"""Minimum similarity, up to 1, of two lines for one to count as a changed version of the other."""
 MAX_COMPARED_PAIRS = 400
-"""Pairs of changed lines that are compared for likeness."""
+"""Maximum number of pairs of changed lines whose similarity is computed."""
 
 
 class UnclearError(Exception):
-    """A line of the new text of which it cannot be told how the file would have it."""
+    """A line of the new text whose form in the file is ambiguous."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlignedBlock:
-    """What a model wrote of some lines, beside the same lines of the file."""
+    """Some lines as the model wrote them, with the same lines of the file."""
 
     old: Sequence[str]
     here: Sequence[str]
     new: Sequence[str]
     unchanged: Sequence[tuple[int, int]] = ()
-    """Lines of which the model said that they stay: their indices in `old` and `new`, rising."""
+    """Index pairs of the lines that the model marked as unchanged in `old` and `new`, ascending."""
     step: Callable[[], str] = field(default=str)
-    """By what the file indents one level."""
+    """Returns the file's indentation for one level."""
 
 
 def rewrite_block(block: AlignedBlock) -> list[str]:
-    """The new lines as the file would have them. Raises `UnclearError` where that cannot be told."""
+    """Return the new lines in the file's style. Raises `UnclearError` if that is ambiguous."""
     if list(block.old) == list(block.here):
         return list(block.new)
     if block.old and block.new and has_lost_indent(block.old, block.new):
@@ -83,13 +83,13 @@ class _Rewriting:
         return list(self._lines(self.kept, len(self.old), len(self.new)))
 
     def require_unchanged(self) -> None:
-        """Returns when the lines that are said to stay could be no others of the old ones, where that would make a
-        difference: a model that has lost the levels cannot tell lines apart that it wrote alike."""
+        """Check that the lines marked as unchanged can be matched in only one way, or that it makes no difference:
+        without indentation, the model may have written different lines alike. Raises `UnclearError`."""
         self._same(range(len(self.old)), range(len(self.new)))
 
     def _require_levels(self, rows: Sequence[int]) -> None:
-        """Returns when the new lines are clearly counted from the one old line that has text, where it is only one.
-        `rows`: those that have."""
+        """Check that the new lines are clearly indented relative to the one old line with text, if there is only one.
+        `rows`: those with text. Raises `UnclearError`."""
         new = [line for line in self.new if line.strip()]
         deeper = first_step(new)
         if len(rows) != 1 or deeper is None:
@@ -107,8 +107,8 @@ class _Rewriting:
                 raise UnclearError(next(line for line in new if (len(indent_of(line)) - depths[0]) % unit))
 
     def _require_steps(self) -> None:
-        """Returns when what stands below a new line that opens a block is deeper by one of the text's own steps, or not
-        at all."""
+        """Check that lines below a new line that opens a block are indented by one of the text's own steps, or not at
+        all. Raises `UnclearError`."""
         old, new = ([line for line in lines if line.strip()] for lines in (self.old, self.new))
         depths = sorted({len(indent_of(line)) for line in (*old, *new)})
         step = min((after - before for before, after in pairwise(depths)), default=0)
@@ -136,8 +136,8 @@ class _Rewriting:
             at, new_at = old + 1, new + 1
 
     def _same(self, old: range, new: range) -> list[tuple[int, int]]:
-        """The lines that both texts have, as pairs. Raises `UnclearError` where they may as well be paired otherwise
-        and that would make a difference."""
+        """Return the pairs of lines that both texts have. Raises `UnclearError` if another pairing would give a
+        different result."""
         was, put = [_body(self.old[i]) for i in old], [_body(self.new[j]) for j in new]
         if len(old) * len(new) > MAX_EXACT_PAIRS:
             if len(self.levels.pairs) > len({one for one, _ in self.levels.pairs}):
@@ -158,7 +158,8 @@ class _Rewriting:
         return 4 if was == put else 3 if was.rstrip() == put.rstrip() else 2
 
     def _require_one_result(self, rows: Sequence[int], may_be_new: bool, new: int) -> None:
-        """Returns when the new line comes out the same whichever of these lines it is, or if it is none of them."""
+        """Check that the new line has the same result whichever of these lines it is, or if it is new. Raises
+        `UnclearError`."""
         if len(rows) + may_be_new < 2:
             return
         outcomes = {self._unchanged_line(row, new) for row in rows}
@@ -170,7 +171,7 @@ class _Rewriting:
             raise UnclearError(self.new[new])
 
     def _unchanged_line(self, old: int, new: int) -> str:
-        """A line that both texts have: the file's bytes, at another level if the model put it there."""
+        """Return a line that both texts have: the file's bytes, re-indented if the model moved it."""
         was, put, here = self.old[old], self.new[new], self.here[old]
         if not here.strip() and new in self.empty_ones:
             return here
@@ -184,7 +185,7 @@ class _Rewriting:
         return level + here.lstrip(" \t")
 
     def _changed_lines(self, old: range, new: range) -> Iterator[str]:
-        """The lines that stand in place of others, or between two that stay."""
+        """Yield the lines that replace others, or are inserted between unchanged ones."""
         partners = self._partners(old, new)
         for j in new:
             line = self.new[j]
@@ -214,13 +215,13 @@ class _Rewriting:
         return self._level_between(indent, old.start)
 
     def _level_between(self, indent: str, below: int) -> str | None:
-        """The level of a line between two, where these are at the same one."""
+        """Return the indentation of a line between two at the same level, or None."""
         beside = [i for i in (below - 1, below) if 0 <= i < len(self.old) and indent_of(self.old[i]) == indent]
         around = {indent_of(self.here[i]) for i in beside if self.old[i].strip()}
         return around.pop() if len(beside) == 2 and len(around) == 1 else None
 
     def _partners(self, old: range, new: range) -> dict[int, int]:
-        """Which changed line was which one before, where that can be told."""
+        """Return which changed line corresponds to which old one, where that is clear."""
         if len(old) == len(new) == 1:
             return {new.start: old.start}
         if not old or len(old) * len(new) > MAX_COMPARED_PAIRS:
@@ -240,7 +241,7 @@ class _Rewriting:
         return SequenceMatcher(None, _body(self.old[old]), _body(self.new[new]), autojunk=False).ratio()
 
     def _body(self, new: int, partner: int | None = None) -> str:
-        """A new line without its indent, in the file's signs, with its partner's blanks at the end."""
+        """Return a new line without indentation, with the file's punctuation and its partner's trailing blanks."""
         line = self.new[new].lstrip(" \t")
         known = self.bodies.get(_body(line), set())
         line = line.rstrip() if self.has_more_blanks else line
@@ -255,8 +256,8 @@ class _Rewriting:
 
 
 def _lost_indent(old: Sequence[str], here: Sequence[str]) -> str | None:
-    """The indentation that the first line would have in the old text if it had not lost it while the others kept
-    theirs; None when it has lost none. Raises `UnclearError` when the others do not tell."""
+    """Return the indentation that the first line lost while the others kept theirs, or None if it lost none. Raises
+    `UnclearError` if the others do not determine it."""
     first, bare = indent_of(here[0]), indent_of(old[0])
     others = {(indent_of(other), indent_of(one)) for one, other in zip(old[1:], here[1:], strict=True) if one.strip()}
     is_bare = not bare or all(one == bare + other for other, one in others)
@@ -271,7 +272,7 @@ def _lost_indent(old: Sequence[str], here: Sequence[str]) -> str | None:
 
 
 def _restore_indent(old: Sequence[str], new: Sequence[str], indent: str) -> tuple[list[str], list[str]]:
-    """The lines with the indentation that the first ones lack. Raises `UnclearError`."""
+    """Restore the indentation of the first lines. Raises `UnclearError`."""
     if not new or not new[0].strip() or indent_of(new[0]) != indent_of(old[0]):
         raise UnclearError(new[0] if new else "")
     require_first_line(old, new, indent)
@@ -279,10 +280,10 @@ def _restore_indent(old: Sequence[str], new: Sequence[str], indent: str) -> tupl
 
 
 def require_first_line(old: Sequence[str], new: Sequence[str], indent: str) -> None:
-    """Returns when the first line of the new text, which lacks its indentation as that of the old one does, is meant to
-    have the same. Raises `UnclearError`."""
+    """Check that the first line of the new text, which lacks its indentation like that of the old one, is meant to have
+    the same. Raises `UnclearError`."""
     if _has_same_lines(old, new):
-        raise UnclearError(new[0])  # what was to change may be the indentation that is lost
+        raise UnclearError(new[0])  # the lost indentation may be what was to change
     first, bodies = _body(new[0]), [_body(line) for line in old]
     levels: set[str] = {indent}
     if first != bodies[0] or [_body(line) for line in new].count(first) != bodies.count(first):
@@ -293,17 +294,17 @@ def require_first_line(old: Sequence[str], new: Sequence[str], indent: str) -> N
 
 
 def _has_same_lines(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether both texts have the same lines, but for empty ones and blanks at their ends."""
+    """Whether both texts have the same lines, ignoring empty lines and trailing blanks."""
     return [line.rstrip() for line in old if line.strip()] == [line.rstrip() for line in new if line.strip()]
 
 
 def _has_the_same_words(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether both texts have the same lines at any level, but for empty ones."""
+    """Whether both texts have the same lines, ignoring empty lines and indentation."""
     return [_body(line) for line in old if line.strip()] == [_body(line) for line in new if line.strip()]
 
 
 def _empty_ones(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
-    """Which empty line of the new text is which one of the old, where that has lines left out and nothing else."""
+    """Map the empty lines of the new text to those of the old, if it only omits lines."""
     was, put = [_body(line) for line in old], [_body(line) for line in new]
     if len(new) >= len(old) or any(region.new_end > region.new_start for region in differing(was, put)):
         return {}
@@ -311,7 +312,7 @@ def _empty_ones(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
 
 
 def _has_moved(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether a line is at another level in the new text than in the old one."""
+    """Whether a line has a different indentation in the new text."""
     levels, new_levels = ({_body(line): list[str]() for line in lines if line.strip()} for lines in (old, new))
     for line, of in [*((line, levels) for line in old), *((line, new_levels) for line in new)]:
         if line.strip():
@@ -324,15 +325,15 @@ def _has_moved(old: Sequence[str], new: Sequence[str]) -> bool:
 
 
 def _begins_with_moved(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether the first new line is one of the old ones behind the first, without its indentation. Where the old text
-    is not to the letter in the file, its first line may have lost its own as well."""
+    """Whether the first new line is one of the old ones after the first, without its indentation. If the old text is
+    not literally in the file, its first line may have lost its indentation as well."""
     first, levels = _body(new[0]), {indent_of(line) for line in old[1:] if _body(line) == _body(new[0])}
     return bool(first) and not indent_of(new[0]) and _body(old[0]) != first and bool(levels) and "" not in levels
 
 
 def has_lost_indent(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether the first new line is one of the old ones without its indentation, while the one behind it has kept
-    its own: a line that was meant to move out of its block would not have it deeper below."""
+    """Whether the first new line is one of the old ones without its indentation, while the line after it kept its own.
+    A line that was meant to leave its block would not have a deeper one after it."""
     first = _body(new[0])
     levels = {indent_of(line) for line in old[1:] if _body(line) == first}
     is_bare = bool(first) and not indent_of(new[0]) and _body(old[0]) != first and bool(levels) and "" not in levels
@@ -353,8 +354,8 @@ def _equal(was: Sequence[str], put: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _best_pairs(weights: list[list[int]], rows: int, columns: int) -> Iterator[tuple[int, int, list[int], bool]]:
-    """The pairs, rising on both sides, that weigh most together; with each, all rows that its column may be paired with
-    in any choice that weighs as much, and whether it is paired with none in some of them."""
+    """Yield the ascending pairs with the greatest total weight. With each pair: all rows that its column can have in
+    any pairing of that weight, and whether it is unpaired in some of them."""
     behind = _sums(weights, rows, columns)
     turned = _sums([row[::-1] for row in weights[::-1]], rows, columns)
     before = [row[::-1] for row in turned[::-1]]
@@ -374,7 +375,7 @@ def _best_pairs(weights: list[list[int]], rows: int, columns: int) -> Iterator[t
 
 
 def _sums(weights: list[list[int]], rows: int, columns: int) -> list[list[int]]:
-    """The most that pairs weigh together from each corner on."""
+    """Return the greatest total weight of pairs from each corner on."""
     sums = [[0] * (columns + 1) for _ in range(rows + 1)]
     for i in range(rows - 1, -1, -1):
         row, below, here = weights[i], sums[i + 1], sums[i]

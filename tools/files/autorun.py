@@ -1,9 +1,8 @@
-"""Files that other programs take orders from without being told to: git, shells, editors, CI, package managers, agents.
-Pure: paths in, a reason out.
+"""Files that other programs execute or obey by themselves: git, shells, editors, CI, package managers, agents. Pure:
+maps paths to reasons.
 
-A file belongs here that runs, or steers what runs, when nobody names it: when a folder is entered or opened, on a
-commit, a push, an install or the start of an interpreter. What runs because somebody says so (`make`, a test, a build)
-is the work itself.
+A file belongs here if it runs, or controls what runs, without being named: when a folder is entered or opened, on a
+commit, push or install, or when an interpreter starts. What is run on request (`make`, a test, a build) is not listed.
 """
 
 import unicodedata
@@ -14,7 +13,7 @@ from itertools import pairwise
 from ebbtide.tools.lazy import regex
 
 _STREAM = regex(r"(?<=.):[^/]*\Z")
-"""A stream of a file, as NTFS has them: `.git::$INDEX_ALLOCATION`."""
+"""An alternate data stream of NTFS: `.git::$INDEX_ALLOCATION`."""
 
 
 def _names(reason: str, names: str) -> dict[str, str]:
@@ -66,7 +65,7 @@ _ANYWHERE = {
     **_names(_TOOL, ".lldbinit .ripgreprc .curlrc .wgetrc .tmux.conf .screenrc .sqliterc .psqlrc .ssh autostart"),
     **_names(_TOOL, "launchagents launchdaemons crontab cron.d"),
 }
-"""Files and folders by their name, wherever they are; what lies in such a folder belongs to it."""
+"""Names of files and folders anywhere. Everything in such a folder counts."""
 
 _BY_PATTERN = (
     ("*.git", _GIT),
@@ -98,27 +97,27 @@ AUTORUN_SUFFIXES, AUTORUN_PREFIXES = (
     (".git", ".code-workspace", ".sublime-project", ".pth"),
     ("lefthook", ".lefthook", ".clinerules-", ".roorules-"),
 )
-"""Of each path of such a file one part has one of those names, or begins or ends so, in small letters."""
+"""Every path in question has a component with one of these names, suffixes or prefixes, in lower case."""
 _TESTS = ("test", "tests", "testing")
-"""Folders in which pytest's `conftest.py` is a part of the tests; elsewhere it is read by every run."""
+"""Folders in which pytest's `conftest.py` is part of the tests. Elsewhere, every run reads it."""
 
 
 def runs_later(path: str, root: str) -> str:
-    """Why a change of a file needs a look: what will obey it, in words; empty when nothing does by itself. `path` is
-    absolute with every link followed, `root` the working folder: what that lies in does not count."""
+    """Return why a change of the file needs approval: what will obey it, in words. Empty if nothing does. `path` is
+    absolute and resolved. `root` is the working folder, whose own path does not count."""
     inside = path.removeprefix(root.rstrip("/")) if f"{path}/".startswith(root.rstrip("/") + "/") else path
     parts = [_plain(part) for part in inside.split("/") if part not in ("", ".")]
     return _of_parts(parts)
 
 
 def first_that_runs_later(paths: Iterable[str], root: str) -> tuple[str, str] | None:
-    """The first such file with its reason; for redirections, too, once their targets are made absolute."""
+    """Return the first such file with its reason. Also used for redirection targets, once absolute."""
     return next(((path, reason) for path in paths if (reason := runs_later(path, root))), None)
 
 
 def normalised_path(path: str) -> str:
-    """A path such that names which some file system holds for the same are equal: letters of either case, signs that
-    cannot be seen, letters made of parts."""
+    """Normalise a path so that names which some file system treats as equal are equal: case, invisible characters,
+    decomposed letters."""
     if path.isascii():
         return path.lower()
     if not path.isprintable():
@@ -128,7 +127,7 @@ def normalised_path(path: str) -> str:
 
 
 def _plain(part: str) -> str:
-    """A name as the most forgiving file system has it, which drops blanks and dots at the end."""
+    """Normalise a name like the most lenient file system, which drops trailing blanks and dots."""
     return _STREAM.sub("", normalised_path(part)).rstrip(" .") or part
 
 

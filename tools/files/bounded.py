@@ -1,4 +1,4 @@
-"""Files that somebody else may have put there, read no further than agreed. It knows bytes, not what they mean."""
+"""Reading of files that may be under someone else's control, with a limit on size."""
 
 import errno
 import os
@@ -9,22 +9,22 @@ from io import BufferedReader
 from pathlib import Path
 
 _AT_ONCE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""A pipe, or a link to a terminal, would be waited for without end."""
+"""Opening a pipe or a terminal would otherwise block forever."""
 
 MAX_OWN_FILE_BYTES = 1 << 26
-"""Bytes that no file comes near which this program writes for itself."""
+"""Size in bytes that no file written by this program reaches."""
 
 
 def beginning_of(path: Path | str, most: int) -> bytes:
-    """The first bytes of a regular file, all of a shorter one. Raises `OSError`, also for anything else that is there:
-    it could be waited for, or read, without end."""
+    """Return the first `most` bytes of a regular file. Raises `OSError`, also for anything but a regular file, which
+    could block or be endless."""
     with _regular(path) as file:
         return file.read(most)
 
 
 def own_beginning_of(path: Path | str, most: int) -> bytes:
-    """The same of a file by which the user allows something. Raises `OSError`, also where somebody else may have
-    written it: it belongs to another user, or everybody may change it."""
+    """Return the beginning of a file that grants permissions. Raises `OSError`, also if the file belongs to another
+    user or is writable by everyone."""
     with _regular(path) as file:
         status = os.fstat(file.fileno())
         if status.st_uid not in (0, os.geteuid()):
@@ -41,8 +41,8 @@ def _regular(path: Path | str) -> Iterator[BufferedReader]:
 
 
 def regular_file(path: Path | str) -> BufferedReader:
-    """The file, open. Raises `OSError`, also for anything else that is there."""
-    file = open(path, "rb", opener=lambda path, _: os.open(path, _AT_ONCE))  # noqa: SIM115  # who asked closes it
+    """Open a regular file. Raises `OSError`, also for anything else."""
+    file = open(path, "rb", opener=lambda path, _: os.open(path, _AT_ONCE))  # noqa: SIM115  # closed by the caller
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
     file.close()

@@ -1,20 +1,20 @@
-"""The marks with which a text says what it is encoded in, as programs on Windows write them. Pure."""
+"""Byte order marks, as written by programs on Windows. Pure."""
 
 import codecs
 
 BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # it begins as the next one does
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # it starts like the next one
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
 )
 WIDEST = 4
-"""Bytes that a mark has, and a character at most."""
+"""Maximum number of bytes of a mark, and of a character."""
 
 
 def in_utf8(raw: bytes) -> bytes:
-    """The bytes of a text as UTF-8 without a mark; those without one stay as they are."""
+    """Return text as UTF-8 without a byte order mark. Text without a mark is returned unchanged."""
     for bom, codec in BOMS:
         if raw.startswith(bom):
             body = raw[len(bom) :]

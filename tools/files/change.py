@@ -1,4 +1,4 @@
-"""Changes of files, worked out first and then made: all of them or none."""
+"""Changes to files, planned first and then applied together or not at all."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -16,24 +16,24 @@ from ebbtide.tools.outputs.plain_text import printable
 from ebbtide.tools.seen_files import Look, SeenFiles
 
 MAX_NOTED_FILES, MAX_NOTED_BYTES = 20, 4_000_000
-"""Files whose content is remembered after a call that showed them, and bytes of each."""
+"""Maximum number of files recorded after a call that showed them, and bytes of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     path: Path
     before: bytes | None
-    """The content that the change was worked out from; None when there was no file."""
+    """The content that the change is based on, or None if the file does not exist."""
     after: bytes | None
-    """The new content; None deletes the file."""
+    """The new content, or None to delete the file."""
     mode: int | None = None
-    """Permission bits of a new file, when they are not the usual ones."""
+    """Permission bits of a new file, if not the default ones."""
     encoding: str = ""
-    """The codec of its text, where the model named one."""
+    """The codec of its text, if the model specified one."""
 
 
 def make(changes: Sequence[Change], seen: SeenFiles) -> None:
-    """Makes every change. When one cannot be made, those before it are taken back. Raises `ToolError`."""
+    """Apply every change. If one fails, those before it are reverted. Raises `ToolError`."""
     for change in changes:
         _require_writable(change.path, str(change.path))
         if content_of(change.path) != change.before:
@@ -46,7 +46,7 @@ def make(changes: Sequence[Change], seen: SeenFiles) -> None:
             backward.append(back)
     except ToolError:
         for back in reversed(backward):
-            with suppress(ToolError):  # the first error is the one to tell
+            with suppress(ToolError):  # report the first error
                 _put(back)
         raise
     for change in changes:
@@ -57,12 +57,12 @@ def make(changes: Sequence[Change], seen: SeenFiles) -> None:
 
 
 def applied_changes(changes: Sequence[Change]) -> tuple[AppliedChange, ...]:
-    """The changes, for whoever keeps what they replaced."""
+    """Return the changes for the caller that stores what they replaced."""
     return tuple(AppliedChange(change.path, change.before, change.after) for change in changes)
 
 
 def require_read(path: Path, content: bytes, workspace: Workspace) -> None:
-    """Returns when the model knows this content of the file. Raises `ToolError`."""
+    """Check that the model has seen this content of the file. Raises `ToolError`."""
     require_text(path, content, workspace)
     name = display(path, workspace.root)
     if not workspace.seen.knows(path):
@@ -72,8 +72,8 @@ def require_read(path: Path, content: bytes, workspace: Workspace) -> None:
 
 
 def _require_writable(path: Path, name: str) -> None:
-    """Raises `ToolError` for a file that nobody may write: the system itself stops neither root nor who puts another
-    file in its place."""
+    """Raise `ToolError` for a write-protected file. The system itself would not stop root, or a write that replaces the
+    file."""
     mode = mode_of(path)
     if mode is not None and not mode & 0o222:
         how = "ask the user, or make it writable with chmod in bash first"
@@ -89,8 +89,8 @@ def require_text(path: Path, content: bytes, workspace: Workspace) -> None:
 
 
 def text_of(path: Path, raw: bytes, workspace: Workspace, encoding: str = "") -> TextFile:
-    """The text of a file, in the encoding that the model names for it or has named before. Raises `ToolError` when it
-    cannot be in that."""
+    """Return the text of a file, in the encoding that the model specifies now or specified before. Raises `ToolError`
+    if it cannot be in that encoding."""
     codec, name = codec_named(encoding), display(path, workspace.root)
     file = decode(raw, codec or workspace.seen.encodings.get(path, ""))
     if codec and file.codec != codec:
@@ -102,7 +102,7 @@ def text_of(path: Path, raw: bytes, workspace: Workspace, encoding: str = "") ->
 
 
 def codec_named(encoding: str) -> str:
-    """The codec of an encoding; empty where none is named. Raises `ToolError` for one that cannot be used."""
+    """Return the codec of an encoding, or an empty string if none is given. Raises `ToolError` if it cannot be used."""
     codec = usable(encoding)
     if encoding and not codec:
         raise ToolError(f"`encoding`: {printable(encoding)!r} cannot be used: give a name such as gbk, cp932 or cp1251")
@@ -110,7 +110,7 @@ def codec_named(encoding: str) -> str:
 
 
 def encoding_refusal(error: EncodingError, name: str, file: TextFile) -> ToolError:
-    """What the model is told when a change cannot be written in the encoding of a file."""
+    """Return the error for a change that cannot be written in the file's encoding."""
     if isinstance(error, UnsureEncodingError):
         known = f"`{name}` is not in UTF-8, and {file.codec} is only a guess"
         how = f'{read_call(name)} and encoding="{file.codec}", or whatever it is in'
@@ -119,8 +119,8 @@ def encoding_refusal(error: EncodingError, name: str, file: TextFile) -> ToolErr
 
 
 def look_at(path: Path, content: bytes, workspace: Workspace) -> Look:
-    """What the model knows of the file, as far as a change of a part of it needs that: nothing, where the change names
-    exactly what it replaces. Raises `ToolError` when the file is no text, or no longer what the model last saw."""
+    """Return what the model knows of the file for a partial change. It need not know anything if the change quotes
+    exactly what it replaces. Raises `ToolError` if the file is not text, or has changed since the model saw it."""
     require_text(path, content, workspace)
     look = workspace.seen.last_look(path, content)
     if look == "outdated":
@@ -130,7 +130,7 @@ def look_at(path: Path, content: bytes, workspace: Workspace) -> Look:
 
 
 def note_looks(paths: Iterable[Path], workspace: Workspace) -> None:
-    """Remembers of the first few of the files, where they are files and not large, that something of them was shown."""
+    """Record that the first few of the files were shown in part, if they are regular and not large."""
     for path in islice(paths, MAX_NOTED_FILES):
         with suppress(OSError, ValueError):
             real = path.resolve()
@@ -139,7 +139,7 @@ def note_looks(paths: Iterable[Path], workspace: Workspace) -> None:
 
 
 def look_content(path: Path) -> bytes | None:
-    """What a file that is not large holds, to be compared with what it holds later; None of any other."""
+    """Return the content of a file that is not large, for later comparison, or None."""
     with suppress(ToolError, OSError, ValueError):
         if path.is_file() and path.stat().st_size <= MAX_NOTED_BYTES:
             return read_bytes(path)
@@ -147,7 +147,7 @@ def look_content(path: Path) -> bytes | None:
 
 
 def preview_of(changes: Sequence[Change], root: Path) -> str:
-    """All changes as one unified diff. A file that is made right before another one goes is that one, moved."""
+    """Return all changes as one unified diff. A creation followed by a deletion is shown as a move."""
     lines: list[str] = []
     left = list(changes)
     while left:
@@ -165,8 +165,8 @@ def preview_of(changes: Sequence[Change], root: Path) -> str:
 def diff_lines(
     name: str, before: bytes | None, after: bytes | None, new_name: str | None = None, encoding: str = ""
 ) -> list[str]:
-    r"""The lines of a unified diff of two contents; None stands for no file. Line ends other than `\n` show where they
-    are not the same on both sides; what is no text is only said to have changed."""
+    r"""Return the lines of a unified diff of two contents, where None is no file. Line endings other than `\n` are
+    shown if they differ between the sides. Binary files are only reported as changed."""
     kind = next((kind for content in (before, after) if content and (kind := binary_kind(content))), None)
     if kind is not None:
         return binary_diff(name, before, after, kind, new_name) if before != after or new_name is not None else []
@@ -190,6 +190,6 @@ def _put(change: Change) -> None:
 
 
 def _is_even(file: TextFile) -> bool:
-    """Whether all lines end in the same way."""
+    """Whether all line endings are the same."""
     rest = file.text.replace("\r\n", "") if file.newline == "\r\n" else file.text
     return not any(end in rest for end in ("\r", "\n") if end != file.newline)

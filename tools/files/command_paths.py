@@ -1,5 +1,5 @@
-"""The files that a command names, made absolute and real, of those that are always asked about: files with secrets,
-files that something obeys by itself, and names that links lead elsewhere."""
+"""The sensitive paths that a command names, absolute and resolved: files with secrets, files that other programs obey,
+and targets of links."""
 
 import os
 import posixpath
@@ -16,14 +16,14 @@ from ebbtide.tools.secrets.files import SECRET_ENDS, SECRET_NAMES, SECRET_STARTS
 
 _NAMES, _ENDS, _STARTS = AUTORUN_NAMES | SECRET_NAMES, AUTORUN_SUFFIXES + SECRET_ENDS, AUTORUN_PREFIXES + SECRET_STARTS
 _MAX_NAMES = 2_000
-"""Names in a folder that a pattern is tried on."""
+"""Maximum number of names in a folder matched against a pattern."""
 _LONG, _MAX_IN_LONG = 2_000, 20
-"""Of a line longer than this no more names are looked up, unless one may be of a file with secrets or it changes some:
-such a line is proved to look in no case, and where links lead is asked of what is."""
+"""In a line longer than this, no more names are looked up unless one may be a secret file or the line changes files.
+Such a line is never proved read-only, and link targets matter only for lines that are."""
 _MAX_LOOKUPS = 30
-"""Names that are looked up of any line, of those that may matter: some ten microseconds each."""
+"""Maximum number of sensitive names looked up per line, at about ten microseconds each."""
 _SIGNS_OF_GIVING = ("xargs", "parallel", "find", "for")
-"""One of these stands in every line in which programs get names that stand behind another one."""
+"""One of these is in every line in which a program passes names to another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +31,17 @@ class CommandPaths:
     """Absolute resolved paths."""
 
     secret: tuple[str, ...] = ()
-    """Files that by their names hold passwords or keys, and that the command may show."""
+    """Files whose names suggest passwords or keys, and that the command may show."""
     obeyed: tuple[str, ...] = ()
-    """Files to change that something obeys by itself."""
+    """Files to be changed that other programs obey."""
     led: tuple[str, ...] = ()
-    """Where links lead that the command reads."""
+    """Targets of links that the command reads."""
     is_cut: bool = False
-    """Whether it is too long to tell, or names more files than are looked up."""
+    """Whether the line is too long to analyse, or names more files than are looked up."""
 
 
 def command_paths(line: str, root: str) -> CommandPaths:
-    """Those of one command line. `root`: the working folder, absolute and resolved."""
+    """Return the sensitive paths of a command line. `root`: the working folder, absolute and resolved."""
     secret, obeyed, led = dict[str, None](), dict[str, None](), dict[str, None]()
     is_broken = parse_command_line(line).is_broken
     if is_broken and len(without_bodies(line)) > _LONG:
@@ -64,7 +64,7 @@ def command_paths(line: str, root: str) -> CommandPaths:
     is_cut = len(files) > _MAX_LOOKUPS
     for file in files[:_MAX_LOOKUPS]:
         if is_broken and (secret or obeyed):
-            break  # no rule covers such a line: one is enough to be asked
+            break  # no rule covers such a line, so one path is enough to ask
         if file.folder and not os.path.isdir(posixpath.join(root, os.path.expanduser(file.folder))):
             continue
         for written in _expand_globs(file, root):
@@ -82,8 +82,8 @@ def command_paths(line: str, root: str) -> CommandPaths:
 
 
 def _sensitive_mentions(line: str) -> Iterator[NamedFile]:
-    """Of a line that is not read to its end, or in which a text is not, the words that would be such files: what fills
-    it up hides none."""
+    """Yield the words of an incompletely parsed line that look like sensitive files, so that filler cannot hide
+    them."""
     text = _without_quoting(without_texts_behind_arrows(line))
     small = text.casefold()
     ends, starts = (tuple(sign for sign in signs if sign in small) for signs in (_ENDS, _STARTS))
@@ -98,7 +98,7 @@ def _sensitive_mentions(line: str) -> Iterator[NamedFile]:
 
 
 def _without_quoting(text: str) -> str:
-    """Without what holds letters apart and is gone when the shell has read it."""
+    """Return the line without quoting characters, which could split up a name."""
     for sign in "\\'\"":
         text = text.replace(sign, "")
     return text
@@ -117,13 +117,13 @@ def _may_matter(line: str, files: Sequence[NamedFile]) -> bool:
 
 def _may_be_secret(files: Sequence[NamedFile]) -> Collection[NamedFile]:
     small = "\n".join(file.path for file in files).casefold()
-    signs = [sign for sign in SIGNS_OF_SECRETS if sign in small]  # most lines hold none
+    signs = [sign for sign in SIGNS_OF_SECRETS if sign in small]  # most lines contain none
     likely = (file for file in files if any(sign in file.path.casefold() for sign in signs))
     return set(likely if signs else ())
 
 
 def _behind_links(path: str) -> str:
-    """Where a path leads in which `..` may stand behind a link: above the folder that this one leads to."""
+    """Resolve a path in which `..` may follow a link: it is relative to the link's target."""
     try:
         return os.path.realpath(path)
     except (OSError, ValueError):
@@ -131,26 +131,26 @@ def _behind_links(path: str) -> str:
 
 
 def _real(path: str, links: dict[str, bool]) -> str:
-    """`links`: whether folders are some, which is looked up once."""
+    """`links` caches which folders are links."""
     folder = path.rpartition("/")[0]
     try:
         if folder not in links:
             links[folder] = os.path.islink(folder)
         return os.path.realpath(path) if links[folder] or os.path.lexists(path) else path
-    except (OSError, ValueError):  # a name that is none, or a link that is replaced while it is followed
+    except (OSError, ValueError):  # an invalid name, or a link replaced while it is resolved
         return path
 
 
 def _autorun_name(part: str) -> str:
-    """A name that a pattern may stand for and that something obeys; the pattern itself where there is none. Patterns
-    stand for no name with a dot before it that they do not begin with, too."""
+    """Return a sensitive name that a pattern may match, or the pattern itself if there is none. Patterns match a
+    leading dot only if they begin with one."""
     if part[:1] != "." or not any(sign in part for sign in "*?["):
         return part
     return next((name for name in sorted(_NAMES) if fnmatchcase(name, part)), part)
 
 
 def _expand_globs(file: NamedFile, root: str) -> Iterator[str]:
-    """The name as it is, and those that a pattern stands for."""
+    """Yield the name as it is, and the names that a pattern matches."""
     yield file.path
     folder, pattern = posixpath.split(file.path)
     if file.globs and any(sign in folder for sign in "*?["):

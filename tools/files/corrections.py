@@ -1,6 +1,6 @@
-"""What models add to a text of a file without meaning it: line numbers, escapes, empty lines around it. Pure.
+"""Artefacts that models add to quoted text: line numbers, escapes, surrounding empty lines. Pure.
 
-A correction is a reading of `old` and `new` without that. It is worth anything only where `old` is nowhere as it is.
+A correction is a reading of `old` and `new` without them, used only if `old` itself is not in the file.
 """
 
 from collections.abc import Iterator
@@ -14,17 +14,17 @@ from ebbtide.tools.lazy import dataclass, regex
 class Correction:
     old: str
     new: str | None
-    """None when it cannot be told how the new text would be without it."""
+    """None if it is unclear what the new text would be without the artefact."""
     note: str
-    """What was taken off."""
+    """What was removed."""
 
 
 _NUMBERS = tuple(
     regex(rf" *(\d+){sign}") for sign in (r"\t", "\u2192", "\u2192 ", r" \| ?", r"\|", "[:-]", ": ", r"\. ?", r"\) ?")
 )
-"""As `read`, `cat -n`, other agents' tools and `grep -n` number lines."""
+"""Line numbers as in `read`, `cat -n`, other agents' tools and `grep -n`."""
 _BARE = regex(r" *(\d+)\Z")
-"""A number of an empty line that has lost what stands between."""
+"""The number of an empty line whose separator is missing."""
 
 _ESCAPE = regex(r"\\([ntr'\"`\\$])")
 _QUOTE = regex(r"\\.|['\"`]")
@@ -32,7 +32,7 @@ _ESCAPE_VALUES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def corrections(old: str, new: str) -> Iterator[Correction]:
-    """The readings to try, one after the other."""
+    """Yield the readings to try, in order."""
     yield from _without_numbers(old, new)
     yield from _without_empty_edges(old, new)
     yield from _without_escapes(old, new)
@@ -55,15 +55,15 @@ def _without_numbers(old: str, new: str) -> Iterator[Correction]:
             plain = "\n".join(
                 line[match.end() :] if match else line for line, match in zip(new.split("\n"), put, strict=True)
             )
-        is_emptied = bool(new) and plain == ""  # one empty line is left, which is not the same as nothing
+        is_emptied = bool(new) and plain == ""  # one empty line is left, which differs from no lines
         ends = (
             old.endswith("\n") or is_emptied or (not new and rest.endswith("\n"))
-        )  # a numbered line without text goes, too
+        )  # a numbered line without text is removed too
         yield Correction(rest + "\n" * ends, "\n" if is_emptied else plain, "line numbers")
 
 
 def _without_empty_edges(old: str, new: str) -> Iterator[Correction]:
-    """Without empty lines that both texts, or only the old one, have before or behind what they say."""
+    """Yield the texts without leading and trailing empty lines that both have, or only the old one."""
     if not old.strip() or not new.strip():
         return
     above, new_above = _blank_lines(old), _blank_lines(new)
@@ -75,7 +75,7 @@ def _without_empty_edges(old: str, new: str) -> Iterator[Correction]:
 
 
 def _blank_lines(text: str) -> int:
-    """How many empty lines there are before the first that is not."""
+    """Return the number of leading blank lines."""
     count = 0
     for line in text.split("\n"):
         if line.strip():
@@ -99,7 +99,7 @@ def _unescape(text: str) -> str:
 
 
 def _is_balanced(text: str) -> bool:
-    """Whether no line ends inside quotes, as one would whose `\\n` was to stay as it was."""
+    r"""Whether no line ends inside quotes, as it would if an unescaped `\n` was meant literally."""
     return all(map(_ends_outside_quotes, plain_signs(text).split("\n")))
 
 

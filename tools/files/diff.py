@@ -1,4 +1,4 @@
-"""What a change looks like: a unified diff, in a time that grows hardly faster than the texts."""
+"""Unified diffs, in nearly linear time."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
@@ -8,9 +8,9 @@ from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.extent import pluralize
 
 MAX_DIFF_LINES = 200_000
-"""Lines of a diff that are kept."""
+"""Maximum number of lines of a diff."""
 CONTEXT_LINES = 3
-"""Lines that stay as they are and are shown before and after a change."""
+"""Number of unchanged lines shown before and after a change."""
 NO_END = "\\ No newline at end of file"
 
 HunkGroup: TypeAlias = list[Region]
@@ -19,8 +19,8 @@ _STEERING = regex(r"[\x00-\x1f\x7f]")
 
 
 def unified_diff(name: str, before: str | None, after: str | None, new_name: str | None = None) -> list[str]:
-    r"""The lines of a unified diff; None stands for a file that is not there. Only `\n` ends a line, so that another
-    line end shows."""
+    r"""Return the lines of a unified diff, where None is a missing file. Only `\n` ends a line, so that other line
+    endings are visible."""
     old, new = _lines(before), _lines(after)
     lines = [line for group in _groups(differing(old, new)) for line in _hunk(group, old, new)]
     is_new, is_deleted = before is None, after is None
@@ -30,7 +30,7 @@ def unified_diff(name: str, before: str | None, after: str | None, new_name: str
 
 
 def size_of_change(before: str, after: str) -> tuple[int, int]:
-    """Lines that are added and removed."""
+    """Return the number of lines added and removed."""
     regions = differing(_lines(before), _lines(after))
     return sum(one.new_end - one.new_start for one in regions), sum(one.old_end - one.old_start for one in regions)
 
@@ -38,7 +38,7 @@ def size_of_change(before: str, after: str) -> tuple[int, int]:
 def binary_diff(
     name: str, before: bytes | None, after: bytes | None, kind: str, new_name: str | None = None
 ) -> list[str]:
-    """The lines that tell of a change whose content is no text."""
+    """Return the diff lines of a binary change."""
     sizes = " -> ".join("none" if content is None else pluralize(len(content), "byte") for content in (before, after))
     lines = header(name, new_name, is_new=before is None, is_deleted=after is None)
     return [*lines, f"{kind}, not shown: {sizes}"]
@@ -52,7 +52,7 @@ def header(name: str, new_name: str | None = None, *, is_new: bool = False, is_d
 
 
 def in_one_line(name: str) -> str:
-    """The name with what would end or steer a line written as an escape: a file's name is anything."""
+    """Return the name with control characters escaped, since a file name may contain any."""
     return _STEERING.sub(lambda sign: f"\\x{ord(sign[0]):02x}", name)
 
 
@@ -67,7 +67,7 @@ def truncated_diff(lines: list[str]) -> str:
 
 
 def _lines(text: str | None) -> list[str]:
-    """The lines with their ends, so that a missing one is a difference."""
+    """Return the lines with their endings, so that a missing one is a difference."""
     if not text:
         return []
     *whole, last = text.split("\n")
@@ -75,7 +75,7 @@ def _lines(text: str | None) -> list[str]:
 
 
 def _groups(regions: Sequence[Region]) -> Iterator[HunkGroup]:
-    """The regions that are near enough to share the lines between them."""
+    """Group regions that are close enough to share context lines."""
     group: HunkGroup = []
     for region in regions:
         if group and region.old_start - group[-1].old_end > 2 * CONTEXT_LINES:
@@ -110,7 +110,7 @@ def _prefixed_lines(sign: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _range(start: int, end: int) -> str:
-    """Where lines stand, as the header of a hunk says it: an empty range names the line before it."""
+    """Return a range for a hunk header. An empty range names the line before it."""
     count = end - start
     first = start + 1 if count else start
     return f"{first}" if count == 1 else f"{first},{count}"

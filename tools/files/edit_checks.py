@@ -1,4 +1,4 @@
-"""What a text that is to be put into a file cannot have been meant to be, though it could be put there. Pure."""
+"""Heuristics for new text that was probably not meant literally. Pure."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -12,9 +12,9 @@ _LEFT_OUT = regex(r"(?i)\b(?:rest|remaining|remainder|existing|unchanged|previou
 _MARK = regex(r"(?:\.\.\.|\u2026)[\])]?\s*(?:\*/\}?|-->)?\Z|\A[^\w]*(?:\.\.\.|\u2026)")
 _WORDS = regex(r"[\w\s'\u2019,.\u2026()\[\]#/*<>!;%{}-]{1,100}")
 MAX_PARTS = 20
-"""Places of the old text in the new one that are looked at."""
+"""Maximum number of occurrences of the old text in the new text that are examined."""
 MIN_DISTINCTIVE_CHARS = 6
-"""Letters and digits of a line, at least, that nobody writes twice by custom, as `break` or `return x`."""
+"""Minimum number of letters and digits in a line that is not commonly repeated, unlike `break` or `return x`."""
 _CUSTOMARY = regex(r"(?:return|break|continue|finally|default|else|except|end\w*)\b[\s\w]{0,8}[:;]?|@\w+")
 _CLOSERS = ("}", ")", "]", "end", "fi", "done")
 
@@ -22,8 +22,8 @@ _ESCAPED_QUOTE = regex(r"\\['\"`]")
 
 
 def left_out(new: str, text: str) -> str | None:
-    """The first line of the new text that stands for lines it leaves out, such as `# ... existing code ...`, unless the
-    file has that line itself."""
+    """Return the first line of the new text that is a placeholder for omitted lines, such as `# ... existing code ...`,
+    unless the file contains that line."""
     if "..." not in new and "\u2026" not in new:
         return None
     lines = (line.strip() for line in new.split("\n"))
@@ -31,14 +31,13 @@ def left_out(new: str, text: str) -> str | None:
 
 
 def _is_placeholder(line: str) -> bool:
-    """Whether the line is a comment of a few words, three dots and one of the words that say what is left out."""
+    """Whether the line is a short comment with three dots and a word for omission."""
     return all((_COMMENT.match(line), _MARK.search(line), _LEFT_OUT.search(line), _WORDS.fullmatch(line)))
 
 
 def duplicated_line(old: str, new: str, behind: str) -> str | None:
-    """A line with which the new text ends and which stands behind the old one already, so that it would stand there
-    twice: whoever writes a line anew often goes on with what follows it. `behind`: the file from the end of the old
-    text on."""
+    """Return a line at the end of the new text that already follows the old text, and would be duplicated. Models often
+    continue with the following line. `behind`: the file from the end of the old text on."""
     if not (old.endswith("\n") or behind.startswith("\n")) or new.endswith("\n") != old.endswith("\n"):
         return None
     put, had = ([line.rstrip() for line in each.removesuffix("\n").split("\n")] for each in (new, old))
@@ -54,7 +53,7 @@ def duplicated_line(old: str, new: str, behind: str) -> str | None:
 
 
 def stands_in(new: str, old: str, text: str, start: int) -> bool:
-    """Whether the old text that begins there in the file is a part of the new one, which stands around it."""
+    """Whether the old text at that position is already part of an occurrence of the new text."""
     at = -1
     for _ in range(MAX_PARTS):
         at = new.find(old, at + 1)
@@ -66,8 +65,7 @@ def stands_in(new: str, old: str, text: str, start: int) -> bool:
 
 
 def adds_once(new: str, old: str) -> bool:
-    """Whether what the new text has around the old one is nothing that code has twice in a row by custom, as blanks and
-    brackets are."""
+    """Whether the new text adds something that code does not commonly repeat in a row, such as blanks and brackets."""
     added = new.replace(old, "", 1)
     if "\n" in added:
         return any(_is_distinctive(line.strip()) for line in added.split("\n"))
@@ -79,8 +77,8 @@ def _is_distinctive(line: str) -> bool:
 
 
 def is_level_unclear(before: str, old: str, new: str, step: Callable[[], str]) -> bool:
-    """Whether further lines of `new` may be meant from the margin on or from where the first one begins: `old` has one
-    line of text, without the blanks before it, and counting from where it begins fits at least as well."""
+    """Whether further lines of `new` may be indented relative to the margin or to the start of the first line. `old` is
+    then one line without its indentation, and the second reading fits at least as well."""
     if not before or before.strip() or old != old.lstrip() or sum(map(bool, map(str.strip, old.split("\n")))) > 1:
         return False
     deeper = first_step(new.split("\n"))
@@ -88,16 +86,16 @@ def is_level_unclear(before: str, old: str, new: str, step: Callable[[], str]) -
         return False
     unit, opens = len(step()) or 4, opens_block(new.split("\n")[0])
     if deeper % unit and not len(before) % unit:
-        return True  # it is none of the file's levels
+        return True  # not an indentation level of the file
     moved = [line for line in new.split("\n")[1:] if line.strip() == old.strip() and indent_of(line) != before]
     if moved and not opens:
-        return True  # the line itself is said to be elsewhere, and nothing says why
+        return True  # the line itself is said to move, without a reason
     return level_fit(deeper, unit, opens=opens) >= level_fit(deeper - len(before), unit, opens=opens)
 
 
 def has_odd_step(old: str, new: str, step: str) -> bool:
-    """Whether a line below one that opens a block is deeper by something else than a step of the file, in a text of
-    which it is not known whether its levels are those of the file."""
+    """Whether a line below a block opener is indented by something other than a step of the file, in a text whose
+    levels may not be those of the file."""
     known = set(pairwise(line.strip() for line in old.split("\n") if line.strip()))
     lines = [line for line in new.split("\n") if line.strip()]
     return bool(step) and any(
@@ -110,7 +108,8 @@ def has_odd_step(old: str, new: str, step: str) -> bool:
 
 
 def odd_indentation(old: str, new: str, text: str, here: str) -> str | None:
-    """How the new text is indented otherwise than the file, where the old one has no two levels to tell by."""
+    """Return how the new text's indentation differs from the file's, if the old text does not have two levels to
+    compare."""
     put = [line for line in new.split("\n") if line.strip()]
     of_old, of_here = ({indent_of(line) for line in each.split("\n") if line.strip()} for each in (old, here))
     told = of_old | of_here
@@ -118,7 +117,7 @@ def odd_indentation(old: str, new: str, text: str, here: str) -> str | None:
         return None
     lines = [line for line in text.split("\n", MAX_SCANNED_LINES)[:MAX_SCANNED_LINES] if line.strip()]
     file_kinds, kinds = ({indent_of(line)[:1] for line in each} - {""} for each in (lines, put[1:]))
-    is_bare = of_old == {""} and "" in of_here  # a first line that lost its indentation tells nothing of levels
+    is_bare = of_old == {""} and "" in of_here  # a first line without its indentation says nothing about levels
     if is_bare and file_kinds and kinds - file_kinds:
         other = "tabs" if "\t" in kinds - file_kinds else "blanks"
         return f"`new` is indented by {other} and the file is not"
@@ -136,8 +135,8 @@ def odd_indentation(old: str, new: str, text: str, here: str) -> str | None:
 
 
 def _is_flat(old: Sequence[str], here: Sequence[str]) -> bool:
-    """Whether the old text has lost levels that the same lines of the file have: then those of the new one are told by
-    what its lines were before, if at all."""
+    """Whether the old text lost indentation levels that the file has. The levels of the new text then follow only from
+    its old lines."""
     both = [(one, other) for one, other in zip(old, here, strict=False) if one.strip()]
     return any(
         indent_of(a) == indent_of(b) and len(indent_of(there)) > len(indent_of(here_above))
@@ -146,20 +145,20 @@ def _is_flat(old: Sequence[str], here: Sequence[str]) -> bool:
 
 
 def _opens_alike(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether the new text has as many lines with text as the old one, and blocks are opened by the same of them."""
+    """Whether both texts have the same number of non-blank lines, and the same of them open blocks."""
     opens = [[opens_block(line) for line in lines if line.strip()] for lines in (old, new)]
     return opens[0] == opens[1]
 
 
 def _always_deeper(lines: Sequence[str], sign: str) -> bool:
-    """Whether every line of the file that ends in the sign has deeper ones below it, and there is one."""
+    """Whether every line of the file that ends with the character is followed by a deeper one, and there is one."""
     pairs = [(a, b) for a, b in pairwise(lines) if a.rstrip().endswith(sign) and not b.strip().startswith(_CLOSERS)]
     return bool(pairs) and all(len(indent_of(b)) > len(indent_of(a)) for a, b in pairs)
 
 
 def escapes_outside_quotes(old: str, new: str, text: str) -> str | None:
-    """The first escape of the new text that would stand outside of quotes, where neither the old one nor the file has
-    such a thing: `\\n` for a line end, or `\\"` in a line without any other quote."""
+    r"""Return the first escape of the new text outside quotes, if neither the old text nor the file has any: `\n` for a
+    newline, or `\"` in a line without other quotes."""
     if "\\" not in new:
         return None
     if "\\n" in new and "\n" not in new and _has_bare_line_ends(new) and not _has_bare_line_ends(text):
@@ -180,7 +179,7 @@ def _is_even(piece: str) -> bool:
 
 
 def _is_all_escaped(line: str) -> bool:
-    """Whether the line has quotes, two of a kind or more, and each is escaped."""
+    """Whether the line has at least two quotes of one kind, and all of its quotes are escaped."""
     found = _ESCAPED_QUOTE.findall(line)
     return any(found.count(each) > 1 for each in found) and not any(
         sign in _ESCAPED_QUOTE.sub("", line) for sign in "'\"`"

@@ -1,6 +1,6 @@
-"""Which legacy encoding a text may be written in, judged by its bytes: what it declares, else a guess. Pure.
+"""Detects legacy encodings: a declared one, or else a guess from the bytes. Pure.
 
-A guess decides what is shown. It never decides what is written: see `ebbtide.tools.files.text`.
+A guess is used for display and never for writing: see `ebbtide.tools.files.text`.
 """
 
 import codecs
@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from ebbtide.tools.lazy import regex
 
 MULTIBYTE = ("gb18030", "cp950", "cp932", "euc_jp", "cp949")
-"""Encodings in which a byte of ASCII may be the second half of a character."""
+"""Encodings in which an ASCII byte may be the second half of a character."""
 MAX_SAMPLE_BYTES = 4_096
-"""Of lines outside ASCII, for a guess."""
+"""Maximum number of bytes sampled for a guess, from lines with non-ASCII bytes."""
 MAX_DECLARED_BYTES = 2_048
-"""At the beginning of a file, within which it may declare its encoding."""
+"""Number of bytes at the beginning of a file in which it may declare its encoding."""
 
 _TELLING = regex(rb"[^\r\n]*[\x80-\xff][^\r\n]*")
 _WORD = regex(r"[^\W\d_]+")
@@ -25,7 +25,7 @@ _DECLARATION = regex(
     rb"""|\A@charset\s+"([-\w.:]+)"|(?i:<meta[^>]{0,300}?charset\s*=\s*["']?([-\w.:]+))"""
 )
 _WIDER = {"gb2312": "gbk", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "cp950"}
-"""Encodings with all characters of the named one and more, which editors write under its name."""
+"""Supersets that editors write under the name of the narrower encoding."""
 
 _SIMPLIFIED_CHINESE = (
     "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行所然家种事成方多经么去法学如都同现"
@@ -57,7 +57,7 @@ _LATIN: Mapping[str, Sequence[str]] = {
     "cp1254": ("çğıöşüâîû",),
     "cp1257": ("ąčęėįšųūž", "āčēģīķļņšūž"),
 }
-"""The letters beside ASCII of languages that are written in these."""
+"""Non-ASCII letters of the languages written in these encodings."""
 _SCRIPTS = {
     "cp1251": _CYRILLIC, "koi8_u": _CYRILLIC, "cp866": _CYRILLIC, "iso8859_5": _CYRILLIC, "cp1253": _GREEK,
     "iso8859_7": _GREEK, "cp1255": _HEBREW, "cp1256": _ARABIC, "cp874": _THAI,
@@ -69,27 +69,27 @@ _USUAL = {
 _FIRST_LEVEL = {
     "gb18030": (0xB0, 0xD7), "cp950": (0xA4, 0xC6), "cp932": (0x88, 0x98), "euc_jp": (0xB0, 0xCF), "cp949": (0xB0, 0xC8)
 }  # fmt: skip
-"""First bytes of the characters that are in daily use."""
+"""Lead bytes of the characters in daily use."""
 _PROBE = bytes(range(128)) + b".xn--mnchen-3ya"
 _NOT_FOR_FILES = ("iso2022", "hz", "unicode-escape", "raw-unicode-escape")
-"""Codecs in which a character depends on others, or is written in several of ASCII."""
+"""Codecs in which characters depend on others, or are written as several ASCII characters."""
 _BROKEN_BYTE_WEIGHT = -2.0
-"""What an undecodable byte weighs, where a usual character weighs 1."""
+"""Weight of an undecodable byte. A common character weighs 1."""
 
 
 def declared_encoding(raw: bytes) -> str:
-    """The encoding that a text names at its beginning, as Python, Emacs, Vim, XML, CSS and HTML have it; empty where it
-    names none that can be used."""
+    """Return the encoding that a text declares at its beginning, in the notation of Python, Emacs, Vim, XML, CSS or
+    HTML. Empty if none can be used."""
     found = _DECLARATION.search(raw[:MAX_DECLARED_BYTES])
     named = next(filter(None, found.groups()), b"") if found else b""
     return usable(named.decode("ascii", "replace").removesuffix("-unix").removesuffix("-dos"))
 
 
 def usable(name: str) -> str:
-    """The codec of that name, if ASCII is as ever in it and each character stands for itself; else an empty text."""
+    """Return the codec of that name if it is ASCII-compatible and stateless, or an empty string."""
     try:
         found = codecs.lookup(name) if name else None
-        if found is None or not found._is_text_encoding:  # a transformation such as base64 is none
+        if found is None or not found._is_text_encoding:  # excludes transformations such as base64
             return ""
         if found.name.startswith(_NOT_FOR_FILES):
             return ""
@@ -101,7 +101,7 @@ def usable(name: str) -> str:
 
 
 def guessed_encoding(raw: bytes) -> str:
-    """The likeliest encoding of a text that is not in UTF-8."""
+    """Return the most likely encoding of a text that is not UTF-8."""
     sample = b"\n".join(_TELLING.findall(raw))[:MAX_SAMPLE_BYTES]
     scores = {codec: weigh(sample.decode(codec, "surrogateescape"), codec) for codec, weigh in _CANDIDATES.items()}
     best = max(scores, key=lambda codec: scores[codec])
@@ -128,7 +128,7 @@ def _of_two_bytes(text: str, codec: str) -> float:
 
 
 def _of_script(text: str, codec: str) -> float:
-    """Words are written in one script alone, and capitals begin them."""
+    """Score a text in a non-Latin script: words use a single script, and capitals only begin them."""
     weights = {letter: 0.95 - 0.02 * rank for rank, letter in enumerate(_SCRIPTS[codec])}
     total, count = 0.0, 0
     for word in _WORD.findall(text):
@@ -141,7 +141,7 @@ def _of_script(text: str, codec: str) -> float:
 
 
 def _of_latin(text: str, codec: str) -> float:
-    """Such letters stand among those of ASCII."""
+    """Score a text in a Latin script: accented letters occur among ASCII letters."""
     total, count, letters = 0.0, 0, list[str]()
     for word in _WORD.findall(text):
         if high := [letter for letter in word if letter > "\x7f"]:
@@ -170,4 +170,4 @@ _CANDIDATES: Mapping[str, Callable[[str, str], float]] = {
     **dict.fromkeys(MULTIBYTE, _of_two_bytes),
     **dict.fromkeys(_SCRIPTS, _of_script),
 }
-"""The likeliest first: of two that fit as well it is that."""
+"""Most likely first, which decides between equal scores."""

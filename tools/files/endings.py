@@ -1,4 +1,4 @@
-"""Which kinds of files a folder holds, by how their names end, as far as a short look tells."""
+"""The file types in a folder, by suffix, from a short scan."""
 
 import os
 from collections import Counter, deque
@@ -7,11 +7,11 @@ from itertools import islice
 from pathlib import Path
 
 MAX_SCANNED_NAMES = 1000
-"""Names that are looked at."""
+"""Maximum number of names scanned."""
 
 
 def endings_in(folder: Path) -> Counter[str]:
-    """How often the first names in a folder and, level by level, those below it end in what: `.py`, `.ipynb`."""
+    """Count the suffixes of the first files in a folder and, level by level, below it: `.py`, `.ipynb`."""
     waiting, left = deque([str(folder)]), MAX_SCANNED_NAMES
     found: Counter[str] = Counter()
     while waiting and left > 0:

@@ -1,4 +1,5 @@
-"""Files near the top of a folder that something obeys by itself, as they are: what a command made of them."""
+"""The state of configuration files near the top of a folder that other programs obey, to detect what a command
+changed."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,24 +11,24 @@ from ebbtide.tools.files.autorun import runs_later
 from ebbtide.tools.files.paths import display
 
 ConfigFileStates: TypeAlias = Mapping[str, tuple[int, int, int]]
-"""What tells a file from what it was, by its path."""
+"""Maps paths to values that identify a version of the file."""
 
 _AROUND = frozenset((".github", ".forgejo", ".gitea", ".cargo", ".bundle", ".config"))
-"""Folders that are none themselves, and in which such files lie."""
+"""Folders that contain such files without being obeyed as a whole."""
 _MAX_ENTRIES = 1_000
-"""Names in a folder that are looked at."""
+"""Maximum number of names examined per folder."""
 _MAX_DEPTH = 3
-"""Folders below the first."""
+"""Maximum number of levels below the first folder."""
 
 
 def config_file_states(folders: Iterable[str]) -> ConfigFileStates:
-    """Those at the top of the folders, and in the folders there that are known for them. Of git's own it is the hooks:
-    settings change with every push."""
+    """Return the states of such files at the top of the folders and in known subfolders. For git, only hooks count,
+    since its settings change with every push."""
     return {path: state for folder in folders for path, state in _find_config_files(folder, folder, 0)}
 
 
 def changes_note(before: ConfigFileStates, after: ConfigFileStates, root: str) -> str:
-    """What became of them, for who reads the output; empty when nothing did."""
+    """Return a note on what changed, or an empty string."""
     changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
     if not changed:
         return ""
@@ -47,7 +48,7 @@ def _find_config_files(folder: str, top: str, depth: int) -> Iterator[tuple[str,
         if not is_wanted or (os.path.basename(folder) == ".git" and entry.name != "hooks"):
             continue
         if entry.name.endswith(".sample") and os.path.basename(folder) == "hooks":
-            continue  # git makes them in every repository, and runs none
+            continue  # git creates sample hooks in every repository and never runs them
         try:
             if entry.is_dir(follow_symlinks=False):
                 if depth < _MAX_DEPTH:
@@ -55,7 +56,7 @@ def _find_config_files(folder: str, top: str, depth: int) -> Iterator[tuple[str,
             elif runs_later(entry.path, top):
                 status = entry.stat(follow_symlinks=False)
                 yield entry.path, (status.st_size, status.st_mtime_ns, status.st_ino)
-        except OSError:  # it is gone by now
+        except OSError:  # it has disappeared
             continue
 
 

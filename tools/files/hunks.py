@@ -1,4 +1,4 @@
-r"""The hunks of a patch found in a text, and the changes they come to there. Pure; every line end is `\n`."""
+r"""Locates the hunks of a patch in a text, and derives the changes. Pure; every line ending is `\n`."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,17 +18,17 @@ from ebbtide.tools.outputs.plain_text import cut_line
 
 MAX_SHOWN_LINES = 40
 MAX_SHOWN_CHARS = 2000
-"""Characters of a line."""
+"""Maximum number of characters per line."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedHunk:
     first: int
-    """The index of the line where it begins."""
+    """Index of its first line."""
     closeness: Closeness
     change: Replacement
     note: str = ""
-    """What its lines had that the file has not, such as line numbers."""
+    """What its lines have in addition to the file, such as line numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class HunkTarget:
     name: str
     text: str
     is_known: bool = True
-    """Whether the model has seen what the file holds. Of any other one no line is shown in an error."""
+    """Whether the model has seen the file's content. Otherwise errors show no lines of it."""
 
     def lines(self) -> list[str]:
         return self.text.removesuffix("\n").split("\n") if self.text else []
 
 
 def place_hunks(target: HunkTarget, hunks: Sequence[PatchHunk]) -> tuple[PlacedHunk, ...]:
-    """The hunks as changes of the text, in its order. Raises `PatchError` for the first one that does not fit."""
+    """Return the hunks as changes of the text, in order. Raises `PatchError` for the first one that does not fit."""
     lines = target.lines()
     found: list[PlacedHunk] = []
     taken: list[range] = []
@@ -59,14 +59,14 @@ def place_hunks(target: HunkTarget, hunks: Sequence[PatchHunk]) -> tuple[PlacedH
 
 
 class _HunkPlacer:
-    """Where one hunk belongs."""
+    """Finds the position of one hunk."""
 
     def __init__(
         self, target: HunkTarget, lines: list[str], hunk: PatchHunk, where: str, taken: Sequence[range]
     ) -> None:
         self.target, self.lines, self.hunk, self.where, self.taken = target, lines, hunk, where, taken
         self.at = taken[-1].stop if taken else 0
-        """Where the hunk before ends: the next one is looked for behind it first."""
+        """End of the previous hunk. The next one is first looked for after it."""
         self.said = ""
 
     def find(self) -> tuple[int, Closeness]:
@@ -96,7 +96,7 @@ class _HunkPlacer:
         return starts[0], closeness
 
     def _fitting(self, old: Sequence[str]) -> tuple[list[int], Closeness]:
-        """Where the lines are behind the hunk before, or else anywhere."""
+        """Find the lines after the previous hunk, or else anywhere."""
         matches = find_lines(self.lines, old, self.at)
         starts = self._free(matches.starts)
         if not starts and self.at:
@@ -105,7 +105,7 @@ class _HunkPlacer:
         return starts, matches.closeness
 
     def _find_corrected(self) -> tuple[list[int], Closeness]:
-        """Where the hunk is without what the model has added to its lines, if that is one place in any reading."""
+        """Find the hunk without artefacts that the model added, if that gives a single position in some reading."""
         added = "\n".join(line for sign, line in self.hunk.lines if sign == "+")
         for correction in corrections("\n".join(self.hunk.old), added):
             hunk = _with_texts(self.hunk, correction)
@@ -117,7 +117,7 @@ class _HunkPlacer:
         return [], "none"
 
     def change(self, first: int) -> Replacement:
-        """What the hunk changes there. Context lines stay as the file has them. Raises `PatchError`."""
+        """Return the hunk's change at this position. Context lines keep the file's bytes. Raises `PatchError`."""
         last = first + len(self.hunk.old)
         here = self.lines[first:last]
         missing = left_out("\n".join(self.hunk.new), self.target.text)
@@ -125,7 +125,7 @@ class _HunkPlacer:
             raise PatchError(
                 f"{self.where} has {missing!r} for lines that it leaves out: write them out, or make two hunks"
             )
-        if list(self.hunk.old) != here:  # lines that are in the file to the letter are replaced to the letter
+        if list(self.hunk.old) != here:  # lines that match the file exactly are replaced exactly
             self._require_indentation(here)
         try:
             new = rewrite_block(
@@ -169,7 +169,8 @@ class _HunkPlacer:
         return start + 1, closeness
 
     def _below_context(self, starts: list[int], closeness: Closeness) -> tuple[list[int], Closeness]:
-        """Those of the places that are below the lines named after @@: in their block if any is, else anywhere."""
+        """Return the positions below the lines named after @@: within their block if there are any, otherwise
+        anywhere."""
         if not self.hunk.above:
             return starts, closeness
         chains = list(self._contexts())
@@ -179,7 +180,7 @@ class _HunkPlacer:
         count = len(self.hunk.old)
         behind = [at for at in starts if any(line <= at for line, _ in chains)] or [
             at for at in starts if any(at < line < at + count for line, _ in chains)
-        ]  # the line may be one of the hunk's own, too
+        ]  # the line may also belong to the hunk itself
         inside = [at for at in behind if any(line <= at < self._end_of_block(line) for line, _ in chains)]
         found = inside or behind
         if not found:
@@ -189,7 +190,8 @@ class _HunkPlacer:
         return found, max(closeness, weakest, key=_RANKS.index)
 
     def _contexts(self) -> Iterator[tuple[int, Closeness]]:
-        """The indices of the last line named after @@ where the others are above it, each in the block of the last."""
+        """Yield the indices of the last line named after @@, with the others above it, each in the block of the
+        previous one."""
         found: list[tuple[int, Closeness]] = [(-1, "exact")]
         for context in self.hunk.above:
             matches = self._lines_of(context)
@@ -202,7 +204,7 @@ class _HunkPlacer:
         yield from found
 
     def _lines_of(self, context: str) -> LineMatches:
-        """Where a line named after @@ stands: whole, or by what it begins with."""
+        """Find a line named after @@, by its whole text or by its beginning."""
         matches = find_lines(self.lines, [context])
         if matches.starts:
             return matches
@@ -210,7 +212,7 @@ class _HunkPlacer:
         return LineMatches(tuple(starts), "exact")
 
     def _end_of_block(self, line: int) -> int:
-        """Where the lines end that are indented more than this one."""
+        """Return the end of the lines that are indented more than this one."""
         width = len(indent_of(self.lines[line]))
         at = line + 1
         while at < len(self.lines) and (not self.lines[at].strip() or len(indent_of(self.lines[at])) > width):
@@ -244,7 +246,7 @@ _RANKS: tuple[Closeness, ...] = ("exact", "signs", "blanks", "none")
 
 
 def _with_texts(hunk: PatchHunk, correction: Correction) -> PatchHunk | None:
-    """The hunk with the lines as the correction has them; None where it does not say line by line how they are."""
+    """Return the hunk with the corrected lines, or None if the correction does not give them line by line."""
     counts = Counter(sign == "+" for sign, _ in hunk.lines)
     old, added = correction.old.split("\n"), (correction.new or "").split("\n") if counts[True] else []
     if correction.new is None or (len(old), len(added)) != (counts[False], counts[True]):

@@ -1,4 +1,4 @@
-"""What a command that edits files in place made of them: it prints nothing, also where it found nothing to change."""
+"""Reports the effect of commands that edit files in place, which print nothing even if they found nothing to change."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,18 +10,17 @@ from ebbtide.tools.files.syntax import broken_syntax
 
 FOUND_NOTHING = "what it looks for is not there as it is written"
 MAX_COMPARED_FILES = 20
-"""Files that are compared."""
+"""Maximum number of files compared."""
 
 
 def contents_of(folder: Path, names: Iterable[str]) -> Mapping[Path, bytes]:
-    """What those of the names hold that are files and not large; nothing where these are too many."""
+    """Return the contents of regular files that are not large, or none if there are too many."""
     found = {path: content for name in names if (content := look_content(path := folder / name)) is not None}
     return found if len(found) <= MAX_COMPARED_FILES else {}
 
 
 def edits_note(before: Mapping[Path, bytes], root: Path) -> str:
-    """What is to be said of the files, for who reads the command's output: that none of them was changed, or that one
-    does not parse any more; else nothing."""
+    """Return a note if none of the files changed, or if one no longer parses; otherwise an empty string."""
     after = {path: look_content(path) for path in before}
     changed = [AppliedChange(path, before[path], now) for path, now in after.items() if now != before[path]]
     if changed:

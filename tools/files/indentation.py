@@ -1,4 +1,4 @@
-"""Indentation that a model wrote, as the file has it. Pure. What cannot be told for certain is None, never a guess."""
+"""Translates indentation written by a model to that of the file. Pure. Ambiguous results are None, never a guess."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import field
@@ -9,10 +9,10 @@ from ebbtide.tools.lazy import dataclass, regex
 _BLANKS = regex(r"[ \t]*")
 
 _OPENERS = (":", "{", "(", "[", " then", " do", "else", "=>")
-"""How lines end below which others are a level deeper."""
+"""Line endings after which the next line is indented."""
 
 MAX_SCANNED_LINES = 5_000
-"""Lines of a file from which its step is told."""
+"""Maximum number of lines from which a file's indentation step is determined."""
 
 
 def indent_of(line: str) -> str:
@@ -21,7 +21,7 @@ def indent_of(line: str) -> str:
 
 
 def step_of(lines: Sequence[str]) -> str:
-    """By what a file indents one level: a tab, some blanks, or nothing where it does not tell."""
+    """Return one level of a file's indentation: a tab, some blanks, or an empty string if unclear."""
     indents = [indent_of(line) for line in lines[:MAX_SCANNED_LINES] if line.strip()]
     if sum(indent.startswith("\t") for indent in indents) * 2 > sum(bool(indent) for indent in indents):
         return "\t"
@@ -38,12 +38,12 @@ def opens_block(line: str) -> bool:
 
 
 def first_step(lines: Sequence[str]) -> int | None:
-    """By how much the first line behind another one is indented, None when there is none."""
+    """Return the indentation of the first non-blank line after the first, or None."""
     return next((len(indent_of(line)) for line in lines[1:] if line.strip()), None)
 
 
 def level_fit(deeper: int, unit: int, *, opens: bool) -> int:
-    """How well it goes with a line that the next one is deeper by so much: 0 not at all, 2 best."""
+    """Rate how plausible it is that the line after one is deeper by this much: 0 is implausible, 2 is best."""
     if opens:
         return 2 if deeper == unit else int(deeper > 0)
     return 2 if deeper == 0 else int(deeper < 0)
@@ -51,31 +51,31 @@ def level_fit(deeper: int, unit: int, *, opens: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Which indents of a model's text stand for which ones of the file."""
+    """Maps the indentation in a model's text to that of the file."""
 
     pairs: frozenset[tuple[str, str]]
-    """An indent as the model wrote it and that of the same line in the file, for all lines that have text."""
+    """The indentation that the model wrote and that of the same line in the file, for all non-blank lines."""
     written: frozenset[str] = frozenset()
-    """All indents that are to be translated."""
+    """All indentations to translate."""
     step: Callable[[], str] = field(default=str)
 
     def images(self, indent: str) -> set[str]:
-        """What the indent stands for in the lines that both have."""
+        """Return what the indentation corresponds to in the lines that both have."""
         return {here for old, here in self.pairs if old == indent}
 
     @property
     def has_merged(self) -> bool:
-        """Whether several indents of the model's text stand for one of the file."""
+        """Whether several indentations of the model's text map to one of the file."""
         return len({here for _, here in self.pairs}) < len({old for old, _ in self.pairs})
 
     @property
     def is_ordered(self) -> bool:
-        """Whether what is deeper in the model's text is nowhere less deep in the file."""
+        """Whether deeper lines in the model's text are never less deep in the file."""
         depths = sorted((len(old), len(here)) for old, here in self.pairs)
         return all(one[1] <= other[1] for one, other in pairwise(depths) if one[0] < other[0])
 
     def of(self, indent: str) -> str | None:
-        """The file's indent, or None where the lines that both have do not tell it."""
+        """Return the file's indentation, or None if the lines that both have do not determine it."""
         images = self.images(indent)
         if not self.is_ordered:
             return None
@@ -86,7 +86,7 @@ class Levels:
         if len({old for old, _ in self.pairs}) < len(self.pairs):
             return None
         if not indent and _kind_of([old + here for old, here in self.pairs]) is not None:
-            return None  # what stands at the margin may well belong there, whatever else was moved
+            return None  # a line at the margin may well belong there, whatever else was moved
         if len(self.pairs) > 1:
             moved = _shift_indent(indent, self.pairs)
             return moved if moved is not None else _scale_indent(indent, self.pairs, self.written, self.step())
@@ -95,7 +95,7 @@ class Levels:
 
 
 def _shift_indent(indent: str, pairs: Collection[tuple[str, str]]) -> str | None:
-    """The indent moved by what all pairs are moved by."""
+    """Return the indentation shifted as all pairs are."""
     old, here = min(pairs)
     if here.endswith(old) and all(there == here.removesuffix(old) + one for one, there in pairs):
         return here.removesuffix(old) + indent
@@ -106,7 +106,7 @@ def _shift_indent(indent: str, pairs: Collection[tuple[str, str]]) -> str | None
 
 
 def _scale_indent(indent: str, pairs: Collection[tuple[str, str]], written: Collection[str], step: str) -> str | None:
-    """The indent where each level of the old text is one of the file, by steps of another width or kind."""
+    """Return the indentation if levels correspond one to one but differ in width or kind."""
     old_kind, kind = _kind_of([old for old, _ in pairs] + list(written)), _kind_of([here for _, here in pairs])
     if old_kind is None or kind is None:
         return None
@@ -128,7 +128,8 @@ def _scale_indent(indent: str, pairs: Collection[tuple[str, str]], written: Coll
 
 
 def _from_one(indent: str, old: str, here: str, written: Collection[str], step: str) -> str | None:
-    """The indent where only one is known, which says neither how wide a level is nor how many lie below it."""
+    """Return the indentation if only one level is known, which says neither how wide a level is nor how many are below
+    it."""
     kind, old_kind = _kind_of([here, step]), _kind_of([old, indent])
     if kind is None or old_kind is None:
         return None
@@ -155,6 +156,6 @@ def _depth(indent: str, step: int) -> float:
 
 
 def _kind_of(indents: Sequence[str]) -> str | None:
-    """The one kind of blank that is in them, an empty text for none at all, None for both."""
+    """Return the only kind of blank in the indentations, an empty string if there are none, or None for both kinds."""
     kinds = set("".join(indents))
     return None if len(kinds) > 1 else "".join(kinds)

@@ -1,4 +1,4 @@
-"""A part of a text file that is too large to be held in memory, as `read` shows it."""
+"""Reads part of a text file that is too large for memory."""
 
 from typing import IO
 
@@ -10,21 +10,21 @@ from ebbtide.tools.outputs.plain_text import cut_line
 _CHUNK = 1 << 20
 _BYTES_A_CHARACTER = 4
 MAX_SCANNED_BYTES = 1 << 30
-"""Bytes of a file behind which no line is looked for or counted: that would take minutes, which nobody can stop."""
+"""Bytes after which lines are neither searched nor counted: it would take minutes and cannot be interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
 class LargePage:
     text: str
     last: int
-    """The number of the last line shown."""
+    """Number of the last line shown."""
     lines: int | None
-    """How many the file has; None where that was not counted to its end."""
+    """Number of lines in the file, or None if they were not all counted."""
 
 
 def page_of_file(file: IO[bytes], name: str, offset: int, limit: int, limits: ReadLimits) -> LargePage:
-    """Numbered lines from `offset`, as many as fit, but always one. No more of the file than that is ever held. Raises
-    `ToolError` when it ends before them, or they are too far from its beginning."""
+    """Return numbered lines from `offset`, as many as fit but at least one, with bounded memory. Raises `ToolError` if
+    the file ends before them, or they are too far from its beginning."""
     passed, start = _start_of(file, offset)
     file.seek(start)
     shown, size, number = list[str](), 0, offset
@@ -50,7 +50,7 @@ def page_of_file(file: IO[bytes], name: str, offset: int, limit: int, limits: Re
 
 
 def _start_of(file: IO[bytes], line: int) -> tuple[int, int]:
-    """How many lines stand before a line, at most all there are, and at which byte it begins."""
+    """Return how many lines precede a line, at most all there are, and the offset where it begins."""
     file.seek(0)
     at, left, is_open = 0, line - 1, False
     while left > 0 and at < MAX_SCANNED_BYTES and (chunk := file.read(_CHUNK)):
@@ -65,7 +65,7 @@ def _start_of(file: IO[bytes], line: int) -> tuple[int, int]:
 
 
 def _line(file: IO[bytes], longest: int) -> str | None:
-    """The next line, cut where it is too long; None at the end."""
+    """Return the next line, cut if it is too long, or None at the end."""
     most = longest * _BYTES_A_CHARACTER
     raw = file.readline(most)
     if not raw:
@@ -83,7 +83,7 @@ def _line(file: IO[bytes], longest: int) -> str | None:
 
 
 def _lines_from(file: IO[bytes]) -> int | None:
-    """How many lines there are from where the file stands; None where its end is too far away."""
+    """Return the number of lines from the current position, or None if the end is too far away."""
     count, last = 0, b"\n"
     while chunk := file.read(_CHUNK):
         count, last = count + chunk.count(b"\n"), chunk[-1:]

@@ -1,5 +1,5 @@
-"""Where two lists of lines differ. Lines that stand once in both hold the rest in place; what little lies between them
-is compared closely, and what is large and has no such line counts as replaced: no input takes long."""
+"""Diffs of two lists of lines. Lines that occur once on each side are anchors. Small gaps between them are compared
+line by line, and large gaps without anchors count as replaced, so that no input takes long."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -8,16 +8,16 @@ from collections.abc import Hashable, Sequence
 from ebbtide.tools.lazy import dataclass
 
 MAX_CLOSE_PAIRS = 10_000
-"""Pairs of lines up to which a stretch is compared line by line."""
+"""Maximum number of line pairs in a gap that is compared line by line."""
 MAX_STEPS = 10_000_000
-"""Steps that comparing closely may take altogether; what is left then counts as replaced."""
+"""Maximum number of steps of line-by-line comparison. Beyond that, gaps count as replaced."""
 MAX_DEPTH = 12
-"""How often a stretch is divided at most."""
+"""Maximum number of nested divisions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What stands on one side in place of what stands on the other; one of the two may be empty."""
+    """A range on one side that is replaced with a range on the other. Either may be empty."""
 
     old_start: int
     old_end: int
@@ -26,7 +26,7 @@ class Region:
 
 
 def differing(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Region]:
-    """The differences, in order; between them both are the same."""
+    """Return the differences in order. The lines between them are equal."""
     found: list[Region] = []
     left = [(Region(0, len(old), 0, len(new)), 0)]
     patience = MAX_STEPS
@@ -51,7 +51,7 @@ def differing(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Region]:
 
 
 def _trim_common(at: Region, old: Sequence[Hashable], new: Sequence[Hashable]) -> Region:
-    """The stretch without what is the same at its ends."""
+    """Return the region without its common prefix and suffix."""
     start, new_start, end, new_end = at.old_start, at.new_start, at.old_end, at.new_end
     while start < end and new_start < new_end and old[start] == new[new_start]:
         start, new_start = start + 1, new_start + 1
@@ -61,7 +61,7 @@ def _trim_common(at: Region, old: Sequence[Hashable], new: Sequence[Hashable]) -
 
 
 def _steps(at: Region, old: Sequence[Hashable], new: Sequence[Hashable]) -> int:
-    """How many steps it takes at most to compare a stretch."""
+    """Return the maximum number of steps to compare a region."""
     there = Counter(new[at.new_start : at.new_end])
     alike = sum(there[line] for line in old[at.old_start : at.old_end])
     sizes = at.old_end - at.old_start, at.new_end - at.new_start
@@ -82,7 +82,7 @@ def _compare_lines(at: Region, old: Sequence[Hashable], new: Sequence[Hashable])
 
 
 def _between_anchors(at: Region, old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Region]:
-    """What lies between the lines that stand once on each side, in the same order; empty when there is no such line."""
+    """Return the regions between lines that occur once on each side, in the same order. Empty if there are none."""
     old_counts = Counter(old[at.old_start : at.old_end])
     new_counts = Counter(new[at.new_start : at.new_end])
     places = {new[index]: index for index in range(at.new_start, at.new_end) if new_counts[new[index]] == 1}
@@ -100,10 +100,10 @@ def _between_anchors(at: Region, old: Sequence[Hashable], new: Sequence[Hashable
 
 
 def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The most of the pairs, which rise on the left, that rise on the right as well."""
+    """Return the longest subsequence of the pairs that increases on both sides."""
     ends: list[int] = []
     last: list[int] = []
-    """Of each length, the pair with the lowest right side that a row of that length ends with."""
+    """For each length, the pair with the smallest right side that ends a sequence of that length."""
     before: list[int] = []
     for index, (_, place) in enumerate(pairs):
         length = bisect_left(ends, place)
@@ -118,7 +118,7 @@ def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _merge_adjacent(regions: Sequence[Region]) -> list[Region]:
-    """The regions, those that touch each other as one."""
+    """Merge adjacent regions."""
     found: list[Region] = []
     for region in regions:
         if found and found[-1].old_end == region.old_start and found[-1].new_end == region.new_start:

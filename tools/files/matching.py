@@ -1,8 +1,8 @@
-r"""Where a text that a model remembers stands in a file, and what comes in its place. Pure; every line end is `\n`.
+r"""Finds a model's quotation in a file, and adapts its replacement. Pure; every line ending is `\n`.
 
-The exact text comes first. When it is nowhere, typographic signs count as their plain ones, then blanks at line ends,
-indentation, and at last the width of blanks inside a line are let go. A looser reading counts only if no stricter one
-fits, and whole lines are never skipped: a wrong place is worse than an error.
+An exact match comes first. Without one, the comparison successively ignores typographic punctuation, trailing blanks,
+indentation and finally the width of blanks within a line. A looser reading counts only if no stricter one matches, and
+whole lines are never skipped: a wrong position is worse than an error.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,17 +18,17 @@ from ebbtide.tools.lazy import dataclass, regex
 Closeness: TypeAlias = Literal["exact", "signs", "blanks", "none"]
 
 LOOSEST = 60.0
-"""Least likeness, of 100, at which lines are worth showing as a near miss."""
+"""Minimum similarity, out of 100, for lines to be shown as a near miss."""
 
 MAX_WINDOWS, MAX_GOAL_CHARS = 20_000, 4_000
-"""Places that are compared for a near miss, and characters of what is looked for there."""
+"""Maximum number of positions compared for a near miss, and of characters compared."""
 
 _BLANKS = regex(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
-    """Where something stands in a text, in characters."""
+    """A range of characters in a text."""
 
     start: int
     end: int
@@ -37,12 +37,12 @@ class TextSpan:
 @dataclass(frozen=True, slots=True)
 class Matches:
     places: tuple[TextSpan, ...]
-    """In order; they may overlap."""
+    """In order, possibly overlapping."""
     closeness: Closeness
 
     @property
     def apart(self) -> tuple[TextSpan, ...]:
-        """The places without those that begin inside the one before."""
+        """The spans without those that overlap the previous one."""
         found: list[TextSpan] = []
         for place in self.places:
             if not found or place.start >= found[-1].end:
@@ -53,7 +53,7 @@ class Matches:
 @dataclass(frozen=True, slots=True)
 class LineMatches:
     starts: tuple[int, ...]
-    """Indices of the lines where the wanted ones begin, in order; they may overlap."""
+    """Indices of the first lines of the matches, in order, possibly overlapping."""
     closeness: Closeness
 
 
@@ -65,7 +65,7 @@ class NearMiss:
 
 
 def find(text: str, old: str) -> Matches:
-    """Every place where `old` stands, in the strictest reading that finds one."""
+    """Return every occurrence of `old`, in the strictest reading that has one."""
     exact = _occurrences(text, old)
     if exact:
         return Matches(tuple(TextSpan(at, at + len(old)) for at in exact), "exact")
@@ -80,21 +80,21 @@ def find(text: str, old: str) -> Matches:
 
 
 def begins_inside_indent(text: str, place: TextSpan) -> bool:
-    """Whether the place begins with a part of a line's indentation."""
+    """Whether the span starts inside a line's indentation."""
     before = text[text.rfind("\n", 0, place.start) + 1 : place.start]
     return bool(before) and not before.strip(" \t") and text[place.start] in " \t"
 
 
 def alike(text: str, old: str) -> Matches:
-    """Every place where whole lines are those of `old` in the loosest reading."""
+    """Return every span of whole lines that equal `old` in the loosest reading."""
     lines, wanted = text.split("\n"), old.removesuffix("\n").split("\n")
     starts = _starts_read(lines, wanted, 0, _without_width)
     return Matches(tuple(_places(lines, starts, len(wanted), old.endswith("\n"))), "blanks")
 
 
 def is_precise(text: str, old: str, matches: Matches) -> bool:
-    """Whether no more places than these are like `old` in the loosest reading: of what is not exactly as it was sent,
-    the one that fits best may not be the one that is meant."""
+    """Whether the loosest reading has no further matches. For text that is not quoted exactly, the best match may not
+    be the one that is meant."""
     others = alike(text, old).places
     return len(others) <= len(matches.places) and all(
         any(place.start < other.end and other.start < place.end for place in matches.places) for other in others
@@ -102,11 +102,11 @@ def is_precise(text: str, old: str, matches: Matches) -> bool:
 
 
 def find_lines(lines: Sequence[str], wanted: Sequence[str], start: int = 0) -> LineMatches:
-    """Where the wanted lines stand among the others from `start` on, in the strictest reading that finds them."""
+    """Find the wanted lines from `start` on, in the strictest reading that has a match."""
     readings = _READINGS if any(line.strip() for line in wanted) else _READINGS[:1]
     for closeness, reading in readings:
         found = _starts_read(lines, wanted, start, reading)
-        if found and closeness != "exact":  # what fits one place best may be meant for one that fits as well
+        if found and closeness != "exact":  # the best match may not be the one that is meant
             found = _starts_read(lines, wanted, start, _without_width)
         if found:
             return LineMatches(tuple(found), closeness)
@@ -119,7 +119,7 @@ def _starts_read(lines: Sequence[str], wanted: Sequence[str], start: int, readin
 
 
 def replacement(text: str, place: TextSpan, old: str, new: str) -> Replacement:
-    """What `new` is at a place where `old` was found. Raises `UnclearError` where that cannot be told."""
+    """Return the replacement for an occurrence of `old`. Raises `UnclearError` if it is ambiguous."""
     here = text[place.start : place.end]
     if here == old or not new:
         return Replacement(place.start, place.end, new)
@@ -138,11 +138,12 @@ def replacement(text: str, place: TextSpan, old: str, new: str) -> Replacement:
 
 
 def whole_lines(text: str, place: TextSpan, old: str) -> TextSpan:
-    """The place with the line end behind it, where it holds whole lines: without them no empty one is to be left."""
+    """Extend the span to include the final newline if it covers whole lines, so that deleting it leaves no empty
+    line."""
     start = text.rfind("\n", 0, place.start) + 1
     if text[start : place.start].strip(" \t"):
         return place
-    if text[place.end - 1] == "\n" and old.endswith("\n"):  # what is before it would indent the line behind it
+    if text[place.end - 1] == "\n" and old.endswith("\n"):  # the blanks before it would indent the next line
         return place if text[place.start] == "\n" else TextSpan(start, place.end)
     end = text.find("\n", place.end)
     if text[place.end : end if end >= 0 else None].strip(" \t"):
@@ -151,7 +152,7 @@ def whole_lines(text: str, place: TextSpan, old: str) -> TextSpan:
 
 
 def apply(text: str, changes: Sequence[Replacement]) -> str:
-    """The text after the changes, which are in order and do not overlap."""
+    """Apply changes that are in order and do not overlap."""
     pieces, at = [], 0
     for change in changes:
         pieces += [text[at : change.start], change.text]
@@ -160,12 +161,13 @@ def apply(text: str, changes: Sequence[Replacement]) -> str:
 
 
 def line_number(text: str, position: int) -> int:
-    """The number, from 1, of the line that holds the position."""
+    """Return the number, from 1, of the line at the position."""
     return text.count("\n", 0, position) + 1
 
 
 def nearest(text: str, wanted: str) -> NearMiss | None:
-    """The lines most like the wanted ones, when any are at all like them. Of a long text its beginning tells."""
+    """Return the lines most similar to the wanted ones, if any are similar at all. Only the beginning of a long text is
+    searched."""
     from rapidfuzz import fuzz  # noqa: PLC0415  # deferred: only a failed edit needs it
 
     lines, count = text.split("\n"), wanted.strip("\n").count("\n") + 1
@@ -198,7 +200,7 @@ def _without_edges(line: str) -> str:
 
 
 def _without_width(line: str) -> str:
-    """Blanks count only between two words, and there as one."""
+    """Ignore blanks except between two words, where they count as one."""
     return _BLANKS.sub(_one_between_words, plain_signs(line).strip())
 
 
@@ -217,7 +219,7 @@ _READINGS: tuple[tuple[Closeness, Callable[[str], str]], ...] = (
 
 
 def _starts(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Where the wanted lines are, looked for by the one of them that is the longest and so the rarest."""
+    """Find the wanted lines, starting from the longest and so the rarest of them."""
     rarest = max(range(len(wanted)), key=lambda at: len(wanted[at]))
     goal, found = list(wanted), []
     at = _index(lines, goal[rarest], rarest)
@@ -236,7 +238,7 @@ def _index(lines: Sequence[str], wanted: str, start: int) -> int:
 
 
 def _places(lines: Sequence[str], starts: Sequence[int], count: int, ends_line: bool) -> Iterator[TextSpan]:
-    """The lines as places in their text, with the last line end if it is wanted and there."""
+    """Yield the lines as spans of the text, including the last newline if wanted and present."""
     at = position = 0
     for start in starts:
         position += sum(len(line) + 1 for line in lines[at:start])

@@ -1,7 +1,7 @@
-"""Jupyter notebooks: their cells, and changes of one that leave every other byte as it is. Pure.
+"""Jupyter notebooks: their cells, and edits of a cell that preserve every other byte. Pure.
 
-A change is made in the file's own text, at the place of the cell. Writing all of it anew would touch what other
-programs wrote in their own manner: the order of keys, numbers, escapes.
+Edits are made in the file's own text at the position of the cell. Rewriting the whole file would change what other
+programs wrote in their own style: key order, numbers, escapes.
 """
 
 import hashlib
@@ -31,9 +31,9 @@ class Cell:
     kind: str
     source: str
     value: Mapping[str, Any]
-    """The cell as it stands in the file."""
+    """The parsed JSON of the cell."""
     span: Span
-    """Where in the file."""
+    """Position in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +41,21 @@ class Notebook:
     text: str
     cells: tuple[Cell, ...]
     array: Span
-    """Where in the text the list of cells is."""
+    """Position of the list of cells in the text."""
     language: str
     has_ids: bool
-    """Whether its format gives each cell an id."""
+    """Whether the format gives each cell an id."""
 
     def encode(self) -> bytes:
         return self.text.encode()
 
 
 class NotebookError(ValueError):
-    """Why a notebook cannot be changed so, as the model is told."""
+    """Why a notebook cannot be changed, in words for the model."""
 
 
 def notebook_of(raw: bytes) -> Notebook | None:
-    """The notebook that a file holds; None when it holds none of format 4."""
+    """Return the notebook in a file, or None if it is not a notebook of format 4 or later."""
     try:
         text = raw.decode()
         value = json.loads(text.removeprefix(_BOM))
@@ -86,12 +86,12 @@ def _is_cell(cell: object) -> bool:
 
 
 def source_text(source: object) -> str:
-    """A text that is written as one or as its lines."""
+    """Return a multi-line string of the format, which is a string or a list of lines."""
     return source if isinstance(source, str) else "".join(map(str, source)) if isinstance(source, list) else ""
 
 
 def replace_cell(notebook: Notebook, number: int, source: str, kind: CellKind | None) -> Notebook:
-    """The notebook with another text in a cell. What ran before is gone with its outputs. Raises `NotebookError`."""
+    """Replace the source of a cell. Its outputs are removed. Raises `NotebookError`."""
     cell = _cell(notebook, number)
     if kind is not None and kind != cell.kind:
         value = {name: each for name, each in cell.value.items() if name not in ("outputs", "execution_count")}
@@ -110,7 +110,7 @@ def replace_cell(notebook: Notebook, number: int, source: str, kind: CellKind | 
 
 
 def insert_cell(notebook: Notebook, number: int, source: str, kind: CellKind) -> Notebook:
-    """The notebook with a new cell behind that of the number; 0: in front of all. Raises `NotebookError`."""
+    """Insert a new cell after the given one, or at the start for 0. Raises `NotebookError`."""
     if number:
         _cell(notebook, number)
     like = notebook.cells[0].value["source"] if notebook.cells else []
@@ -135,7 +135,7 @@ def insert_cell(notebook: Notebook, number: int, source: str, kind: CellKind) ->
 
 
 def delete_cell(notebook: Notebook, number: int) -> Notebook:
-    """The notebook without a cell. Raises `NotebookError`."""
+    """Delete a cell. Raises `NotebookError`."""
     span = _cell(notebook, number).span
     if len(notebook.cells) == 1:
         return _splice(notebook, notebook.array, "[]")
@@ -156,7 +156,7 @@ def _fresh(kind: CellKind) -> dict[str, object]:
 
 
 def _value_like(source: str, like: object) -> object:
-    """The text as the file writes texts: as one, or as its lines."""
+    """Return the source in the file's style: a string or a list of lines."""
     if isinstance(like, str):
         return source
     lines = re.split(r"(?<=\n)", source)
@@ -164,7 +164,7 @@ def _value_like(source: str, like: object) -> object:
 
 
 def _new_id(notebook: Notebook, number: int, source: str) -> str:
-    """One that no cell has, and the same for the same change, which is shown before it is made."""
+    """Return an unused id. It is the same for the preview of a change and the change itself."""
     taken, salt = {str(cell.value.get("id")) for cell in notebook.cells}, 0
     while True:
         said = f"{salt}\0{number}\0{source}\0{notebook.text}".encode("utf-8", "surrogatepass")
@@ -189,7 +189,7 @@ def _read_again(text: str) -> Notebook:
 
 
 def _render_value(value: object, notebook: Notebook, at: int) -> str:
-    """JSON for a value that begins at a place of the text, in the file's manner."""
+    """Return JSON for a value at a position of the text, in the file's style."""
     line = notebook.text.rfind("\n", 0, at) + 1
     blanks = _BLANKS.match(notebook.text, line)
     is_on_lines = _unit(notebook) is not None
@@ -198,7 +198,8 @@ def _render_value(value: object, notebook: Notebook, at: int) -> str:
 
 
 def _dump_json(value: object, notebook: Notebook, indent: str | None) -> str:
-    """JSON in the file's manner. `indent`: the line end and blanks that its lines begin with; None for one line."""
+    """Return JSON in the file's style. `indent`: newline and blanks at the start of each line, or None for a single
+    line."""
     is_ascii = notebook.text.isascii() and "\\u" in notebook.text
     unit = _unit(notebook)
     if indent is None or unit is None:
@@ -208,7 +209,7 @@ def _dump_json(value: object, notebook: Notebook, indent: str | None) -> str:
 
 
 def _between(notebook: Notebook, indent: str | None) -> str:
-    """What stands between two cells."""
+    """Return the text between two cells."""
     if len(notebook.cells) > 1:
         return notebook.text[notebook.cells[0].span.end : notebook.cells[1].span.start]
     return f",{indent}" if indent is not None else "," if _is_dense(notebook) else ", "
@@ -220,13 +221,13 @@ def _is_dense(notebook: Notebook) -> bool:
 
 
 def _unit(notebook: Notebook) -> str | None:
-    """What each level is moved in by; None where all stands on one line."""
+    """Return the indentation of one level, or None if everything is on one line."""
     found = re.match(r"\ufeff?\s*\{\r?\n([ \t]*)", notebook.text)
     return found[1] or None if found else None
 
 
 def _indent_at(text: str, at: int) -> str | None:
-    """The line end and blanks in front of a place; None where something else stands there."""
+    """Return the newline and blanks before a position, or None if something else precedes it."""
     found = re.search(r"(\r?\n)([ \t]*)(?:\"cells\"\s*:\s*)?\Z", text[max(at - 200, 0) : at])
     return f"{found[1]}{found[2]}" if found else None
 
@@ -237,7 +238,7 @@ def _skip_blanks(text: str, at: int) -> int:
 
 
 def _members(text: str, at: int) -> dict[str, Span]:
-    """Where the values of a valid object stand that begins at a place; of two of one name the last."""
+    """Return the spans of the values of a valid object at a position. Of duplicate names the last counts."""
     found: dict[str, Span] = {}
     at = _skip_blanks(text, at + 1)
     while text[at] != "}":
@@ -250,7 +251,7 @@ def _members(text: str, at: int) -> dict[str, Span]:
 
 
 def _elements(text: str, at: int) -> Sequence[Span]:
-    """Where the elements of a valid list stand that begins at a place."""
+    """Return the spans of the elements of a valid list at a position."""
     found: list[Span] = []
     at = _skip_blanks(text, at + 1)
     while text[at] != "]":

@@ -1,4 +1,4 @@
-"""The cells of a notebook as `read` shows them, long outputs by their ends. Pure."""
+"""The cells of a notebook as `read` shows them, with long outputs shortened. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,14 +10,14 @@ from ebbtide.tools.outputs.extent import Extent, pluralize
 from ebbtide.tools.outputs.plain_text import cut_line, plain
 
 HEAD_LINES, TAIL_LINES = 12, 6
-"""Lines of an output that are shown of its beginning and its end."""
+"""Number of lines shown of the beginning and end of an output."""
 MAX_LINE_CHARS = 300
-"""Characters of a line of an output that are shown."""
+"""Maximum number of characters shown of an output line."""
 
 
 def cells_of(raw: bytes, offset: int, limit: int, name: str, limits: ReadLimits) -> Result | None:
-    """The cells from the `offset`-th on, as many as one look may show, but always one; None where the file holds no
-    notebook. Raises `ToolError`."""
+    """Return the cells from the `offset`-th, as many as fit but at least one, or None if the file is not a notebook.
+    Raises `ToolError`."""
     notebook = notebook_of(raw)
     if notebook is None:
         return None
@@ -50,7 +50,7 @@ def _lines_cut(text: str, limits: ReadLimits) -> str:
 
 
 def render_cell(cell: Cell, number: int, *, whole: bool = False) -> str:
-    """A cell as text, under a line with its number; of long outputs both ends, unless `whole`."""
+    """Return a cell as text, with a header line. Long outputs are shortened unless `whole`."""
     count = cell.value.get("execution_count")
     ran = f", ran as [{count}]" if isinstance(count, int) else ""
     parts = [f"[cell {number}: {cell.kind}{ran}]", *([plain(cell.source)] if cell.source else [])]
@@ -63,7 +63,7 @@ def render_cell(cell: Cell, number: int, *, whole: bool = False) -> str:
 
 
 def _output(output: Mapping[str, Any]) -> str:
-    """What an output says in text, and what else it holds in a few words."""
+    """Return the text of an output, and a short description of its other content."""
     if output.get("output_type") == "error":
         traceback = output.get("traceback")
         lines = [str(line) for line in traceback] if isinstance(traceback, list) else []

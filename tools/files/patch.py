@@ -1,4 +1,4 @@
-r"""The patch format of `apply_patch`, parsed. Pure.
+r"""Parses the patch format of `apply_patch`. Pure.
 
 *** Begin Patch
 *** Update File: path         hunks: `@@ a line above`, then lines that begin with ` `, `-` or `+`
@@ -7,7 +7,8 @@ r"""The patch format of `apply_patch`, parsed. Pure.
 *** Delete File: path
 *** End Patch
 
-Markers and headers may be indented, fences and here-documents around it are let go, and a unified diff is one, too.
+Markers and headers may be indented, surrounding fences and here-documents are ignored, and unified diffs are accepted
+as well.
 """
 
 import re
@@ -18,9 +19,9 @@ from typing import Literal, TypeAlias
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 _HEADER = re.compile(r"([ \t]*)\*\*\* ?(Update File|Add File|Delete File|Move to): ?(.+?)\s*$")
 _RANGES = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
-"""The hunk header of a unified diff. Its numbers are not trusted, so it says nothing."""
+"""The hunk header of a unified diff. Its numbers are unreliable and ignored."""
 _CLOSING_STARS = re.compile(r"(?<=\w) ?\*\*\*$")
-"""What closes a marker as it is opened."""
+"""A marker that is closed with stars."""
 _OLD_NAME, _NEW_NAME = re.compile(r"--- (\S.*?)(?:\t.*)?$"), re.compile(r"\+\+\+ (\S.*?)(?:\t.*)?$")
 _BETWEEN_FILES = re.compile(
     r"diff |index [0-9a-f]+\.\.|(?:new|deleted|old) (?:file )?mode \d|similarity index |Index: |={20}"
@@ -32,13 +33,13 @@ Sign: TypeAlias = Literal[" ", "-", "+"]
 
 
 class PatchError(Exception):
-    """Why a patch cannot be understood or does not fit, and what to do."""
+    """Why a patch cannot be parsed or does not fit, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class PatchHunk:
     above: tuple[str, ...]
-    """Lines to be found, one after the other, before the hunk's own."""
+    """Lines to find in order before those of the hunk."""
     lines: tuple[tuple[Sign, str], ...]
     at_end: bool = False
 
@@ -52,7 +53,7 @@ class PatchHunk:
 
     @property
     def without_trailing_blanks(self) -> "PatchHunk":
-        """The hunk without the empty unchanged lines at its end."""
+        """The hunk without unchanged empty lines at its end."""
         count = len(self.lines)
         while count and self.lines[count - 1] == (" ", ""):
             count -= 1
@@ -60,7 +61,7 @@ class PatchHunk:
 
     @property
     def unchanged_lines(self) -> list[tuple[int, int]]:
-        """The unchanged lines, by their indices in `old` and in `new`."""
+        """Index pairs of the unchanged lines in `old` and `new`."""
         found, old, new = list[tuple[int, int]](), 0, 0
         for sign, _ in self.lines:
             if sign == " ":
@@ -91,7 +92,7 @@ FilePatch: TypeAlias = Add | Delete | Update
 
 
 def parse(patch: str) -> tuple[FilePatch, ...]:
-    """What the patch does to each file. Raises `PatchError`."""
+    """Return what the patch does to each file. Raises `PatchError`."""
     lines = patch.replace("\r\n", "\n").replace("\r", "" if "\n" in patch else "\n").split("\n")
     if not any(_HEADER.match(line) or line.strip() in (_BEGIN, _END) for line in lines):
         found = tuple(_of_diff(lines))
@@ -104,8 +105,8 @@ def parse(patch: str) -> tuple[FilePatch, ...]:
 
 
 def _inside(lines: list[str]) -> list[str]:
-    """The lines between the markers, without what all of them are indented by. What stands around them, such as a fence
-    or a here-document, is let go."""
+    """Return the lines between the markers, without common indentation. Text around them, such as a fence or a
+    here-document, is ignored."""
     marks = [_CLOSING_STARS.sub("", line.strip()) for line in lines]
     first = next((at for at, line in enumerate(lines) if _HEADER.match(line)), len(lines))
     if _BEGIN not in marks and (_END not in marks or first == len(lines)):
@@ -122,7 +123,7 @@ def _inside(lines: list[str]) -> list[str]:
 
 
 def _why_none(marks: list[str]) -> str:
-    """Why lines without a marker are no patch."""
+    """Return why lines without a marker are not a patch."""
     if len(marks) == 1 and marks[0].startswith((_BEGIN, f"`{_BEGIN}")) and "\\n" in marks[0]:
         return "its line ends are written as `\\n`: send the patch with line ends"
     if any(mark.startswith("<<<<<<<") for mark in marks) and any(mark.startswith(">>>>>>>") for mark in marks):
@@ -146,7 +147,8 @@ def _sections(lines: list[str]) -> Iterator[FilePatch]:
 
 
 def _end_of_section(lines: list[str], at: int, margins: set[str] | None) -> int:
-    """Where the next header is. In an update one that is indented otherwise than its own is a line of the file."""
+    """Return the index of the next header. In an update, a header indented differently from its own is a line of the
+    file."""
     while at < len(lines):
         header = _HEADER.match(lines[at])
         is_here = header is not None and (margins is None or header[1] in margins)
@@ -157,7 +159,7 @@ def _end_of_section(lines: list[str], at: int, margins: set[str] | None) -> int:
 
 
 def _of_diff(lines: list[str]) -> Iterator[FilePatch]:
-    """The files of a unified diff. Raises `PatchError`."""
+    """Yield the files of a unified diff. Raises `PatchError`."""
     starts = [at for at in range(len(lines)) if _names(lines, at) is not None]
     if any(line.startswith(("GIT binary patch", "rename from ", "copy from ")) for line in lines):
         raise PatchError("a diff that renames or holds binary data is not understood: use `*** Move to:`, or bash")
@@ -180,7 +182,7 @@ def _of_diff(lines: list[str]) -> Iterator[FilePatch]:
 
 
 def _names(lines: list[str], at: int) -> tuple[str, str] | None:
-    """The two names that begin a file of a unified diff, when that is what stands there."""
+    """Return the two names that begin a file of a unified diff, or None."""
     if at + 1 >= len(lines):
         return None
     old, new = _OLD_NAME.match(lines[at]), _NEW_NAME.match(lines[at + 1])
@@ -203,7 +205,7 @@ def _section(verb: str, path: str, body: list[str]) -> FilePatch:
         return Delete(path)
     move = _HEADER.match(body[0]) if body else None
     body = body[1:] if move else body
-    named = _names(body, 0)  # a diff under the header of a patch says the path twice
+    named = _names(body, 0)  # a diff inside a patch repeats the path
     hunks = tuple(_hunks(path, body[2:] if named else body))
     if not hunks and move is None:
         raise PatchError(f"no hunk follows `*** Update File: {path}`: write lines that begin with a blank, - or +")
@@ -243,8 +245,8 @@ def _hunks(path: str, body: list[str]) -> Iterator[PatchHunk]:
 
 
 def _hunk(above: list[str], lines: list[tuple[Sign, str]], empty: int, *, at_end: bool = False) -> PatchHunk:
-    """The hunk without the empty lines that only set it apart from the next marker. `empty`: how many lines without
-    even a sign were read last."""
+    """Return the hunk without empty lines that only separate it from the next marker. `empty`: the number of lines
+    without a sign at its end."""
     return PatchHunk(tuple(above), tuple(lines[: max(len(lines) - empty, 0)]), at_end)
 
 

@@ -1,4 +1,4 @@
-"""What a patch of several files comes to: every change worked out in full, then all of them made or none."""
+"""Plans a patch of several files completely, and then applies all changes or none."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,21 +20,21 @@ from ebbtide.tools.schema import text
 from ebbtide.tools.seen_files import Look
 
 SuggestPath: TypeAlias = Callable[[Path, Path], str]
-"""Says which file of a working folder may be meant by a path at which nothing is, as the end of a sentence."""
+"""Suggests which file of a folder is meant by a path that does not exist, as the end of a sentence."""
 
 
 def written_paths(arguments: Arguments) -> list[str]:
-    """The paths that the patch would write, as it names them. Raises `ToolError`."""
+    """Return the paths that the patch would write, as given. Raises `ToolError`."""
     return [path for part in _parse_patch(arguments) for path in _paths(part)]
 
 
 def planned_changes(arguments: Arguments, workspace: Workspace, meant: SuggestPath) -> list[Change]:
-    """The changes that the patch would make. Raises `ToolError`."""
+    """Return the changes that the patch would make. Raises `ToolError`."""
     return list(_plan(arguments, workspace, meant).changes)
 
 
 def apply_patch(arguments: Arguments, workspace: Workspace, meant: SuggestPath) -> Result:
-    """Makes all changes of the patch. Raises `ToolError`, and then none is made."""
+    """Apply all changes of the patch. Raises `ToolError` if that fails, and then makes none."""
     plan = _plan(arguments, workspace, meant)
     make(plan.changes, workspace.seen)
     changed = tuple(change.path for change in plan.changes)
@@ -58,7 +58,7 @@ def _paths(part: FilePatch) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class _FileState:
-    """A file of the patch, as far as its parts have been worked out."""
+    """The state of a file after the parts of the patch processed so far."""
 
     before: bytes | None
     now: bytes | None
@@ -71,12 +71,12 @@ class _FileState:
 class PatchPlan:
     changes: tuple[Change, ...]
     notes: tuple[str, ...]
-    """What comes of the patch, file by file."""
+    """The results of the patch, file by file."""
 
 
 def _plan(arguments: Arguments, workspace: Workspace, meant: SuggestPath) -> PatchPlan:
-    """Every change of the patch, worked out in full before the first one is made. A file may come more than once: each
-    part is worked out on what those before it have left."""
+    """Plan every change of the patch before making the first one. A file may occur more than once: each part applies to
+    the result of those before it."""
     planner = _Planner(workspace, meant)
     try:
         for part in _parse_patch(arguments):
@@ -141,7 +141,7 @@ class _Planner:
         return file.now
 
     def _update_file(self, path: Path, file: _FileState, hunks: tuple[PatchHunk, ...]) -> tuple[bytes, str]:
-        """The content after the hunks, and what is to be said of how they were found."""
+        """Return the content after the hunks, and a note on how they matched."""
         name = self._name(path)
         raw = self._require_content(path, file)
         if not hunks:
@@ -163,7 +163,7 @@ class _Planner:
         mode = mode_of(path)
         file.now, file.notes = None, []
         there.now, there.mode, there.notes = content, mode, [f"moved `{name}` to `{new_name}`{remark}"]
-        if there.before is None and target != path:  # made before the old one goes
+        if there.before is None and target != path:  # created before the old one is deleted
             self.files = {
                 **{at: each for at, each in self.files.items() if at not in (path, target)},
                 target: there,
@@ -172,7 +172,7 @@ class _Planner:
 
 
 def _placement_note(text_: str, hunks: tuple[PlacedHunk, ...]) -> str:
-    """How hunks differed from the file, and how it reads where they did."""
+    """Return how hunks differed from the file, and the resulting lines."""
     loose = [hunk for hunk in hunks if hunk.closeness != "exact" or hunk.note]
     if not loose:
         return ""

@@ -1,4 +1,4 @@
-"""Paths as the model writes them, made absolute and real. It decides nothing about which of them are allowed."""
+"""Resolves paths written by the model. Whether a path is allowed is decided elsewhere."""
 
 import json
 import os
@@ -15,20 +15,20 @@ _OF_A_PROCESS = regex(r"/proc(?:$|/(?:\d+|self|thread-self|kcore|kmem)(?:/|$))|/
 
 
 def resolve(written: str, workspace: Workspace) -> Path:
-    """The absolute path that is meant, every symbolic link followed; the file need not exist. Raises `ToolError` also
-    for one that a running call was not allowed to use."""
+    """Return the absolute path with all symbolic links resolved. The file need not exist. Raises `ToolError`, also if
+    the running call may not use the path."""
     return check_granted(locate(written, workspace), workspace)
 
 
 def resolve_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
-    """As `resolve`, but where nothing has that name and one entry has a name that looks the same, the path of that, and
-    what is to be said of it."""
+    """Like `resolve`, but if the path does not exist and exactly one entry has a lookalike name, return that path and a
+    note."""
     path, note = locate_existing(written, workspace)
     return check_granted(path, workspace), note
 
 
 def locate_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
-    """The path, whether a call may use it or not, and what is to be said where only its name looks the same."""
+    """Return the path, whether or not a call may use it, and a note if only a lookalike name exists."""
     path = locate(written, workspace)
     found = None if os.path.lexists(path) else _look_alike(path)
     if found is None:
@@ -38,7 +38,7 @@ def locate_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
 
 
 def _look_alike(path: Path) -> Path | None:
-    """What is there under a name that looks the same, each part of it; None where no entry does, or several do."""
+    """Return an existing path whose components look the same, or None if there is none or it is ambiguous."""
     at = Path(path.anchor)
     for part in path.parts[1:]:
         if not os.path.lexists(at / part):
@@ -54,22 +54,22 @@ def _look_alike(path: Path) -> Path | None:
 
 
 def _lookalike_key(name: str) -> str:
-    """A name as it looks: blanks, apostrophes, quotation marks and dashes of any kind are alike, and so is a letter
-    with its accent, written as one character or two."""
+    """Return a key that is equal for lookalike names: all kinds of blanks, apostrophes, quotation marks and dashes, and
+    composed or decomposed accents."""
     from unicodedata import normalize  # noqa: PLC0415  # deferred: only a name that is not there needs it
 
     return plain_signs(normalize("NFC", name))
 
 
 def check_granted(path: Path, workspace: Workspace) -> Path:
-    """The path, unless a link was put in its way after it was decided what the call may use. Raises `ToolError`."""
+    """Return the path unless a link has changed since the call was approved. Raises `ToolError` then."""
     if workspace.granted is not None and str(path) not in workspace.granted:
         raise ToolError(f"`{printable(str(path))}` is not where the path led when it was allowed: look at it again")
     return path
 
 
 def locate(written: str, workspace: Workspace) -> Path:
-    """The absolute path that is meant, whether a call may use it or not."""
+    """Return the absolute path, whether or not a call may use it. Raises `ToolError`."""
     if not written:
         raise ToolError("the path is empty: name a file or folder")
     if "\0" in written:
@@ -83,7 +83,7 @@ def locate(written: str, workspace: Workspace) -> Path:
         ) from error
     try:
         path = Path(os.path.realpath(workspace.root / _expand_path(written, workspace.root)))
-    except OSError as error:  # a link that is replaced while it is followed
+    except OSError as error:  # a link replaced while it is resolved
         raise ToolError(f"`{printable(written)}` changes at this moment: try again") from error
     if _OF_A_PROCESS.match(str(path)):
         raise ToolError(f"`{printable(str(path))}` belongs to a running process, secrets included: leave it alone")
@@ -109,12 +109,12 @@ def _path_of_url(url: str) -> str:
 
 
 def kind_of(path: Path) -> Literal["folder", "file", "neither"]:
-    """What is there, as far as one may know."""
+    """Return the type of a path, as far as it is accessible."""
     return "folder" if os.path.isdir(path) else "file" if os.path.isfile(path) else "neither"
 
 
 def has_other_names(path: str) -> bool:
-    """Whether a file is there that has more than one name: it is written under all of them."""
+    """Whether the file has several hard links: a write changes all of them."""
     try:
         status = os.lstat(path)
     except (OSError, ValueError):
@@ -123,16 +123,16 @@ def has_other_names(path: str) -> bool:
 
 
 def is_inside(path: Path, folder: Path) -> bool:
-    """Whether a resolved path is the folder or lies in it, compared by component."""
+    """Whether a resolved path is the folder or inside it, compared by component."""
     return path.is_relative_to(folder)
 
 
 def display(path: Path, root: Path) -> str:
-    """How a path is shown: relative when it lies inside `root`, and always on one line."""
+    """Return a path for display: relative if inside `root`, and always on one line."""
     return printable(str(path.relative_to(root) if is_inside(path, root) else path))
 
 
 def read_call(name: str) -> str:
-    """The call that shows a file, as a piece of a sentence: models that are told to read it first ask how. It has not
-    the form in which models write calls: a call that stands in what they were told is a quotation."""
+    """Return how to call `read` for a file, as part of a sentence, since models ask how. It does not have the form of a
+    real call, which would read as a quotation."""
     return f"call `read` with path={json.dumps(name, ensure_ascii=False)}"

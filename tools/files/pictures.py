@@ -1,7 +1,7 @@
-"""Pictures that a model can be shown. It knows their first bytes; it draws nothing."""
+"""Detects pictures that can be shown to a model, by their first bytes."""
 
 MAX_PICTURE_BYTES = 5 * 1024 * 1024 // 4 * 3
-"""Bytes. A provider takes 5 MB, and counts them in base64, by which four stand for three."""
+"""In bytes. Providers accept 5 MB of base64, which encodes three bytes as four."""
 
 PICTURE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
@@ -9,7 +9,7 @@ _BEGINNINGS = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpe
 
 
 def picture_type(raw: bytes) -> str | None:
-    """The media type of a picture, or None when the bytes are none of those that models take."""
+    """Return the media type of a picture, or None if models do not accept it."""
     if raw.startswith(b"RIFF") and raw[8:12] == b"WEBP":
         return "image/webp"
     return next((media_type for beginning, media_type in _BEGINNINGS if raw.startswith(beginning)), None)

@@ -1,4 +1,4 @@
-"""Whether the programs of a project that a line starts are what their names say, as far as files tell."""
+"""Checks that the project's programs started by a line are what their names say."""
 
 import os
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ _MOVES = {"cd", "pushd", "popd"}
 
 
 def trusted_launches(line: str, workspace: Workspace) -> frozenset[tuple[str, ...]]:
-    """The words of those commands in a line that start the tool that they name, although their words alone do not tell
-    (`Launch.is_in_doubt`), and of those that activate an environment."""
+    """Return the words of commands that start the tool they name although their words alone do not prove it
+    (`ToolLaunch.is_in_doubt`), and of those that activate an environment."""
     commands = parse_command_line(line).commands
     is_here = not any(command.texts[:1] and command.texts[0] in _MOVES for command in commands)
     return frozenset(
@@ -42,8 +42,8 @@ def _is_as_named(
 
 
 def _are_older(programs: Sequence[str], workspace: Workspace) -> bool:
-    """Whether programs were there before the session began, and have not been changed since: what the model has made is
-    not the tool that it is called. No program can set back the time of a change."""
+    """Whether the programs existed before the session and have not changed since: a program written by the model is not
+    the tool of its name. No program can set back a file's change time."""
     try:
         paths = [workspace.root / program for program in programs]
         return all(status.st_ctime < workspace.since for path in paths for status in (path.lstat(), path.stat()))
@@ -52,7 +52,7 @@ def _are_older(programs: Sequence[str], workspace: Workspace) -> bool:
 
 
 def _is_sandboxed(workspace: Workspace) -> bool:
-    """Whether a sandbox holds what commands run."""
-    from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox  # noqa: PLC0415  # deferred: it is tried, and few ask
+    """Whether commands run in a sandbox."""
+    from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox  # noqa: PLC0415  # deferred: slow, rarely needed
 
     return workspace.sandbox is not None and not isinstance(found_sandbox(), NoSandbox)

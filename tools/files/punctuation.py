@@ -1,4 +1,4 @@
-"""Typographic signs and their plain ones: models write one where a file has the other. Pure."""
+"""Typographic punctuation and its ASCII equivalents: models often write one where a file has the other. Pure."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _KINDS = {
 }
 _PLAIN = {sign: plain for plain, signs in _KINDS.items() for sign in signs}
 _PLAIN_SIGNS = str.maketrans(_PLAIN)
-"""One character for one, so that positions stay the same."""
+"""Character for character, so that positions stay the same."""
 
 _PIECE = regex(r"\w+|\s+|.")
 
@@ -23,10 +23,10 @@ def plain_signs(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FilePunctuation:
-    """What the file says where a model's text says it in other signs."""
+    """The file's punctuation, where a model's text differs only in that."""
 
     plain: frozenset[str] = frozenset()
-    """Signs that the file has where the model wrote typographic ones."""
+    """ASCII characters that the file has where the model wrote typographic ones."""
 
     @classmethod
     def between(cls, old: str, here: str) -> "FilePunctuation":
@@ -37,13 +37,14 @@ class FilePunctuation:
         return cls(frozenset(_PLAIN[one] for one, other in pairs if one in _PLAIN and other == _PLAIN[one]) - meant)
 
     def apply_to(self, text: str) -> str:
-        """The text with the file's plain signs for the typographic ones that the model put in their place."""
+        """Return the text with the model's typographic characters replaced with the file's ASCII ones."""
         if not self.plain or text.isascii():
             return text
         return "".join(_PLAIN[sign] if _PLAIN.get(sign) in self.plain else sign for sign in text)
 
     def carry_over(self, old: str, new: str, here: str) -> str:
-        """The new text; what it shares with the old one is as the file has it, where only signs differ."""
+        """Return the new text, with what it shares with the old text taken from the file if they differ only in
+        punctuation."""
         if old == here or len(old) != len(here) or plain_signs(old) != plain_signs(here):
             return self.apply_to(new)
         return "".join(self._pieces(old, new, here))

@@ -1,7 +1,7 @@
-"""Regular files read and written safely. It knows bytes and folders, not what a text is.
+"""Safe reading and writing of regular files.
 
-A resolved path holds no symbolic link. So every folder on the way is opened without following one, and a link that
-someone puts in place between the check and the use is an error, never another file.
+A resolved path contains no symbolic links, so every folder on the way is opened without following links. A link created
+between the check and the use causes an error and never leads to another file.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from ebbtide.tools.outputs.plain_text import printable
 T = TypeVar("T")
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""Bytes of the largest file that is read into memory."""
+"""Maximum size in bytes of a file that is read into memory."""
 
 _FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OF_THE_SYSTEM = ("security.", "trusted.")
-"""How attributes begin that are not for programs to set."""
+"""Prefixes of extended attributes that programs cannot set."""
 
 _IN_PLACE = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -36,13 +36,13 @@ _one_at_a_time = threading.Lock()
 
 
 async def run_exclusive(work: Callable[[], T]) -> T:
-    """The work done in a thread, one such work at a time; a cancelled caller still waits until it has ended."""
+    """Run the work in a thread, one such call at a time. A cancelled caller still waits for it to end."""
     task = asyncio.ensure_future(asyncio.to_thread(_alone, work))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
-        task.exception()  # looked at, so that asyncio does not print it: the caller has gone
+        task.exception()  # retrieved so that asyncio does not print it, since the caller has gone
         raise
 
 
@@ -52,7 +52,7 @@ def _alone(work: Callable[[], T]) -> T:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a regular file. Raises `ToolError` for anything else."""
+    """Return the content of a regular file. Raises `ToolError` for anything else."""
     with open_regular(path) as (file, size):
         if size > MAX_FILE_BYTES:
             about = f"{size / 1e6:.0f} MB"
@@ -64,7 +64,7 @@ def read_bytes(path: Path) -> bytes:
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[tuple[IO[bytes], int]]:
-    """A regular file to be read, and its size. Raises `ToolError` for anything else."""
+    """Open a regular file for reading, and yield it with its size. Raises `ToolError` for anything else."""
     with _translate_errors("read", path), _folder(path.parent) as folder:
         descriptor = os.open(path.name or ".", _READ_FLAGS, dir_fd=folder)
         status = os.fstat(descriptor)
@@ -76,21 +76,21 @@ def open_regular(path: Path) -> Iterator[tuple[IO[bytes], int]]:
 
 
 def content_of(path: Path) -> bytes | None:
-    """The content of a regular file, or None when there is no file."""
+    """Return the content of a regular file, or None if it does not exist."""
     return read_bytes(path) if os.path.lexists(path) else None
 
 
 def mode_of(path: Path) -> int | None:
-    """The permission bits of a file, or None when there is none."""
+    """Return the permission bits of a file, or None if it does not exist."""
     return stat.S_IMODE(path.lstat().st_mode) if os.path.lexists(path) else None
 
 
 def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
-    """Puts the content in place at once: readers see the old file or the new one.
+    """Write a file atomically: readers see the old content or the new.
 
-    An existing file keeps its mode, its owner and its attributes; a new one gets `mode`, or what the umask gives.
-    One that has several names stays one file under all of them: it is written where it is, as is one whose owner or
-    attributes cannot be given to another file, and a copy of what it held stands beside it meanwhile.
+    An existing file keeps its mode, owner and attributes. A new one gets `mode`, or the default of the umask. A file
+    with several hard links is written in place so that it keeps them, as is one whose owner or attributes cannot be
+    copied. A copy of the old content is kept beside it meanwhile.
     """
     with _translate_errors("write", path), _folder(path.parent, create=True) as folder:
         status = _status(path.name, folder)
@@ -109,7 +109,8 @@ def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
 def _put_in_place(
     name: str, temporary: str, content: bytes, mode: int | None, status: os.stat_result | None, folder: int
 ) -> bool:
-    """Whether a new file stands there now; it does not where it could not be made like the one before."""
+    """Replace the file with a new one, and return whether that worked. It fails if owner or attributes cannot be
+    copied."""
     try:
         _fill(os.open(temporary, _CREATE_FLAGS, 0o666, dir_fd=folder), content, mode)
         if status is None or (_has_owner(temporary, status, folder) and _has_attributes(temporary, name, folder)):
@@ -122,34 +123,34 @@ def _put_in_place(
 
 
 def _has_owner(name: str, of: os.stat_result, folder: int) -> bool:
-    """Whether a file of ours belongs to whom another one does, or could be given to them."""
+    """Whether our file has the owner of another one, or could be given it."""
     ours = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if (ours.st_uid, ours.st_gid) == (of.st_uid, of.st_gid):
         return True
     try:
         os.chown(name, of.st_uid, of.st_gid, dir_fd=folder, follow_symlinks=False)
-        os.chmod(name, stat.S_IMODE(of.st_mode), dir_fd=folder)  # a change of the owner takes some of it away
+        os.chmod(name, stat.S_IMODE(of.st_mode), dir_fd=folder)  # a change of owner resets some of the mode
     except PermissionError:
         return False
     return True
 
 
 def _has_attributes(name: str, of: str, folder: int) -> bool:
-    """Whether a file of ours could be given the extended attributes of another one and no others, access lists among
-    them. What the system itself says of a file (`security.`) it says anew."""
-    if not hasattr(os, "listxattr"):  # macOS, where Python knows of none
+    """Whether our file could be given exactly the extended attributes of another one, including access lists.
+    `security.` attributes are left to the system."""
+    if not hasattr(os, "listxattr"):  # macOS, where Python does not support them
         return True
     with ExitStack() as stack:
         try:
             theirs = stack.enter_context(open(os.open(of, _READ_FLAGS, dir_fd=folder), "rb")).fileno()
             ours = stack.enter_context(open(os.open(name, _READ_FLAGS, dir_fd=folder), "rb")).fileno()
-        except PermissionError:  # what cannot be read can have its attributes neither read nor set
+        except PermissionError:  # attributes of an unreadable file can be neither read nor set
             return True
         try:
             wanted = [name for name in os.listxattr(theirs) if not name.startswith(_OF_THE_SYSTEM)]
             for attribute in wanted:
                 os.setxattr(ours, attribute, os.getxattr(theirs, attribute))
-            for attribute in os.listxattr(ours):  # an access list that a folder gives to what is new in it
+            for attribute in os.listxattr(ours):  # for example an access list inherited from the folder
                 if attribute not in wanted and not attribute.startswith(_OF_THE_SYSTEM):
                     os.removexattr(ours, attribute)
         except OSError as error:
@@ -158,8 +159,8 @@ def _has_attributes(name: str, of: str, folder: int) -> bool:
 
 
 def _write_in_place(name: str, copy: str, content: bytes, status: os.stat_result, folder: int) -> None:
-    """Writes into the file itself. When writing fails, what was there is put back; when that fails, too, or the program
-    is killed meanwhile, the copy holds it."""
+    """Write into the file itself. If that fails, the old content is restored. If that fails too, or the program is
+    killed, the copy still has it."""
     with open(os.open(name, _IN_PLACE, dir_fd=folder), "r+b", buffering=0) as file:
         found = os.fstat(file.fileno())
         if (found.st_dev, found.st_ino) != (status.st_dev, status.st_ino):
@@ -178,11 +179,11 @@ def _write_in_place(name: str, copy: str, content: bytes, status: os.stat_result
 
 
 class _NotPutBack(ToolError):
-    """A file holds neither what it held nor what it should."""
+    """A file has neither its old content nor the new one."""
 
 
 def _overwrite_or_put_back(file: FileIO, content: bytes, before: bytes, copy: str) -> None:
-    """Raises `_NotPutBack` when the copy is all there is."""
+    """Raises `_NotPutBack` if the old content remains only in the copy."""
     try:
         _overwrite(file, content)
     except BaseException as error:
@@ -196,7 +197,7 @@ def _overwrite_or_put_back(file: FileIO, content: bytes, before: bytes, copy: st
 
 
 def _overwrite(file: FileIO, content: bytes) -> None:
-    """Unbuffered: what a full disk did not take must not be written later, over what is put back."""
+    """Unbuffered, so that data a full disk rejected is not written later, over the restored content."""
     left = memoryview(content)
     file.seek(0)
     while left:
@@ -206,7 +207,7 @@ def _overwrite(file: FileIO, content: bytes) -> None:
 
 
 def delete(path: Path) -> None:
-    """Deletes a regular file."""
+    """Delete a regular file."""
     with _translate_errors("delete", path), _folder(path.parent) as folder:
         _require_regular(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False))
         os.unlink(path.name, dir_fd=folder)
@@ -246,7 +247,7 @@ def _require_regular(path: Path, status: os.stat_result) -> None:
 
 @contextmanager
 def _folder(path: Path, create: bool = False) -> Iterator[int]:
-    """A descriptor of the folder, reached from the file system's root without following a link."""
+    """Yield a descriptor of the folder, opened from the file system's root without following links."""
     descriptor = os.open(path.anchor, _FOLDER_FLAGS)
     try:
         for name in path.parts[1:]:
@@ -266,7 +267,7 @@ def _folder(path: Path, create: bool = False) -> Iterator[int]:
 
 @contextmanager
 def _translate_errors(verb: str, path: Path) -> Iterator[None]:
-    """Turns the system's errors into sentences for the model."""
+    """Translate system errors into messages for the model."""
     try:
         yield
     except FileNotFoundError as error:

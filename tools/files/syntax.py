@@ -1,4 +1,4 @@
-"""What a change broke in a file that could be parsed before: Python, JSON and TOML, by the parsers that Python has."""
+"""Syntax errors that a change introduced, in Python, JSON and TOML, using Python's own parsers."""
 
 import json
 import re
@@ -14,18 +14,18 @@ from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.plain_text import cut_line
 
 MAX_PARSED_BYTES = 500_000
-"""Bytes of a file that is parsed: some 0.3 s of Python."""
+"""Maximum size in bytes of a parsed file, which takes Python about 0.3 s."""
 _MAX_LINE_CHARS = 80
-"""Characters that are shown of the line that is wrong."""
+"""Maximum number of characters shown of the invalid line."""
 _FILE_NAME = "<an edited file>"
 _TOML_PLACE = regex(r" \(at line (\d+), column \d+\)\Z")
 _WITH_COMMENTS = regex(r"tsconfig.*|jsconfig.*|devcontainer|\.eslintrc|settings|launch|tasks|extensions")
-"""Files of JSON, by their names without the ending, in which comments are usual: new ones are not judged."""
+"""Names, without suffix, of JSON files that usually have comments. New ones are not checked."""
 
 
 def broken_syntax(changes: Iterable[AppliedChange], root: Path) -> str:
-    """A line for each file that no longer parses since it was changed, or never did since it is new; empty where all
-    do, or where that cannot be told."""
+    """Return a line for each file that no longer parses after a change, or that is new and does not parse. Empty if all
+    parse, or if that is unknown."""
     return "\n".join(filter(None, (_syntax_note(each, display(each.path, root)) for each in changes)))
 
 
@@ -53,7 +53,7 @@ def _syntax_note(change: AppliedChange, name: str) -> str:
 
 
 def _problem(parse: "Callable[[str], tuple[int, str] | None]", content: bytes) -> str:
-    """Where and why a content does not parse; empty where it does, or where nobody can tell."""
+    """Return where and why the content does not parse, or an empty string if it does or if that is unknown."""
     try:
         text = decode(content).normalised_text
         found = parse(text)
@@ -68,7 +68,7 @@ def _problem(parse: "Callable[[str], tuple[int, str] | None]", content: bytes) -
 
 
 def _python(text: str) -> tuple[int, str] | None:
-    warnings.filterwarnings("ignore", module=re.escape(_FILE_NAME))  # set again: others reset the filters
+    warnings.filterwarnings("ignore", module=re.escape(_FILE_NAME))  # repeated because others reset the filters
     try:
         compile(text, _FILE_NAME, "exec", flags=_ONLY_AST, dont_inherit=True)
     except SyntaxError as error:

@@ -1,4 +1,4 @@
-"""A text file as bytes and as the text a model works with. Pure; whatever an edit does not touch keeps its bytes."""
+"""A text file as bytes and as text for the model. Pure. Edits preserve all other bytes."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -16,9 +16,9 @@ _SURROGATE = regex("[\ud800-\udfff]")
 _HIGH_RUN = regex(r"[^\x00-\x7f]+")
 _BROKEN_BYTE = regex("[\udc80-\udcff]")
 _SURE = 10
-"""How many valid characters there are for each broken byte of a text that is in the encoding that it declares."""
+"""Minimum number of valid characters per undecodable byte for a declared encoding to be accepted."""
 _MAX_CHARACTER_BYTES = 4
-"""Bytes of one in any encoding."""
+"""Maximum number of bytes per character in any encoding."""
 
 _MAGIC = (
     (b"\x7fELF", "an ELF program or library"),
@@ -38,7 +38,7 @@ _MAGIC = (
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """One change of a text: what stands from `start` to `end` becomes `text`."""
+    """A change of a text: `start` to `end` becomes `text`."""
 
     start: int
     end: int
@@ -46,36 +46,36 @@ class Replacement:
 
 
 class EncodingError(Exception):
-    """A text cannot be written into a file, because of the file's encoding."""
+    """The file's encoding cannot represent the text."""
 
 
 class UnsureEncodingError(EncodingError):
-    """It could be, but which bytes it has there is a guess."""
+    """The encoding is only a guess, so the bytes to write are uncertain."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
     text: str
-    r"""As decoded, without byte order mark, line ends as in the file. An undecodable byte is a lone surrogate."""
+    """Decoded, without byte order mark, line endings unchanged. Undecodable bytes are lone surrogates."""
     codec: str = "utf-8"
     bom: bytes = b""
     newline: Newline = "\n"
-    r"""The line end of most lines."""
+    """The most common line ending."""
     raw: bytes = b""
     """The bytes that `text` was decoded from."""
     is_guess: bool = False
-    """Whether nothing but likelihood speaks for `codec`."""
+    """Whether `codec` is only a guess."""
 
     @property
     def normalised_text(self) -> str:
-        r"""The text with every line end as `\n`: what is matched and shown."""
+        r"""The text with every line ending as `\n`, for matching and display."""
         if self.newline == "\r":
             return self.text.replace("\r", "\n")
         return self.text.replace("\r\n", "\n")
 
     def with_changes(self, changes: Sequence[Replacement]) -> "TextFile":
-        """The file after changes at positions of `normalised_text`, in order, not overlapping. Every other byte is as
-        before. Raises `EncodingError`."""
+        """Apply changes at positions of `normalised_text`, in order and without overlaps. Every other byte is
+        preserved. Raises `EncodingError`."""
         shortened = self._crlf_offsets()
         if shortened and "\n" in self.text.replace("\r\n", ""):
             unified = self.normalised_text
@@ -96,7 +96,7 @@ class TextFile:
         return self._holding("".join(text), b"".join(raw))
 
     def with_text(self, text: str) -> "TextFile":
-        """The file with other text, its line ends as in most lines of the old one. Raises `EncodingError`."""
+        """Replace the text, using the most common line ending of the old one. Raises `EncodingError`."""
         text = with_newline(text, self.newline)
         return self._holding(text, self._bytes_of(text))
 
@@ -104,7 +104,7 @@ class TextFile:
         return TextFile(text, self.codec, self.bom, self.newline, raw, self.is_guess)
 
     def _size(self, start: int, end: int, byte: int) -> int:
-        """How many bytes a part of the text has, which begins at a byte."""
+        """Return the number of bytes of a part of the text that starts at a byte."""
         part = self.text[start:end]
         size = len(part.encode(self.codec, _errors(self.codec)))
         if self.raw[byte : byte + size].decode(self.codec, _errors(self.codec)) != part:
@@ -112,7 +112,7 @@ class TextFile:
         return size
 
     def _splice(self, old: str, raw: bytes, new: str) -> bytes:
-        """The bytes of new text in place of old, with those of what both begin and end with."""
+        """Return the bytes of the new text, keeping those of its common prefix and suffix with the old one."""
         head = old[: _common(old, new)]
         end = _common(old[len(head) :][::-1], new[len(head) :][::-1])
         tail = old[len(old) - end :]
@@ -126,8 +126,8 @@ class TextFile:
         return self._encode(text)
 
     def _require_sure_encoding(self, new: str) -> None:
-        """Raises `UnsureEncodingError` for text outside ASCII that the file has not, where its encoding is a guess, and
-        `EncodingError` for a lone surrogate that stands for no byte of it."""
+        """Raise `UnsureEncodingError` for new non-ASCII text if the encoding is a guess, and `EncodingError` for a lone
+        surrogate that is not a byte of the file."""
         if any(each not in self.text for each in _SURROGATE.findall(new)):
             raise EncodingError("half a surrogate pair is no character")
         if self.is_guess and not new.isascii():
@@ -137,8 +137,8 @@ class TextFile:
                 raise UnsureEncodingError(f"to add {_quote(unknown)}")
 
     def _require_whole_characters(self, *places: int) -> None:
-        """Raises `UnsureEncodingError` for a place that may be inside a character, if the file is in another encoding
-        than the guessed one."""
+        """Raise `UnsureEncodingError` for a position that may be inside a character if the guessed encoding is
+        wrong."""
         for place in places if self.is_guess else ():
             if self.raw[max(place - _MAX_CHARACTER_BYTES + 1, 0) : place].isascii():
                 continue
@@ -156,7 +156,7 @@ class TextFile:
             raise EncodingError(f"{self.codec} lacks {_quote(text[error.start : error.end])}") from error
 
     def _crlf_offsets(self) -> list[int]:
-        r"""Where in `normalised_text` a `\n` stands for two characters."""
+        """Return the offsets in `normalised_text` of line endings that have two characters."""
         if self.newline == "\r":
             return []
         found: list[int] = []
@@ -167,13 +167,13 @@ class TextFile:
         return found
 
     def encode(self) -> bytes:
-        """The bytes of the file."""
+        """Return the bytes of the file."""
         return self.bom + self.raw
 
 
 def decode(raw: bytes, encoding: str = "") -> TextFile:
-    """The text of the bytes, in a way that gives the same bytes back. `encoding`: what they are in, as the model or the
-    user says; those that are certainly in UTF-8 or UTF-16 are read so whatever that is."""
+    """Decode bytes so that encoding restores them. `encoding`: the encoding named by the model or the user, which is
+    ignored if the bytes are certainly UTF-8 or UTF-16."""
     for bom, codec in BOMS:
         if raw.startswith(bom):
             body = raw[len(bom) :]
@@ -186,7 +186,7 @@ def decode(raw: bytes, encoding: str = "") -> TextFile:
 
 
 def _codec_of(raw: bytes, encoding: str) -> tuple[str, bool]:
-    """What bytes without a byte order mark are written in, and whether that is a guess."""
+    """Return the codec of bytes without a byte order mark, and whether it is a guess."""
     text = raw.decode("utf-8", "surrogateescape")
     valid, broken = _outside_ascii(text)
     if not broken and not raw.isascii():
@@ -203,7 +203,7 @@ def _codec_of(raw: bytes, encoding: str) -> tuple[str, bool]:
 
 
 def _fits(raw: bytes, codec: str, sure: int) -> bool:
-    """Whether bytes can be read so, with this many valid characters at least for each broken one."""
+    """Whether the codec decodes the bytes, with at least `sure` valid characters per undecodable byte."""
     try:
         valid, broken = _outside_ascii(raw.decode(codec, _errors(codec)))
     except UnicodeDecodeError:
@@ -212,7 +212,7 @@ def _fits(raw: bytes, codec: str, sure: int) -> bool:
 
 
 def _outside_ascii(text: str) -> tuple[int, int]:
-    """How many characters outside ASCII a text has, and how many bytes that are none."""
+    """Return the number of non-ASCII characters of a text, and of undecodable bytes."""
     if text.isascii():
         return 0, 0
     broken = len(_BROKEN_BYTE.findall(text))
@@ -220,7 +220,7 @@ def _outside_ascii(text: str) -> tuple[int, int]:
 
 
 def _common(one: str, other: str) -> int:
-    """How many characters two texts have in common at their beginning."""
+    """Return the length of the common prefix of two texts."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
@@ -237,17 +237,17 @@ def newline_of(text: str) -> Newline:
 
 
 def with_newline(text: str, newline: Newline) -> str:
-    r"""The text with its line ends, `\n` or `\r\n`, as the given one."""
+    r"""Convert `\n` or `\r\n` line endings to the given one."""
     return text.replace("\r\n", "\n").replace("\n", newline)
 
 
 def showable(text: str) -> str:
-    """The text without lone surrogates, which cannot be sent or printed."""
+    """Replace lone surrogates, which cannot be sent or printed."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def binary_kind(raw: bytes) -> str | None:
-    """What a file is that no text editor could show, or None for a text."""
+    """Return what kind of binary file it is, or None for text."""
     for magic, kind in _MAGIC:
         if raw.startswith(magic) and (b"\0" in raw[:8192] or not raw[:512].isascii()):
             return kind
@@ -257,7 +257,7 @@ def binary_kind(raw: bytes) -> str | None:
 
 
 def _least(text: str, change: Replacement) -> Iterator[Replacement]:
-    """The change as smaller ones, so that lines that it does not change keep their own line ends."""
+    """Split a change into smaller ones, so that lines it does not change keep their line endings."""
     from ebbtide.tools.files.line_diff import differing  # noqa: PLC0415  # deferred: only files with mixed line ends need it
 
     old = text[change.start : change.end].split("\n")

@@ -1,4 +1,4 @@
-"""One text put for another in a file: worked out, or refused with a sentence. It reads and writes no file."""
+"""Plans the replacement of one text in a file, or explains why it is refused. Does not access files."""
 
 from collections.abc import Iterator
 
@@ -36,26 +36,26 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.plain_text import cut_line, number_lines
 
 MAX_SHOWN_LINES = 40
-"""Lines of a loosely matched edit that are shown afterwards, or of a near miss."""
+"""Maximum number of lines shown after a loose match, or of a near miss."""
 MAX_SHOWN_CHARS = 2000
-"""Characters of such a line."""
+"""Maximum number of characters of such a line."""
 MIN_RECOGNISED_CHARS = 8
-"""Letters and digits of a new text by which it is known again."""
+"""Minimum number of letters and digits by which new text can be recognised."""
 MAX_NAMED_PLACES = 20
-"""Places that are named."""
+"""Maximum number of positions listed."""
 
 DIFFERENCE_LABELS: dict[Closeness, str] = {"signs": "typographic signs", "blanks": "blanks"}
-"""In what a text differs from the file that is found in a looser reading."""
+"""What differs from the file in a looser reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditTarget:
-    """The file that is edited."""
+    """The file to edit."""
 
     name: str
     text: str
     is_known: bool
-    """Whether the model has seen what it holds. Of any other file no line is shown in an error."""
+    """Whether the model has seen its content. Otherwise errors show no lines of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class TextEdit:
 
 
 def plan_edit(target: EditTarget, old: str, new: str, is_everywhere: bool) -> TextEdit:
-    """The changes that the edit makes. Where `old` is in the file to the letter, they are those of `str.replace`.
-    Raises `ToolError` where `old` is at several places, or is not there and what was meant would be a guess."""
+    """Return the changes that the edit makes. If `old` is literally in the file, they are those of `str.replace`.
+    Raises `ToolError` if `old` occurs several times, or if it is not there and the intention would be a guess."""
     matches = find(target.text, old)
     if old in target.text:
         return _exact_edit(target, matches, old, new, is_everywhere=is_everywhere)
@@ -99,7 +99,8 @@ def plan_edit(target: EditTarget, old: str, new: str, is_everywhere: bool) -> Te
 
 
 def _exact_edit(target: EditTarget, matches: Matches, old: str, new: str, *, is_everywhere: bool) -> TextEdit:
-    """Puts `new`, unchanged, in each place of `old`. Raises `ToolError` for several places and for placeholders."""
+    """Replace each occurrence of `old` with `new`, unchanged. Raises `ToolError` for several occurrences and for
+    placeholders."""
     if len(matches.places) > 1 and not is_everywhere:
         raise ToolError(_several(target, matches, None))
     _refuse_placeholder(target, new)
@@ -108,7 +109,7 @@ def _exact_edit(target: EditTarget, matches: Matches, old: str, new: str, *, is_
 
 
 def _doubts(target: EditTarget, matches: Matches, old: str, new: str) -> Iterator[str]:
-    """What looks like a mistake in an exact edit. It is made as asked; the model reads this beside the new lines."""
+    """Yield likely mistakes in an exact edit. It is applied anyway, and the model reads these notes with the result."""
     place = matches.places[0]
     before, behind = target.text[: place.start], target.text[place.end : place.end + 1]
     is_inside = bool(new or before) and not (before + new).endswith("\n")
@@ -121,7 +122,7 @@ def _doubts(target: EditTarget, matches: Matches, old: str, new: str) -> Iterato
 
 
 def _require_unapplied(target: EditTarget, old: str, new: str) -> None:
-    """Raises `ToolError` where the file has the new text already, to the letter, at one place: the edit was made."""
+    """Raise `ToolError` if the file already has the new text exactly once: the edit was already applied."""
     places = find(target.text, new) if target.is_known and sum(map(str.isalnum, new)) >= MIN_RECOGNISED_CHARS else None
     if places is None or places.closeness != "exact" or len(places.places) != 1 or old.strip() in new:
         return
@@ -132,7 +133,7 @@ def _require_unapplied(target: EditTarget, old: str, new: str) -> None:
 
 
 def _find_corrected(target: EditTarget, old: str, new: str) -> tuple[Matches, Correction]:
-    """Where `old` is without what the model has added to it. Raises `ToolError` when it is nowhere either."""
+    """Find `old` without artefacts that the model added. Raises `ToolError` if it is still not found."""
     tried = [(find(target.text, each.old), each) for each in corrections(old, new)]
     found = [
         (matches if is_precise(target.text, each.old, matches) else alike(target.text, each.old), each)
@@ -158,8 +159,8 @@ def _new_of(correction: Correction, target: EditTarget, matches: Matches) -> str
 
 
 def _match_line_end(target: EditTarget, matches: Matches, old: str, new: str) -> tuple[str, bool]:
-    """`new` with the line end that only `old` has, where nobody can have meant its last line to be joined with what
-    comes next, and whether it was put there. Raises `ToolError` where that may have been meant."""
+    """Add the final newline that only `old` has, unless joining the last line with the next may be intended. Also
+    returns whether it was added. Raises `ToolError` if that is unclear."""
     if not old.endswith("\n") or not new or new.endswith("\n"):
         return new, False
     if new + "\n" == old or not all(_stands_apart(target.text, place, new) for place in matches.places):
@@ -168,8 +169,8 @@ def _match_line_end(target: EditTarget, matches: Matches, old: str, new: str) ->
 
 
 def _stands_apart(text: str, place: TextSpan, new: str) -> bool:
-    """Whether the line behind a place is none that `new` could go on with: it is indented, there is none, or the two
-    would make one word."""
+    """Whether `new` cannot be meant to continue on the next line: that line is indented, does not exist, or would merge
+    with it into one word."""
     behind = text[place.end :].partition("\n")[0]
     is_indented = bool(behind.strip()) and behind[0] in " \t"
     is_one_word = f"_{new[-1]}".isidentifier() and f"_{behind[:1]}".isidentifier() and bool(behind)
@@ -177,7 +178,7 @@ def _stands_apart(text: str, place: TextSpan, new: str) -> bool:
 
 
 def _require_sense(target: EditTarget, matches: Matches, old: str, new: str) -> None:
-    """Raises `ToolError` when more would change than was meant, or other lines than seem to."""
+    """Raise `ToolError` if the edit would change more than intended, or other lines than it seems to."""
     place = matches.places[0]
     _refuse_placeholder(target, new)
     if has_lost_indent(old.split("\n"), new.split("\n")):
@@ -198,7 +199,7 @@ def _require_sense(target: EditTarget, matches: Matches, old: str, new: str) -> 
 
 
 def _refuse_placeholder(target: EditTarget, new: str) -> None:
-    """Raises `ToolError` for a comment such as `# ... existing code ...` in place of code, which would delete that."""
+    """Raise `ToolError` for a placeholder such as `# ... existing code ...`, which would delete code."""
     missing = left_out(new, target.text)
     if missing is not None:
         raise ToolError(
@@ -207,7 +208,7 @@ def _refuse_placeholder(target: EditTarget, new: str) -> None:
 
 
 def _require_levels(target: EditTarget, place: TextSpan, old: str, new: str) -> None:
-    """Raises `ToolError` when `old` is there to the letter and yet leaves open how far lines of `new` are indented."""
+    """Raise `ToolError` if `old` matches exactly but the indentation of `new` is ambiguous."""
     before = target.text[target.text.rfind("\n", 0, place.start) + 1 : place.start]
     begins_empty = bool(new) and not new.split("\n")[0].strip()
     old, new = old.removesuffix("\n"), new.removesuffix("\n")
@@ -265,7 +266,7 @@ def _remark(closeness: Closeness, correction: Correction | None, *, is_ended: bo
 
 
 def near(miss: NearMiss | None) -> str:
-    """The end of a sentence that says which lines come closest."""
+    """Return the end of a sentence that shows the closest lines."""
     if miss is None:
         return ", and no lines are like it: read the file again"
     last = miss.first_line + len(miss.lines) - 1
