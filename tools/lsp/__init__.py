@@ -1,1 +1,1 @@
-"""The client of language servers: one started, told of files, asked and closed, and those of a session together."""
+"""The client for language servers: single servers and the pool of a session."""

@@ -1,5 +1,4 @@
-"""A conversation with a language server that runs: requests and their answers, what it tells unasked, and what it asks
-of us, which gets the least that it can go on with. It knows no document."""
+"""The protocol of a running language server: requests, notifications, and minimal answers to the server's requests."""
 
 import asyncio
 import json
@@ -14,10 +13,10 @@ from ebbtide.tools.process.child import Child
 from ebbtide.tools.process.lines import TooLong
 
 MAX_UNREQUESTED_BYTES = 64 * 1024**2
-"""Bytes that a server may say between two things that it is told."""
+"""Maximum number of bytes that a server may send between two messages to it."""
 _NOT_KNOWN = -32601
 ENCODINGS = ("utf-8", "utf-16", "utf-32")
-"""Ways to count columns that a server may choose."""
+"""Column encodings that a server may choose."""
 
 _CAPABILITIES: Mapping[str, object] = {
     "general": {"positionEncodings": ["utf-32", "utf-16"]},
@@ -41,11 +40,11 @@ _CAPABILITIES: Mapping[str, object] = {
 
 
 class LanguageServerError(Exception):
-    """A server has ended, cannot be understood, or has answered with an error: its text says which."""
+    """The server has ended, sent something invalid or answered with an error, as its message says."""
 
 
 class LanguageClient:
-    """One conversation. `listen` carries it; what is asked meanwhile is answered through it."""
+    """The connection to one server. `listen` must be running for `ask` to get answers."""
 
     def __init__(
         self,
@@ -54,8 +53,8 @@ class LanguageClient:
         settings: Mapping[str, object],
         heard: Callable[[str, object], None],
     ) -> None:
-        """`settings`: what the server may ask for, as nested tables. `heard`: is told the method and the parameters of
-        each notification, and of requests that want something to be looked at again."""
+        """`settings`: values that the server may request, as nested tables. `heard`: called with method and parameters
+        of each notification, and of refresh requests."""
         self._child = child
         self._root = root
         self._settings = settings
@@ -65,7 +64,7 @@ class LanguageClient:
         self._unasked = 0
 
     async def listen(self) -> str:
-        """Hears the server until it is over, and says why it is."""
+        """Process messages until the server ends, and return why it did."""
         try:
             while (message := await self._child.read()) is not None:
                 assert not isinstance(message, TooLong), "messages of that size end the conversation"
@@ -85,9 +84,9 @@ class LanguageClient:
                     answer.set_exception(LanguageServerError("it ended before it answered"))
 
     async def initialise(self, options: Mapping[str, object]) -> Mapping[str, object]:
-        """Says who asks, and where: what the server can do. Raises `LanguageServerError`."""
+        """Send `initialize` and return the server's capabilities. Raises `LanguageServerError`."""
         asked = {
-            # It could not see our process out of a sandbox, and would end: it is ended with us all the same.
+            # In a sandbox, the server could not see our process and would exit. It is ended with us anyway.
             "processId": None,
             "clientInfo": {"name": "ebbtide"},
             "rootUri": self._root.as_uri(),
@@ -103,7 +102,8 @@ class LanguageClient:
         return found if isinstance(found, dict) else {}
 
     async def ask(self, method: str, parameters: object) -> object:
-        """What the server answers. It may never: whoever asks limits the time. Raises `LanguageServerError`."""
+        """Send a request and return its result. There is no time limit: the caller must set one. Raises
+        `LanguageServerError`."""
         self._number += 1
         number = self._number
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
@@ -118,7 +118,7 @@ class LanguageClient:
                     self.notify("$/cancelRequest", {"id": number})
 
     def notify(self, method: str, parameters: object) -> None:
-        """Says something that wants no answer. Raises `LanguageServerError`."""
+        """Send a notification. Raises `LanguageServerError`."""
         self._send({"method": method, "params": parameters})
 
     def _send(self, message: Mapping[str, object]) -> None:
@@ -147,10 +147,10 @@ class LanguageClient:
                 else:
                     self._answers[id].set_result(message.get("result"))
             case _:
-                pass  # an answer to what nobody asks any more
+                pass  # an answer that is no longer awaited
 
     def _answer(self, id: str | int, method: str, parameters: object) -> None:
-        """Answers what the server asks of us. Nothing that it asks changes a file."""
+        """Answer a request of the server. None of the answers changes a file."""
         asked = parameters if isinstance(parameters, dict) else {}
         result: object = None
         match method:
@@ -181,7 +181,7 @@ class LanguageClient:
         self._write({"id": id, "result": result})
 
     def _setting(self, item: object) -> object:
-        """The table or value that a section such as `python.analysis` names; None where nothing is set."""
+        """Return the setting for a section such as `python.analysis`, or None if it is not set."""
         section = item.get("section") if isinstance(item, dict) else None
         found: object = self._settings
         for name in section.split(".") if isinstance(section, str) and section else ():

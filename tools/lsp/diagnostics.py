@@ -1,5 +1,4 @@
-"""What a language server finds wrong with a file: read out of its answers, compared with what was wrong before, written
-for the model. Pure."""
+"""Diagnostics of a language server: parsed, compared with earlier ones, and formatted for the model. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,9 +14,9 @@ Severity: TypeAlias = Literal["error", "warning", "information", "hint"]
 _SEVERITIES: Mapping[object, Severity] = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 _ORDER: Mapping[Severity, int] = {"error": 0, "warning": 1, "information": 2, "hint": 3}
 MAX_PROBLEMS = 2000
-"""Problems of one file that are read."""
+"""Maximum number of problems read per file."""
 MAX_MESSAGE_CHARS = 300
-"""Characters of a message that are shown."""
+"""Maximum number of characters shown of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +24,23 @@ class Problem:
     """One diagnostic."""
 
     line: int
-    """From 1."""
+    """Counted from 1."""
     column: int
     severity: Severity
     message: str
     """On one line."""
     rule: str
-    """What the server calls it, such as `F401`; empty where it has no name."""
+    """The server's code, such as `F401`, or empty."""
     server: str
 
     @property
     def kind(self) -> tuple[str, str, str, str]:
-        """What it is, wherever it stands."""
+        """The problem's identity regardless of its position."""
         return self.server, self.severity, self.rule, self.message
 
 
 def problems_in(answer: object, server: str) -> tuple[Problem, ...]:
-    """The problems of an LSP list of diagnostics, in order of severity and place. What is none is left out."""
+    """Parse an LSP list of diagnostics, sorted by severity and position. Invalid items are skipped."""
     found = [
         problem
         for one in (answer if isinstance(answer, list) else [])[:MAX_PROBLEMS]
@@ -62,7 +61,7 @@ def _problem(value: object, server: str) -> Problem | None:
 
 
 def start_of(range_: object) -> tuple[int, int]:
-    """Line and column, both from 0, at which an LSP range begins; the beginning of the file where it says none."""
+    """Return line and column, from 0, where an LSP range starts. Defaults to the start of the file."""
     start = range_.get("start") if isinstance(range_, dict) else None
     if not isinstance(start, dict):
         return 0, 0
@@ -77,8 +76,8 @@ def _place(value: object) -> int:
 def new_problems(
     before: Sequence[Problem], after: Sequence[Problem], old_text: str, new_text: str
 ) -> tuple[Problem, ...]:
-    """The problems that are there now and were not before the text changed. One that stands on a line that moved is the
-    same one; of several alike in what was rewritten, as many are new as there are more than before."""
+    """Return the problems that the change of text introduced. Problems on moved lines are not new. Of equal problems in
+    rewritten lines, only the increase in number is new."""
     if not before or not after:
         return tuple(after)
     moved = _moves(old_text, new_text)
@@ -101,7 +100,7 @@ def new_problems(
 
 
 def _moves(old_text: str, new_text: str) -> Callable[[int], int]:
-    """Where each line of the old text stands in the new one; 0 for one that is not there any more."""
+    """Return a function that maps old line numbers to new ones, and to 0 for deleted lines."""
     regions = [] if old_text == new_text else differing(old_text.split("\n"), new_text.split("\n"))
 
     def moved(line: int) -> int:
@@ -118,18 +117,18 @@ def _moves(old_text: str, new_text: str) -> Callable[[int], int]:
 
 
 def worth_telling(problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """Errors and warnings: what else servers say is for people who look at the text."""
+    """Return only errors and warnings. Other severities are meant for people in an editor."""
     return tuple(one for one in problems if one.severity in ("error", "warning"))
 
 
 def in_order(found: Mapping[str, Sequence[Problem]]) -> Sequence[tuple[str, Problem]]:
-    """Each problem once, with its path, errors first. `found`: by path, as it is shown."""
+    """Return each problem once with its path, errors first. `found` maps displayed paths to problems."""
     every = dict.fromkeys((path, one) for path, problems in found.items() for one in problems)
-    return sorted(every, key=lambda item: _ORDER[item[1].severity])  # stable: files and places stay in their order
+    return sorted(every, key=lambda item: _ORDER[item[1].severity])  # stable, so files and positions stay in order
 
 
 def lines_of(every: Sequence[tuple[str, Problem]], most: int) -> Iterator[str]:
-    """At most so many problems as `PATH:LINE:COLUMN SEVERITY: MESSAGE`, and how many more there are."""
+    """Yield up to `most` problems as `PATH:LINE:COLUMN SEVERITY: MESSAGE`, then how many more there are."""
     for path, one in every[:most]:
         rule = f" [{one.server} {one.rule}]" if one.rule else f" [{one.server}]"
         yield f"{path}:{one.line}:{one.column} {one.severity}: {one.message}{rule}"

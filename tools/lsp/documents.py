@@ -1,4 +1,4 @@
-"""What a language server was told of files and what it said of them. It talks to nobody."""
+"""What a language server was told about files, and what it reported. Does not communicate itself."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,38 +8,38 @@ from urllib.parse import unquote, urlsplit
 from ebbtide.tools.lsp.diagnostics import Problem, new_problems, problems_in, worth_telling
 
 MAX_OPEN = 40
-"""Files that a server holds open at once."""
+"""Maximum number of files open in a server."""
 MAX_FILES, MAX_PROBLEMS = 5000, 50_000
-"""Files that are not open of which it is kept what a server said unasked, and problems in all of them."""
+"""Maximum number of closed files whose pushed diagnostics are stored, and of problems in all of them."""
 
 
 @dataclass(slots=True)
 class OpenDocument:
-    """A file that a server holds open."""
+    """A file that is open in a server."""
 
     text: str
     version: int
     reported_version: int = -1
-    """The version that the server has last said something of."""
+    """The version of the last report."""
 
 
 class Documents:
-    """The files of one server while it runs. Problems that it pushes and problems that are pulled count together."""
+    """The files of a running server. Pushed and pulled diagnostics are combined."""
 
     def __init__(self, name: str, root: Path) -> None:
         self._name = name
         self._root = root
         self.open: dict[Path, OpenDocument] = {}
-        """The one that was changed last is last."""
+        """Ordered by last change, newest last."""
         self._pushed: dict[Path, tuple[Problem, ...]] = {}
         self._count = 0
-        """Problems that were pushed."""
+        """Pushed diagnostics."""
         self._pulled: dict[Path, tuple[Problem, ...]] = {}
         self._known: dict[Path, tuple[Problem, ...]] = {}
-        """What was there before, or was told since. A file whose problems were never all there is not in it."""
+        """Problems that existed before or were already reported. Files without complete diagnostics are missing."""
         self._news: dict[Path, tuple[Problem, ...]] = {}
         self._has_stock = False
-        """The server has once said all that was wrong: what it says later of other files is new."""
+        """Whether the server has reported all existing problems once, so that later ones in other files are new."""
 
     def problems(self, path: Path) -> tuple[Problem, ...]:
         pulled = self._pulled.get(path, ())
@@ -47,12 +47,11 @@ class Documents:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files that something is wrong with, as far as the server has said."""
+        """The files with problems, as far as reported."""
         return tuple(sorted(path for path in {*self._pushed, *self._pulled} if self.problems(path)))
 
     def push(self, parameters: object) -> Path | None:
-        """Takes what the server says unasked; None where that is nothing, or of another version than the one that it
-        was told last."""
+        """Store pushed diagnostics and return the file, or None if they are invalid or for an outdated version."""
         if not isinstance(parameters, dict):
             return None
         path, version = path_of(parameters.get("uri")), parameters.get("version")
@@ -72,7 +71,7 @@ class Documents:
         return path
 
     def pull(self, path: Path, version: int, report: object) -> None:
-        """Takes the answer to a question about a version of a file."""
+        """Store the answer to a diagnostics request for a version of a file."""
         document = self.open.get(path)
         if document is None or document.version != version or not isinstance(report, dict):
             return
@@ -81,15 +80,15 @@ class Documents:
         document.reported_version = version
 
     def forget(self, path: Path) -> None:
-        """The file is closed or gone: nothing is wrong with it any more."""
+        """Remove a closed or deleted file with its problems."""
         self._count -= len(self._pushed.get(path, ()))
         for each in (self.open, self._pushed, self._pulled, self._known, self._news):
             each.pop(path, None)
 
-    # What an edit brought.
+    # Problems introduced by edits.
 
     def set_baseline(self, paths: Sequence[Path]) -> None:
-        """All that is wrong now was there before, in these files and in those that nobody edits."""
+        """Mark all current problems as old, in these files and in those that are not edited."""
         self._known.update({path: self.problems(path) for path in (*paths, *self._pushed)})
         self._has_stock = True
 
@@ -97,7 +96,7 @@ class Documents:
         return path in self._known
 
     def compare(self, texts: Mapping[Path, tuple[str, str]]) -> None:
-        """Finds out what is new: in files whose text was another one before, and in others that were known."""
+        """Find new problems: in files whose text changed, and in other known files."""
         for path in {*texts, *self._pushed}:
             known = self._known.get(path, () if self._has_stock and path not in texts else None)
             if known is not None:
@@ -106,14 +105,14 @@ class Documents:
         self.set_baseline(tuple(texts))
 
     def take_news(self) -> Mapping[Path, tuple[Problem, ...]]:
-        """What was found since this was last asked and is wrong still, where it stands now."""
+        """Return the new problems since the last call that still exist, at their current positions."""
         news, self._news = self._news, {}
         still = {path: _standing(found, self.problems(path)) for path, found in news.items()}
         return {path: found for path, found in still.items() if found}
 
 
 def _standing(found: Sequence[Problem], now: Sequence[Problem]) -> tuple[Problem, ...]:
-    """The problems of a file that are in it now: those that stand where they stood, and others alike."""
+    """Return the current problems that correspond to earlier ones, by position or else by kind."""
     left = list(now)
     return tuple(one for problem in found for one in _take_alike(problem, left))
 
@@ -127,7 +126,7 @@ def _take_alike(problem: Problem, left: list[Problem]) -> Iterator[Problem]:
 
 
 def path_of(uri: object) -> Path | None:
-    """The file that a URI names; None where it names none on this machine."""
+    """Return the file of a URI, or None if it is not a file on this machine."""
     if not isinstance(uri, str):
         return None
     try:

@@ -1,27 +1,27 @@
-"""Messages out of bytes and back, each behind a header with its length. Pure; what a message says is read elsewhere."""
+"""Encodes and decodes messages with a length header. Pure."""
 
 import json
 from collections.abc import Mapping
 
 MAX_MESSAGE_BYTES = 8 * 1024**2
-"""Bytes of a message that is read."""
+"""Maximum size of a message, in bytes."""
 _MAX_HEADER_BYTES = 4096
 _END = b"\r\n\r\n"
 _MAX_LENGTH_DIGITS = 12
-"""Digits."""
+"""Maximum number of digits."""
 
 
 class FrameBuffer:
-    """Takes bytes as they come and gives the messages that are complete. After the first thing that is no message
-    nothing can be told apart any more, and nothing more is given."""
+    """Collects bytes and returns complete messages. After the first invalid data, message boundaries are lost and
+    nothing more is returned."""
 
     def __init__(self, most: int = MAX_MESSAGE_BYTES) -> None:
         self.problem = ""
-        """What came that is no message, or a larger one than agreed."""
+        """Description of invalid or oversized data received."""
         self._most = most
         self._held = bytearray()
         self._length: int | None = None
-        """That of the message whose header was read."""
+        """Length of the message whose header was read."""
 
     def take(self, chunk: bytes) -> list[bytes]:
         if self.problem:
@@ -36,7 +36,7 @@ class FrameBuffer:
         return found
 
     def _is_whole(self) -> bool:
-        """Whether all of a message is there; its header is read as soon as that is."""
+        """Whether a complete message has arrived. Reads its header as soon as possible."""
         if self._length is None:
             end = self._held.find(_END, 0, _MAX_HEADER_BYTES)
             if end < 0:
@@ -60,6 +60,6 @@ class FrameBuffer:
 
 
 def frame_message(message: Mapping[str, object]) -> bytes:
-    """The bytes that carry a message."""
+    """Return the bytes of a message with its header."""
     body = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)

@@ -1,5 +1,5 @@
-"""Where a program is installed that lies in a folder which sandboxes hide, so that it can be shown in one: its own
-folder, those that its links lead to, and those of its interpreter."""
+"""Finds the installation of a program in a folder that sandboxes hide, so that it can be made visible: its own folder,
+those its links lead to, and those of its interpreter."""
 
 import os
 import re
@@ -12,16 +12,17 @@ from ebbtide.tools.files.bounded import beginning_of
 from ebbtide.tools.sandbox.mount_paths import WITH_SOCKETS
 
 _MAX_FILES = 20
-"""Links and interpreters that are followed."""
+"""Maximum number of links and interpreters followed."""
 _MAX_HEAD = 4_096
-"""Bytes of a script that say what runs it."""
+"""Maximum number of bytes of a script that are searched for its interpreter."""
 _INTERPRETER = re.compile(rb"#!\s*(\S+)[ \t]*([^\n]*)")
 _QUOTED_EXEC = re.compile(rb"^'''exec' (?:\"([^\"\n]+)\"|(\S+))", re.MULTILINE)
-"""How pip writes a script whose interpreter has a long path, or one with blanks."""
+"""How pip writes a script whose interpreter has a long path or blanks in it."""
 
 
 def hidden_installs(command: Sequence[str], path: str) -> tuple[Path, ...]:
-    """The folders, or the files where the folder is none of its own. `path`: where interpreters are looked for."""
+    """Return the folders to make visible, or single files if a program has no folder of its own. `path`: where
+    interpreters are looked up."""
     first = shutil.which(command[0], path=path) or command[0]
     left = [first, *(word for word in command[1:] if os.path.isabs(word) and os.path.exists(word))]
     found, seen = dict[Path, None](), set[str]()
@@ -37,7 +38,7 @@ def hidden_installs(command: Sequence[str], path: str) -> tuple[Path, ...]:
 
 
 def _install_of(file: str) -> Path | None:
-    """What belongs to a program: all beside its `bin`, all packages beside its own, or the folder that it is in."""
+    """Return a program's installation: the parent of its `bin`, its `node_modules`, or its own folder."""
     path = Path(file)
     if not any(map(path.is_relative_to, WITH_SOCKETS)):
         return None
@@ -50,7 +51,7 @@ def _install_of(file: str) -> Path | None:
 
 
 def _behind(file: str, path: str) -> Iterator[str]:
-    """What a program leads to: as a link, by way of a folder that is one, as a script."""
+    """Yield what a program leads to: link targets, its real path through linked folders, its interpreter."""
     real = os.path.realpath(file)
     if os.path.islink(file):
         yield os.path.join(os.path.dirname(file), os.readlink(file))

@@ -1,5 +1,5 @@
-"""The language servers of one session: which of them a file concerns, what an edit brought, and their end. None is
-started before the first edit of a file of its language, or the first question about one."""
+"""The language servers of a session: which of them handle a file, and the problems an edit introduced. A server starts
+with the first edit of a file in its language, or the first question about one."""
 
 import asyncio
 import re
@@ -18,18 +18,18 @@ from ebbtide.tools.lsp.spec import LanguageServerSpec
 from ebbtide.tools.outputs.new_problems import NewProblems
 
 MAX_REPORTED_PROBLEMS = 10
-"""Problems that are told with an edit."""
+"""Maximum number of problems reported with an edit."""
 MAX_FILE_BYTES = 1_000_000
-"""Bytes of a file that servers are told of."""
+"""Maximum size in bytes of a file sent to servers."""
 _BEHIND_WAIT_SHARE = 0.25
-"""Share of the usual time for which a server is waited for that is not done with earlier edits."""
+"""Fraction of the usual time to wait for a server that is still busy with earlier edits."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class LanguageServerState:
-    """How it stands with a server, for people."""
+    """The state of a server, for display."""
 
     name: str
     phase: LanguageServerPhase
@@ -38,13 +38,13 @@ class LanguageServerState:
 
 
 class LanguageServers:
-    """Those of a session."""
+    """The language servers of a session."""
 
     def __init__(
         self, root: Path, find: Callable[[str], Sequence[LanguageServerSpec]], logs: Path, seconds: float
     ) -> None:
-        """`find`: the servers for files with an extension, asked once for each. `logs`: the folder for what they print.
-        `seconds`: how long an edit waits for what it brought."""
+        """`find` returns the servers for a file extension, and is called once for each. `logs`: folder for their
+        output. `seconds`: how long an edit waits for diagnostics."""
         self._root = root
         self._find = find
         self._logs = logs
@@ -54,14 +54,14 @@ class LanguageServers:
 
     @property
     def states(self) -> tuple[LanguageServerState, ...]:
-        """Those that were needed so far."""
+        """The servers that were needed so far."""
         return tuple(
             LanguageServerState(one.spec.name, one.phase, one.detail, one.spec.command)
             for one in self._servers.values()
         )
 
     async def servers_for(self, path: Path) -> tuple[LanguageServer, ...]:
-        """Those that a file concerns; none for one that does not lie in the working folder."""
+        """Return the servers for a file, or none if it is outside the working folder."""
         if not path.is_relative_to(self._root):
             return ()
         extension = path.suffix.lower()
@@ -71,13 +71,13 @@ class LanguageServers:
                 log = self._logs / f"{re.sub(r'[^A-Za-z0-9_-]', '_', spec.name)}.log"
                 self._servers.setdefault(spec.name, LanguageServer(spec, self._root, log))
             if not specs:
-                return ()  # one may be approved yet
+                return ()  # a server may still be approved
             self._by_extension[extension] = tuple(self._servers[spec.name] for spec in specs)
         return self._by_extension[extension]
 
     async def after_edit(self, made: Sequence[AppliedChange]) -> NewProblems | None:
-        """What is wrong since these changes, and since earlier ones if that was not told, for the model; None where
-        nothing is, or nobody can tell in time."""
+        """Return the problems introduced by these changes, and by earlier ones if not yet reported. None if there are
+        none, or no answer in time."""
         edits: dict[LanguageServer, dict[Path, EditedText]] = {}
         for change in made:
             before, after = _text_of(change.before), _text_of(change.after)
@@ -92,7 +92,7 @@ class LanguageServers:
         return self._new_problems(tuple(edits))
 
     async def _wait(self, server: LanguageServer, edits: Mapping[Path, EditedText]) -> None:
-        """Waits for a server no longer than agreed, and less long for one that has more to do than this."""
+        """Wait for a server's diagnostics up to the time limit, or less if it has a backlog."""
         seconds = self._seconds * (_BEHIND_WAIT_SHARE if server.is_behind else 1)
         number = server.edit(edits)
         with suppress(TimeoutError):
@@ -108,7 +108,8 @@ class LanguageServers:
         return NewProblems(len(every), tuple(lines_of(every, MAX_REPORTED_PROBLEMS))) if every else None
 
     async def ask(self, server: LanguageServer, work: Callable[[LanguageClient], Awaitable[T]], seconds: float) -> T:
-        """What a server answers to work in time. Raises `LanguageServerError`, which says how it stands with it."""
+        """Return the result of work with a server, within a time limit. Raises `LanguageServerError` with the server's
+        state."""
         try:
             async with asyncio.timeout(seconds):
                 return await server.ask(work)
@@ -121,7 +122,7 @@ class LanguageServers:
             raise LanguageServerError(f"{server.spec.name}: {error}") from error
 
     def known_problems(self) -> Mapping[Path, tuple[Problem, ...]]:
-        """What the servers that run have said of files so far."""
+        """Return what the running servers have reported so far."""
         found: dict[Path, tuple[Problem, ...]] = {}
         for server in self._servers.values():
             for path in server.documents.paths:
@@ -129,12 +130,12 @@ class LanguageServers:
         return dict(sorted(found.items()))
 
     async def close(self) -> None:
-        """Ends them all, side by side."""
+        """Close all servers concurrently."""
         await asyncio.gather(*(server.close() for server in self._servers.values()))
 
 
 def _text_of(content: bytes | None) -> str | None:
-    """The text that a server is told; None where there is no file, or one that is large or not in UTF-8."""
+    """Return the text to send to a server, or None if the file is missing, large or not UTF-8."""
     if content is None or len(content) > MAX_FILE_BYTES:
         return None
     try:

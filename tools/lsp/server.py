@@ -1,5 +1,5 @@
-"""One language server over its life: started by the first who wants something of it, told of files, asked, started
-again when it breaks, ended. Nothing that it does raises here but as the failure of what was asked of it."""
+"""The lifecycle of one language server: started on demand, fed with edits, queried, restarted after crashes, closed.
+Errors surface only as failures of requests."""
 
 import asyncio
 from collections import deque
@@ -20,21 +20,21 @@ from ebbtide.tools.server_log import ServerLog
 LanguageServerPhase: TypeAlias = Literal["idle", "starting", "ready", "failed"]
 
 MAX_STARTS = 3
-"""How often one is started that ends by itself."""
+"""Maximum number of starts of a server that exits by itself."""
 QUIET_S = 0.15
-"""Seconds without news after which a server that pushes what it finds has said all of it."""
+"""Seconds without messages after which pushed diagnostics count as complete."""
 DIAGNOSTICS_TIMEOUT_S = 30.0
-"""Seconds in which a server has to say what is wrong with files. Whoever waits for that waits less long."""
+"""Seconds for a server to report diagnostics. Callers wait for a shorter time."""
 _SHUTDOWN_TIMEOUT_S = 0.5
 _MAX_RETRIES = 3
-"""How often a question is put again that the server has dropped since something changed."""
+"""Maximum number of retries of a request that the server cancelled because of changes."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class EditedText:
-    """A file before and after a change; None where there is none, or none that a server could read."""
+    """A file before and after a change, or None if it does not exist or servers cannot read it."""
 
     before: str | None
     after: str | None
@@ -47,10 +47,10 @@ class _Question:
 
 
 class LanguageServer:
-    """A server and the one task that talks to it, which does one thing after another."""
+    """A server, and the single task that communicates with it."""
 
     def __init__(self, spec: LanguageServerSpec, root: Path, log: Path) -> None:
-        """`log`: the file for what it prints on its error output."""
+        """`log`: the file for its error output."""
         self.spec = spec
         self.phase: LanguageServerPhase = "idle"
         self.detail = ""
@@ -65,27 +65,27 @@ class LanguageServer:
         self._wake = asyncio.Event()
         self._news = asyncio.Event()
         self._taken = self._done = 0
-        """Edits that were taken, and those of them that were looked at."""
+        """Number of edits accepted, and number of them processed."""
         self._at_work: set[str] = set()
-        """What it says that it is busy with."""
+        """Progress tokens of its current work."""
         self._is_quiet = True
         self._pushes = False
 
     @property
     def encoding(self) -> str:
-        """How it counts columns."""
+        """The encoding in which it counts columns."""
         named = self.capabilities.get("positionEncoding")
         return named if isinstance(named, str) and named in ENCODINGS else "utf-16"
 
-    # What others ask of it.
+    # Requests from outside.
 
     @property
     def is_behind(self) -> bool:
-        """Whether it has not looked at all edits yet."""
+        """Whether it has not processed all edits yet."""
         return self._done < self._taken
 
     def edit(self, edits: Mapping[Path, EditedText]) -> int:
-        """Takes edits that were made; what `wait_for_diagnostics` is asked with."""
+        """Accept edits, and return the number to pass to `wait_for_diagnostics`."""
         if self.phase == "failed":
             return self._taken
         for path, edited in edits.items():
@@ -96,14 +96,15 @@ class LanguageServer:
         return self._taken
 
     async def wait_for_diagnostics(self, number: int) -> bool:
-        """Returns once the server has said what these edits brought, or never will: whether it has."""
+        """Wait until the server has reported the diagnostics of these edits or has failed, and return whether it has
+        reported them."""
         while self._done < number and self.phase != "failed":
             self._news.clear()
             await self._news.wait()
         return self._done >= number
 
     async def ask(self, work: Callable[[LanguageClient], Awaitable[T]]) -> T:
-        """What the work, which asks the server, makes of its answers. Raises `LanguageServerError`."""
+        """Return the result of the work with the server's client. Raises `LanguageServerError`."""
         self._begin()
         if self.phase == "failed":
             raise LanguageServerError(self.detail)
@@ -115,18 +116,18 @@ class LanguageServer:
     async def problems_of(
         self, files: Mapping[Path, str], client: LanguageClient
     ) -> Mapping[Path, tuple[Problem, ...]]:
-        """All that is wrong with files, as work for `ask`."""
+        """Return all problems of files, as work for `ask`."""
         for path, text in files.items():
             await self._show(path, text, client)
         await self._settle(tuple(files), client)
         return {path: self.documents.problems(path) for path in files}
 
     async def show(self, path: Path, text: str, client: LanguageClient) -> None:
-        """Tells the server what is in a file, as work for `ask`."""
+        """Send the text of a file to the server, as work for `ask`."""
         await self._show(path, text, client)
 
     async def close(self) -> None:
-        """Ends it."""
+        """Close the server."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -137,13 +138,13 @@ class LanguageServer:
             self._task = asyncio.create_task(self._live(), name=f"language server {self.spec.name}")
         self._wake.set()
 
-    # Its life.
+    # Lifecycle.
 
     async def _live(self) -> None:
         try:
             for attempt in range(MAX_STARTS):
                 if attempt:
-                    await self._wake.wait()  # it is started again for somebody
+                    await self._wake.wait()  # restarted on demand
                     self.phase = "starting"
                 why = await self._run()
                 self._break(why)
@@ -154,7 +155,7 @@ class LanguageServer:
             self._drop_questions()
 
     def _break(self, why: str) -> None:
-        """It is over. What was to be looked at is not looked at any more, so that it does not break by it again."""
+        """Reset after the server has ended. Pending edits are dropped, since they may have caused the crash."""
         self.detail, self.phase = why, "idle"
         self.documents = Documents(self.spec.name, self._root)
         self._edits.clear()
@@ -171,7 +172,7 @@ class LanguageServer:
                 answer.set_exception(LanguageServerError(self.detail))
 
     async def _run(self) -> str:
-        """Lets it run until it is over, and says why it is."""
+        """Run the server until it ends, and return why it did."""
         log = ServerLog(self._log)
         try:
             child = await start_child(self.spec.launch(self._root), self._root, log, MAX_MESSAGE_BYTES, FrameBuffer())
@@ -186,7 +187,7 @@ class LanguageServer:
         working = asyncio.create_task(self._work(client))
         try:
             await asyncio.wait({listening, working}, return_when=asyncio.FIRST_COMPLETED)
-            if not listening.done():  # what fails first may be only that it takes nothing any more
+            if not listening.done():  # the first failure may only be that it accepts no more input
                 await asyncio.wait([listening], timeout=_SHUTDOWN_TIMEOUT_S)
             return listening.result() if listening.done() else working.result()
         finally:
@@ -206,7 +207,7 @@ class LanguageServer:
                 client.notify("exit", None)
 
     async def _work(self, client: LanguageClient) -> str:
-        """Does what others want of it, until it fails: why."""
+        """Process edits and requests until it fails, and return why."""
         try:
             async with asyncio.timeout(self.spec.startup_timeout):
                 self.capabilities = await client.initialise(self.spec.options)
@@ -230,11 +231,11 @@ class LanguageServer:
     # Edits.
 
     async def _look_at_edits(self, client: LanguageClient) -> None:
-        """Shows it the files as they were, and then as they are; what it says only then was brought by the edits."""
+        """Send the files before and after the edits. Problems reported only for the latter are new."""
         number, edits, self._edits = self._taken, self._edits, {}
         documents = self.documents
         before = {path: one.before for path, one in edits.items() if one.before is not None}
-        documents.compare({})  # what it has found since, by itself
+        documents.compare({})  # problems it has found by itself meanwhile
         unknown = {
             path: text
             for path, text in before.items()
@@ -265,7 +266,7 @@ class LanguageServer:
         client.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": uri, "type": kind}]})
 
     async def _show(self, path: Path, text: str, client: LanguageClient) -> None:
-        """Has it know this text of a file. The file that was changed longest ago is closed where many are open."""
+        """Send the text of a file. If too many files are open, the least recently changed one is closed."""
         opened, uri = self.documents.open, path.as_uri()
         document = opened.pop(path, None)
         if document is None:
@@ -283,7 +284,7 @@ class LanguageServer:
         opened[path] = document
 
     async def _settle(self, paths: Sequence[Path], client: LanguageClient) -> bool:
-        """Whether the server has said, in time, all that is wrong with the files as they are now."""
+        """Whether the server reported all diagnostics of the current texts in time."""
         documents = [self.documents.open[path] for path in paths if path in self.documents.open]
         try:
             async with asyncio.timeout(DIAGNOSTICS_TIMEOUT_S):
@@ -300,7 +301,7 @@ class LanguageServer:
         return True
 
     async def _pull(self, path: Path, client: LanguageClient) -> None:
-        """Asks for what is wrong with a file. Raises `LanguageServerError` once it has ended."""
+        """Request the diagnostics of a file. Raises `LanguageServerError` if the server has ended."""
         document = self.documents.open.get(path)
         if document is None:
             return
@@ -308,13 +309,13 @@ class LanguageServer:
             try:
                 report = await client.ask("textDocument/diagnostic", {"textDocument": {"uri": path.as_uri()}})
             except LanguageServerError:
-                await asyncio.sleep(QUIET_S)  # it has changed its mind about what it looks at
+                await asyncio.sleep(QUIET_S)  # it asked for a refresh meanwhile
             else:
                 self.documents.pull(path, document.version, report)
                 return
 
     async def _quiet(self, seconds: float) -> None:
-        """Returns when it says that it is busy with nothing, and has said nothing of files for so many seconds."""
+        """Wait until the server reports no work in progress, and has been silent for this many seconds."""
         while True:
             while self._at_work or not self._is_quiet:
                 await self._next_news()
@@ -331,7 +332,7 @@ class LanguageServer:
         self._news.clear()
         await self._news.wait()
 
-    # What it tells unasked.
+    # Notifications.
 
     def _on_notification(self, method: str, parameters: object) -> None:
         told = parameters if isinstance(parameters, dict) else {}
@@ -356,7 +357,7 @@ class LanguageServer:
 
 
 async def _answer(question: _Question, client: LanguageClient) -> None:
-    """Does work that somebody waits for. Nobody waits any more for some of it."""
+    """Run work for a waiting caller, unless it was cancelled."""
     if question.answer.done():
         return
     working = asyncio.ensure_future(question.work(client))

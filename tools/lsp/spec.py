@@ -1,4 +1,4 @@
-"""What is known of a language server before it is started, and which servers are looked for."""
+"""Configuration of language servers, and the table of servers that are detected."""
 
 import os
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "typescript-language-server": _SCRIPTS,
     "tsc": _SCRIPTS,
 }
-"""The programs that are looked for, with the extensions of the files that they know."""
+"""The programs that are looked for, with the file extensions they handle."""
 PROJECT_FOLDERS = ("node_modules/.bin", ".venv/bin", "venv/bin")
-"""Where a project has programs of its own."""
+"""Folders with a project's own programs."""
 
 LANGUAGES: Mapping[str, str] = {
     ".py": "python", ".pyi": "python", ".go": "go", ".rs": "rust", ".ts": "typescript", ".mts": "typescript",
@@ -36,7 +36,7 @@ LANGUAGES: Mapping[str, str] = {
     ".css": "css", ".scss": "scss", ".vue": "vue", ".svelte": "svelte", ".ex": "elixir", ".exs": "elixir",
     ".hs": "haskell", ".ml": "ocaml", ".scala": "scala", ".dart": "dart", ".md": "markdown", ".tf": "terraform",
 }  # fmt: skip
-"""What the protocol calls the language of a file, by its extension."""
+"""Language identifiers of the protocol, by file extension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +45,24 @@ class LanguageServerSpec:
 
     name: str
     command: tuple[str, ...]
-    """The program, by its path or a name, and its arguments."""
+    """The program, by path or name, and its arguments."""
     extensions: tuple[str, ...]
-    """Of the files that it is told of."""
+    """Extensions of the files it handles."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What the program finds in its environment besides what commands do."""
+    """Additional environment variables."""
     settings: Mapping[str, object] = field(default_factory=dict, repr=False)
-    """What it may ask for, as nested tables."""
+    """Settings that it may request, as nested tables."""
     options: Mapping[str, object] = field(default_factory=dict, repr=False)
-    """What it is told at its start."""
+    """Initialisation options."""
     startup_timeout: float = 60.0
     caches: tuple[str, ...] = ()
-    """Variables that say where it keeps what it has worked out. In a sandbox these are folders of that."""
+    """Environment variables that name its cache folders. In a sandbox, these are inside it."""
     sandbox: Sandbox | None = field(default=None, repr=False, compare=False)
-    """The boundary that it runs in; None: none."""
+    """The sandbox that it runs in, or None."""
 
     def launch(self, root: Path) -> Launch:
-        """How it is started for a working folder: in a sandbox it may write to its caches there, and nothing else, and
-        sees its own program wherever that lies. Raises `OSError`."""
+        """Return how to start it for a working folder. In a sandbox, it may write only to its caches there, and its own
+        program is visible wherever it is installed. Raises `OSError`."""
         environment = child_environment() | dict(self.env)
         if self.sandbox is None:
             return Launch(self.command, environment)
@@ -77,26 +77,26 @@ class LanguageServerSpec:
 
 @dataclass(frozen=True, slots=True)
 class KnownServer:
-    """A server that is looked for."""
+    """A server that is detected automatically."""
 
     name: str
     command: tuple[str, ...]
     extensions: tuple[str, ...]
     runs_project: bool = False
-    """At its work it runs what the project holds: build scripts, a compiler of the project's own."""
+    """Whether it runs code from the project, such as build scripts or the project's own compiler."""
     env: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
     since: int = 0
-    """The first version of its package that is a server, by the number before the first dot."""
+    """First major version of its package that includes the server."""
     caches: tuple[str, ...] = ()
-    """As in `LanguageServerSpec`: without them it finds nothing where it may not write."""
+    """As in `LanguageServerSpec`. Without them it reports nothing in a read-only sandbox."""
     instead_of: str = ""
-    """One that finds the same, which is left alone where this one is there."""
+    """The equivalent server that is not used if this one is available."""
 
 
 @cache
 def known_servers() -> tuple[KnownServer, ...]:
-    """Those that are looked for. Nothing is downloaded for a look at a file."""
+    """Return the servers that are looked for. Nothing is downloaded."""
     return (
         _known_server("basedpyright", "basedpyright-langserver", "--stdio", instead_of="pyright"),
         _known_server("pyright", "pyright-langserver", "--stdio"),

@@ -1,4 +1,4 @@
-"""Where names are defined and used, as language servers say: questions put, answers read and written for the model."""
+"""Definitions and uses of names from language servers: sends requests, and formats the answers for the model."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,9 +20,9 @@ from ebbtide.tools.secrets.files import holds_secrets
 SymbolQuestion: TypeAlias = Literal["definition", "references", "in_file", "in_project"]
 
 REPLY_TIMEOUT_S = 20.0
-"""Seconds in which a server has to answer, its start included."""
+"""Seconds for a server to answer, including its start."""
 MAX_RESULTS = 100
-"""Places or symbols that are shown."""
+"""Maximum number of positions or symbols shown."""
 _MAX_LINE_CHARS = 160
 _MAX_DEPTH = 8
 _METHODS: Mapping[SymbolQuestion, tuple[str, str]] = {
@@ -35,9 +35,9 @@ _KINDS = tuple(
     """
     file module namespace package class method property field constructor enum interface function variable constant
     string number boolean array object key null member struct event operator parameter
-    """.split()  # noqa: SIM905  # a list of names is a table
+    """.split()  # noqa: SIM905  # easier to read as one string
 )
-"""What the protocol numbers from 1."""
+"""The protocol's symbol kinds, numbered from 1."""
 _LOCAL, _FUNCTIONS = ("variable", "constant", "parameter"), ("function", "method", "constructor")
 
 
@@ -48,13 +48,13 @@ class SymbolQuery:
     find: SymbolQuestion
     path: Path
     text: str
-    """What is in the file."""
+    """The content of the file."""
     line: int = 1
     name: str = ""
 
 
 async def answer_to(asked: SymbolQuery, servers: LanguageServers, root: Path) -> tuple[str, int]:
-    """What the first server that knows something answers, for the model, and how many places it has named. Raises
+    """Return the answer of the first server that has one, as text for the model, and its number of positions. Raises
     `LanguageServerError`."""
     method, capability = _METHODS[asked.find]
     able, problems = 0, list[str]()
@@ -92,14 +92,14 @@ _NOTHING: Mapping[SymbolQuestion, str] = {
 
 
 def column_of(line: str, name: str) -> int | None:
-    """Where a name stands in a line, in characters: alone if it does so anywhere. None where it does not."""
+    """Return the column of a name in a line, in characters, preferring whole words; None if it is not there."""
     places = [at for at in range(len(line)) if line.startswith(name, at)] if name else []
     alone = (at for at in places if not _is_name_char(line[:at][-1:]) and not _is_name_char(line[at + len(name) :][:1]))
     return next(alone, places[0] if places else None)
 
 
 def _is_name_char(sign: str) -> bool:
-    """Whether a name that a sign stands beside is part of a longer one."""
+    """Whether the character can be part of a name."""
     return sign.isalnum() or sign == "_"
 
 
@@ -140,7 +140,7 @@ def _lines(asked: SymbolQuery, answer: object, root: Path) -> Iterator[str]:
 
 
 def _places(found: Sequence[Mapping[str, object]], root: Path) -> Iterator[str]:
-    """Each place with its line, in order; those outside of the project without."""
+    """Yield each position in order with its line. Lines outside the project are not shown."""
     places = sorted({place for one in found if (place := _place(one)) is not None})
     read = _reader(root)
     for path, line in places:
@@ -166,7 +166,7 @@ def _reader(root: Path) -> Callable[[Path, int], str]:
 
 
 def _outline(found: Sequence[object], depth: int, *, in_function: bool = False) -> Iterator[str]:
-    """Each symbol in its place, without what is local to a function."""
+    """Yield the symbols as an outline, without local variables of functions."""
     for one in found:
         if isinstance(one, dict) and depth <= _MAX_DEPTH and not (in_function and _kind(one) in _LOCAL):
             location = one.get("location")
@@ -178,7 +178,7 @@ def _outline(found: Sequence[object], depth: int, *, in_function: bool = False) 
 
 
 def _place(value: object) -> tuple[Path, int] | None:
-    """The file and the line, from 1, of a location or of a link to one."""
+    """Return file and line, from 1, of a location or location link."""
     if not isinstance(value, dict):
         return None
     path = path_of(value.get("uri") or value.get("targetUri"))
