@@ -1,1 +1,1 @@
-"""The client of MCP servers: one started, asked and closed, over its pipes or at its address."""
+"""The client for MCP servers, over standard input and output or HTTP."""

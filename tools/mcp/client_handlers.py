@@ -1,5 +1,5 @@
-"""What a server may ask of us, and tell us, while it serves. Whoever has the session answers; this module knows neither
-the protocol's library nor a terminal."""
+"""Requests and notifications from MCP servers to the client. The session implements them; this module depends on
+neither the SDK nor a terminal."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,19 +15,19 @@ FieldValue: TypeAlias = str | int | float | bool | Sequence[str] | None
 
 @dataclass(frozen=True, slots=True)
 class AcceptedAnswer:
-    """What the user filled in; empty when the user was to open an address."""
+    """The values that the user entered; empty if the user only had to open an address."""
 
     content: Mapping[str, FieldValue]
 
 
 @dataclass(frozen=True, slots=True)
 class DeclinedAnswer:
-    """The user said no."""
+    """The user declined."""
 
 
 @dataclass(frozen=True, slots=True)
 class DismissedAnswer:
-    """The user closed the question without an answer."""
+    """The user closed the question without answering."""
 
 
 Answer: TypeAlias = AcceptedAnswer | DeclinedAnswer | DismissedAnswer
@@ -35,7 +35,7 @@ Answer: TypeAlias = AcceptedAnswer | DeclinedAnswer | DismissedAnswer
 
 @dataclass(frozen=True, slots=True)
 class SamplingMessage:
-    """A message of the conversation that a server wants a model to go on with."""
+    """A message of the conversation that a model is to continue."""
 
     role: Literal["user", "assistant"]
     text: str
@@ -44,7 +44,7 @@ class SamplingMessage:
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """What a server wants a model to write."""
+    """A server's request to a model."""
 
     messages: tuple[SamplingMessage, ...]
     most_tokens: int
@@ -54,7 +54,7 @@ class SampleRequest:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a model wrote."""
+    """The model's reply."""
 
     text: str
     model: str
@@ -63,33 +63,32 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class SamplingRefusal:
-    """Why no model is asked."""
+    """Why the request was refused."""
 
     reason: str
 
 
 class ClientHandlers:
-    """Where servers turn to. Whoever has a session answers otherwise; here nobody is there, and no server is told that
-    somebody is. Every text that comes from a server is data: it is cleaned before it is drawn."""
+    """Handles requests from servers. This default has no user and offers no services; sessions override it. All text
+    from servers is untrusted and is sanitised before display."""
 
     services: frozenset[Service] = frozenset()
-    """What servers are told that they may ask for. Nothing else is asked."""
+    """Services announced to servers. Nothing else is handled."""
 
     async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
-        """Puts a question to the user: a form with the fields of the schema, or, when `url` is not empty, an address to
-        open."""
+        """Ask the user: a form with the fields of the schema or, if `url` is not empty, an address to open."""
         return DismissedAnswer()
 
     async def sample(self, server: str, request: SampleRequest) -> Sample | SamplingRefusal:
-        """Has a model write something, if the user wants that."""
+        """Have a model write a reply if the user allows it."""
         return SamplingRefusal("nobody is there to allow it")
 
     def roots(self) -> tuple[Path, ...]:
-        """The folders that servers are to work in, absolute."""
+        """Return the folders that servers are to work in, as absolute paths."""
         return ()
 
     async def open_login(self, server: str, url: str) -> None:
-        """Shows the user the address at which to log in, or opens it."""
+        """Show the login address to the user, or open it."""
 
     def notify_change(self, server: str) -> None:
-        """The state of a server is another one now."""
+        """Called when the state of a server has changed."""

@@ -1,5 +1,5 @@
-"""One connection to a server, from its first word to its last. This module and those that it alone imports need the
-SDK, which takes a second to load; nothing else does."""
+"""One connection to an MCP server. Only this module and those that it alone imports load the SDK, which takes a
+second."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ from ebbtide.tools.mcp.transport import http, status_of, stdio
 from ebbtide.tools.server_log import ServerLog
 from ebbtide.tools.version import VERSION
 
-# Nobody else looks after what the SDK logs: without this, Python prints its warnings over the terminal.
+# Otherwise Python would print warnings logged by the SDK over the interface.
 for name in ("mcp", "client"):
     logging.getLogger(name).addHandler(logging.NullHandler())
 
@@ -50,21 +50,21 @@ KINDS: tuple[ListKind, ...] = ("tools", "resources", "prompts")
 _CHANGES: Mapping[str, ListKind] = {f"notifications/{kind}/list_changed": kind for kind in KINDS}
 
 _MAX_EXTENSIONS = 60
-"""Times the time-out that a call may take at all, however often the server says that it goes on."""
+"""Maximum duration of a call with progress, as a multiple of its timeout."""
 _MAX_LEFT_OUT = 10
-"""Entries without which a list is told of, one by one."""
+"""Maximum number of omitted list entries that are reported one by one."""
 _SESSION_OVER = "Session terminated"
-"""What the SDK says when a server at an address does not know our session any more."""
+"""The SDK's message when a remote server no longer knows the session."""
 _CLOSED_MESSAGE = "Connection closed"
-"""What the SDK says when a connection is of no use any more, not only to the call that finds that out."""
+"""The SDK's message when the connection is lost as a whole."""
 _PROGRESS_EVERY = 0.1
-"""Seconds between two lines of progress that are shown."""
+"""Minimum number of seconds between progress lines."""
 _FIRST_LISTS, _LATER_LISTS = 1.0, 10.0
-"""Seconds that a starting server, and one that serves already, has to list its resources or its prompts."""
+"""Seconds for a server to list its resources or prompts, at its start and later."""
 _MAX_DATA_CHARS = 1_000
-"""Characters of the details of an error that are shown."""
+"""Maximum number of characters shown of an error's details."""
 _LISTEN_AGAIN = 5.0
-"""Seconds after which a server is asked again to tell of changes, when it stopped."""
+"""Seconds before change notifications are requested again after they stopped."""
 
 
 E = TypeVar("E", bound=BaseException)
@@ -79,10 +79,12 @@ async def open_connection(
     with_user: bool,
     lost: Callable[[], None],
 ) -> "AsyncIterator[McpConnection]":
-    """A connection that is ready to be used, to be left by the task that entered it. Raises `ConnectionError` when the
-    server says or shows why there is none (`TakesNoPosts` where it may speak the older transport), `NeedsLogin`, and
-    whatever else the SDK raises. `with_user`: a login is done where the server wants one. `lost`: is called as soon as
-    it is over although nobody has ended it."""
+    """Yield a ready connection, which the task that entered it must leave.
+
+    Raises `ConnectionError` if the server says or shows why it fails (`TakesNoPosts` if it may use the older
+    transport), `NeedsLogin`, and other errors of the SDK. `with_user`: log in if the server requires it. `lost` is
+    called as soon as the connection ends unexpectedly.
+    """
     connection = McpConnection(spec, handlers, log, lost)
     client = Client(
         _transport(connection, log, credentials, with_user),
@@ -101,7 +103,7 @@ async def open_connection(
                 connection.leave()
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
-    except (MCPError, ExceptionGroup) as error:  # the SDK wraps some, and some of them more than once
+    except (MCPError, ExceptionGroup) as error:  # the SDK wraps some errors, and some more than once
         if (login := _find_error(error, NeedsLogin)) is not None:
             raise login from error
         if connection.refused_post and not connection.lost:
@@ -125,7 +127,7 @@ async def _transport(
 
 
 def _find_error(error: BaseException, kind: type[E]) -> E | None:
-    """The first error of a kind, whatever it is wrapped in."""
+    """Return the first error of a type in nested exception groups."""
     if isinstance(error, kind):
         return error
     inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
@@ -133,28 +135,28 @@ def _find_error(error: BaseException, kind: type[E]) -> E | None:
 
 
 class McpConnection:
-    """What can be asked of a server. It says with `news` that it was lost or that the server offers something else."""
+    """The connection to a server. Sets `news` when it is lost or the server's lists change."""
 
     def __init__(self, spec: ServerSpec, handlers: ClientHandlers, log: ServerLog, on_lost: Callable[[], None]) -> None:
         self.patience = ServerTimeouts(spec.call_timeout)
         self.news = asyncio.Event()
         self.lost = ""
-        """Why it is over, when it is."""
+        """Why it was lost, or an empty string."""
         self.stale: set[ListKind] = set()
-        """What is offered otherwise now than it was when it was asked for."""
+        """Lists that have changed since they were fetched."""
         self.is_known = asyncio.Event()
-        """Whether what is offered is known as it is now."""
+        """Set while the lists are up to date."""
         self.changes = 0
-        """How often the server has told that it offers something else."""
+        """Number of change notifications so far."""
         self.is_known.set()
         self.refused_post = ""
-        """What was said to the last post, where it was refused as by an address that takes none."""
+        """Status of the last POST if the address refused it."""
         self.left_out: list[str] = []
-        """Why entries of its lists are not there, a line each."""
+        """One line per omitted list entry, with the reason."""
         self.spec = spec
         self.handlers = handlers
         self.is_serving = False
-        """Whether its tools are known, so that it may take its time with the rest."""
+        """Whether the tools are known, so that other lists may take longer."""
         self._log = log
         self._on_lost = on_lost
         self._is_left = False
@@ -162,11 +164,11 @@ class McpConnection:
 
     def use(self, client: Client) -> None:
         self._client = client
-        # The SDK would throw away what a tool gave back when that breaks the schema that the server promised.
+        # The SDK would otherwise discard a result that violates the tool's output schema.
         client.session.validate_tool_result = _as_it_is  # type: ignore[method-assign]  # the SDK has no setting for it
 
     async def state(self, kinds: frozenset[ListKind], before: ServerState, caller: Caller) -> ServerState:
-        """Who the server is and what it offers now, of these kinds; all else as it was before."""
+        """Return the server's details and its current lists of these kinds. Everything else is taken from `before`."""
         client, has = self._client, self._client.server_capabilities
         info = client.server_info
         title, version = (one_line(info.title or info.name), one_line(info.version)) if info else ("", "")
@@ -175,7 +177,7 @@ class McpConnection:
         self.left_out.clear()
         if "tools" in kinds and (has.tools is not None or not has.model_dump(exclude_none=True)):
             offered = await all_listed(lambda at: client.list_tools(cursor=at), lambda page: page.tools, self.left_out)
-            tools, notes = await asyncio.to_thread(tools_of, offered, caller)  # ten thousand take seconds
+            tools, notes = await asyncio.to_thread(tools_of, offered, caller)  # ten thousand tools take seconds
             state = replace(state, tools=tools, notes=notes)
         if "resources" in kinds and has.resources is not None:
             state = await self._unless_it_fails("resources", self._with_resources, state)
@@ -189,7 +191,7 @@ class McpConnection:
     async def _unless_it_fails(
         self, kind: ListKind, listed: Callable[[ServerState], Awaitable[ServerState]], before: ServerState
     ) -> ServerState:
-        """What is offered with the list of a kind: a server without one, or one that is late, has its tools anyway."""
+        """Return the state with a list added. If that fails or is late, the server still has its tools."""
         patience = _LATER_LISTS if self.is_serving else _FIRST_LISTS
         try:
             async with asyncio.timeout(patience):
@@ -218,7 +220,7 @@ class McpConnection:
         return replace(state, prompts=prompts_of(self.spec, found))
 
     async def call(self, name: str, arguments: Arguments, show: Callable[[str], None]) -> Result:
-        """What a tool gave back. Raises `ToolError`. When this is cancelled, so is the call, and nothing else."""
+        """Return the result of a tool call. Raises `ToolError`. Cancelling cancels only this call."""
         _require_text(arguments)
         shown = 0.0
         loop = asyncio.get_running_loop()
@@ -239,8 +241,8 @@ class McpConnection:
             return result_of(answer)
 
     async def _open_pages(self, error: MCPError) -> None:
-        """Has the user open what a server wants opened before it takes a call. Raises the error when it is another one,
-        or when the user does not want to."""
+        """Ask the user to open the pages that a server requires before a call. Raises the error if it is a different
+        one or the user declines."""
         is_such = error.code == types.URL_ELICITATION_REQUIRED and isinstance(error.data, dict)
         if not is_such or "elicitation" not in self.handlers.services:
             raise error
@@ -250,20 +252,20 @@ class McpConnection:
                     raise error
 
     async def read_resource(self, uri: str) -> Result:
-        """What is in a resource. Raises `ToolError`."""
+        """Return the content of a resource. Raises `ToolError`."""
         _require_text(uri)
         async with self._answering(f"the resource `{one_line(uri)}`"):
             return result_of_resource(await self._client.read_resource(uri))
 
     async def get_prompt(self, name: str, arguments: dict[str, str]) -> tuple[PromptMessage, ...]:
-        """What a prompt stands for. Raises `ToolError`."""
+        """Return the messages of a prompt. Raises `ToolError`."""
         _require_text(arguments)
         async with self._answering(f"the prompt `{one_line(name)}`"):
             return messages_of(await self._client.get_prompt(name, arguments))
 
     @asynccontextmanager
     async def _answering(self, what: str) -> AsyncIterator[Callable[[], None]]:
-        """Every way in which an answer may fail to come is a `ToolError` of one line."""
+        """Translate every failure into a `ToolError` of one line."""
         label = self.spec.label
         try:
             async with self.patience.call() as go_on:
@@ -292,10 +294,10 @@ class McpConnection:
         except RuntimeError as error:
             raise ToolError(f"{what} of the server `{label}` failed: {one_line(str(error))}") from error
 
-    # What the server tells without being asked.
+    # Notifications.
 
     async def listen(self) -> None:
-        """Has the server tell of changes, where the protocol's newer versions want to be asked for that."""
+        """Subscribe to change notifications, as newer protocol versions require."""
         has = self._client.server_capabilities
         tools = bool(has.tools and has.tools.list_changed)
         resources = bool(has.resources and has.resources.list_changed)
@@ -308,7 +310,7 @@ class McpConnection:
                     tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
                 ) as changes:
                     async for _ in changes:
-                        pass  # `on_notification` is told of each already
+                        pass  # `on_notification` handles each one already
             except (ListenNotSupportedError, MCPError):
                 return
             except (SubscriptionLost, TimeoutError):
@@ -316,7 +318,7 @@ class McpConnection:
                 self._note_changed(*KINDS)
 
     def on_notification(self, method: str) -> None:
-        """Is told of every notification before anything that comes after it is read."""
+        """Called for every notification before later messages are read."""
         if (kind := _CHANGES.get(method)) is not None:
             self._note_changed(kind)
 
@@ -342,12 +344,12 @@ class McpConnection:
             self.is_known.set()
 
     def leave(self) -> None:
-        """From now on it is no loss that the connection ends."""
+        """Mark the end of the connection as intended."""
         self._is_left = True
         self.is_known.set()
 
     async def _templates(self) -> list[types.ResourceTemplate]:
-        """Servers that have resources need not know what a template is."""
+        """Return the resource templates, which servers with resources need not support."""
         try:
             return await all_listed(
                 lambda at: self._client.list_resource_templates(cursor=at),
@@ -360,12 +362,12 @@ class McpConnection:
             raise
 
 
-async def _as_it_is(name: str, result: Any) -> None:  # noqa: ANN401  # stands in for a method of the SDK
-    """Finds nothing wrong with a result."""
+async def _as_it_is(name: str, result: Any) -> None:  # noqa: ANN401  # replaces a method of the SDK
+    """Accept every result."""
 
 
 def _detailed_error(error: Exception) -> str:
-    """What a server says of an error, with the details that it gives: often the field that is wrong is only there."""
+    """Return a server's error with its details, which often name the invalid field."""
     data = error.data if isinstance(error, MCPError) else None
     if data is None or data in ("", {}, []):
         return error_text(error)
@@ -374,7 +376,7 @@ def _detailed_error(error: Exception) -> str:
 
 
 def _require_text(sent: object) -> None:
-    """Raises `ToolError` for what holds half a character, on which the SDK would end the connection."""
+    """Raise `ToolError` for lone surrogates, on which the SDK would end the connection."""
     try:
         json.dumps(sent, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
@@ -387,17 +389,17 @@ def _progress_line(done: float, total: float | None, message: str | None) -> str
 
 
 class ServerTimeouts:
-    """How long calls of a server may take: their clocks stand still while the server waits for us."""
+    """Timeouts of the calls of a server. They are paused while the server waits for an answer from us."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._running: dict[asyncio.Timeout, float] = {}
-        """The calls, each with the time at which it ends in any case."""
+        """The running calls, with their latest possible end."""
         self._questions = 0
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[Callable[[], None]]:
-        """Gives what is to be called whenever there is a sign of progress. Raises `TimeoutError`."""
+        """Yield a function to call on every sign of progress. Raises `TimeoutError`."""
         async with asyncio.timeout(None) as timeout:
             self._running[timeout] = _now() + _MAX_EXTENSIONS * self._seconds
             self._wind(timeout)
@@ -408,7 +410,7 @@ class ServerTimeouts:
 
     @contextmanager
     def question(self) -> Iterator[None]:
-        """While the server waits for us, no call of it runs out of time: nobody knows which one is waiting."""
+        """Pause all timeouts while the server waits for us, since it is unknown which call is waiting."""
         self._questions += 1
         self._wind_all()
         try:

@@ -1,5 +1,5 @@
-"""A tool's schema in the one form that every provider takes: JSON Schema 2020-12, of an object, with nothing
-left unsaid. What it allows stays the same, so that calls are checked against it, too. Pure."""
+"""Converts tool schemas to a form that every provider accepts: JSON Schema 2020-12 of an object, fully explicit. The
+set of valid values is unchanged, so that calls are validated against it as well. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
@@ -16,25 +16,24 @@ _SINGLE = (
     "else", "propertyNames",
 )  # fmt: skip
 _WORDS = ("title", "description", "$comment")
-"""What is only read: no value is checked against it."""
+"""Annotations that do not affect validation."""
 _MAY_BE_NULL = ("default", "const", "example")
 _LIMITS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 
 
 def portable(schema: Schema) -> Schema:
-    """The schema as providers take it. One that is no schema of an object stays none: to find that out is not done
-    here."""
+    """Return the schema in portable form. Schemas that are not objects stay so; `schema_fault` reports them."""
     sent = _resolve_ref(schema)
     sent = {key: value for key, value in _portable(sent).items() if key != "$schema"}
     kinds = sent.get("type", "object")
     if kinds == "object" or (isinstance(kinds, list) and "object" in kinds):
-        sent["type"] = "object"  # arguments are nothing else, whatever a schema says or leaves out
+        sent["type"] = "object"  # arguments are always an object, whatever the schema says
         sent.setdefault("properties", {})
     return sent
 
 
 def _resolve_ref(schema: Schema) -> Schema:
-    """The schema that another one is nothing but a name of, with all that it may refer to itself."""
+    """Resolve a schema that is only a reference, keeping the definitions it may refer to."""
     seen: set[str] = set()
     while isinstance(name := schema.get("$ref"), str) and name.startswith("#/") and name not in seen:
         seen.add(name)
@@ -48,7 +47,7 @@ def _resolve_ref(schema: Schema) -> Schema:
 
 
 def _portable(schema: Schema) -> RewrittenSchema:
-    """One schema and those inside it."""
+    """Convert a schema and its subschemas."""
     sent = {key: value for key, value in schema.items() if value is not None or key in _MAY_BE_NULL}
     sent |= {key: clean(said) for key in _WORDS if isinstance(said := sent.get(key), str)}
     _rename_dependencies(sent)
@@ -74,9 +73,8 @@ def _inside(value: object) -> object:
 
 
 def words_in(schema: object, where: str = "") -> Iterator[tuple[str, str]]:
-    """Whatever a model can read in a schema, in order: each name and each text, with the names on the way to it, such
-    as `order.items.size: …`. The description of something stands behind its name alone. Of a schema that is nested no
-    deeper than it may be."""
+    """Yield every text that a model reads in a schema, in order, with the path to it, such as `order.items.size: …`. A
+    description follows the name it belongs to. The schema must not be nested too deeply."""
     match schema:
         case str():
             yield where, schema
@@ -105,7 +103,7 @@ def _named_words(schemas: Mapping[str, object], where: str) -> Iterator[tuple[st
 
 
 def _number_limits(sent: RewrittenSchema) -> None:
-    """Draft 4: a limit, and whether it is one of those that must not be reached."""
+    """Draft 4: convert boolean `exclusiveMinimum` and `exclusiveMaximum`."""
     for exclusive, limit in _LIMITS.items():
         if isinstance(is_exclusive := sent.get(exclusive), bool):
             del sent[exclusive]
@@ -114,7 +112,7 @@ def _number_limits(sent: RewrittenSchema) -> None:
 
 
 def _require_by_name(sent: RewrittenSchema) -> None:
-    """Draft 3: a property says itself that it is required. And no name is there twice."""
+    """Draft 3: convert `required` within properties. Also removes duplicates."""
     own, properties = sent.get("required"), sent.get("properties")
     if isinstance(own, bool):
         del sent["required"]
@@ -128,7 +126,7 @@ def _require_by_name(sent: RewrittenSchema) -> None:
 
 
 def _describe_items(sent: RewrittenSchema) -> None:
-    """Draft 7: items by their places are a list, those behind them something of their own. Lists say what they hold."""
+    """Draft 7: convert positional `items` to `prefixItems`. Arrays always get `items`."""
     if isinstance(places := sent.get("items"), list):
         del sent["items"]
         if places:
@@ -142,7 +140,7 @@ def _describe_items(sent: RewrittenSchema) -> None:
 
 
 def _rename_dependencies(sent: RewrittenSchema) -> None:
-    """Draft 7: what goes with a property, as names or as a schema, under one word."""
+    """Draft 7: split `dependencies` into `dependentRequired` and `dependentSchemas`."""
     if not isinstance(both := sent.get("dependencies"), Mapping):
         return
     del sent["dependencies"]

@@ -1,5 +1,5 @@
-"""What a server says it offers, checked: names that fit, descriptions without anything that steers a terminal, schemas
-that arguments can be checked against. Its texts stay data; nothing in them is obeyed here."""
+"""Validates the lists that a server offers: names, descriptions without control sequences, usable schemas. Their text
+is only data here."""
 
 import json
 import re
@@ -20,12 +20,12 @@ from ebbtide.tools.outputs.extent import truncate
 from ebbtide.tools.schema import fault
 
 MAX_DESCRIPTION_CHARS = 4096
-"""Characters of a description that the model reads."""
+"""Maximum number of characters of a description shown to the model."""
 MAX_SCHEMA_BYTES = 100_000
-"""Bytes of a schema, as JSON: about what a small window holds."""
+"""Maximum size of a schema as JSON, in bytes: about what fits in a small context window."""
 _MAX_PAGES = 100
 _MAX_NAME_CHARS = 64
-"""Characters of a tool's name, as providers allow them."""
+"""Maximum length of a tool name, as providers allow."""
 
 _ORDERS = re.compile(
     r"<(important|system)\b|\b(ignore|disregard|forget)\b.{0,40}\b(instructions?|prompts?|rules)\b"
@@ -49,8 +49,8 @@ async def all_listed(
     entries: Callable[[P], Sequence[T]],
     left_out: MutableSequence[str],
 ) -> list[T]:
-    """The entries of all pages of a list, as long as it goes on and has an end, and up to a number; more is noted in
-    `left_out`. Raises `ToolError` where a page cannot be read."""
+    """Return the entries of all pages of a list, up to a limit. Omissions are noted in `left_out`. Raises `ToolError`
+    if a page cannot be read."""
     listed: list[T] = []
     cursor, seen = None, set[str]()
     while len(seen) < _MAX_PAGES:
@@ -70,7 +70,7 @@ async def all_listed(
 
 
 def tools_of(listed: Iterable[types.Tool], caller: Caller) -> tuple[tuple[McpTool, ...], tuple[str, ...]]:
-    """The tools that can be offered, and a line for each that cannot or that the user should have a look at."""
+    """Return the usable tools, and a line for each that is unusable or that the user should review."""
     spec = caller.spec
     tools: dict[str, McpTool] = {}
     notes: list[str] = []
@@ -104,19 +104,19 @@ def tools_of(listed: Iterable[types.Tool], caller: Caller) -> tuple[tuple[McpToo
 
 
 def tool_name(spec: ServerSpec, original: str) -> str:
-    """What the model calls the tool: `mcp__SERVER__TOOL`, of signs and of a length that every provider allows."""
+    """Return the tool's name for the model: `mcp__SERVER__TOOL`, with characters and length that every provider
+    allows."""
     start = f"mcp__{spec.prefix}__"
     own = re.sub(r"[^A-Za-z0-9_-]", "_", original) or "_"
     room = _MAX_NAME_CHARS - len(start)
-    if not original.isascii():  # in many languages nothing is left that tells one name from another
+    if not original.isascii():  # in many languages, nothing would be left to distinguish names
         plain = own.strip("_") or "tool"
         return start + shorten_name(plain, original, min(room, len(plain) + 7))
     return start + (own if len(own) <= room else shorten_name(own, original, room))
 
 
 def schema_fault(schema: Mapping[str, object]) -> str:
-    """Why no provider takes the schema, in whatever form it is put, or nothing can be checked against it; an empty text
-    when all is well."""
+    """Return why no provider accepts the schema or arguments cannot be validated, or an empty string."""
     try:
         size = len(json.dumps(schema, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         sent = portable(schema)
@@ -138,7 +138,7 @@ def resource_of(each: types.Resource | types.ResourceTemplate) -> Resource:
 
 
 def prompts_of(spec: ServerSpec, listed: Iterable[types.Prompt]) -> tuple[ServerPrompt, ...]:
-    """The prompts, every name once."""
+    """Return the prompts, without duplicate names."""
     prompts: dict[str, ServerPrompt] = {}
     for each in listed:
         arguments = tuple(
@@ -165,7 +165,7 @@ def _remarkable(raw: str, cleaned: str) -> Iterable[str]:
 
 
 def _remarkable_words(schema: Mapping[str, object]) -> Iterable[str]:
-    """Models read schemas to the last word."""
+    """Models read the whole schema."""
     words = "\n".join(f"{where}\n{said}" for where, said in words_in(schema))
     if hides(words):
         yield "has hidden characters or terminal codes in its schema; look at it before you allow it"

@@ -1,5 +1,5 @@
-"""Logging in to servers at an address: the SDK's OAuth with a browser, the local address that it comes back to, and the
-file of what the login gave. Without a user, what is in the file is used and renewed, and nothing is asked."""
+"""OAuth login to remote servers: the SDK's OAuth with a browser, the local callback address, and the credentials file.
+Without a user, stored credentials are used and refreshed, and no login is started."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ from ebbtide.tools.network.name_lookup import NameNotKnown, addresses_of, where_
 _PORTS = {"http": 80, "https": 443}
 _PATH = "/callback"
 _MAX_REQUEST_BYTES = 16_384
-"""Bytes of the first line."""
+"""Maximum length of a header line, in bytes."""
 _REQUEST_TIMEOUT_S = 10.0
 """Seconds for a browser to send its request."""
 
@@ -50,11 +50,11 @@ _PAGE = (
 async def authorisation(
     spec: ServerSpec, credentials: Path, handlers: ClientHandlers, with_user: bool
 ) -> AsyncIterator[httpx2.Auth | None]:
-    """What requests to the server are authorised with. `with_user`: a login is done now, if the server wants one;
-    otherwise that raises `NeedsLogin` out of the request."""
+    """Yield the authentication for requests to the server. `with_user`: log in if the server requires it. Otherwise
+    such a request raises `NeedsLogin`."""
     storage = _Storage(spec, credentials)
     if any(name.lower() == "authorization" for name in spec.headers):
-        yield None  # the user has a key and no account
+        yield None  # the user has configured a key instead
     elif with_user:
         async with _listening(spec, storage) as back:
             storage.write(port=back.port)
@@ -66,7 +66,7 @@ async def authorisation(
 
 
 class _NotLoggedIn(httpx2.Auth):
-    """Sends requests as they are. Registers nowhere before the user wants to log in."""
+    """Sends requests unchanged. Does not register a client before the user wants to log in."""
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         response = yield request
@@ -76,7 +76,7 @@ class _NotLoggedIn(httpx2.Auth):
 
 @asynccontextmanager
 async def _listening(spec: ServerSpec, storage: "_Storage") -> AsyncIterator["Callback"]:
-    """A local address to come back to: the one of the last login, which the server may hold us to, if it is free."""
+    """Yield a local callback, on the port of the last login if it is free, since the server may insist on it."""
     known = storage.read().get("port", 0)
     wanted = spec.login.port or (known if isinstance(known, int) else 0)
     try:
@@ -86,7 +86,7 @@ async def _listening(spec: ServerSpec, storage: "_Storage") -> AsyncIterator["Ca
     except OSError:
         if spec.login.port or not wanted:
             raise
-    storage.write(client=None)  # registered with an address that somebody else has now
+    storage.write(client=None)  # registered with an address that another program uses now
     async with callback(0) as back:
         yield back
 
@@ -96,7 +96,7 @@ def _provider(
 ) -> OAuthClientProvider:
     async def open_login(url: str) -> None:
         if back is None:
-            # The server may want more of the next login than of the last one.
+            # The server may require more scopes next time.
             wanted = dict(parse_qsl(urlsplit(url).query)).get("scope", "")
             storage.write(scope=wanted)
             raise NeedsLogin
@@ -137,10 +137,12 @@ def _provider(
 
 
 class _GuardedLogin(OAuthClientProvider):
-    """Sends what belongs to a login nowhere but to the server and to the public network: the server says where that is,
-    and would have us ask for what only this machine can reach. One that is no public server itself may name others
-    that are not, but for the addresses of a link, where clouds keep keys. The connection goes to the address that was
-    judged: what a name stands for a moment later changes nothing."""
+    """Restricts login requests to the server itself and the public network, since the server chooses the addresses and
+    could target hosts that only this machine can reach.
+
+    A server that is not public itself may name other private hosts, except link-local addresses, where clouds keep
+    keys. Connections go to the very address that was checked, so later DNS changes have no effect.
+    """
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         flow = super().async_auth_flow(request)
@@ -158,14 +160,14 @@ class _GuardedLogin(OAuthClientProvider):
 
 
 async def _pin(wanted: httpx2.Request, server: httpx2.URL) -> None:
-    """Sends a request to an address that its host has and that may be asked. A proxy of the environment is given the
-    name, and looks it up itself. Raises `NeedsLogin`."""
+    """Direct a request to a permitted address of its host. A proxy from the environment gets the name and resolves it
+    itself. Raises `NeedsLogin`."""
     try:
         address = await _check_address(wanted.url, server)
     except NameNotKnown:
-        return  # nothing is sent there, unless by a proxy that knows the name
+        return  # nothing is sent, except through a proxy that knows the name
     if not proxy_for(wanted.url.scheme, wanted.url.netloc.decode("ascii")):
-        # The head still names the host, and so does TLS.
+        # The Host header and TLS still use the name.
         wanted.extensions = {**wanted.extensions, "sni_hostname": wanted.url.host}
         wanted.url = wanted.url.copy_with(host=str(address))
 
@@ -181,24 +183,24 @@ async def _check_address(url: httpx2.URL, server: httpx2.URL) -> IpAddress:
 
 
 def _wanted_before(storage: "_Storage") -> list[str]:
-    """The scopes that the server asked for when no login was possible."""
+    """Return the scopes that the server requested when no login was possible."""
     scope = storage.read().get("scope")
     return scope.split() if isinstance(scope, str) else []
 
 
 class _ClientMetadata(OAuthClientMetadata):
-    """What is asked for. Scopes that were asked for once, or that the user configured, are asked for again, whatever
-    else a server wants."""
+    """Client metadata in which scopes accumulate: those requested once or configured by the user are requested again,
+    whatever else a server asks for."""
 
-    def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401  # as the SDK has it
+    def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401  # the SDK's signature
         if name == "scope":
             value = " ".join(dict.fromkeys([*(self.scope or "").split(), *(value or "").split()])) or None
         super().__setattr__(name, value)
 
 
 class _Storage:
-    """The file of what a login to one server gave, which only its owner can read. It keeps what is needed to renew a
-    token as well, which the SDK forgets. What is kept for another address is not given out."""
+    """The credentials file for one server, readable only by its owner. It also stores what is needed to refresh a
+    token, which the SDK does not keep. Credentials for a different address are ignored."""
 
     def __init__(self, spec: ServerSpec, path: Path) -> None:
         self._spec = spec
@@ -206,7 +208,7 @@ class _Storage:
         self._context: OAuthContext
 
     def read(self) -> Mapping[str, Any]:
-        """What is kept; nothing, when there is none or it cannot be read."""
+        """Return the stored values, or none if the file is missing or unreadable."""
         try:
             kept = json.loads(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
@@ -214,7 +216,7 @@ class _Storage:
         return kept if isinstance(kept, dict) and kept.get("url") == self._spec.url else {}
 
     def write(self, **values: object) -> None:
-        """Keeps these values besides the others. Raises `OSError`."""
+        """Store these values in addition to the others. Raises `OSError`."""
         kept = {**self.read(), "url": self._spec.url, **values}
         make_private(self._path.parent)
         new = self._path.with_name(f".{self._path.name}.{os.getpid()}")
@@ -230,7 +232,7 @@ class _Storage:
                 new.unlink()
 
     def fill(self, context: OAuthContext) -> None:
-        """Gives the SDK back what it has found out about the server in earlier runs."""
+        """Restore what the SDK learned about the server in earlier runs."""
         self._context = context
         kept = self.read()
         try:
@@ -240,7 +242,7 @@ class _Storage:
                 context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(kept["resource"])
                 context.auth_server_url = str(context.protected_resource_metadata.authorization_servers[0])
         except ValidationError:
-            return  # found out again
+            return  # discovered again
         expires = kept.get("expires")
         context.token_expiry_time = expires if isinstance(expires, int | float) else None
 
@@ -279,14 +281,14 @@ class _Storage:
         self.write(client=client_info.model_dump(mode="json", exclude_none=True))
 
     def _secret_auth_method(self) -> str:
-        """Where the server wants the secret of a client, as far as that is known by now."""
+        """Return the server's authentication method for client secrets, as far as it is known."""
         metadata = self._context.oauth_metadata
         methods = metadata.token_endpoint_auth_methods_supported if metadata else None
         return "client_secret_post" if methods and "client_secret_basic" not in methods else "client_secret_basic"
 
 
 class Callback:
-    """Waits for the browser to come back from the login that `expect` was told of."""
+    """Waits for the browser to return from the login passed to `expect`."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -298,17 +300,17 @@ class Callback:
         return f"http://127.0.0.1:{self.port}{_PATH}"
 
     def expect(self, login: str) -> None:
-        """From now on the answer to the login at this address is taken, and no other. A server may want a second login
-        in one start, with more rights than the first."""
+        """Accept only the answer to this login from now on. A server may require a second login during one start, with
+        more scopes."""
         self._state = dict(parse_qsl(urlsplit(login).query)).get("state", "")
         self._answer = asyncio.get_running_loop().create_future()
 
     async def answer(self) -> Mapping[str, str]:
-        """What the browser brought: `code` and `state`, or `error`."""
+        """Return the parameters of the redirect: `code` and `state`, or `error`."""
         return await self._answer
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answers one request."""
+        """Answer one request."""
         try:
             async with asyncio.timeout(_REQUEST_TIMEOUT_S):
                 line = await reader.readline()
@@ -319,7 +321,7 @@ class Callback:
                 writer.write(_PAGE.format(status=status, size=len(page.encode()), page=page).encode())
                 await writer.drain()
         except (TimeoutError, ValueError, ConnectionError):
-            return  # nobody that we wait for
+            return  # not the expected browser
         finally:
             writer.close()
             with suppress(ConnectionError):
@@ -342,7 +344,7 @@ class Callback:
 
 @asynccontextmanager
 async def callback(port: int) -> AsyncIterator[Callback]:
-    """Listens on this port of the loopback, or on any free one. Raises `OSError` when the port is taken."""
+    """Listen on this loopback port, or on any free one for 0. Raises `OSError` if the port is in use."""
     back = Callback()
     server = await asyncio.start_server(back.serve, "127.0.0.1", port, limit=_MAX_REQUEST_BYTES)
     back.port = server.sockets[0].getsockname()[1]

@@ -1,5 +1,5 @@
-"""What a server offers, its tools among it, and how it stands. No protocol is known here: whoever holds the connection
-runs the calls."""
+"""What a server offers, including its tools, and its state. Independent of the protocol: the connection executes
+calls."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,27 +13,27 @@ from ebbtide.tools.outputs.plain_text import printable
 from ebbtide.tools.schema import object_of, text
 
 INSTRUCTIONS = "instructions for the model"
-"""Under which name they are approved: no name of a tool has blanks."""
+"""The name under which instructions are approved. Tool names contain no blanks."""
 MAX_INSTRUCTIONS_CHARS = 2000
-"""Characters of them."""
+"""Maximum number of characters in instructions."""
 
 Phase: TypeAlias = Literal["starting", "ready", "failed", "needs_login", "disabled", "closed"]
 
 
 class SessionOver(ToolError):
-    """The server did not take the call, because it knows nothing of us any more. Nothing was done."""
+    """The server rejected the call because it no longer knows the session. Nothing was done."""
 
 
 class NeedsLogin(Exception):
-    """The server wants its user to log in first. Its text says what has become of that, when there is something."""
+    """The server requires a login. The message, if any, says what happened to an attempt."""
 
 
 class TakesNoPosts(ConnectionError):
-    """The address answers as servers do that speak only the transport from before streamable HTTP."""
+    """The address responds like a server that only supports the transport before streamable HTTP."""
 
 
 class Caller(Protocol):
-    """The server that calls go to."""
+    """The server that executes calls."""
 
     @property
     def spec(self) -> ServerSpec: ...
@@ -42,14 +42,14 @@ class Caller(Protocol):
     def state(self) -> "ServerState": ...
 
     async def call(self, name: str, arguments: Arguments, progress: Callable[[str], None]) -> Result:
-        """What a tool gave back. `name` is the server's own name of it. Raises `ToolError`."""
+        """Return the result of a tool call. `name` is the server's name of the tool. Raises `ToolError`."""
 
     async def read_resource(self, uri: str) -> Result:
-        """What is in a resource. Raises `ToolError`."""
+        """Return the content of a resource. Raises `ToolError`."""
 
 
 class _ServerTool:
-    """It can be held back, and permission rules look at its name alone."""
+    """Common properties of MCP tools: they can be deferred, and permission rules match only their names."""
 
     __slots__ = ()
 
@@ -67,7 +67,7 @@ class _ServerTool:
 
 @dataclass(frozen=True, slots=True)
 class McpTool(_ServerTool):
-    """A tool that a server offers. Two are equal when the model would see no difference."""
+    """A tool that a server offers. Two are equal if the model would see no difference."""
 
     name: str
     """`mcp__SERVER__TOOL`."""
@@ -75,25 +75,25 @@ class McpTool(_ServerTool):
     """The server's own name of the tool."""
     description: str
     schema: Mapping[str, object]
-    """In the form that every provider takes."""
+    """In portable form."""
     caller: Caller = field(compare=False, repr=False)
     as_listed: Mapping[str, object] | None = field(default=None, compare=False, repr=False)
-    """The schema as the server wrote it, by which the user's approval knows the tool again."""
+    """The schema as listed by the server, which the user's approval refers to."""
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         return await self.caller.call(self.original, arguments, workspace.progress)
 
 
 def instructions_of(text: str, caller: Caller) -> McpTool | None:
-    """What a server says of itself, cleaned and cut; None where it says nothing."""
+    """Return a server's instructions, sanitised and truncated, or None if there are none."""
     said = truncate(clean(text), MAX_INSTRUCTIONS_CHARS)
     return McpTool("", INSTRUCTIONS, said, {}, caller) if said else None
 
 
 @dataclass(frozen=True, slots=True)
 class ReadResource(_ServerTool):
-    """A tool for the resources of one server: it lists them, and reads one. Its text does not say which there are: they
-    change, and it must not."""
+    """A tool that lists the resources of a server and reads one. Its description does not name them: they change, and
+    it must stay the same."""
 
     caller: Caller = field(repr=False)
 
@@ -119,14 +119,14 @@ class ReadResource(_ServerTool):
         return await self.caller.read_resource(uri) if uri else Result(self._resource_list())
 
     def _resource_list(self) -> str:
-        """The resources of the server and the patterns of their addresses, a line each."""
+        """Return the server's resources and resource templates, one per line."""
         state = self.caller.state
         return "\n".join(each.line for each in (*state.resources, *state.templates)) or "there are no resources"
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Something that can be read by its address. With `{…}` in the address, it is a pattern of such addresses."""
+    """A resource, or a resource template if its URI contains `{…}`."""
 
     uri: str
     name: str
@@ -151,17 +151,17 @@ class PromptArgument:
 
 @dataclass(frozen=True, slots=True)
 class ServerPrompt:
-    """A text that a server has ready for the user to send."""
+    """A prompt that the user can send."""
 
     command: str
-    """What stands for it, without a slash: `mcp__SERVER__PROMPT`."""
+    """Its command without the slash: `mcp__SERVER__PROMPT`."""
     name: str
     description: str = ""
     arguments: tuple[PromptArgument, ...] = ()
 
     @property
     def usage(self) -> str:
-        """Its arguments as they are written behind the command: `FILE [STYLE]`."""
+        """The arguments as written after the command: `FILE [STYLE]`."""
         return " ".join(each.name.upper() if each.required else f"[{each.name.upper()}]" for each in self.arguments)
 
 
@@ -175,13 +175,13 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """How a server stands, and what it offered last, also when it is not ready now."""
+    """The state of a server and its last known lists, which are kept while it is not ready."""
 
     phase: Phase
     detail: str = ""
-    """One line: why it is not ready."""
+    """Why it is not ready, in one line."""
     name: str = ""
-    """What the server calls itself."""
+    """The server's own name."""
     version: str = ""
     protocol: str = ""
     tools: tuple[McpTool, ...] = ()
@@ -189,12 +189,12 @@ class ServerState:
     templates: tuple[Resource, ...] = ()
     prompts: tuple[ServerPrompt, ...] = ()
     notes: tuple[str, ...] = ()
-    """A line for everything that was left out or is remarkable."""
+    """One line for everything that was omitted or is noteworthy."""
     instructions: "McpTool | None" = None
-    """What it wants models to know of it, as the description of a tool that nobody can call: it is approved and pinned
-    as tools are."""
+    """The server's instructions for models, as the description of a tool that cannot be called, so that they are
+    approved and pinned like tools."""
 
     @property
     def approvable(self) -> tuple[McpTool, ...]:
-        """All that the user approves."""
+        """Everything that the user has to approve."""
         return self.tools if self.instructions is None else (self.instructions, *self.tools)

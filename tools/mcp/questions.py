@@ -1,4 +1,4 @@
-"""What a server asks of us, handed to those who answer in our own values, and the answers in the SDK's."""
+"""Converts requests from a server to our own types, and the answers to the SDK's."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -24,13 +24,13 @@ from ebbtide.tools.mcp.texts import clean
 from ebbtide.tools.outputs.extent import truncate
 
 _MAX_MESSAGE_CHARS = 4000
-"""Characters of a question."""
+"""Maximum number of characters in a question."""
 _REFUSED_CODE = -1
-"""The protocol's code for a model that the user did not want to be asked."""
+"""The protocol's error code for sampling that the user rejected."""
 
 
 class Callbacks(TypedDict):
-    """What the SDK's client is made with. It tells the server of those that are there."""
+    """The SDK client's callbacks. The client announces those that are present to the server."""
 
     elicitation_callback: ElicitationFnT | None
     sampling_callback: SamplingFnT | None
@@ -38,7 +38,7 @@ class Callbacks(TypedDict):
 
 
 def callbacks(server: str, handlers: ClientHandlers, waiting: Callable[[], AbstractContextManager[None]]) -> Callbacks:
-    """What the handlers answer. The server's calls do not run out of time while they are `waiting` for one."""
+    """Return callbacks that ask the handlers. Timeouts of the server's calls are paused by `waiting` meanwhile."""
 
     async def elicit(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
         with waiting():
@@ -77,8 +77,8 @@ def callbacks(server: str, handlers: ClientHandlers, waiting: Callable[[], Abstr
 
 
 async def ask_to_open(server: str, handlers: ClientHandlers, page: types.ElicitRequestURLParams) -> Answer:
-    """Whether the user opens an address. Only addresses of pages are shown at all, and none that could be shown as
-    another one, or with a text behind it."""
+    """Ask the user to open an address. Only plain web addresses are shown, and none that could be mistaken for another
+    or carry further text."""
     if not page.url.startswith(("https://", "http://")) or not page.url.isprintable() or " " in page.url:
         return DeclinedAnswer()
     return await handlers.elicit(server, _clean_question(page.message), {}, page.url)
@@ -101,7 +101,7 @@ def _elicit_result(answer: Answer, schema: Mapping[str, object], *, is_form: boo
 
 
 def _defaults(schema: Mapping[str, object]) -> dict[str, object]:
-    """What the fields of a form hold that the user left as they were."""
+    """Return the defaults of a form, for fields that the user left unchanged."""
     fields = schema.get("properties")
     return {
         str(name): field["default"]

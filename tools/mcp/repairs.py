@@ -1,5 +1,5 @@
-"""What servers say, put right before the SDK reads it: it refuses a whole list for one entry, and takes some errors of
-a server for a broken connection."""
+"""Repairs messages from servers before the SDK reads them. The SDK rejects a whole list because of one entry, and
+mistakes some server errors for a broken connection."""
 
 import json
 from collections.abc import Callable, Collection
@@ -17,16 +17,18 @@ from ebbtide.tools.mcp.streams import IncomingStream
 from ebbtide.tools.mcp.texts import one_line
 
 _OF_THE_SDK = "SSE stream "
-"""How the SDK's own errors of a connection begin, where it puts them among the server's."""
+"""Prefix of connection errors that the SDK reports as if they came from the server."""
 _PROGRESS_EVERY = 0.05
-"""Seconds between two signs of progress of a call that are handed on."""
+"""Minimum number of seconds between progress notifications of a call that are forwarded."""
 _MAX_TOKENS = 100
 MAX_ENTRIES = 5_000
-"""Of a list; of what stands in an output, twice as many parts. Each is looked at while all else waits."""
+"""Maximum number of list entries. Outputs may have twice as many parts. Everything else waits while they are
+checked."""
 _MAX_ENTRY_CHARS = 1_000_000
-"""Characters of all texts of an entry."""
+"""Maximum number of characters in all strings of an entry."""
 _MAX_QUESTIONS, _QUESTIONS_WINDOW_S = 500, 10.0
-"""Questions of a server that are read within so many seconds. What asks more often is broken: each is answered."""
+"""Maximum number of requests from a server per time window in seconds. Each must be answered, and a server that sends
+more is broken."""
 _FLOODS = "it asks more questions than can be answered"
 _LISTS: dict[str, tuple[type[BaseModel], str]] = {
     "tools": (types.Tool, "tools/list"),
@@ -34,19 +36,19 @@ _LISTS: dict[str, tuple[type[BaseModel], str]] = {
     "resourceTemplates": (types.ResourceTemplate, "resources/templates/list"),
     "prompts": (types.Prompt, "prompts/list"),
 }
-"""What the entries of each list are, and the request that it answers."""
+"""The entry type of each list, and the request that returns it."""
 _BLOCKS: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
 _ENTRY_KEYS = frozenset({"name", "description", "inputSchema", "uri", "uriTemplate", "mimeType", "arguments"})
-"""What says which tool, resource or prompt it is; anything else in an entry of a list decorates it."""
+"""The essential keys of a list entry. All others are optional decoration."""
 _CONTENTS = frozenset({"uri", "mimeType", "text", "blob"})
 _BLOCK_KEYS = frozenset({"type", "text", "data", "mimeType", "resource", "uri", "name", "description"})
-"""What says what a part of an output is."""
+"""The essential keys of a part of an output."""
 _VERSION = "2025-11-25"
-"""Of the protocol, by which entries are looked at: the others know the same of them."""
+"""The protocol version that entries are validated against. Other versions have the same essentials."""
 
 
 class RepairedStream(IncomingStream):
-    """The incoming half of a connection, its messages put right."""
+    """The incoming half of a connection, with messages repaired."""
 
     def __init__(
         self,
@@ -55,20 +57,20 @@ class RepairedStream(IncomingStream):
         leave_out: Callable[[str], None],
         lost: Callable[[str], None],
     ) -> None:
-        """`hear` is told the method of every notification; `leave_out`, why an entry of a list is missing; `lost`, that
-        nothing more comes."""
+        """`hear` gets the method of every notification, `leave_out` the reason for each omitted list entry. `lost` is
+        called when the stream ends."""
         self._stream = stream
         self._hear = hear
         self._leave_out = leave_out
         self._lost = lost
         self._progress: dict[str, float] = {}
-        """When the progress of each call was handed on."""
+        """Time of the last forwarded progress per call."""
         self._asked: tuple[float, int] = (0.0, 0)
-        """Since when questions are counted, and how many there were."""
+        """Start of the time window for requests, and their number in it."""
 
     @property
     def last_context(self) -> object:
-        """What the SDK hands along with a message, between its own tasks."""
+        """The context that the SDK passes along with messages between its tasks."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
@@ -96,7 +98,8 @@ class RepairedStream(IncomingStream):
         return self._asked[1] > _MAX_QUESTIONS
 
     def _is_too_soon(self, told: types.JSONRPCNotification) -> bool:
-        """Whether it is progress right behind progress: the SDK takes a millisecond for each, whatever is shown."""
+        """Whether progress follows too soon on other progress: the SDK takes a millisecond for each, even if it is not
+        shown."""
         if told.method != "notifications/progress" or told.params is None:
             return False
         token, now = str(told.params.get("progressToken")), anyio.current_time()
@@ -115,16 +118,16 @@ def repair_streams(
     leave_out: Callable[[str], None],
     lost: Callable[[str], None],
 ) -> TransportStreams:
-    """The same streams, with what comes in put right."""
+    """Return the streams with incoming messages repaired."""
     incoming, outgoing = streams
     return RepairedStream(incoming, hear, leave_out, lost), outgoing
 
 
 def repair(message: types.JSONRPCMessage, leave_out: Callable[[str], None]) -> None:
-    """Puts one message right."""
+    """Repair one message."""
     match message:
         case types.JSONRPCError(error=error) if error.code == types.CONNECTION_CLOSED:
-            # A code that is free for servers to use, and the SDK's own for a connection that is over.
+            # Servers may use this code freely, but the SDK uses it for a closed connection.
             if not error.message.startswith(_OF_THE_SDK):
                 error.code = types.INTERNAL_ERROR
         case types.JSONRPCResponse(result=result) if "content" not in result:
@@ -141,7 +144,7 @@ def repair(message: types.JSONRPCMessage, leave_out: Callable[[str], None]) -> N
 
 
 def _repair_output(result: dict[str, Any]) -> None:
-    """What a call gave back, where its blocks are missing, or its structured content is no object."""
+    """Repair a tool result whose blocks are missing, or whose structured content is not an object."""
     for name in ("content", "contents", "messages"):
         if isinstance(parts := result.get(name), list) and len(parts) > 2 * MAX_ENTRIES:
             result[name] = [*parts[: 2 * MAX_ENTRIES], *_left_out_parts(name, len(parts) - 2 * MAX_ENTRIES)]
@@ -160,7 +163,7 @@ def _repair_output(result: dict[str, Any]) -> None:
 
 
 def _repair_blocks(result: dict[str, Any]) -> None:
-    """The texts, pictures and files in an output, without decoration that the protocol does not know so."""
+    """Remove unknown decoration from the texts, pictures and files of an output."""
     if isinstance(blocks := result.get("content"), str | dict | list):
         result["content"] = [_known_block(block) for block in (blocks if isinstance(blocks, list) else [blocks])]
     if isinstance(contents := result.get("contents"), list):
@@ -184,7 +187,7 @@ def _left_out_parts(name: str, count: int) -> list[dict[str, object]]:
 
 
 def _known_block(block: object) -> object:
-    """A block of an output that the SDK takes; a line in the place of one that it does not know."""
+    """Return a block that the SDK accepts, or a line of text in place of an unknown one."""
     if isinstance(block, str):
         return {"type": "text", "text": block}
     if not isinstance(block, dict):
@@ -207,11 +210,11 @@ def _is_block(block: object) -> bool:
         _BLOCKS.validate_python(block, by_name=False)
     except ValidationError:
         return False
-    return isinstance(block, dict) and "type" in block  # the protocol asks for it, these models do not
+    return isinstance(block, dict) and "type" in block  # the protocol requires it, but these models do not
 
 
 def _bare(table: dict[str, Any], keys: Collection[str]) -> dict[str, Any]:
-    """The table with these keys alone, where they have a value."""
+    """Return only these keys of the table, if they have a value."""
     return {key: value for key, value in table.items() if key in keys and value is not None}
 
 
@@ -222,7 +225,7 @@ def _line_for(block: object) -> dict[str, str]:
 
 
 def _is_sound(entry: object, list_name: str, leave_out: Callable[[str], None]) -> bool:
-    """Whether the SDK takes an entry of a list, whose schemas are put right."""
+    """Whether the SDK accepts a list entry after its schemas are repaired."""
     kind, method = _LISTS[list_name]
     if list_name == "tools" and isinstance(entry, dict):
         _repair_schemas(entry)
@@ -243,13 +246,13 @@ def _is_sound(entry: object, list_name: str, leave_out: Callable[[str], None]) -
 
 
 def _take(kind: type[BaseModel], method: str, list_name: str, entry: object) -> None:
-    """Raises `ValidationError` for what the SDK does not take."""
+    """Raise `ValidationError` if the SDK rejects the entry."""
     kind.model_validate(entry, by_name=False)
-    validate_server_result(method, _VERSION, {list_name: [entry]})  # it asks for more than the first
+    validate_server_result(method, _VERSION, {list_name: [entry]})  # stricter than the validation before
 
 
 def _undecorate(entry: dict[str, Any]) -> bool:
-    """Whether there was something to leave out of an entry of a list without which it still says what it is."""
+    """Remove optional keys from a list entry, and return whether there were any."""
     odd = [key for key in entry if key not in _ENTRY_KEYS]
     odd += [key for key in ("description", "mimeType") if not isinstance(entry.get(key, ""), str)]
     for key in odd:
@@ -273,8 +276,8 @@ def _is_too_large(entry: object) -> bool:
 
 
 def _repair_schemas(tool: dict[str, Any]) -> None:
-    """A tool that says nothing of its arguments takes none, and whatever takes some takes an object of them. What its
-    answers look like is not looked at here."""
+    """Repair the input schema: no schema means no arguments, and arguments are always an object. Output schemas are
+    dropped."""
     schema = tool.get("inputSchema")
     if schema is None:
         tool["inputSchema"] = {"type": "object", "properties": {}}
@@ -287,7 +290,8 @@ def _repair_schemas(tool: dict[str, Any]) -> None:
 
 
 def first_fault(error: ValidationError, list_name: str = "") -> str:
-    """Where and what is wrong, without the library's own advice. `list_name`: the list of one entry that it is in."""
+    """Return position and description of the first error, without the library's advice. `list_name`: the list that
+    contains the entry."""
     fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = fault["loc"][2:] if list_name and fault["loc"][:1] == (list_name,) else fault["loc"]
     return one_line(f"`{'.'.join(map(str, where))}`: {fault['msg']}")

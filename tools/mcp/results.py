@@ -1,4 +1,4 @@
-"""What servers answer, as our own values: every part is there once, and named where it cannot be shown."""
+"""Converts answers from servers to our own types. Each part appears once, and parts that cannot be shown are named."""
 
 import base64
 import binascii
@@ -19,15 +19,15 @@ ResultBlock: TypeAlias = (
 Contents: TypeAlias = types.TextResourceContents | types.BlobResourceContents
 
 _PICTURE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
-"""Kinds of pictures that models can look at."""
+"""Media types of pictures that models accept."""
 _ERROR_START = re.compile(r"\W*\w*(?:error|exception|fail)", re.IGNORECASE)
-"""How a text begins that tells that it is an error."""
+"""Beginning of a text that is recognisably an error."""
 _TELLING = 20
-"""Characters of a text that does not stand in two places by accident."""
+"""Length in characters from which a repeated text is no coincidence."""
 
 
 def result_of(answer: types.CallToolResult) -> Result:
-    """What a call gave back. A text that is alone is not copied, however long it is."""
+    """Return the result of a tool call. A single text is not copied, however long it is."""
     parts = _Parts()
     for block in answer.content:
         parts.take(block)
@@ -40,7 +40,7 @@ def result_of(answer: types.CallToolResult) -> Result:
 
 
 def result_of_resource(answer: types.ReadResourceResult) -> Result:
-    """What is in a resource."""
+    """Return the content of a resource."""
     parts = _Parts()
     for contents in answer.contents:
         parts.take_contents(contents, names_it=len(answer.contents) > 1)
@@ -48,7 +48,7 @@ def result_of_resource(answer: types.ReadResourceResult) -> Result:
 
 
 def messages_of(answer: types.GetPromptResult) -> tuple[PromptMessage, ...]:
-    """What a prompt stands for."""
+    """Return the messages of a prompt."""
     messages = []
     for message in answer.messages:
         parts = _Parts()
@@ -58,13 +58,13 @@ def messages_of(answer: types.GetPromptResult) -> tuple[PromptMessage, ...]:
 
 
 def picture_of(data: str, media_type: str) -> Picture | None:
-    """The picture that a base64 text stands for; None when it is none that can be shown."""
+    """Decode a base64 picture. None if it cannot be shown."""
     decoded = _decode_base64(data)
     return Picture(media_type, decoded) if decoded is not None and media_type in _PICTURE_TYPES else None
 
 
 class _Parts:
-    """The parts of an answer, sorted by what can be done with them."""
+    """The parts of an answer, sorted by type."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -119,8 +119,8 @@ def _decode_base64(data: str) -> bytes | None:
 
 
 def _unrepeated_content(answer: types.CallToolResult) -> object:
-    """What of the structured content no block holds already, as servers are asked to send it for older clients; None
-    when there is nothing. Some send it as it is, others each part under a name of its own."""
+    """Return the structured content that no block repeats, or None. Servers are asked to repeat it for older clients;
+    some send it whole, others each part under its own name."""
     structured = answer.structured_content
     texts = [block.text for block in answer.content if isinstance(block, types.TextContent)]
     if structured is None or (len(texts) == 1 and _parse_json(texts[0]) == structured):
@@ -137,12 +137,12 @@ def _unrepeated_content(answer: types.CallToolResult) -> object:
 
 
 def _is_telling(value: object) -> bool:
-    """Whether it is no accident that a text is the same as one of several values."""
+    """Whether equality with one of several values is no coincidence."""
     return len(value) >= _TELLING if isinstance(value, str) else isinstance(value, list | dict) and bool(value)
 
 
 def _is_in_texts(value: object, blocks: Sequence[ResultBlock], texts: Sequence[str]) -> bool:
-    """Whether the texts are this value, or the parts of a list one by one, or it is the blocks themselves."""
+    """Whether the value is equal to the texts, to their list, or to the blocks themselves."""
     for parts in (value, [value]):
         if isinstance(parts, list) and len(parts) == len(texts) and all(map(_is_text_of, parts, texts)):
             return True

@@ -1,5 +1,5 @@
-"""One server over its life: started, asked, started again when it breaks, closed. It knows no session and no terminal,
-and loads the protocol's library only once a server is started."""
+"""The lifecycle of one MCP server: started, queried, restarted after failures, closed. The protocol's library is loaded
+only when a server starts."""
 
 import asyncio
 import traceback
@@ -23,32 +23,32 @@ if TYPE_CHECKING:
     from ebbtide.tools.mcp.connection import ListKind, McpConnection
 
 FIRST_PAUSE = 1.0
-"""Seconds before a server that broke is started again; twice as long every further time."""
+"""Seconds before the first restart after a failure, doubled for each further one."""
 MAX_RESTARTS = 5
 _STEADY = 60.0
-"""Seconds that a server has to hold out for its breakdowns to be forgotten."""
+"""Seconds of operation after which earlier failures are forgotten."""
 _RELIST_TIMEOUT_S = 3.0
-"""Seconds that a call waits for what it has changed of what is offered."""
+"""Seconds that a call waits for the lists it has changed."""
 _RELIST_EVERY = 0.5
-"""Seconds between two looks at what is offered."""
+"""Minimum number of seconds between two updates of the lists."""
 _MARGIN = 1.0
-"""Seconds beyond the grace of its program in which a server has to be closed."""
+"""Seconds for closing a server in addition to the grace period of its program."""
 _EVERYTHING: "frozenset[ListKind]" = frozenset(("tools", "resources", "prompts"))
 
 T = TypeVar("T")
 
 ServerOrder: TypeAlias = Literal["close", "restart"]
-"""What a server can be told."""
+"""Instructions to a server."""
 
 
 class Server:
-    """A server and the one task that talks to it. Nothing that it does raises here: it becomes its state, or a
-    `ToolError` of the call that it concerns."""
+    """A server, and the single task that communicates with it. Errors never propagate: they become its state, or a
+    `ToolError` of the call concerned."""
 
     def __init__(
         self, spec: ServerSpec, handlers: ClientHandlers, log: Path, credentials: Path, first_pause: float = FIRST_PAUSE
     ) -> None:
-        """`log`: the file for what it prints on its error output. `credentials`: the file for what a login gave."""
+        """`log`: the file for its error output. `credentials`: the file for its login."""
         self.spec = spec
         self.log = log
         self.state = ServerState("disabled")
@@ -61,25 +61,25 @@ class Server:
         self._settled = asyncio.Event()
         self._wish: ServerOrder | None = None
         self._starting: asyncio.Timeout | None = None
-        """How long the start that is going on may take."""
+        """The timeout of the current start."""
         self._is_logging_in = False
         """Whether a start may ask the user to log in."""
 
     def start(self) -> None:
-        """Starts it in the background. Does nothing when it is started already."""
+        """Start the server in the background, unless it is already started."""
         if self._task is None or self._task.done():
             self._wish = None
             self._set_phase("starting")
             self._task = asyncio.create_task(self._live(), name=f"mcp server {self.spec.name}")
 
     async def ready(self) -> ServerState:
-        """Its state, once it is no longer starting."""
+        """Wait until it is no longer starting, and return its state."""
         while self.state.phase == "starting":
             await self._settled.wait()
         return self.state
 
     async def restart(self) -> ServerState:
-        """Starts it again, whatever it is doing, and gives its state once that is known."""
+        """Restart it, whatever it is doing, and return its new state."""
         if self._task is None or self._task.done():
             self.start()
         else:
@@ -88,7 +88,7 @@ class Server:
         return await self.ready()
 
     async def login(self) -> ServerState:
-        """Starts it again, the user logging in if it wants that. Whoever cancels this gives up the login."""
+        """Restart it, with a login by the user if required. Cancelling aborts the login."""
         self._is_logging_in = True
         try:
             return await self.restart()
@@ -100,7 +100,7 @@ class Server:
             self._is_logging_in = False
 
     async def close(self) -> None:
-        """Ends it: within the grace that its program gets, or by force."""
+        """Close it, by force after the grace period of its program."""
         if self._task is None:
             self._set_phase("closed")
             return
@@ -112,8 +112,9 @@ class Server:
         self._set_phase("closed")
 
     async def call(self, name: str, arguments: Arguments, progress: Callable[[str], None]) -> Result:
-        """What the tool gave back; `name` is the server's own. Raises `ToolError`. A cancelled call ends alone. What it
-        has changed of what is offered is known by then, if that does not take long: the next call may want it."""
+        """Return the result of a tool call. Raises `ToolError`. `name` is the server's name of the tool. Cancelling
+        affects only this call. If the call changed the lists, they are updated first if that is quick, since the next
+        call may need them."""
 
         def ask(connection: "McpConnection") -> Awaitable[Result]:
             if all(tool.original != name for tool in self.state.tools):
@@ -129,22 +130,22 @@ class Server:
         return result
 
     async def read_resource(self, uri: str) -> Result:
-        """What is in a resource. Raises `ToolError`."""
+        """Return the content of a resource. Raises `ToolError`."""
         return await self._answer(lambda connection: connection.read_resource(uri))
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> tuple[PromptMessage, ...]:
-        """What a prompt stands for. Raises `ToolError`."""
+        """Return the messages of a prompt. Raises `ToolError`."""
         return await self._answer(lambda connection: connection.get_prompt(name, dict(arguments)))
 
     async def _answer(self, ask: "Callable[[McpConnection], Awaitable[T]]") -> T:
-        """Asks as soon as that is possible, and once more where the server had forgotten us before it was asked."""
+        """Send a request once the server is ready, and a second time if the server had lost the session."""
         try:
             return await ask(await self._ready_connection())
         except SessionOver:
             return await ask(await self._ready_connection())
 
     async def _offers_known(self) -> None:
-        """Returns once what is offered was looked at as it is now, or is not known soon."""
+        """Wait until the lists are up to date, or for a limited time."""
         if self._connection is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_RELIST_TIMEOUT_S):
@@ -157,10 +158,10 @@ class Server:
             raise ToolError(f"the server `{self.spec.label}` cannot be used ({self.state.phase}){detail}")
         return self._connection
 
-    # The task.
+    # The background task.
 
     async def _live(self) -> None:
-        """Starts it, serves, and starts it again, until it is closed."""
+        """Run and restart the server until it is closed."""
         log = ServerLog(self.log, secrets=self.spec.secrets)
         restarts = 0
         wish: ServerOrder = "restart"
@@ -189,7 +190,7 @@ class Server:
             self._set_phase("closed")
 
     async def _run(self, log: ServerLog) -> "_RunEnd":
-        """Starts it and serves once."""
+        """Start it and serve until the connection ends."""
         loop = asyncio.get_running_loop()
         began, was_ready = loop.time(), False
         how: ServerOrder | Literal["lost", "needs login"] = "lost"
@@ -200,7 +201,7 @@ class Server:
                 why = connection.lost
         except NeedsLogin as error:
             how, why = "needs login", str(error)
-        except Exception as error:  # noqa: BLE001  # whatever a server does to the SDK: the others go on
+        except Exception as error:  # noqa: BLE001  # isolates servers from each other
             why = self._reason(error, log) if self._wish is None else ""
         self._connection = None
         if self._wish is not None:
@@ -211,9 +212,10 @@ class Server:
 
     @asynccontextmanager
     async def _open_connection(self, log: ServerLog) -> "AsyncIterator[McpConnection]":
-        """A connection to it, with what it offers known. It is given up when it is told something else meanwhile."""
+        """Yield a connection with its lists loaded. It is abandoned if the server gets another instruction
+        meanwhile."""
         await asyncio.to_thread(import_module, f"{__package__}.connection")
-        from ebbtide.tools.mcp.connection import open_connection  # noqa: PLC0415  # deferred, and in a thread: it takes a second
+        from ebbtide.tools.mcp.connection import open_connection  # noqa: PLC0415  # deferred: takes a second
 
         with_user = self._is_logging_in
         patience = self.spec.startup_timeout + (self.spec.login.patience if with_user else 0)
@@ -239,7 +241,7 @@ class Server:
 
     @asynccontextmanager
     async def _in_time(self, seconds: float) -> AsyncIterator[Callable[[], None]]:
-        """Gives up a start that takes too long, or in which it is told something else."""
+        """Abort a start that takes too long, or during which the server gets another instruction."""
         async with asyncio.timeout(seconds) as patience:
 
             def started() -> None:
@@ -255,7 +257,7 @@ class Server:
                 self._starting = None
 
     async def _serve(self, connection: "McpConnection") -> "ServerOrder | Literal['lost']":
-        """Returns when the connection is over, looking at what is offered whenever that has changed."""
+        """Serve until the connection ends, and update the lists whenever they change."""
         loop = asyncio.get_running_loop()
         looked = loop.time()
         while True:
@@ -272,7 +274,7 @@ class Server:
 
     async def _relist(self, connection: "McpConnection") -> None:
         await self._look_again(connection)
-        connection.is_known.set()  # what has changed since then may change without end
+        connection.is_known.set()  # not repeated for later changes, which might never end
 
     async def _look_again(self, connection: "McpConnection") -> None:
         kinds = frozenset(connection.stale)
@@ -280,16 +282,16 @@ class Server:
         try:
             async with asyncio.timeout(self.spec.startup_timeout):
                 state = await connection.state(kinds, self.state, self)
-        except Exception as error:  # noqa: BLE001  # it goes on with what it offered before
+        except Exception as error:  # noqa: BLE001  # it continues with its old lists
             if not connection.lost:
                 self.state = replace(self.state, detail=f"what it offers now is not known: {error_text(error)}")
                 self._notify_changed()
             return
-        self.state = replace(state, phase=self.state.phase)  # it may have been told to start again meanwhile
+        self.state = replace(state, phase=self.state.phase)  # it may have been told to restart meanwhile
         self._notify_changed()
 
     async def _next_order(self, seconds: float | None = None) -> ServerOrder:
-        """What it is told to do; to start again, when it is told nothing for so long."""
+        """Return the next instruction, or "restart" after a timeout."""
         try:
             async with asyncio.timeout(seconds):
                 while self._wish is None:
@@ -300,7 +302,7 @@ class Server:
         return self._take_wish()
 
     async def _first_of(self, other: Coroutine[object, object, object]) -> None:
-        """Returns when the other is done, or earlier when this server is told something."""
+        """Wait until the other is done or the server gets an instruction."""
         self._wake.clear()
         if self._wish is not None:
             other.close()
@@ -314,7 +316,7 @@ class Server:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _note_lost(self) -> None:
-        """From now on calls wait until it is started again."""
+        """Make calls wait until the restart."""
         if self._connection is not None:
             self._connection = None
             self._set_phase("starting")
@@ -330,7 +332,7 @@ class Server:
             self._starting.reschedule(asyncio.get_running_loop().time())
 
     def _reason(self, error: Exception, log: ServerLog) -> str:
-        """Why it could not be started, on one line. All of it goes into the log."""
+        """Return in one line why it failed to start, and log the details."""
         log.write("".join(traceback.format_exception(error)).encode("utf-8", "replace"))
         if isinstance(error, TimeoutError) and not str(error):
             return f"it was not ready within {self.spec.startup_timeout:g} seconds"
@@ -349,7 +351,7 @@ class Server:
 
 
 async def close_all(servers: Iterable[Server]) -> None:
-    """Ends them all at once."""
+    """Close all servers concurrently."""
     await asyncio.gather(*(server.close() for server in servers))
 
 

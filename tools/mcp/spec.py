@@ -1,4 +1,4 @@
-"""What is known of a server before it is started. It knows no protocol."""
+"""Configuration of an MCP server. Independent of the protocol."""
 
 import hashlib
 import re
@@ -12,56 +12,56 @@ from ebbtide.tools.secrets.redaction import without_options
 from ebbtide.tools.secrets.secret_pieces import MIN_SECRET_CHARS
 
 MAX_MESSAGE_BYTES = 64 * 1024**2
-"""Bytes of one message of a server. It has to be in memory whole, about three times over, before it can be read."""
+"""Maximum size of a message in bytes. It is kept in memory about three times before it can be parsed."""
 
 _MAX_PREFIX_CHARS = 30
-"""Characters of a server's name in the names of its tools."""
+"""Maximum number of characters of a server's name within tool names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """How to log in to a server that asks for it. Everything may be left out: a server can say it itself."""
+    """Login settings for a server that requires it. All are optional, since servers can publish them."""
 
     client_id: str = ""
-    """Of a client that is registered there already; empty: one is registered."""
+    """Id of a client that is already registered. If empty, one is registered."""
     client_secret: str = field(default="", repr=False)
     scopes: tuple[str, ...] = ()
     port: int = 0
-    """Of the local address that the browser is sent back to; 0: any that is free."""
+    """Port of the local callback address, or 0 for any free one."""
     patience: float = 300
-    """Seconds in which the user can log in."""
+    """Seconds for the user to log in."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSpec:
-    """A server as it is configured: a command that talks over its pipes, or an address."""
+    """A configured server: a command with standard input and output, or a URL."""
 
     name: str
     command: tuple[str, ...] = ()
-    """The program and its arguments; empty when `url` is given."""
+    """The program and its arguments; empty if `url` is given."""
     url: str = field(default="", repr=False)
-    """It may hold a password."""
+    """It may contain a password."""
     is_sse: bool = False
-    """The address speaks the transport from before streamable HTTP."""
+    """Whether it uses the transport before streamable HTTP."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What the program finds in its environment besides a few harmless variables of ours."""
+    """Environment variables, in addition to a few harmless ones of ours."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: Path | None = None
     enabled_tools: tuple[str, ...] | None = None
-    """Patterns such as `read_*`, of the names that the server uses; None: every tool."""
+    """Patterns such as `read_*` for the server's tool names, or None for every tool."""
     disabled_tools: tuple[str, ...] = ()
     startup_timeout: float = 30
     call_timeout: float = 60
-    """Seconds without any sign of progress, while the server is not waiting for us."""
+    """Seconds without progress, not counting time in which the server waits for us."""
     most_bytes: int = MAX_MESSAGE_BYTES
-    """Of one result."""
+    """Maximum size of a result."""
     login: Login = Login()
     sandbox: Sandbox | None = field(default=None, repr=False, compare=False)
-    """The boundary that the program runs in; None: it runs as a program of the user's own."""
+    """The sandbox that the program runs in, or None to run it like any program of the user."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What it is given that nobody should read in what it says."""
+        """Values from its configuration to redact from its output."""
         sent = [word for value in self.headers.values() for word in (value, value.rpartition(" ")[2])]
         given = [value for value in self.env.values() if not value.startswith("/")]
         shown = zip(self.command, without_options(self.command), strict=True)
@@ -72,8 +72,8 @@ class ServerSpec:
 
     @property
     def prefix(self) -> str:
-        """The name as it stands in the names of tools and in permission rules: it holds no `__` and ends in no `_`, so
-        that nobody can name a server and a tool so that they look like another server's."""
+        """The server's name in tool names and permission rules. It contains no `__` and does not end in `_`, so that no
+        combination of server and tool looks like one of another server."""
         plain = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]", "_", self.name)).strip("_") or "server"
         return plain if len(plain) <= _MAX_PREFIX_CHARS else shorten_name(plain, self.name, _MAX_PREFIX_CHARS)
 
@@ -84,5 +84,5 @@ class ServerSpec:
 
 
 def shorten_name(name: str, whole: str, most: int) -> str:
-    """The beginning of a name that is too long, and a few signs that stand for all of it."""
+    """Return the beginning of a long name, with a few characters of a hash of the whole."""
     return f"{name[: most - 7]}_{hashlib.sha256(whole.encode('utf-8', 'surrogatepass')).hexdigest()[:6]}"

@@ -1,5 +1,5 @@
-"""The transport of servers from before streamable HTTP: events come on one long answer, and what is said to the server
-goes to the address that its first event names."""
+"""The transport before streamable HTTP (SSE): events arrive in one long response, and messages are posted to the
+address named by its first event."""
 
 import asyncio
 import json
@@ -28,9 +28,11 @@ from ebbtide.tools.mcp.transport import BoundedClient, status_of
 async def sse(
     spec: ServerSpec, credentials: Path, handlers: ClientHandlers, with_user: bool
 ) -> AsyncIterator[TransportStreams]:
-    """Listens at an address. What cannot be said is an error of that request alone. Raises `ConnectionError` when the
-    address does not answer with events. The SDK's own takes no event above a mebibyte, and leaves a request whose
-    sending failed without an answer."""
+    """Connect to an SSE server. A message that cannot be sent fails only that request. Raises `ConnectionError` if the
+    address does not respond with events.
+
+    The SDK's own transport accepts no event above 1 MiB, and never answers a request that could not be sent.
+    """
     async with (
         authorisation(spec, credentials, handlers, with_user) as auth,
         BoundedClient(spec, auth) as client,
@@ -55,7 +57,7 @@ async def _read(
     writer: MemoryObjectSendStream[SessionMessage | Exception],
     address: "asyncio.Future[str]",
 ) -> None:
-    """Hands on what comes, until nothing does."""
+    """Forward events until the stream ends."""
     why = "it ended before it named an address"
     try:
         async for event in events:
@@ -66,7 +68,7 @@ async def _read(
                     return
                 address.set_result(named)
             elif event.event == "message" and event.data:
-                with suppress(ValueError):  # what is no message answers nothing
+                with suppress(ValueError):  # data that is not a message answers nothing
                     message = types.jsonrpc_message_adapter.validate_json(event.data, by_name=False)
                     await writer.send(SessionMessage(message))
     except (httpx2.TransportError, httpx2.StreamError, httpx2.SSEError) as error:
@@ -78,12 +80,12 @@ async def _read(
 
 
 class _Outgoing(HalfStream):
-    """What the server is told."""
+    """The outgoing half of the connection."""
 
     def __init__(
         self, client: httpx2.AsyncClient, address: str, answers: MemoryObjectSendStream[SessionMessage | Exception]
     ) -> None:
-        """`answers`: where errors go of requests that could not be sent."""
+        """`answers`: the stream for errors of requests that could not be sent."""
         self._client = client
         self._address = address
         self._answers = answers
@@ -100,12 +102,12 @@ class _Outgoing(HalfStream):
         if refused and isinstance(item.message, types.JSONRPCRequest):
             error_data = types.ErrorData(code=types.INTERNAL_ERROR, message=refused)
             answer = types.JSONRPCError(jsonrpc="2.0", id=item.message.id, error=error_data)
-            with suppress(anyio.ClosedResourceError):  # the events have ended, and that is what the request ends with
+            with suppress(anyio.ClosedResourceError):  # the events have ended, which also ends the request
                 await self._answers.send(SessionMessage(answer))
 
 
 async def _refusal(response: httpx2.Response) -> str:
-    """Why the server did not do what it was asked; our own client says it in JSON where it could not be reached."""
+    """Return why the server refused a request. Our own client reports an unreachable server as JSON."""
     with suppress(ValueError, KeyError, TypeError, RecursionError, httpx2.StreamError):
         return one_line(str(json.loads(await response.aread())["error"]["message"]))
     return status_of(response)

@@ -1,4 +1,4 @@
-"""Halves of a connection as the SDK reads and writes them, made of what receives and what sends."""
+"""Base classes for the halves of a connection that the SDK reads and writes."""
 
 from types import TracebackType
 from typing import Self
@@ -8,7 +8,7 @@ from mcp.shared.message import SessionMessage
 
 
 class HalfStream:
-    """One direction. It ends nothing, unless it says so."""
+    """One direction. Closing it does nothing by default."""
 
     async def aclose(self) -> None: ...
 
@@ -22,10 +22,10 @@ class HalfStream:
 
 
 class IncomingStream(HalfStream):
-    """What a server says."""
+    """The incoming direction."""
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next message. Raises `anyio.EndOfStream`."""
+        """Return the next message. Raises `anyio.EndOfStream`."""
         raise NotImplementedError
 
     def __aiter__(self) -> Self:

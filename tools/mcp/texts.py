@@ -1,4 +1,4 @@
-"""Texts that servers wrote, made safe to show. They are data, whatever they say."""
+"""Sanitises text from servers for display. It is treated as data."""
 
 import re
 
@@ -11,29 +11,28 @@ _HIDDEN_CHARS = re.compile(
     "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
-"""Characters without a glyph, with which texts are hidden from whoever reads them."""
+"""Invisible characters, which can hide text from a reader."""
 _CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def clean(text: str) -> str:
-    """The text without anything that steers a terminal or hides from the reader."""
+    """Return the text without control sequences and hidden characters."""
     return _HIDDEN_CHARS.sub("", plain(text)).strip()
 
 
 def without_codes(text: str) -> str:
-    """What a tool gave back, without anything that steers a terminal. No terminal has drawn it, so that a carriage
-    return ends a line and takes nothing back. A text that holds nothing of the kind is not copied."""
+    """Return a tool's output without control sequences. No terminal has processed it, so a carriage return ends a line
+    and overwrites nothing. Text without control characters is not copied."""
     return plain(text.replace("\r\n", "\n").replace("\r", "\n")) if _CODES.search(text) else text
 
 
 def hides(text: str) -> bool:
-    """Whether there is anything that `clean` leaves out."""
+    """Whether the text contains anything that `clean` removes."""
     return bool(_HIDDEN_CHARS.search(text)) or plain(text) != text.replace("\r\n", "\n")
 
 
 def spelled_out(text: str) -> str:
-    """The text with codes in the place of what steers a terminal or hides from the reader: for values that have to stay
-    what they are."""
+    """Return the text with control and hidden characters escaped, for values that must be shown unchanged."""
     return _HIDDEN_CHARS.sub(_code, _CODES.sub(_code, text))
 
 
@@ -42,12 +41,12 @@ def _code(found: re.Match[str]) -> str:
 
 
 def one_line(text: str, most: int = MAX_LINE_CHARS) -> str:
-    """The text on one line, cleaned, and not long."""
+    """Return the text sanitised, on one line and truncated."""
     return ellipsize(printable(" ".join(clean(text[: 10 * most]).split())), most)
 
 
 def error_text(error: BaseException) -> str:
-    """What went wrong, on one line: the first of several errors, whatever they are wrapped in."""
+    """Return an error in one line: the first one of nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, OSError) and error.filename and error.strerror:

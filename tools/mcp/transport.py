@@ -1,4 +1,4 @@
-"""The SDK's messages over the pipes of a program, or over HTTP to an address."""
+"""The SDK's messages over a program's standard input and output, or over HTTP."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ from ebbtide.tools.server_log import ServerLog
 _INHERITED_VARIABLES = (
     "HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "EBB_TASK_DEPTH",
 )  # fmt: skip
-"""What a server finds in its environment without being given it. Keys and tokens of ours are not among it."""
+"""Environment variables that a server inherits. Our keys and tokens are not among them."""
 
 _ID_AT_START = re.compile(rb'\A\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d+|"[^"\\]*")\s*,')
 _ID_AT_END = re.compile(rb',\s*"id"\s*:\s*(\d+|"[^"\\]*")\s*\}\s*\Z')
@@ -37,16 +37,19 @@ _ID_AT_END = re.compile(rb',\s*"id"\s*:\s*(\d+|"[^"\\]*")\s*\}\s*\Z')
 _ABOUT_US = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
 _SESSION = "mcp-session-id"
 _CONNECT = 10.0
-"""Seconds. How long an answer may take is measured by whoever waits for it."""
+"""In seconds. Callers limit the time for an answer."""
 _TELLING = 5.0
-"""Seconds for a server to take what wants no answer."""
+"""Seconds for a server to accept a message without an answer."""
 
 
 @asynccontextmanager
 async def stdio(spec: ServerSpec, log: ServerLog, lost: Callable[[str], None]) -> AsyncIterator[TransportStreams]:
-    """Starts a program, and ends it with all its children. `lost` is told why it has ended, when it ended by itself.
-    Raises `OSError` or `ValueError` when it cannot be started. It stands in for the SDK's own transport, which joins a
-    long line again for every piece of it, holds however much a server prints, and tells nobody that one has ended."""
+    """Start a program, and end it with all its children. `lost` is called with the reason if it ends by itself. Raises
+    `OSError` or `ValueError` if it cannot be started.
+
+    This replaces the SDK's own transport, which takes quadratic time for long lines, buffers without limit, and does
+    not report when a program has ended.
+    """
     environment = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ} | dict(spec.env)
     launch = Launch(spec.command, environment)
     if spec.sandbox is not None:
@@ -67,8 +70,8 @@ async def http(
     with_user: bool,
     posted: Callable[[httpx2.Response], None],
 ) -> AsyncIterator[TransportStreams]:
-    """Asks an address. No answer is larger than agreed, and one that does not come is an error of that request alone.
-    `with_user`: a login is done where the server wants one. `posted`: is given the answer to each post."""
+    """Connect to a URL. Responses are limited in size, and a missing one fails only that request. `with_user`: log in
+    if the server requires it. `posted` gets the response to each POST."""
     async with (
         authorisation(spec, credentials, handlers, with_user) as auth,
         BoundedClient(spec, auth, posted) as client,
@@ -78,7 +81,7 @@ async def http(
 
 
 class _Pending:
-    """The requests that the server has not answered."""
+    """The requests that the server has not answered yet."""
 
     def __init__(self) -> None:
         self._ids: set[str | int] = set()
@@ -96,7 +99,7 @@ class _Pending:
                 self._ids.discard(id)
 
     def guess_request(self, head: bytes, tail: bytes) -> str | int | None:
-        """The request that an unreadable line answers, as far as that can be told."""
+        """Return the id of the request that an unreadable line probably answers, or None."""
         if b'"jsonrpc"' not in head and b'"jsonrpc"' not in tail:
             return None
         for found in (_ID_AT_START.search(head), _ID_AT_END.search(tail)):
@@ -106,8 +109,8 @@ class _Pending:
 
 
 class _Incoming(IncomingStream):
-    """What the program says, message by message. A line that is no message answers the request that it seems to be
-    for, and is otherwise only written down."""
+    """The program's messages. An invalid line counts as the answer to the request it seems to refer to, and is
+    otherwise only logged."""
 
     def __init__(self, child: Child, pending: _Pending, log: ServerLog, lost: Callable[[str], None]) -> None:
         self._child, self._pending, self._log, self._lost = child, pending, log, lost
@@ -142,8 +145,8 @@ class _Incoming(IncomingStream):
 
 
 def _as_unicode(line: bytes) -> bytes:
-    """The same JSON with a sign in place of each byte and half a character that no text can hold. Raises `ValueError`
-    when nothing of the kind is in it, or it is no JSON."""
+    """Return the same JSON with invalid bytes and lone surrogates replaced. Raises `ValueError` if there are none, or
+    if it is not JSON."""
     content = json.loads(line.decode("utf-8", "replace"))
     text = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
     if text == line.strip():
@@ -152,7 +155,7 @@ def _as_unicode(line: bytes) -> bytes:
 
 
 class _Outgoing(HalfStream):
-    """What the program is told."""
+    """The outgoing half of the connection."""
 
     def __init__(self, child: Child, pending: _Pending, lost: Callable[[str], None]) -> None:
         self._child, self._pending, self._lost = child, pending, lost
@@ -165,17 +168,17 @@ class _Outgoing(HalfStream):
         except BrokenPipeError:
             self._lost(await self._child.ending())
             raise anyio.BrokenResourceError from None
-        # Whoever cancels a call does not wait for a program that takes nothing.
+        # Cancelling a call does not wait for a program that does not read.
         if not isinstance(item.message, types.JSONRPCNotification):
             await self._child.room()
 
 
 class UnreadableAnswer(httpx2.StreamError):
-    """An answer that is larger than agreed, or not whole."""
+    """A response that is too large or incomplete."""
 
 
 class BoundedClient(httpx2.AsyncClient):
-    """Takes no answer that is larger than agreed."""
+    """An HTTP client that limits the size of responses."""
 
     def __init__(
         self, spec: ServerSpec, auth: httpx2.Auth | None, posted: Callable[[httpx2.Response], None] = lambda _: None
@@ -184,16 +187,16 @@ class BoundedClient(httpx2.AsyncClient):
         self._posted = posted
         use_lookup_threads(asyncio.get_running_loop())
         super().__init__(
-            # Compressed answers are not asked for: a small one may stand for gigabytes.
+            # Compressed responses are not requested: a small one may expand to gigabytes.
             headers={**spec.headers, "accept-encoding": "identity"},
             timeout=httpx2.Timeout(None, connect=_CONNECT),
             auth=auth,
             event_hooks={"response": [self._limit]},
         )
 
-    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:  # noqa: ANN401  # as httpx2 has it
-        """As ever; only that a server that cannot be reached, or that answers with an error page, has answered with an
-        error of the protocol. What is only told is not waited for long, since everything that comes after it waits."""
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:  # noqa: ANN401  # as in httpx2
+        """Send a request. If the server cannot be reached or returns an error page, the response is a protocol error.
+        Notifications have a short timeout, since later messages wait for them."""
         try:
             async with asyncio.timeout(None if _is_asked(request) else _TELLING):
                 response = await super().send(request, **options)
@@ -218,7 +221,7 @@ class BoundedClient(httpx2.AsyncClient):
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: Any, most: int) -> None:  # noqa: ANN401  # httpx2 types it for both kinds of clients
+    def __init__(self, stream: Any, most: int) -> None:  # noqa: ANN401  # typed by httpx2 for both kinds of client
         self._stream = stream
         self._most = most
 
@@ -238,14 +241,14 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 def _is_asked(request: httpx2.Request) -> bool:
-    """Whether an answer is wanted, as it is of everything but notifications, answers of ours, and the farewell."""
+    """Whether the request needs an answer. Notifications, our own answers and the final DELETE do not."""
     head = request.content[:200] if request.method == "POST" else b""
     return request.method not in ("POST", "DELETE") or (b'"method":' in head and b'"id":' in head)
 
 
 async def _has_forgotten_us(request: httpx2.Request, response: httpx2.Response) -> bool:
-    """Whether a server refuses the session that we named, as many do that were started again. The protocol has 404 for
-    that, which the SDK understands."""
+    """Whether a server rejects our session, as many do after a restart. The protocol's status for that is 404, which
+    the SDK understands."""
     if _SESSION not in request.headers:
         return False
     with suppress(ValueError, KeyError, TypeError, RecursionError, httpx2.StreamError):
@@ -254,7 +257,7 @@ async def _has_forgotten_us(request: httpx2.Request, response: httpx2.Response) 
 
 
 def _is_known(response: httpx2.Response) -> bool:
-    """Whether the SDK makes something of the status or of the error that comes with it."""
+    """Whether the SDK handles the status, or the error in the response."""
     is_json = response.headers.get("content-type", "").lower().startswith("application/json")
     return response.status_code == httpx2.codes.NOT_FOUND or (is_json and response.status_code not in _ABOUT_US)
 
@@ -267,7 +270,7 @@ def _failure(request: httpx2.Request, message: str) -> httpx2.Response:
 
 
 def status_of(response: httpx2.Response) -> str:
-    """The status of an answer, in a sentence."""
+    """Return the status of a response as a sentence."""
     return f"the server answers with HTTP {response.status_code} {response.reason_phrase}"
 
 
