@@ -1,1 +1,1 @@
-"""The public network: names, addresses, places, and the proxy that commands reach them by. It decides no permission."""
+"""Network access: host names, addresses, and the proxy for sandboxed commands. Permissions are decided elsewhere."""

@@ -1,4 +1,4 @@
-"""Which hosts and addresses belong to the public network. Pure: nothing is looked up."""
+"""Distinguishes public from private hosts and addresses, without any lookup. Pure."""
 
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
@@ -18,7 +18,7 @@ _NON_PUBLIC_NETWORKS = tuple(
         ),
     )
 )  # fmt: skip
-"""Of no use on the web, though not everything knows it. By one of them Azure tells machines their settings."""
+"""Further networks that are not public, which not every library knows. Azure's metadata service is in one of them."""
 _LOCAL = (
     "localhost",
     "localdomain",
@@ -32,26 +32,26 @@ _LOCAL = (
     "svc",
     "home.arpa",
 )
-"""Ends of names that no public server of names knows, by agreement."""
+"""Suffixes reserved for names that are not in the public DNS."""
 _METADATA = "metadata.goog"
 _NAT64, _SIX_TO_FOUR = IPv6Network("64:ff9b::/96"), IPv6Network("2002::/16")
 
 
 def is_private(host: str) -> bool:
-    """Whether a host is none of the public network, as far as that can be told without looking its name up."""
+    """Whether a host is not public, as far as that is known without a lookup."""
     address = literal(host)
     return is_local_name(host) or (address is not None and not is_public(address))
 
 
 def is_local_name(host: str) -> bool:
-    """Whether a name stands for something on this machine or a private network, whatever it resolves to: a proxy may
-    know more names than we do. One without a dot is no public one."""
+    """Whether a name refers to this machine or a private network, whatever it resolves to, since a proxy may know more
+    names. Names without a dot are not public."""
     is_short = "." not in host and ":" not in host
     return is_short or host == _METADATA or host.endswith(tuple(f".{end}" for end in _LOCAL))
 
 
 def ends_in_number(host: str) -> bool:
-    """Whether some programs take a name for an address in a form that is not the usual one, such as `127.1`."""
+    """Whether some programs read the name as an address in an unusual form, such as `127.1`."""
     return bool(_NUMBER.match(host.rpartition(".")[2]))
 
 
@@ -63,13 +63,13 @@ def literal(host: str) -> IpAddress | None:
 
 
 def is_link_local(address: IpAddress) -> bool:
-    """Whether an address is one of the link, such as those where clouds tell machines their keys."""
+    """Whether an address is link-local, such as those of cloud metadata services."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return (mapped or address).is_link_local
 
 
 def is_public(address: IpAddress) -> bool:
-    """Whether an address belongs to the public network, those that stand in another one included."""
+    """Whether an address is public, also considering an embedded IPv4 address."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public(address.ipv4_mapped)

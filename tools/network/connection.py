@@ -1,4 +1,4 @@
-"""Connections for commands: to an address that was judged, or through the proxy that the user's environment names."""
+"""Outgoing connections for commands: to a checked address, or through the proxy configured in the environment."""
 
 import asyncio
 import base64
@@ -13,20 +13,20 @@ from ebbtide.tools.network.proxy import ForbiddenAddressError, UnreachableError,
 
 CONNECT_TIMEOUT_S = 15.0
 MAX_TRIED = 4
-"""Addresses of a name that are tried, one after the other."""
+"""Maximum number of addresses of a host that are tried in turn."""
 _READ_AHEAD = 65_536
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[IpAddress]]]
-"""The addresses of a host that may be connected to. Raises `UnreachableError`."""
+"""Returns the permitted addresses of a host. Raises `UnreachableError`."""
 
 
 def is_named(place: NetworkPlace, private: Sequence[str]) -> bool:
-    """Whether the user has named it as one on a private network that may be reached."""
+    """Whether the user has listed the place as a permitted private one."""
     return bool({place.host, place.authority, place.authority.rpartition(":")[0]} & set(private))
 
 
 async def public(host: str, port: int) -> Sequence[IpAddress]:
-    """Those of a host on the public network; all of them have to be."""
+    """Return the addresses of a host, all of which must be public. Raises `UnreachableError`."""
     use_lookup_threads(asyncio.get_running_loop())
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -45,8 +45,9 @@ async def public(host: str, port: int) -> Sequence[IpAddress]:
 async def connect(
     place: NetworkPlace, is_tunnel: bool, resolve: Resolve = public, private: Sequence[str] = ()
 ) -> UpstreamConnection:
-    """To one of the addresses that a name stands for now, each judged; a proxy of the environment is given those names
-    that only it may know. `private`: what the user has named is reached wherever it is. Raises `UnreachableError`."""
+    """Connect to one of the host's current addresses, each of which is checked. Names that only the proxy of the
+    environment may know are passed to it. Places in `private`, listed by the user, are always permitted. Raises
+    `UnreachableError`."""
     if is_named(place, private):
         return await _open_stream(place.host, place.port, str(place))
     proxy = proxy_for("https" if is_tunnel else "http", place.authority)
@@ -56,7 +57,7 @@ async def connect(
         await resolve(place.host, place.port)
     except ForbiddenAddressError:
         raise
-    except UnreachableError:  # the proxy may know it, and decides what it reaches
+    except UnreachableError:  # the proxy may know the name, and decides itself
         pass
     return await _through(proxy, place, is_tunnel)
 
@@ -83,8 +84,8 @@ async def _open_stream(host: str, port: int, named: str, *, is_tls: bool = False
 
 
 def proxy_for(scheme: str, authority: str) -> str:
-    """The proxy that the environment names for a host with its port; empty where there is none."""
-    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415  # deferred: it loads much
+    """Return the proxy that the environment sets for a host and port, or an empty string."""
+    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415  # deferred: it loads many modules
 
     if proxy_bypass(authority):
         return ""

@@ -1,5 +1,5 @@
-"""The head of a request to a proxy and of a response, read strictly: what two programs could read in two ways is
-refused. Pure."""
+"""Strict parsing of HTTP headers for the proxy: input that two programs could interpret differently is rejected.
+Pure."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from ebbtide.tools.network.places import NetworkPlace, place_of
 
 END = b"\r\n\r\n"
 MAX_HEAD_BYTES = 32_768
-"""Bytes of a head."""
+"""Maximum size of a header section, in bytes."""
 
 _REQUEST = regex(r"([A-Z][A-Z-]{0,30}) ([\x21-\x7e]+) (HTTP/1\.[01])")
 _STATUS = regex(r"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?")
@@ -16,11 +16,11 @@ _NAME = regex(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = regex(r"[\x00-\x08\x0a-\x1f\x7f]")
 _NUMBER = regex(r"[0-9]{1,18}")
 _ONE_STEP = frozenset({"connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings"})
-"""Fields that hold between two programs, not to the end."""
+"""Hop-by-hop fields."""
 
 
 class BadHead(Exception):
-    """It is none that can be read in one way."""
+    """The header is invalid or ambiguous."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +28,23 @@ class ProxyRequest:
     method: str
     place: NetworkPlace
     head: bytes = b""
-    """What its server is sent; nothing where a tunnel is asked for."""
+    """The header for the origin server, empty for a tunnel."""
     absolute_head: bytes = b""
-    """What another proxy on the way is sent."""
+    """The header for another proxy on the way."""
     length: int | None = 0
-    """Bytes of its body; None where it comes in chunks."""
+    """Length of the body in bytes, or None if it is chunked."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseHead:
     status: int
     head: bytes
-    """What the client is sent."""
+    """The header for the client."""
 
 
 def request_of(head: bytes) -> ProxyRequest:
-    """What a client wants. The place stands in the first line and nowhere else: a `Host` that says another one is
-    replaced. Raises `BadHead`."""
+    """Parse a client's request. The place is taken from the request line only, and a different `Host` is replaced.
+    Raises `BadHead`."""
     line, fields = _parse_head(head)
     match = _REQUEST.fullmatch(line)
     if match is None:
@@ -61,7 +61,7 @@ def request_of(head: bytes) -> ProxyRequest:
         raise BadHead(f"the address is not understood: {error}") from error
     length, kept = _length(fields), _to_the_end(fields)
     if length is None and version == "HTTP/1.0":
-        raise BadHead("HTTP/1.0 knows no chunks")  # who goes by that takes them for further requests
+        raise BadHead("HTTP/1.0 knows no chunks")  # an HTTP/1.0 server would read them as further requests
     host = place.authority.removesuffix(":80")
     lines = [f"Host: {host}", *(f"{name}: {value}" for name, value in kept), "Connection: close", "", ""]
     rest = "\r\n".join(lines)
@@ -70,7 +70,7 @@ def request_of(head: bytes) -> ProxyRequest:
 
 
 def response_of(head: bytes) -> ResponseHead:
-    """What a server answers; its client is told that nothing else comes on this connection. Raises `BadHead`."""
+    """Parse a server's response. The client is told to close the connection afterwards. Raises `BadHead`."""
     line, fields = _parse_head(head)
     match = _STATUS.fullmatch(line)
     if match is None:
@@ -94,7 +94,7 @@ def _parse_head(head: bytes) -> tuple[str, Sequence[tuple[str, str]]]:
 
 
 def _split_target(rest: str) -> tuple[str, str]:
-    """The authority, and the path with its query."""
+    """Return the authority, and the path with its query."""
     end = next((index for index, sign in enumerate(rest) if sign in "/?#"), len(rest))
     authority, path = rest[:end], rest[end:].partition("#")[0]
     if "@" in authority:

@@ -1,4 +1,4 @@
-"""Names of hosts looked up in threads that nobody has to wait for, and what they stand for judged."""
+"""Host name lookup in threads that do not block exit, with a check of the results."""
 
 import asyncio
 import socket
@@ -10,7 +10,7 @@ from ebbtide.tools.network.addresses import IpAddress, is_local_name, is_public,
 
 
 class PrivateAddress(Exception):
-    """A host that stands for something on a private network."""
+    """A host with a private address."""
 
 
 class NameNotKnown(Exception):
@@ -18,8 +18,8 @@ class NameNotKnown(Exception):
 
 
 async def public_addresses(host: str, port: int) -> list[IpAddress]:
-    """The addresses of a host, all of them public. Raises `PrivateAddress` when one of them is not, and `NameNotKnown`
-    when it has none."""
+    """Return the addresses of a host. Raises `PrivateAddress` if any of them is not public, and `NameNotKnown` if there
+    are none."""
     if is_local_name(host):
         raise PrivateAddress(f"`{host}` is a name for this machine or on a private network")
     addresses = await addresses_of(host, port)
@@ -30,7 +30,7 @@ async def public_addresses(host: str, port: int) -> list[IpAddress]:
 
 
 async def addresses_of(host: str, port: int) -> list[IpAddress]:
-    """All that a host stands for. Raises `NameNotKnown`."""
+    """Return all addresses of a host. Raises `NameNotKnown`."""
     try:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -41,20 +41,20 @@ async def addresses_of(host: str, port: int) -> list[IpAddress]:
 
 
 def where_private(host: str, address: IpAddress) -> str:
-    """Says that this address of a host is not on the public network."""
+    """Return a message that this address of a host is private."""
     what = "" if str(address) == host else f" is {address}, which"
     return f"`{host}`{what} is on a private network"
 
 
 def use_lookup_threads(loop: asyncio.AbstractEventLoop) -> None:
-    """From now on the loop looks up names in threads of their own. Its usual ones are waited for when the program ends,
-    half a minute where no name server answers, and a few lookups that hang leave none of them for anything else."""
+    """Make the loop look up names in separate threads. Its default threads delay exit, by half a minute if no name
+    server answers, and a few hanging lookups would block everything else that uses them."""
 
     async def getaddrinfo(host: str | bytes | None, port: str | int | None, **wanted: int) -> list[Any]:
         found: asyncio.Future[list[Any]] = loop.create_future()
 
         def tell(addresses: list[Any], problem: OSError | None) -> None:
-            if found.done():  # nobody waits any more
+            if found.done():  # no longer awaited
                 return
             if problem is None:
                 found.set_result(addresses)
@@ -75,4 +75,4 @@ def use_lookup_threads(loop: asyncio.AbstractEventLoop) -> None:
         Thread(target=work, name="name lookup", daemon=True).start()
         return await found
 
-    setattr(loop, "getaddrinfo", getaddrinfo)  # noqa: B010  # a method, which types let nobody replace
+    setattr(loop, "getaddrinfo", getaddrinfo)  # noqa: B010  # type checkers do not allow replacing a method

@@ -1,4 +1,4 @@
-"""Places that commands want to reach, taken apart once: what is judged is what is connected to. Pure."""
+"""Hosts and ports that commands connect to, parsed once so that the check and the connection agree. Pure."""
 
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.network.addresses import ends_in_number, is_private, literal
@@ -11,7 +11,7 @@ _HOST = regex(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a
 @dataclass(frozen=True, slots=True)
 class NetworkPlace:
     host: str
-    """In small letters and ASCII, without brackets and without a dot at its end."""
+    """Lower-case ASCII, without brackets and without a trailing dot."""
     port: int
 
     @property
@@ -24,17 +24,17 @@ class NetworkPlace:
 
     @property
     def is_private(self) -> bool:
-        """Whether it is none of the public network, as far as that can be told without looking its name up."""
+        """Whether it is not public, as far as that is known without a lookup."""
         return is_private(self.host)
 
     def __str__(self) -> str:
-        """As permission rules name it: without a port that is usual."""
+        """The form in permission rules: without a default port."""
         return self._host if self.port in USUAL else self.authority
 
 
 def place_of(authority: str, port: int | None = None) -> NetworkPlace:
-    """The place that `HOST:PORT` means; `port`: where it names none. Numbers in other forms than that of an address,
-    which some programs take for one, are no host. Raises `ValueError`."""
+    """Parse `HOST:PORT`. `port`: the default. Numbers that some programs would read as an address are rejected. Raises
+    `ValueError`."""
     host, separator, written = authority.rpartition(":")
     if not separator or authority.endswith("]"):
         host, written = authority, ""

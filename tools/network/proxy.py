@@ -1,7 +1,8 @@
-"""The proxy that commands in the sandbox reach the network through: HTTP, and tunnels for everything else.
+"""The proxy through which sandboxed commands reach the network: HTTP, and tunnels for everything else.
 
-Each request is asked about by itself, and one connection carries one request or one tunnel, so that nothing can be
-smuggled behind one that was allowed. A name is looked up when its place is allowed, not before: looking it up tells.
+Each request is checked individually, and a connection carries one request or one tunnel, so that nothing can be
+smuggled in after a permitted one. A name is looked up only after its place is permitted, since a lookup itself can leak
+data.
 """
 
 import asyncio
@@ -16,35 +17,35 @@ from ebbtide.tools.network.http_head import END, MAX_HEAD_BYTES, BadHead, ProxyR
 from ebbtide.tools.network.places import NetworkPlace
 
 MAX_CONNECTIONS = 128
-"""Connections at once; others are told so and closed."""
+"""Maximum number of simultaneous connections. Further ones get an error and are closed."""
 HEAD_TIMEOUT_S = 10.0
-"""Seconds in which the head of a request is there."""
+"""Seconds for a client to send its request header."""
 MAX_SILENCE_S = 300.0
-"""Seconds in which an answer without a tunnel goes on."""
+"""Seconds without data after which a response outside a tunnel is aborted."""
 _CHUNK = 65_536
 _MAX_REASON_CHARS = 300
 _LINGER_S = 2.0
-"""Seconds in which who is refused may finish what it says."""
+"""Seconds for a refused client to finish sending."""
 _MAX_UNREAD_BYTES = 1 << 20
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,10})(?:[ \t]*;[^\r\n]*)?\r\n")
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamConnection:
-    """To a place, or to another proxy on the way to it."""
+    """A connection to a place, or to another proxy on the way to it."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     is_proxy: bool = False
-    """What takes whole addresses of HTTP."""
+    """Whether it takes absolute URLs."""
 
 
 class UnreachableError(Exception):
-    """A place that was allowed could not be connected to. Its text says why."""
+    """A permitted place could not be reached, as the message says."""
 
 
 class ForbiddenAddressError(UnreachableError):
-    """What an allowed name stands for may not be connected to."""
+    """A permitted name resolves to a forbidden address."""
 
 
 Connect: TypeAlias = Callable[[NetworkPlace, bool], Awaitable[UpstreamConnection]]
@@ -52,22 +53,22 @@ Connect: TypeAlias = Callable[[NetworkPlace, bool], Awaitable[UpstreamConnection
 
 
 class ProxyClient(Protocol):
-    """Who wants to reach something."""
+    """The client of the proxy whose access is checked."""
 
     async def refusal(self, place: NetworkPlace) -> str:
-        """Why it may not; nothing where it may."""
+        """Return why access is refused, or an empty string."""
 
     def note(self, place: NetworkPlace, why: str) -> None:
-        """Told why a place was refused or not reached."""
+        """Called with the reason if a place was refused or not reached."""
 
 
 class ProxyServer:
-    """Serves what connects to a listening socket, until it is closed."""
+    """Serves the connections of a listening socket until closed."""
 
     def __init__(
         self, connect: Connect, client_at: Callable[[str], ProxyClient | None], patience: float = HEAD_TIMEOUT_S
     ) -> None:
-        """`client_at`: who was told the address that a connection came to."""
+        """`client_at` returns the client that was given the local address of a connection."""
         self._connect = connect
         self._client_at = client_at
         self._patience = patience
@@ -101,7 +102,7 @@ class ProxyServer:
                 await _answer(reader, writer, 503, "too many connections at once: wait for others to end")
             else:
                 await self._serve(reader, writer)
-        except OSError:  # who hangs up is told nothing
+        except OSError:  # a client that hangs up gets no answer
             pass
         finally:
             await _close(writer)
@@ -140,7 +141,7 @@ class ProxyServer:
 
 
 async def _tunnel(client: UpstreamConnection, server: UpstreamConnection) -> None:
-    """Carries bytes both ways. Who has said all is answered for as long as that does not rest."""
+    """Forward bytes in both directions. A side that has finished sending still receives until the other pauses."""
     up, down = (client.reader, server.writer), (server.reader, client.writer)
     both = [asyncio.create_task(_carry(*way)) for way in (up, down)]
     try:
@@ -150,14 +151,14 @@ async def _tunnel(client: UpstreamConnection, server: UpstreamConnection) -> Non
             task.cancel()
         sent, given_back = await asyncio.gather(*both, return_exceptions=True)
     with suppress(TimeoutError):
-        if isinstance(given_back, asyncio.CancelledError):  # also where it takes no more: it may have said why
+        if isinstance(given_back, asyncio.CancelledError):  # even if the server reads no more, it may have said why
             await _carry(*down, MAX_SILENCE_S)
         elif given_back is None and isinstance(sent, asyncio.CancelledError):
             await _carry(*up, MAX_SILENCE_S)
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silence: float | None = None) -> None:
-    """Until the end of what is read."""
+    """Copy until the end of the input."""
     while True:
         async with asyncio.timeout(silence):
             data = await reader.read(_CHUNK)
@@ -170,7 +171,7 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sil
 
 
 async def _exchange(request: ProxyRequest, client: UpstreamConnection, server: UpstreamConnection) -> None:
-    """One request and its answer."""
+    """Forward one request and its response."""
     server.writer.write(request.absolute_head if server.is_proxy else request.head)
     sending = asyncio.create_task(_send_body(client.reader, server.writer, request.length))
     answering = asyncio.create_task(_give_back(server.reader, client.writer))
@@ -192,7 +193,7 @@ async def _exchange(request: ProxyRequest, client: UpstreamConnection, server: U
 
 
 async def _send_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, length: int | None) -> None:
-    """So many bytes and not one more; or its chunks, each as it was counted. Raises `BadHead`."""
+    """Forward exactly `length` bytes, or chunks with verified sizes. Raises `BadHead`."""
     if length is not None:
         return await _copy(reader, writer, length)
     while True:
@@ -202,7 +203,7 @@ async def _send_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
         if size and await reader.read(1) + await reader.read(1) != b"\r\n":
             raise BadHead("a chunk is not as long as it says")
         writer.write(b"\r\n")
-        if not size:  # what may follow the last one is for nobody
+        if not size:  # trailers are dropped
             return await writer.drain()
 
 
@@ -227,7 +228,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left
 
 
 async def _give_back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """The answer, with what may come before it."""
+    """Forward the response, including interim ones before it."""
     while True:
         async with asyncio.timeout(MAX_SILENCE_S):
             answer = response_of(await reader.readuntil(END))
@@ -239,21 +240,21 @@ async def _give_back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, status: int, why: str) -> None:
-    """A refusal. Many programs show its first line and nothing else, so the reason stands there, too."""
+    """Send an error. Many programs show only the status line, so the reason is there as well."""
     reason = "".join(sign if " " <= sign <= "~" else "?" for sign in why)[:_MAX_REASON_CHARS]
     body = f"{why}\n".encode()
     head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
     writer.write(f"{head}Connection: close\r\n\r\n".encode() + body)
     writer.write_eof()
     left = _MAX_UNREAD_BYTES
-    with suppress(TimeoutError):  # closed while something comes, the answer would be lost
+    with suppress(TimeoutError):  # closing while data arrives would discard the answer
         async with asyncio.timeout(_LINGER_S):
             while left > 0 and (data := await reader.read(_CHUNK)):
                 left -= len(data)
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
-    """What was written is still sent, within bounds, unless the session ends."""
+    """Close after sending what was written, for a limited time, unless the session is ending."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         return writer.transport.abort()

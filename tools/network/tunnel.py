@@ -1,5 +1,5 @@
-"""A program that carries its input and output to a place through the proxy of the environment: what SSH is told to
-reach a host by. It is run inside the sandbox, by the path of this file: it imports nothing of this program."""
+"""Connects its input and output to a host through the proxy of the environment, as the ProxyCommand of SSH. It runs
+inside the sandbox by the path of this file, so it imports nothing of this program."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ def main() -> int:
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         server.sendall(f"CONNECT {place} HTTP/1.1\r\n\r\n".encode())
         head = b""
-        while not head.endswith(b"\r\n\r\n"):  # a byte at a time: what follows is not ours
+        while not head.endswith(b"\r\n\r\n"):  # byte by byte, since what follows is not ours to read
             if len(head) > _MAX_HEAD_BYTES or not (byte := server.recv(1)):
                 break
             head += byte
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def _send(server: socket.socket) -> None:
-    with suppress(OSError):  # it has hung up: what it said is still given back
+    with suppress(OSError):  # the server hung up, but its data is still returned
         while data := os.read(0, _CHUNK):
             server.sendall(data)
         server.shutdown(socket.SHUT_WR)
