@@ -1,1 +1,1 @@
-"""What calls give: how much of it one answer shows, and what is kept apart of it, as tools read it."""
+"""Results of tool calls: limits on what one answer shows, and stored content as tools read it."""

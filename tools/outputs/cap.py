@@ -1,29 +1,29 @@
-"""How much of a text one answer may show, in bytes and, where that is asked for, in tokens."""
+"""Limits on the size of an answer, in bytes and optionally in tokens."""
 
 from collections.abc import Callable, Sequence
 
 from ebbtide.tools.lazy import dataclass
 
 MAX_ANSWER_BYTES = 51_200
-"""Bytes of one answer."""
+"""Maximum size of an answer, in bytes."""
 NOTE_BYTES, NOTE_TOKENS = 200, 200
-"""Bytes and tokens of that for what is said besides."""
+"""Bytes and tokens of it reserved for notes."""
 BYTES_A_TOKEN = 3
 
 
 def by_bytes(text: str) -> int:
-    """About how many tokens a text takes, where nobody knows the model."""
+    """Estimate the tokens of a text for an unknown model."""
     return -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN)
 
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """What the content of an answer must stay within. What is said besides has its own room."""
+    """Limits on the content of an answer. Notes have reserved space of their own."""
 
     size: int = MAX_ANSWER_BYTES - NOTE_BYTES
-    """Bytes."""
+    """In bytes."""
     tokens: int | None = None
-    """None: only bytes count."""
+    """None for no limit on tokens."""
     measure: Callable[[str], int] = by_bytes
 
     def holds(self, text: str) -> bool:
@@ -32,7 +32,7 @@ class Cap:
         )
 
     def fitting(self, lines: Sequence[str]) -> int:
-        """How many of the lines, from the first, fit together."""
+        """Return how many of the first lines fit together."""
         least, most = 0, len(lines)
         while least < most:
             half = (least + most + 1) // 2
@@ -40,7 +40,7 @@ class Cap:
         return least
 
     def truncate(self, text: str) -> str:
-        """The text, or as much of its beginning as fits and a sign that it is cut."""
+        """Return the text, or as much of its beginning as fits with a marker."""
         if self.holds(text):
             return text
         least, most = 0, len(text)
@@ -51,6 +51,6 @@ class Cap:
 
 
 def cap_of(tokens: int, measure: Callable[[str], int]) -> Cap:
-    """The cap of an answer that may take so many tokens, notes included. Below twice what notes may take, half of it is
-    for the content, and the answer may take as much more as notes do."""
+    """Return the cap for an answer of this many tokens, including notes. If that is less than twice the space for
+    notes, half of it is for content, and the answer may exceed it by the notes."""
     return Cap(MAX_ANSWER_BYTES - NOTE_BYTES, max(tokens - NOTE_TOKENS, (tokens + 1) // 2), measure)

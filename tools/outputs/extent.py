@@ -1,4 +1,4 @@
-"""How much of what there is a tool has shown, in figures; how many there are, in words."""
+"""How much of the whole a tool has shown, as numbers, with helpers to put counts in words."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
@@ -13,23 +13,23 @@ _NOUNS: Mapping[Unit, str] = {
 
 
 MAX_OUTPUT_BYTES = 64_000_000
-"""Bytes of one program's output that are stored, where nothing else is configured."""
+"""Default limit on the stored output of a program, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What stands in an output. What says so in words beside it is not counted."""
+    """The part of the whole that an output shows, not counting notes."""
 
     unit: Unit
     shown: int
     total: int | None = None
-    """None when nobody has counted all there is, which is more than is shown."""
+    """The total, or None if it is unknown but larger than `shown`."""
     first: int = 1
-    """The number of the first of them, where they are numbered."""
+    """Number of the first one, if they are numbered."""
 
     @property
     def noun(self) -> str:
-        """What one of them is called."""
+        """The singular noun for the unit."""
         return _NOUNS[self.unit]
 
     @property
@@ -49,15 +49,15 @@ def pluralize(count: int, noun: str) -> str:
 
 
 def join_limited(names: Sequence[str], most: int) -> str:
-    """`a, b and 3 more`: so many of the names, and how many others there are."""
+    """Return `a, b and 3 more`, with at most `most` of the names."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def ellipsize(text: str, most: int) -> str:
-    """The text in at most so many characters, the last of which says where it was cut."""
+    """Return the text in at most `most` characters, ending in an ellipsis if it was cut."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def truncate(text: str, most: int) -> str:
-    """The text, or so many characters of it with a note that there were more."""
+    """Return the text, or its first `most` characters with a note."""
     return text if len(text) <= most else f"{text[:most]}… [cut]"

@@ -1,4 +1,4 @@
-"""What a change of files has brought, told with the change. Pure."""
+"""New problems reported together with the change that caused them. Pure."""
 
 from ebbtide.tools.lazy import dataclass
 
@@ -7,13 +7,13 @@ NEW_PROBLEMS = "New problems since this change:"
 
 @dataclass(frozen=True, slots=True)
 class NewProblems:
-    """The problems that were not there before."""
+    """Problems that did not exist before."""
 
     count: int
     lines: tuple[str, ...]
-    """One each, and at the end how many more there are."""
+    """One line per problem, then how many more there are."""
 
     @property
     def text(self) -> str:
-        """For the model, behind what was done."""
+        """The text for the model, appended to the result."""
         return "\n".join((NEW_PROBLEMS, *self.lines))

@@ -1,4 +1,4 @@
-"""Long and unruly texts made short and plain. Pure; knows nothing of where a text comes from."""
+"""Normalises and shortens raw text. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ebbtide.tools.lazy import regex
 
 MAX_LINE_CHARS = 2000
-"""Characters of a line that are shown."""
+"""Maximum number of characters shown per line."""
 
 _ESCAPE = regex(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movements
@@ -20,7 +20,8 @@ _UNPRINTABLE = regex(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def plain(text: str) -> str:
-    """The text as a terminal would leave it: no escape sequences or control characters, redrawn lines as last drawn."""
+    """Return the text as a terminal would show it: without escape sequences and control characters, and redrawn lines
+    in their last state."""
     text = text.replace("\r\n", "\n")
     if "\x1b" in text:
         text = _ESCAPE.sub("", text)
@@ -36,7 +37,7 @@ def _last_drawn(line: str) -> str:
 
 
 def split_unfinished_escape(text: str) -> tuple[str, str]:
-    """The text up to an escape sequence that may still go on at its end, and that rest."""
+    """Split off an incomplete escape sequence at the end of the text."""
     unfinished = _UNFINISHED_ESCAPE.search(text)
     return (text, "") if unfinished is None else (text[: unfinished.start()], unfinished[0])
 
@@ -48,18 +49,18 @@ def is_mostly_noise(decoded: str) -> bool:
 
 
 def cut_line(line: str, limit: int) -> str:
-    """The line, or its first `limit` characters with a note of how long it is."""
+    """Return the line, or its first `limit` characters with a note on its length."""
     return line if len(line) <= limit else f"{line[:limit]}… [cut: {len(line)} characters]"
 
 
 def number_lines(lines: Sequence[str], first: int, longest: int = MAX_LINE_CHARS) -> str:
-    """The lines with their numbers, long ones cut. The number ends in a tab, which costs one token, where an arrow
-    costs two or three and blanks for alignment another one."""
+    """Number the lines and cut long ones. A tab after the number costs one token, where an arrow costs two or three,
+    and blanks for alignment another one."""
     return "\n".join(f"{number}\t{cut_line(line, longest)}" for number, line in enumerate(lines, start=first))
 
 
 def printable(name: str) -> str:
-    """A file name on one line: control characters and undecodable bytes written as escapes."""
+    """Return a file name on one line, with control characters and undecodable bytes escaped."""
     return _UNPRINTABLE.sub(_escape_char, name)
 
 
@@ -69,7 +70,7 @@ def _escape_char(found: re.Match[str]) -> str:
 
 
 def as_text(data: bytes) -> str | None:
-    """What was printed, without the line end at its end; None when the text would not tell all of the bytes."""
+    """Return the output as text without its final newline, or None if the text would not represent all of its bytes."""
     text = data.decode("utf-8", "replace")
     shown = plain(text).removesuffix("\n")
     is_all = data in (shown.encode(), f"{shown}\n".encode())

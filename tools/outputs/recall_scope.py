@@ -1,7 +1,7 @@
-"""How much of what was said may be looked up. Settings name it, before anything is looked up."""
+"""The scopes of recall. Settings refer to them, so they are defined apart from the lookup."""
 
 from typing import Literal, TypeAlias
 
 Scope: TypeAlias = Literal["session", "project", "all"]
 SCOPES: tuple[Scope, ...] = ("session", "project", "all")
-"""Each holds the one before it."""
+"""Each includes the one before it."""

@@ -1,4 +1,4 @@
-"""What the `recall` tool asks for and is told. Where it is looked up the tools do not know."""
+"""Queries and results of the `recall` tool. The lookup is implemented elsewhere."""
 
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias
@@ -13,58 +13,58 @@ KINDS: tuple[RecalledKind, ...] = ("user", "assistant", "output", "summary")
 
 @dataclass(frozen=True, slots=True)
 class RecallQuery:
-    """What is looked for, in everything that sessions said. Without a query: the newest."""
+    """A search of everything said in sessions. Without a query, the newest items are returned."""
 
     query: str = ""
     kinds: tuple[RecalledKind, ...] = ()
-    """All when it is empty."""
+    """All kinds if empty."""
     tool: str = ""
     path: str = ""
-    """Part of a path, or a pattern for all of it."""
+    """Part of a path, or a pattern for the whole path."""
     since: float | None = None
-    """Unix seconds."""
+    """In Unix seconds."""
     until: float | None = None
     scope: Scope | None = None
-    """As wide as is allowed when it is None."""
+    """None for the widest scope allowed."""
     limit: int = 10
 
 
 @dataclass(frozen=True, slots=True)
 class RecalledItem:
-    """Something that was found."""
+    """One search result."""
 
     ref: str
     kind: RecalledKind
     where: str
-    """Its session and project; empty in this session."""
+    """Its session and project; empty for the current session."""
     at: float
-    """Unix seconds."""
+    """In Unix seconds."""
     title: str
     excerpt: str
     tool: str = ""
     path: str = ""
     searched: int | None = None
-    """How many of its bytes were searched, when that is not all."""
+    """Number of bytes searched, if not all."""
     size: int = 0
-    """Bytes."""
+    """In bytes."""
     by_meaning: bool = False
-    """Whether it was found although it does not hold the words."""
+    """Whether it was found by meaning, without containing the words."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """What was found, the best first."""
+    """The search results, best first."""
 
     found: tuple[RecalledItem, ...]
     notes: tuple[str, ...] = ()
-    """What whoever asked should know of how it was found, a sentence each."""
+    """Notes on the search, one sentence each."""
 
 
 OnProgress: TypeAlias = Callable[[int, int], None]
-"""Is told how many messages of how many were made ready to be searched."""
+"""Receives the number of messages indexed and the total."""
 LookUp: TypeAlias = Callable[[RecallQuery, OnProgress], Awaitable[RecallResult]]
 Fetch: TypeAlias = Callable[[str, Scope | None], Awaitable[StoredContent]]
 
 
 def no_progress(done: int, total: int) -> None:
-    """Where nobody wants to be told."""
+    """Ignore progress."""

@@ -1,4 +1,5 @@
-"""What is kept apart from the view, as the tools that bring it back read it. Where it is kept they do not know."""
+"""Stored content that is no longer in context, as the tools that retrieve it read it. Storage is implemented
+elsewhere."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -7,56 +8,56 @@ from ebbtide.tools.lazy import dataclass
 
 
 class Content(Protocol):
-    """Kept bytes, of which any part can be read. Not for two threads at once; to be closed in the end. Bytes that are
-    damaged or cannot be read are a `ToolError`, with the first of them."""
+    """Stored bytes with random access. Not thread-safe, and must be closed. If bytes are damaged or unreadable, the
+    first access to them raises `ToolError`."""
 
     @property
     def size(self) -> int: ...
 
     @property
     def lines(self) -> int:
-        """The last one counts also when no line end follows it."""
+        """The number of lines, including a last one without a newline."""
 
     def read(self, offset: int, limit: int) -> bytes: ...
 
     def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]: ...
 
     def line_start(self, line: int) -> int:
-        """Where a line begins, counted from 1."""
+        """Return the offset of a line, counted from 1."""
 
     def line_end(self, offset: int) -> int:
-        """Where the line that holds an offset ends, without its line end."""
+        """Return the end of the line that contains an offset, without its newline."""
 
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """What a reference stands for."""
+    """The content behind a reference."""
 
     ref: str
     content: Content
     media_type: str = "text/plain"
     lines: tuple[int, int] | None = None
-    """First and last line, when the reference names them."""
+    """First and last line, if the reference gives them."""
     span: tuple[int, int] | None = None
-    """Start and end in bytes, when the reference names them."""
+    """Start and end offset in bytes, if the reference gives them."""
     attachments: tuple[str, ...] = ()
-    """References of the pictures that came with it and are not part of it."""
+    """References of pictures that belong to it."""
     first: int | None = None
-    """The number that its first line carries, when its lines carry their own: those of the file that it shows."""
+    """The number of its first line, if its lines have numbers of their own, as those of a file have."""
     frame: str = ""
-    """What belongs to it and stands not in it, since it is no text: how a program ended."""
+    """A note that belongs to it but is not part of its text, such as how a program ended."""
     kind: str = ""
-    """What it is, in words: `output of read`, `message`, `summary`."""
+    """A description: `output of read`, `message`, `summary`."""
     paths: tuple[str, ...] = ()
     """The files that the call was about."""
     accesses: int = 0
-    """How often it was looked up before."""
+    """Number of earlier lookups."""
     accessed: float | None = None
-    """When it was looked up last, in Unix seconds."""
+    """Time of the last lookup, in Unix seconds."""
     unnumbered: int = 0
-    """Lines at its end that carry no number where the others do: what the tool said of them."""
+    """Number of unnumbered lines at its end, where the others are numbered: notes of the tool."""
 
     @property
     def last(self) -> int:
@@ -65,7 +66,7 @@ class StoredContent:
 
 
 class FramedContent:
-    """Content with a text at its end, on lines of its own."""
+    """Content with text appended on separate lines."""
 
     def __init__(self, content: Content, frame: str) -> None:
         self._content = content
@@ -110,7 +111,7 @@ class FramedContent:
 
 
 class InMemory:
-    """Content that is small enough to be held."""
+    """Content that is small enough to keep in memory."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
