@@ -1,1 +1,1 @@
-"""Programs that are started, talked to and ended with all their children, and what they print."""
+"""Starts programs, communicates with them, and ends them with all their children."""

@@ -1,5 +1,5 @@
-"""Programs that are talked to over their pipes, each in a process group of its own that ends with it: one that is told
-lines and prints lines while it runs, one that is told something once and answers. It knows no protocol."""
+"""Programs with piped input and output, each in a process group of its own that ends with it: long-running ones that
+exchange lines, and one-shot ones that get an input and answer. Independent of any protocol."""
 
 import asyncio
 import os
@@ -19,13 +19,13 @@ from ebbtide.tools.process.program import within
 from ebbtide.tools.process.shell import Launch
 
 _MAX_WAITING_LINES = 1000
-"""Lines that wait to be read before the program is made to wait."""
+"""Number of unread lines after which reading pauses."""
 _EXIT_DRAIN_S = 0.2
-"""Seconds in which a program that has exited is read on, because a child of it may hold the pipe open for ever."""
+"""Seconds to read on after a program has exited, since a child of it may keep the pipe open forever."""
 
 
 class Log(Protocol):
-    """Takes what a program prints on its error output."""
+    """Receives what a program prints on its error output."""
 
     @property
     def last_line(self) -> str: ...
@@ -36,18 +36,18 @@ class Log(Protocol):
 @dataclass(frozen=True, slots=True)
 class Exit:
     code: int | None
-    """None: it was not done in time, and was ended."""
+    """None if it did not finish in time and was ended."""
     out: bytes
-    """The beginning of what it printed."""
+    """The beginning of its output."""
     err: bytes
 
 
 class MessageBuffer(Protocol):
-    """Takes bytes as they come and gives the messages that are complete, none larger than agreed."""
+    """Collects bytes and returns complete messages of limited size."""
 
     @property
     def problem(self) -> str:
-        """Why nothing more can be read out of what comes, if so."""
+        """Why no more messages can be read, or an empty string."""
 
     def take(self, chunk: bytes) -> "Sequence[OutputLine]": ...
 
@@ -55,8 +55,8 @@ class MessageBuffer(Protocol):
 async def start_child(
     launch: Launch, folder: Path | None, log: Log, most: int, messages: MessageBuffer | None = None
 ) -> "Child":
-    """Starts the program. `messages`: how its output is divided, if not into lines. Raises `OSError` or `ValueError`
-    when it cannot be started."""
+    """Start the program. `messages` splits its output, which by default is lines. Raises `OSError` or `ValueError` if
+    it cannot be started."""
     try:
         child = await _running(Child(log, most, messages), launch, folder)
     finally:
@@ -74,16 +74,16 @@ async def answer_of(
     most: int,
     begins: Callable[[bytes], object] = lambda _: None,
 ) -> Exit:
-    """What the program answers, of each of its outputs at most so many bytes. `begins` is told the first line that it
-    prints, as soon as it is there. Nothing of its process group is left when this returns or is cancelled. Raises
-    `OSError` or `ValueError` when the program cannot be started."""
+    """Return what the program answers to an input, with up to `most` bytes of each output. `begins` gets the first line
+    as soon as it is printed. When this returns or is cancelled, nothing of its process group is left. Raises `OSError`
+    or `ValueError` if the program cannot be started."""
     try:
         program = await _running(_Answering(most, begins), launch, folder)
     finally:
         for each in launch.descriptors:
             os.close(each)
     try:
-        with suppress(BrokenPipeError):  # nobody needs to listen
+        with suppress(BrokenPipeError):  # programs need not read their input
             program.write(told)
             program.close_input()
         await within(seconds, program.exited)
@@ -96,39 +96,39 @@ async def answer_of(
 
 
 class _Program(asyncio.SubprocessProtocol):
-    """A running program and what it has started."""
+    """A running program with its child processes."""
 
     transport: asyncio.SubprocessTransport
     _family: ProcessFamily
     is_wrapped = False
-    """The first process only waits for the program."""
+    """Whether the first process only waits for the program."""
 
     def __init__(self) -> None:
         self.exited = asyncio.Event()
 
     @property
     def code(self) -> int | None:
-        """The exit code, negative for the signal that ended it, or None while it runs."""
+        """The exit code, negative for a signal, or None while it runs."""
         return self.transport.get_returncode()
 
     def write(self, data: bytes) -> None:
-        """Hands bytes to the program, which may take them later. Raises `BrokenPipeError` when it takes none."""
+        """Queue bytes for the program. Raises `BrokenPipeError` if it accepts none."""
         pipe = cast(asyncio.WriteTransport | None, self.transport.get_pipe_transport(0))
         if pipe is None or pipe.is_closing():
             raise BrokenPipeError("its input is closed")
         pipe.write(data)
 
     def close_input(self) -> None:
-        """What was written before is still handed over."""
+        """Close the input after everything written has been delivered."""
         if (pipe := self.transport.get_pipe_transport(0)) is not None:
             pipe.close()
 
     def signal(self, number: int) -> bool:
-        """Whether there is anybody in the group to take the signal."""
+        """Signal the process group, and return whether it has any process."""
         return self._family.signal(number, is_reaped=self.code is not None)
 
     async def kill(self, grace: float) -> None:
-        """Ends it and all that it has started by force."""
+        """Kill the program and everything that it started."""
         with closing(self.transport):
             self.signal(signal.SIGKILL)
             await within(grace, self.exited)
@@ -146,7 +146,7 @@ P = TypeVar("P", bound=_Program)
 
 
 async def _running(program: P, launch: Launch, folder: Path | None) -> P:
-    """Whoever is cancelled while it starts leaves nothing of it: the event loop would end the program alone."""
+    """Start the program. If cancelled meanwhile, kills all of it: the event loop would end only the program itself."""
     close_own_memory()
     adopt_orphans()
     loop = asyncio.get_running_loop()
@@ -163,7 +163,7 @@ async def _running(program: P, launch: Launch, folder: Path | None) -> P:
     try:
         await asyncio.shield(starting)
     except asyncio.CancelledError:
-        with suppress(OSError, ValueError):  # then there is nothing to end
+        with suppress(OSError, ValueError):  # there is nothing to end then
             await starting
             await program.kill(TERMINATE_GRACE_S)
         raise
@@ -171,14 +171,14 @@ async def _running(program: P, launch: Launch, folder: Path | None) -> P:
 
 
 class _Answering(_Program):
-    """The beginning of each of its outputs is kept, what is beyond it let go."""
+    """Stores the beginning of each output and discards the rest."""
 
     def __init__(self, most: int, begins: Callable[[bytes], object]) -> None:
         super().__init__()
         self._begins: Callable[[bytes], object] | None = begins
         self.kept = {1: bytearray(), 2: bytearray()}
         self.is_silent = asyncio.Event()
-        """Both outputs are closed."""
+        """Set when both outputs are closed."""
         self._most = most
         self._open = {1, 2}
 
@@ -195,12 +195,12 @@ class _Answering(_Program):
 
 
 class Child(_Program):
-    """Nothing that it prints is held beyond one line of `most` bytes and what is waiting."""
+    """A program with its output split into messages. Buffers at most one line of `most` bytes and the unread lines."""
 
     def __init__(self, log: Log, most: int, messages: MessageBuffer | None = None) -> None:
         super().__init__()
         self.problem = ""
-        """Why it is not read any more, when that is not because it ended."""
+        """Why it is no longer read, if it has not ended."""
         self._log = log
         self._most = most
         self._lines = messages or LineBuffer(most)
@@ -213,7 +213,7 @@ class Child(_Program):
         self._is_over = False
 
     async def read(self) -> OutputLine | None:
-        """The next line, None when no other one comes."""
+        """Return the next line, or None at the end."""
         while not self._waiting:
             if self._is_over:
                 return None
@@ -231,12 +231,12 @@ class Child(_Program):
         super().write(data)
 
     async def room(self) -> None:
-        """Returns when the program has taken most of what it was given, or can take nothing any more."""
+        """Wait until the program has read most of its input, or cannot read any more."""
         await self._may_write.wait()
 
     async def end(self, grace: float = TERMINATE_GRACE_S) -> None:
-        """Closes its input; `grace` seconds later at most the program and all of its group are gone: asked to end after
-        half of that time, forced at its end, and at once when this is cancelled."""
+        """Close its input and end the program with all of its group within `grace` seconds: SIGTERM after half of that
+        time and SIGKILL at the end, or at once if cancelled."""
         try:
             self._is_over = True
             self._news.set()
@@ -255,7 +255,7 @@ class Child(_Program):
                 GUARDIAN.leave(self.transport.get_pid())
 
     async def ending(self) -> str:
-        """Why it is over, with the last thing that it said about that."""
+        """Return why it is over, with the last line of its error output."""
         if self.problem:
             return self.problem
         await within(_EXIT_DRAIN_S, self.exited)
@@ -269,10 +269,10 @@ class Child(_Program):
 
     async def _wait_for_group_end(self, seconds: float) -> None:
         end = asyncio.get_running_loop().time() + seconds
-        while self.signal(0) and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110  # a group tells nobody
+        while self.signal(0) and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110  # no event exists
             await asyncio.sleep(0.02)
 
-    # What the event loop tells.
+    # Callbacks of the event loop.
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:

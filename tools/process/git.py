@@ -1,5 +1,5 @@
-"""Git asked so that nothing in the repository is run: no hook, no filter, no monitor, no external program. Its index
-stays as it is."""
+"""Calls git so that nothing in the repository is executed: no hook, filter, monitor or external program. The index is
+not modified."""
 
 import os
 import re
@@ -11,23 +11,23 @@ from pathlib import Path
 from shutil import which
 
 GIT_TIMEOUT_S = 10.0
-"""Seconds that one call of git may take."""
+"""Timeout of one git call, in seconds."""
 _MAX_MEMORY_BYTES = 2 << 30
-"""Bytes of its own that it may take: attributes can be read from a file without end."""
+"""Memory limit in bytes: attributes can come from an endless file."""
 
 SETTINGS = {
     "core.fsmonitor": "false",
     "core.hooksPath": "/dev/null",
     "core.untrackedCache": "false",
     "core.pager": "cat",
-    "diff.autoRefreshIndex": "false",  # it takes a lock and writes, whatever is said of optional locks
+    "diff.autoRefreshIndex": "false",  # it locks and writes even with optional locks disabled
     "diff.external": "",
     "diff.ignoreSubmodules": "all",
     "diff.submodule": "short",
     "status.submoduleSummary": "false",
     "submodule.recurse": "false",
     "log.showSignature": "false",
-    "gpg.program": "/dev/null",  # a format that the repository sets can ask for signatures, too
+    "gpg.program": "/dev/null",  # a log format set by the repository can request signatures too
     "gpg.x509.program": "/dev/null",
     "gpg.ssh.program": "/dev/null",
     "safe.bareRepository": "explicit",
@@ -36,7 +36,7 @@ VARIABLES = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ALLOW_PROTOCOL": "none",  # a repository may allow its own ones whatever settings say
+    "GIT_ALLOW_PROTOCOL": "none",  # a repository may allow protocols of its own, whatever the settings
     "GIT_PAGER": "cat",
     "LC_ALL": "C",
 }
@@ -45,22 +45,22 @@ _RUN_BY = {
     "archive": r"^(filter\..*\.(smudge|process)|tar\..*\.command|gpg\.(.*\.)?program)$",
 }
 _RUN_BY["ls-remote"] = _RUN_BY["fetch"]
-"""Settings by which a command of git runs programs; the names of some are anybody's, so none can be turned off."""
+"""Settings that make a git command run programs. Some names are arbitrary, so not all can be turned off."""
 _HOOKS_OF_FETCH = ("reference-transaction", "pre-auto-gc")
 _DRIVER = re.compile(r"filter\.(.*)\.(clean|smudge|process|required)", re.DOTALL)
 
 
 _READ_BY_LINES = ("info", "objects/info", "rebase-merge", "rebase-apply", "sequencer")
-"""Folders of metadata in which files lie that git tells lines of: what it does not understand, or has still to do."""
+"""Metadata folders with files whose lines git prints: those it does not understand, or has yet to process."""
 
 
 class GitError(Exception):
-    """Git cannot say it; the text says why."""
+    """A git call failed, as the message says."""
 
 
 def files_behind_links(metadata: Path) -> Iterator[Path]:
-    """Where links among a repository's metadata lead, but to files of the same name, as those do of work trees that
-    share them. Git tells lines of such files: of `shallow`, `packed-refs`, `BISECT_START` and others."""
+    """Yield the targets of links in a repository's metadata, except to files of the same name, as in work trees that
+    share them. Git prints lines of such files: `shallow`, `packed-refs`, `BISECT_START` and others."""
     worktrees = metadata / "worktrees"
     folders = (metadata, *(metadata / name for name in _READ_BY_LINES), *_entries(worktrees))
     for folder in folders:
@@ -77,7 +77,7 @@ def _entries(folder: Path) -> Sequence[Path]:
 
 
 def folders_outside(root: Path, path: str | None = None) -> str:
-    """The folders in which programs are looked for, without those that lie in the folder or are relative to it."""
+    """Return the program search path without relative folders and those inside the folder."""
     folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
     return os.pathsep.join(
         each for each in folders if os.path.isabs(each) and not Path(os.path.realpath(each)).is_relative_to(root)
@@ -85,18 +85,18 @@ def folders_outside(root: Path, path: str | None = None) -> str:
 
 
 def program_outside(name: str, root: Path) -> str | None:
-    """A program by its absolute path, unless it lies in the folder itself."""
+    """Return the absolute path of a program, or None if it is inside the folder or missing."""
     found = which(name, path=folders_outside(root))
     return None if found is None or Path(os.path.realpath(found)).is_relative_to(root) else found
 
 
 def top_of_repository(folder: Path) -> Path | None:
-    """The nearest folder, this one or one above it, that says it is a repository."""
+    """Return the nearest folder with a `.git`, this one or one above it."""
     return next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
 
 
 def without_filters(git: str, root: Path) -> Mapping[str, str]:
-    """Settings that turn off what would be run to compare files. Raises `GitError`."""
+    """Return settings that disable programs run when files are compared. Raises `GitError`."""
     names = run_git(git, root, SETTINGS, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", codes=(0, 1))
     drivers = {match[1] for name in os.fsdecode(names).split("\0") if (match := _DRIVER.fullmatch(name))}
     return {
@@ -107,8 +107,8 @@ def without_filters(git: str, root: Path) -> Mapping[str, str]:
 
 
 def run_by_settings(root: Path, command: str) -> str:
-    """What the repository itself, not the user, has a command of git run, in words: a setting or a hook. Empty where
-    there is none, for another command, and where there is no repository."""
+    """Return in words the setting or hook by which the repository, rather than the user, makes a git command run a
+    program. Empty if there is none."""
     git, wanted = program_outside("git", root), _RUN_BY.get(command)
     if git is None or wanted is None:
         return ""
@@ -136,7 +136,7 @@ def run_git(
     given: bytes = b"",
     patience: float = GIT_TIMEOUT_S,
 ) -> bytes:
-    """What git prints. Raises `GitError`."""
+    """Return git's output. Raises `GitError`."""
     command, environment = [git, *arguments], git_environment(settings, os.environ)
     pipe = subprocess.PIPE
     try:
@@ -161,14 +161,15 @@ def run_git(
 
 def _bound_memory(process: int) -> None:
     if sys.platform == "linux":
-        import resource  # noqa: PLC0415  # deferred: not every system has it
+        import resource  # noqa: PLC0415  # deferred: not available on every system
 
-        with suppress(OSError):  # it has ended, or has less already
+        with suppress(OSError):  # it has ended, or has a lower limit
             resource.prlimit(process, resource.RLIMIT_DATA, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
 
 
 def git_environment(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """What git needs, and nothing of what points it elsewhere. Its settings override those of the repository."""
+    """Return the environment for git, without variables that redirect it. `settings` override those of the
+    repository."""
     kept = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
     kept |= VARIABLES
     kept["GIT_CONFIG_COUNT"] = str(len(settings))

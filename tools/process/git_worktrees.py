@@ -1,5 +1,5 @@
-"""Work trees of a repository beside the program's data, each on a branch of its own: made or entered again, what stands
-in them, their changes committed, and taken away. Nothing that the repository itself configures is run."""
+"""Git work trees in the program's data folder, each on its own branch: created or reused, inspected, committed and
+removed. Nothing that the repository configures is executed."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from ebbtide.tools.process.git import SETTINGS, GitError, program_outside, run_git
 
 CHECKOUT_TIMEOUT_S = 600.0
-"""Seconds that it may take to write the files of a repository."""
+"""Timeout for checking out the files of a repository, in seconds."""
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.)){0,99}")
 _FALLBACK_IDENTITY = {"user.name": "Ebbtide", "user.email": "ebb@localhost"}
@@ -20,15 +20,15 @@ _FALLBACK_IDENTITY = {"user.name": "Ebbtide", "user.email": "ebb@localhost"}
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """What git says of the repository that a folder is in."""
+    """The repository of a folder."""
 
     git: str
     top: Path
-    """Of the work tree that the folder is in."""
+    """Top folder of its work tree."""
     common: Path
-    """Where the repository keeps what its work trees share."""
+    """The git folder shared by all work trees."""
     below: str
-    """The folder, from the top on."""
+    """The folder relative to the top."""
     head: str
     """The commit that is checked out."""
     settings: Mapping[str, str]
@@ -36,40 +36,40 @@ class Repository:
     def run(
         self, folder: Path, *arguments: str, codes: tuple[int, ...] = (0,), patience: float = CHECKOUT_TIMEOUT_S
     ) -> str:
-        """What git prints in a folder, without the end of the last line. Raises `GitError`."""
+        """Return git's output in a folder without the final newline. Raises `GitError`."""
         ran = run_git(self.git, folder, self.settings, *arguments, codes=codes, patience=patience)
         return os.fsdecode(ran).removesuffix("\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Worktree:
-    """One of them."""
+    """One work tree."""
 
     name: str
     repository: Repository
     place: Path
     branch: str
-    """Empty where none is checked out in it."""
+    """Empty if no branch is checked out."""
     is_new: bool
 
     @property
     def folder(self) -> Path:
-        """The folder to work in: that which the repository was entered from, where it is there."""
+        """The folder to work in: the one corresponding to the original folder, if it exists."""
         below = self.place / self.repository.below
         return below if below.is_dir() else self.place
 
 
 @dataclass(frozen=True, slots=True)
 class WorktreeState:
-    """What stands in a work tree that the other one has not."""
+    """The changes in a work tree that the main one does not have."""
 
     commits: int
     uncommitted: int
-    """Files."""
+    """Number of files."""
 
 
 def repository_of(root: Path) -> Repository:
-    """The repository that a folder is in. Raises `GitError`, also where nothing was committed yet."""
+    """Return the repository of a folder. Raises `GitError`, also if it has no commits."""
     git = program_outside("git", root)
     if git is None:
         raise GitError("git is not installed, and a work tree is git's")
@@ -86,7 +86,8 @@ def repository_of(root: Path) -> Repository:
 
 
 def _without_own_filters(git: str, root: Path) -> Mapping[str, str]:
-    """Turns off the filters that the repository declares itself. Those of the user stay: large files need theirs."""
+    """Return settings that disable filters defined by the repository. Those of the user stay enabled, since large files
+    need them."""
     told = run_git(
         git, root, SETTINGS, "config", "--null", "--show-scope", "--name-only", "--get-regexp", r"^filter\.",
         codes=(0, 1),
@@ -97,8 +98,8 @@ def _without_own_filters(git: str, root: Path) -> Mapping[str, str]:
 
 
 def enter_worktree(root: Path, name: str, places: Path) -> Worktree:
-    """The work tree of this name, made from what is checked out where it is not there yet. `places`: the folder for
-    those of all repositories. Raises `GitError`."""
+    """Return the work tree of this name, creating it from the current commit if necessary. `places`: the folder for the
+    work trees of all repositories. Raises `GitError`."""
     if not _NAME.fullmatch(name) or name.endswith((".lock", ".")):
         raise GitError(f"`{name}` is no name for a work tree: use letters, digits, `-`, `_` and `.`")
     repository = repository_of(root)
@@ -107,7 +108,7 @@ def enter_worktree(root: Path, name: str, places: Path) -> Worktree:
         return Worktree(name, repository, place, _branch_in(repository, place), is_new=False)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     known = repository.run(repository.top, "worktree", "list", "--porcelain").splitlines()
-    # Git knows it, and somebody has removed its folder.
+    # Git has a record of it, but its folder was deleted.
     again = ("--force",) if f"worktree {place}" in known else ()
     is_there = repository.run(repository.top, "branch", "--list", branch)
     what = (str(place), branch) if is_there else ("-b", branch, str(place), repository.head)
@@ -116,14 +117,14 @@ def enter_worktree(root: Path, name: str, places: Path) -> Worktree:
 
 
 def place_of(repository: Repository, name: str, places: Path) -> Path:
-    """Where a work tree is, or would be."""
+    """Return the path of a work tree, whether or not it exists."""
     main = repository.common.parent if repository.common.name == ".git" else repository.common
     digest = hashlib.sha256(os.fsencode(repository.common)).hexdigest()[:8]
     return places.resolve() / f"{main.name}-{digest}" / name
 
 
 def _branch_in(repository: Repository, place: Path) -> str:
-    """The branch of a work tree that is there. Raises `GitError` where something else is."""
+    """Return the branch of an existing work tree. Raises `GitError` if something else is in its place."""
     try:
         found = repository.run(place, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
         is_ours = [*map(Path, found.splitlines())] == [place, repository.common]
@@ -135,7 +136,7 @@ def _branch_in(repository: Repository, place: Path) -> str:
 
 
 def _is_left_half_made(repository: Repository, place: Path) -> bool:
-    """Whether git was killed while it made the work tree, which is removed then. An empty folder holds nothing, too."""
+    """Whether git was killed while creating the work tree, or its folder is empty. It is then removed."""
     try:
         if place.is_dir() and not place.is_symlink() and not os.listdir(place):
             return True
@@ -149,7 +150,7 @@ def _is_left_half_made(repository: Repository, place: Path) -> bool:
 
 
 def state_of(worktree: Worktree) -> WorktreeState:
-    """What there is to bring back. Raises `GitError`."""
+    """Return the changes to bring back. Raises `GitError`."""
     repository = worktree.repository
     head = repository.run(repository.top, "rev-parse", "HEAD")
     commits = int(repository.run(worktree.place, "rev-list", "--count", f"{head}..HEAD"))
@@ -158,7 +159,7 @@ def state_of(worktree: Worktree) -> WorktreeState:
 
 
 def how_to_bring_back(worktree: Worktree, state: WorktreeState) -> Sequence[str]:
-    """What is said at the end of work in it, a line each."""
+    """Return the lines shown at the end of work in it."""
     place, top = shlex.quote(str(worktree.place)), shlex.quote(str(worktree.repository.top))
     where = f"branch `{worktree.branch}`" if worktree.branch else "no branch"
     if not state.commits and not state.uncommitted:
@@ -175,7 +176,7 @@ def how_to_bring_back(worktree: Worktree, state: WorktreeState) -> Sequence[str]
 
 
 def commit_all(worktree: Worktree, message: str) -> str:
-    """Commits what has changed, if anything; the commit that is checked out then. Raises `GitError`."""
+    """Commit all changes, if any, and return the current commit. Raises `GitError`."""
     repository, place = worktree.repository, worktree.place
     repository.run(place, "add", "--all")
     if repository.run(place, "status", "--porcelain", "--untracked-files=no"):
@@ -188,20 +189,20 @@ def commit_all(worktree: Worktree, message: str) -> str:
 
 
 def base_of(worktree: Worktree) -> str:
-    """The commit with which its branch began. Raises `GitError`."""
+    """Return the commit where its branch started. Raises `GitError`."""
     head = worktree.repository.run(worktree.repository.top, "rev-parse", "HEAD")
     return worktree.repository.run(worktree.place, "merge-base", head, "HEAD")
 
 
 def diff_between(worktree: Worktree, base: str, commit: str) -> str:
-    """As `git apply` takes it. Raises `GitError`."""
+    """Return a diff for `git apply`. Raises `GitError`."""
     return worktree.repository.run(
         worktree.place, "diff", "--binary", "--no-color", "--no-ext-diff", "--no-textconv", base, commit
     )
 
 
 def remove_worktree(worktree: Worktree, *, branch: bool) -> None:
-    """Takes the folder away, and the branch if that is wanted. Raises `GitError`."""
+    """Delete the folder and optionally the branch. Raises `GitError`."""
     top = worktree.repository.top
     worktree.repository.run(top, "worktree", "remove", "--force", str(worktree.place))
     if branch and worktree.branch:

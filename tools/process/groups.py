@@ -1,8 +1,8 @@
-"""What programs have started: signals to all of it, and the end of it when this program is killed, which leaves it no
-time to end anything. A process of its own waits for that.
+"""Signals to a program with all its descendants, and their cleanup if this program is killed, which a separate process
+takes care of.
 
-A program is started in a session of its own, whose number is that of its first process, as is that of its group. What
-makes itself another group (`timeout`, a shell with job control) stays in the session.
+A program starts in its own session, whose id is that of its first process and of its group. Descendants that create
+another group (`timeout`, a shell with job control) stay in the session.
 """
 
 import atexit
@@ -15,9 +15,9 @@ from threading import Lock
 from typing import NamedTuple
 
 _NEAR = 64
-"""Numbers behind that of a process among which those that it starts at once have theirs, mostly."""
+"""How far above a program's process id those of its first children usually are."""
 TERMINATE_GRACE_S = 2.0
-"""Seconds that a program gets to end by itself, before its group is ended."""
+"""Seconds for a program to end by itself before its group is killed."""
 
 
 class _Process(NamedTuple):
@@ -26,27 +26,27 @@ class _Process(NamedTuple):
     group: int
     session: int
     begun: int
-    """In ticks since the system started: a number is given to another process later, with another time."""
+    """Start time in clock ticks since boot. It distinguishes processes that reuse an id."""
 
 
 class ProcessFamily:
-    """A process that leads a session, what is in that, and what descends from it in sessions of its own. What has
-    detached itself from its parents there is not of it."""
+    """A process that leads a session, everything in that session, and its descendants in other sessions. Detached
+    processes there do not count."""
 
     def __init__(self, leader: int, *, is_wrapped: bool = False) -> None:
-        """`is_wrapped`: the leader only waits for what it started, and does not outlive a signal that asks to end."""
+        """`is_wrapped`: the leader only waits for its child, and a termination signal would end it first."""
         self._leader = leader
         self._is_wrapped = is_wrapped
         self._groups = set[tuple[int, int]]()
-        """Other groups than the leader's with their sessions: parents that end leave no trace of whose they were."""
+        """Other groups than the leader's, with their sessions. When parents end, nothing shows whose they were."""
         self._known = dict[int, int]()
-        """Those who were found, with when they began: one may make itself a session as its parent ends."""
+        """Known descendants with their start times. One may start a new session as its parent ends."""
         self._first = 0
-        """The process that has the number 1 among those that a wrapper started; 0 while it is not known."""
+        """The process with id 1 in the wrapper's namespace, or 0 if not known yet."""
 
     def signal(self, number: int, *, is_reaped: bool) -> bool:
-        """Whether there was anybody in the leader's group to take the signal; 0 only asks. `is_reaped`: whether the
-        leader has been waited for, so that its number may belong to somebody else by now."""
+        """Signal all processes, and return whether the leader's group has any. Signal 0 only checks. `is_reaped`: the
+        leader was waited for, so its id may have been reused."""
         if is_reaped and exists(self._leader):
             return False
         if not number:
@@ -55,7 +55,7 @@ class ProcessFamily:
             others = self._find_others()
             is_there = _signal_followers(self._leader, number)
         else:
-            _signal_group(self._leader, signal.SIGSTOP)  # so that nobody is born while they are looked for
+            _signal_group(self._leader, signal.SIGSTOP)  # so that no process is created during the search
             try:
                 others = self._find_others()
             finally:
@@ -66,30 +66,30 @@ class ProcessFamily:
         return is_there
 
     def has_group(self) -> bool:
-        """Whether there is anybody in the leader's group, zombies among them."""
+        """Whether the leader's group has any process, including zombies."""
         return _signal_group(self._leader, 0)
 
     def is_living(self) -> bool:
-        """Whether one of that group is more than a zombie that nobody has buried, as far as one can see."""
+        """Whether the group has a process that is not a zombie, as far as processes are visible."""
         seen = [process for _, process in _processes()]
         return not seen or any(process.group == self._leader and process.state not in b"ZX" for process in seen)
 
     def look(self) -> None:
-        """Finds what descends from it now: a parent that ends by itself leaves no trace of whose its children were."""
+        """Record the current descendants: when a parent ends, nothing shows whose its children were."""
         self._find_others()
 
     def members(self) -> list[int]:
-        """The numbers of all that it is, and of what descends from it."""
+        """Return the ids of all its processes and descendants."""
         return self._members(dict(_processes()))
 
     def is_alone(self) -> bool:
-        """Whether of all that it started at most the process is left that cleans up behind the others."""
+        """Whether at most the process that cleans up after the others is left."""
         processes = dict(_processes())
         return sum(processes[id].state not in b"ZX" for id in self._members(processes)) <= 1
 
     def is_finished(self) -> bool:
-        """Whether the first process of its numbers that the leader started has ended, which is seen at once: with it
-        ends all that has such numbers, and it may lie about for seconds until somebody buries it."""
+        """Whether the first process in the leader's pid namespace has ended. That is visible at once and ends the whole
+        namespace, although the zombie may remain for seconds."""
         if not self._first:
             near = range(self._leader + 1, self._leader + _NEAR)
             self._first = next((id for id in near if _group_of(id) == self._leader and _is_first(id)), 0)
@@ -97,7 +97,8 @@ class ProcessFamily:
         return state in ([b"Z"], [b"X"])
 
     def _find_others(self) -> list[int]:
-        """The other groups, those that were found before too while they last. None where the system tells of none."""
+        """Return the other groups, including those found earlier that still exist. Empty if the system does not list
+        processes."""
         processes = dict(_processes())
         found = self._members(processes)
         every = {(process.group, process.session) for process in processes.values()}
@@ -127,7 +128,7 @@ def _group_of(process: int) -> int:
 
 
 def _is_first(process: int) -> bool:
-    """Whether it has another number for those in its namespace, and that is 1."""
+    """Whether its id in its own namespace is 1."""
     line = next((line for line in _read(f"/proc/{process}/status").split(b"\n") if line.startswith(b"NSpid:")), b"")
     return line.split()[2:] == [b"1"]
 
@@ -141,7 +142,7 @@ def _read(path: str) -> bytes:
 
 
 def _processes() -> Iterator[tuple[int, _Process]]:
-    """All processes that can be seen, by their numbers."""
+    """Yield all visible processes with their ids."""
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if name.isdecimal():
             with suppress(OSError), open(f"/proc/{name}/stat", "rb", buffering=0) as stat:  # it may have ended
@@ -160,7 +161,7 @@ def _signal_group(group: int, number: int) -> bool:
 
 
 def _signal_followers(leader: int, number: int) -> bool:
-    """Signals each of a group but the one who leads it, so that it stays to tell how the others ended."""
+    """Signal every process of a group except its leader, which stays to report how the others ended."""
     followers = [id for id, process in _processes() if process.group == leader and id != leader]
     for follower in followers:
         with suppress(ProcessLookupError, PermissionError):
@@ -204,12 +205,12 @@ while [ "$grown" ]; do
 done
 for each in $groups $others; do kill -s KILL -- "-$each"; done
 """
-"""Its input ends when nobody is left who could write to it."""
+"""Its input ends when no writer is left."""
 
 
 class Guardian:
-    """Ends the groups that it guards, the others of their sessions and those of whatever descends from them, once this
-    process is gone. It is started with the first of them."""
+    """A helper process that kills the guarded groups, others in their sessions and all their descendants after this
+    process has died. It starts with the first group."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -219,11 +220,11 @@ class Guardian:
         self._send(f"+ {group}\n")
 
     def leave(self, group: int) -> None:
-        """The group has ended, or is to live on."""
+        """Stop guarding a group that has ended, or that is to survive."""
         self._send(f"- {group}\n")
 
     def _send(self, line: str) -> None:
-        with self._lock, suppress(OSError):  # without it, only this is missing
+        with self._lock, suppress(OSError):  # without it, only this protection is missing
             if self._process is None:
                 self._process = subprocess.Popen(
                     ["/bin/sh", "-c", _WAITS],
@@ -240,11 +241,11 @@ class Guardian:
                 self._process.stdin.write(line.encode())
 
     def _dismiss(self) -> None:
-        """Lets it end what is left, and itself."""
+        """Let it kill what is left, and exit."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             self._process.wait()
 
 
 GUARDIAN = Guardian()
-"""That of this process."""
+"""The guardian of this process."""

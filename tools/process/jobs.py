@@ -1,4 +1,4 @@
-"""Background commands of one session. A job knows its program and its output file, not why it runs."""
+"""Background jobs of a session."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -10,14 +10,14 @@ from ebbtide.tools.process.program import Program
 
 @dataclass(frozen=True, slots=True)
 class EndedJob:
-    """A job that is over."""
+    """A job that has ended."""
 
     id: str
     command: str
     how: str
-    """`exit code 1`, or what else ended it."""
+    """`exit code 1`, or the signal that ended it."""
     last_lines: tuple[str, ...] = ()
-    """Of what it printed that the model was not given."""
+    """The end of its output that the model has not seen."""
 
 
 @dataclass(slots=True)
@@ -26,21 +26,21 @@ class Job:
     command: str
     program: Program
     read_offset: int = 0
-    """Bytes of its output that were handed out."""
+    """Number of output bytes that were returned."""
     read_to: int = 0
-    """The place in its log behind what was handed out."""
+    """Offset in its log after the returned output."""
     end: EndedJob | None = None
-    """Once it is over."""
+    """Set once it has ended."""
     has_own_network: bool = False
-    """It runs in the network of the session's commands."""
+    """Whether it runs in the shared network namespace of the session's commands."""
     ports: dict[int, int | None] = field(default_factory=dict)
-    """Those that it listens on there, with the port of 127.0.0.1 at which the user reaches each, if any."""
+    """The ports that it listens on there, with the port of 127.0.0.1 that forwards to each, if any."""
     is_end_known: bool = False
-    """Whether the model has seen that it is over, or has ended it."""
+    """Whether the model has seen that it ended, or has ended it."""
 
     @property
     def where(self) -> str:
-        """The ports that it listens on, and where the user reaches them; empty where there are none."""
+        """The ports that it listens on and their forwarded ports, or an empty string."""
         ports = (
             f"port {port} at 127.0.0.1:{outside}" if outside else f"port {port} in the sandbox"
             for port, outside in sorted(self.ports.items())
@@ -54,29 +54,29 @@ async def nothing_to_forward() -> int:
 
 
 def no_watcher(job: Job) -> None:
-    """Where nobody looks after what a job does."""
+    """Ignore the start of a job."""
 
 
 async def no_end_listener(ended: EndedJob) -> None:
-    """Where nobody is told that a job is over."""
+    """Ignore the end of a job."""
 
 
 @dataclass(slots=True)
 class BackgroundJobs:
-    """The background jobs of one session, by id, and what commands in the foreground left running."""
+    """The background jobs of a session by id, and processes that foreground commands left running."""
 
     by_id: dict[str, Job] = field(default_factory=dict)
     leftovers: list[Program] = field(default_factory=list)
     on_end: Callable[[EndedJob], Awaitable[None]] = no_end_listener
-    """Told when a job is over of which the model does not know it."""
+    """Called when a job has ended and the model does not know yet."""
     forward_ports: Callable[[], Awaitable[int]] = nothing_to_forward
-    """Makes every port that a job listens on reachable; how many that are."""
+    """Forwards every port that jobs listen on, and returns their number."""
     on_start: Callable[[Job], None] = no_watcher
-    """Told of each job as it begins."""
+    """Called with each new job."""
     news: list[str] = field(default_factory=list)
-    """What else the model is to be told of jobs with the next message."""
+    """Further news about jobs for the next message to the model."""
     _earlier: dict[str, EndedJob] = field(default_factory=dict)
-    """Those of earlier runs of the session of which the model does not know that they are over."""
+    """Jobs of earlier runs of the session that have ended without the model knowing."""
     _count: int = 0
     _watchers: set[asyncio.Task[None]] = field(default_factory=set)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -84,7 +84,7 @@ class BackgroundJobs:
     def add(
         self, command: str, program: Program, end_of: Callable[[Job], EndedJob], *, has_own_network: bool = False
     ) -> Job:
-        """`end_of`: what is told of the job once its program has exited."""
+        """Add a job. `end_of` creates its summary once the program has exited."""
         self._count += 1
         job = Job(f"job-{self._count}", command, program, has_own_network=has_own_network)
         self.by_id[job.id] = job
@@ -95,19 +95,19 @@ class BackgroundJobs:
         return job
 
     def restore(self, ended: Mapping[str, EndedJob]) -> None:
-        """Takes over the ended jobs of an earlier run of which the model does not know. No new job is called so."""
+        """Restore the ended jobs of an earlier run that the model does not know of. Their ids are not reused."""
         self._earlier.update(ended)
         numbers = [int(number) for id in ended if (number := id.removeprefix("job-")).isdecimal()]
         self._count = max(self._count, *numbers, 0)
 
     def take_news(self) -> tuple[str, ...]:
-        """What the model is told now; nothing is left of it."""
+        """Return and clear the news for the model."""
         news = tuple(self.news)
         self.news.clear()
         return news
 
     def look_after(self, program: Program) -> None:
-        """Takes over a program that has exited while a child of it still runs."""
+        """Track a program that has exited while a child of it still runs."""
         self.leftovers = [left for left in self.leftovers if not left.is_over] + [program]
 
     @property
@@ -116,24 +116,24 @@ class BackgroundJobs:
 
     @property
     def unfinished(self) -> tuple[Job, ...]:
-        """Those of which neither the model nor `ended` knows that they are over."""
+        """Jobs that are not known to have ended, neither to the model nor in `ended`."""
         return tuple(job for job in self.by_id.values() if job.end is None and not job.is_end_known)
 
     @property
     def ended(self) -> dict[str, EndedJob]:
-        """Those that are over, which the model does not know."""
+        """Jobs that have ended without the model knowing."""
         here = {job.id: job.end for job in self.by_id.values() if job.end is not None and not job.is_end_known}
         return self._earlier | here
 
     def mark_reported(self, ids: Collection[str]) -> None:
-        """The model knows that these are over."""
+        """Record that the model knows that these have ended."""
         for id in ids:
             self._earlier.pop(id, None)
             if id in self.by_id:
                 self.by_id[id].is_end_known = True
 
     async def wait_for_end(self, known: Collection[str] = ()) -> None:
-        """Returns once a job is over of which the model does not know it, and that is not among `known`."""
+        """Wait until a job that is not among `known` has ended without the model knowing."""
         while not self.ended.keys() - set(known):
             self._news.clear()
             await self._news.wait()
@@ -146,7 +146,7 @@ class BackgroundJobs:
             await self.on_end(job.end)
 
     async def close(self) -> None:
-        """Ends every job that still runs, with all its children."""
+        """End every running job with all its children."""
         watchers = tuple(self._watchers)
         for watcher in watchers:
             watcher.cancel()

@@ -1,15 +1,15 @@
-"""Lines out of what a program prints, none of them larger than agreed. Pure; it knows no protocol."""
+"""Splits output into lines of limited size. Pure."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
 _MAX_EDGE_BYTES = 4096
-"""Bytes of the beginning and of the end of a line that is too long."""
+"""Number of bytes stored of each end of a line that is too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class TooLong:
-    """A line of which only both ends were kept."""
+    """A line of which only both ends were stored."""
 
     head: bytes
     tail: bytes
@@ -20,20 +20,20 @@ OutputLine: TypeAlias = bytes | bytearray | TooLong
 
 
 class LineBuffer:
-    """Takes bytes as they come and gives the lines that are complete. Holds at most one line of `most` bytes, once."""
+    """Collects bytes and returns complete lines. Stores at most one line of `most` bytes."""
 
     def __init__(self, most: int, end: bytes = b"\n") -> None:
         self._most = most
         self._end = end
         self._held = bytearray()
         self._tail = b""
-        """The end of a line that is too long; `_held` is its beginning then."""
+        """The end of a line that is too long. `_held` is then its beginning."""
         self.size = 0
-        """Bytes of the line that is not complete yet."""
+        """Number of bytes of the incomplete line."""
 
     @property
     def problem(self) -> str:
-        """What came that ends the patience with it: a line twice as long as one that is only skipped."""
+        """Why reading should stop: a line twice as long as one that is merely skipped."""
         return f"a line of more than {2 * self._most:,} bytes" if self.size > 2 * self._most else ""
 
     def take(self, chunk: bytes) -> list[OutputLine]:

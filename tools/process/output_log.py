@@ -1,4 +1,4 @@
-"""The file that a program's output goes into: all of it up to a limit, and of more its beginning and its end."""
+"""Log file for a program's output, complete up to a limit, and beyond it reduced to beginning and end."""
 
 import os
 from collections import deque
@@ -8,23 +8,23 @@ from threading import Lock
 from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES
 
 MAX_RECLAIMED_BYTES = 1 << 20
-"""Bytes that a log gives back at most when the disk is full, so that what the session is can still be written down."""
+"""Maximum number of bytes that a log frees when the disk is full, so that the session itself can still be saved."""
 
 _TAIL = 1 << 20
-"""Bytes of the end of an output over the limit that are kept, or a quarter of a smaller limit."""
+"""Bytes stored of the end of output over the limit, or a quarter of a smaller limit."""
 
 
 class OutputLog:
-    """Takes output from one thread, and may be flushed and read from others. The end of an output over the limit is
-    held in memory until then."""
+    """Written from one thread, and flushed and read from others. The end of output over the limit stays in memory until
+    a flush."""
 
     def __init__(self, descriptor: int, limit: int = MAX_OUTPUT_BYTES) -> None:
         self.size = 0
         """Bytes printed so far."""
         self.written = 0
-        """Bytes in the file, as of the last flush."""
+        """Bytes in the file as of the last flush."""
         self.problem = ""
-        """Why output could not be written, if so."""
+        """Why output could not be written, or an empty string."""
         self.limit = limit
         self._descriptor = descriptor
         self._tail_size = min(_TAIL, limit // 4)
@@ -32,12 +32,12 @@ class OutputLog:
         self._tail = deque[bytes]()
         self._held = self._skipped = 0
         self._lost = 0
-        """Bytes dropped so far, whether or not the file says so."""
+        """Bytes dropped so far, whether or not the file mentions it."""
         self._lock = Lock()
 
     @property
     def is_over(self) -> bool:
-        """Whether output was dropped because it was more than the limit."""
+        """Whether output over the limit was dropped."""
         return self._lost > 0
 
     @property
@@ -55,7 +55,7 @@ class OutputLog:
             self.size += len(chunk)
 
     def flush(self) -> int:
-        """Writes what is held, behind a line that says how much was dropped before it. The size of the file."""
+        """Write buffered output, preceded by a line on dropped output if there is any. Returns the size of the file."""
         with self._lock:
             if self._tail:
                 held = b"".join(self._tail)

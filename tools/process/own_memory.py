@@ -1,4 +1,4 @@
-"""This process against what it starts: no other process of the user's may look into it or its environment."""
+"""Protects this process from what it starts: no other process of the user may read its memory or environment."""
 
 import os
 import re
@@ -7,19 +7,18 @@ from functools import cache
 
 _PR_SET_DUMPABLE = 4
 _KEY = re.compile(rb"API_?KEY", re.IGNORECASE)
-"""In the names of variables that hold keys of providers."""
+"""Matches names of variables with API keys."""
 DEBUGGABLE = "EBB_DEBUGGABLE"
-"""Set in the environment, it leaves debuggers and profilers of the user a way in."""
+"""If set in the environment, debuggers and profilers of the user are still allowed."""
 
 
 @cache
 def close_own_memory() -> None:
-    """Shuts `/proc/PID/environ`, `/proc/PID/mem` and debuggers out, on Linux, before the first program is started; whom
-    that does not keep out, as an administrator, finds no key of a provider in the block that this process was started
-    with. `os.environ` has it still."""
+    """Block `/proc/PID/environ`, `/proc/PID/mem` and debuggers on Linux, before the first program is started. API keys
+    are also erased from the environment block of this process, against administrators. `os.environ` still has them."""
     if sys.platform != "linux" or os.environ.get(DEBUGGABLE):
         return
-    import ctypes  # noqa: PLC0415  # deferred: runs that start nothing load it for nothing
+    import ctypes  # noqa: PLC0415  # deferred: only needed when something is started
 
     library = ctypes.CDLL(None, use_errno=True)
     library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""The command that runs one of our own modules in an interpreter of its own, which can be ended at any moment."""
+"""The command that runs one of our own modules in a separate interpreter, which can be killed at any time."""
 
 import json
 import sys
@@ -12,14 +12,14 @@ _START = (
 
 
 def search_path() -> list[str]:
-    """Where this process finds modules, but for the folder that it was started in: that is the user's."""
+    """Return this process's module search path, without the folder it was started in, which is the user's."""
     places = [place for place in sys.path if place]
     return places if _ROOT in places else [_ROOT, *places]
 
 
 def own_module(module: str, *arguments: str, first: str = "") -> list[str]:
-    """Return the command that calls `main` of a module with these arguments. `module`: its full name, made from the
-    caller's `__name__` or `__package__`, since an installed module has another name than in a checkout. `first`: a
-    statement that runs before anything is imported."""
+    """Return the command that calls `main` of a module with these arguments. `module`: its full name, derived from the
+    caller's `__name__` or `__package__`, since it differs between an installation and a checkout. `first`: a statement
+    to run before any import."""
     start = f"{first}\n{_START}" if first else _START
     return [sys.executable, "-I", "-S", "-c", start, json.dumps(search_path()), module, *arguments]

@@ -1,8 +1,8 @@
-"""Programs that were started: each in a process group of its own, its output in a file, ended with its children.
+"""Running programs: each has its own process group and an output file, and is ended with its children.
 
-It knows processes and files, not tools. A thread per program moves output from a pipe to the file. It waits for the
-program and not for the end of the pipe, which a child in the background may hold open for hours. (A file in place of
-the pipe would need no thread, but a program that opens /dev/stderr would then empty it.)
+A thread per program moves output from a pipe to the file. It waits for the program and not for the end of the pipe,
+which a background child may hold open for hours. Writing directly to the file would need no thread, but a program that
+opens /dev/stderr would then truncate it.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ from ebbtide.tools.process.output_log import OutputLog
 
 _CHUNK = 1 << 16
 _MAX_CLEANUP_S = 0.05
-"""Seconds that the cleaning up behind a wrapped program takes at most, mostly 0.001."""
+"""Maximum number of seconds to wait for cleanup after a wrapped program, usually 0.001."""
 _RETRY_PAUSE_S = 0.0005
 _PROGRESS_EVERY = 0.1
 _MAX_PROGRESS_CHARS = 4000
 _READ_AT_ONCE = 4 * _MAX_PROGRESS_CHARS
-"""Bytes of the newest output that may hold as many characters."""
+"""Bytes of new output that may contain as many characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ProcessLimits:
 
 
 class Program:
-    """A started program. What it prints is in `log`, also after it has exited, for as long as a child of it prints."""
+    """A started program. `log` has its output, including that of children after it has exited."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class Program:
     ) -> None:
         self.log = log
         self.output = OutputLog(descriptor, limits.output_bytes)
-        """What is written to `log`."""
+        """The writer of `log`."""
         self.is_silent = False
-        """Whether nothing is left that could print."""
+        """Whether no process is left that could print."""
         self._process = process
         self._is_wrapped = is_wrapped
         self._family = ProcessFamily(process.pid, is_wrapped=is_wrapped)
@@ -86,28 +86,28 @@ class Program:
 
     @property
     def code(self) -> int | None:
-        """The exit code, negative for the signal that ended it, or None while it runs."""
+        """The exit code, negative for a signal, or None while it runs."""
         return self._process.returncode if self._exited.is_set() else None
 
     @property
     def is_over(self) -> bool:
-        """Whether it exited and nothing that it started is left to print or run."""
+        """Whether it has exited and none of its children is left to run or print."""
         return self.code is not None and (self._was_killed or (self.is_silent and not self._has_children()))
 
     async def wait(self, seconds: float) -> bool:
-        """Whether the program exited within this time, all it printed by then being in the log."""
+        """Return whether the program exited within this time. Its output is then in the log."""
         return await within(seconds, self._exited)
 
     def processes(self) -> list[int]:
-        """The numbers of all that it has started and of itself, as far as they run. Reads all processes."""
+        """Return the ids of its running processes. Reads the whole process table."""
         return self._family.members()
 
     async def wait_for_exit(self) -> None:
-        """Returns when the program has exited."""
+        """Wait until the program has exited."""
         await self._exited.wait()
 
     async def wait_for_news(self, seconds: float, beyond: int) -> None:
-        """Returns when more than `beyond` bytes are printed, the program has exited, or the time is over."""
+        """Wait until more than `beyond` bytes are printed, the program has exited, or the time is up."""
         end = self._loop.time() + seconds
         while self.size <= beyond and not self._exited.is_set():
             self._news.clear()
@@ -115,7 +115,8 @@ class Program:
                 return
 
     def write(self, data: bytes) -> bool:
-        """Writes to the program's terminal. Whether it took all of that; it takes none when it has exited."""
+        """Write to the program's terminal, and return whether it accepted everything. It accepts nothing after it has
+        exited."""
         with self._writing:
             if self._input is None:
                 return False
@@ -125,25 +126,25 @@ class Program:
                 return False
 
     def stop_progress(self) -> None:
-        """Tells nobody any more what is printed."""
+        """Stop reporting progress."""
         self._progress = None
 
     async def end(self) -> None:
-        """Ends the program and all that it started: first asked to, then forced, at once when this is cancelled."""
+        """End the program and everything it started, first with SIGTERM, then with SIGKILL, or at once if cancelled."""
         is_asked = self.code is None
         try:
             if is_asked:
                 self._signal(signal.SIGTERM)
                 await self.wait(self._limits.grace)
         finally:
-            if is_asked or not self.is_over:  # to look for what is left takes milliseconds
+            if is_asked or not self.is_over:  # the search for remaining processes takes milliseconds
                 self._signal(signal.SIGKILL)
             self._was_killed = True
             GUARDIAN.leave(self._process.pid)
         await self.wait(self._limits.grace)
 
     async def close(self) -> None:
-        """Ends everything and returns when the log is complete and nothing is held open."""
+        """End everything, and wait until the log is complete and all files are closed."""
         try:
             await self.end()
         finally:
@@ -151,7 +152,7 @@ class Program:
         await within(self._limits.grace, self._closed)
 
     def _has_children(self) -> bool:
-        """Whether processes of its group run on after it has exited."""
+        """Whether processes of its group still run after it has exited."""
         if self._is_left_alone or not self._family.has_group():
             return False
         if self._is_wrapped and self._process.returncode is not None:
@@ -164,7 +165,7 @@ class Program:
             self._family.signal(number, is_reaped=self._process.returncode is not None)
 
     def _watch(self, pipe: int, descriptor: int) -> None:
-        """What the thread does: moves output until the program has exited and nobody can print any more."""
+        """The thread's work: move output until the program has exited and nothing can print any more."""
         waiting = _exit_descriptor(self._process.pid)
         poller = select.poll()
         poller.register(pipe, select.POLLIN)
@@ -197,7 +198,7 @@ class Program:
             reap_orphans(self._process.pid)
 
     def _patience(self, waiting: int | None) -> float | None:
-        """Milliseconds to wait for news."""
+        """Return how many milliseconds to wait for news."""
         if waiting is None:
             return 10
         progress = self._progress
@@ -210,8 +211,8 @@ class Program:
             return self._process.poll() is not None
 
     def _drain(self, pipe: int) -> None:
-        """Moves what the program left in the pipe. What a child goes on to print comes later. What wraps a program
-        ends a moment after it, and has the pipe until then."""
+        """Move what the program left in the pipe. Later output of children follows separately. A wrapper ends a moment
+        after its program, and keeps the pipe until then."""
         os.set_blocking(pipe, False)
         poller = select.poll()
         poller.register(pipe, select.POLLIN)
@@ -224,8 +225,8 @@ class Program:
                 left -= moved
 
     def _await_cleanup(self) -> None:
-        """Waits a moment for what cleans up behind a wrapped program: once that has gone nobody has to be looked for
-        among all processes of the system."""
+        """Wait briefly for the cleanup process of a wrapped program: once it has ended, the process table need not be
+        searched."""
         end = time.monotonic() + _MAX_CLEANUP_S
         while self._is_wrapped and self.is_silent and time.monotonic() < end and self._family.has_group():
             if self._family.is_finished():
@@ -234,7 +235,7 @@ class Program:
             time.sleep(_RETRY_PAUSE_S)
 
     def _move(self, pipe: int) -> int:
-        """Bytes moved from the pipe to the log; 0 at the end of the pipe."""
+        """Move data from the pipe to the log and return the number of bytes, 0 at the end of the pipe."""
         chunk = self._read(pipe)
         if not chunk:
             return 0
@@ -249,7 +250,7 @@ class Program:
         try:
             return os.read(pipe, _CHUNK)
         except OSError as error:
-            if self.has_terminal and error.errno == errno.EIO:  # nobody has the other end of the terminal any more
+            if self.has_terminal and error.errno == errno.EIO:  # the other end of the terminal is closed
                 return b""
             raise
 
@@ -264,12 +265,12 @@ class Program:
             self._call(event.set)
 
     def _call(self, function: Callable[..., object], *arguments: str) -> None:
-        with suppress(RuntimeError):  # the event loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(function, *arguments)
 
 
 class _OutputProgress:
-    """New output for people to watch: a few times a second, and only the end of it when there is much."""
+    """Progress for display: new output, several times a second, and only its end if there is much."""
 
     def __init__(self, heard: Callable[[str], None]) -> None:
         self.heard = heard
@@ -281,7 +282,7 @@ class _OutputProgress:
         self.held = (self.held + self._decoder.decode(chunk[-_READ_AT_ONCE:]))[-_MAX_PROGRESS_CHARS:]
 
     def due(self, late: bool) -> str:
-        """What may be shown now."""
+        """Return the text that can be shown now."""
         now = time.monotonic()
         if not self.held or (now - self._last < _PROGRESS_EVERY and not late):
             return ""
@@ -291,7 +292,7 @@ class _OutputProgress:
 
 
 async def within(seconds: float, event: asyncio.Event) -> bool:
-    """Whether it happened in this time."""
+    """Return whether the event was set within this time."""
     try:
         await asyncio.wait_for(event.wait(), max(seconds, 0))
     except TimeoutError:
@@ -300,7 +301,7 @@ async def within(seconds: float, event: asyncio.Event) -> bool:
 
 
 def _exit_descriptor(process: int) -> int | None:
-    """A descriptor that becomes readable when the process exits, where the system has such a thing."""
+    """Return a descriptor that becomes readable when the process exits, or None if the system has none."""
     try:
         return os.pidfd_open(process)
     except (AttributeError, OSError):

@@ -1,4 +1,4 @@
-"""How a command line is run: by which shell, with which environment. Pure but for looking up the shell once."""
+"""How a command line is run: shell and environment. Pure, apart from a single lookup of the shell."""
 
 import os
 import re
@@ -20,8 +20,8 @@ _SHELLS = (
 )
 
 PASSED_ON = "EBB_PASS_ENV"
-"""The user's own list of further names for commands, separated by commas or blanks; `AWS_*` stands for all that begin
-so. What it names is passed on whatever it is."""
+"""The user's list of further variables for commands, separated by commas or blanks. `AWS_*` matches all with that
+prefix. Listed variables are always passed on."""
 
 _NAMES = frozenset(
     """
@@ -41,9 +41,9 @@ _NAMES = frozenset(
     AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_CONFIG_FILE KUBECONFIG
     DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG DOCKER_BUILDKIT DOCKER_DEFAULT_PLATFORM BUILDKIT_PROGRESS
     WSL_DISTRO_NAME WSL_INTEROP IN_NIX_SHELL LOCALE_ARCHIVE NPM_CONFIG_PREFIX npm_config_prefix
-    """.split()  # noqa: SIM905  # a list of a hundred names is a table
+    """.split()  # noqa: SIM905  # easier to read as one string
 )
-"""SSH_AUTH_SOCK is among them: without it no fetch over SSH works, and it lends keys without showing them."""
+"""SSH_AUTH_SOCK is included: SSH needs it to fetch, and it allows the use of keys without revealing them."""
 
 _BEGINNINGS = tuple(
     """
@@ -53,11 +53,11 @@ _BEGINNINGS = tuple(
     RUBY GEM_ RBENV_ RVM_ RAILS_ PHP_ COMPOSER_ DOTNET_ NUGET_ MIX_ ERL_ OPAM_ STACK_ GHCUP_ JULIA_ PERL_ R_LIBS
     CMAKE_ NINJA_ MESON_ BAZEL_ CUDA_ NVIDIA_ ROCM_ OMP_ MKL_ OPENBLAS_ NUMBA_ TF_CPP_ ASDF_ MISE_ NIX_ HOMEBREW_ GUIX_
     GIT_AUTHOR_ GIT_COMMITTER_ COMPOSE_ TESTCONTAINERS_ PLAYWRIGHT_ PUPPETEER_ GITHUB_ RUNNER_ GITLAB_ DEB_ DEBIAN_
-    """.split()  # noqa: SIM905  # a list of a hundred names is a table
+    """.split()  # noqa: SIM905  # easier to read as one string
 )
 
 _IS_ADDRESS = regex(r"(?i)registry|index|proxy|mirror|links|repos")
-"""Variables that name servers which packages come from, or the way to them."""
+"""Variables for package registries and proxies."""
 _QUIET = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
@@ -77,14 +77,14 @@ _QUIET = {
     "GIT_CONFIG_KEY_2": "protocol.ext.allow",
     "GIT_CONFIG_VALUE_2": "never",
 }
-"""No program waits for a person, none paints, and none looks for newer versions of itself. Whatever a repository's
-settings say, Git asks no monitor, checks no signatures unasked and fetches by no command; what it commits by is left as
-it is. The diff program of a repository is replaced where it names one (`ebbtide.tools.sandbox.diff_program`)."""
+"""Programs do not wait for a person, use colours or check for updates. Whatever the repository's settings, Git runs no
+monitor, verifies no signatures unasked and runs no command to fetch. Settings for commits are unchanged. A repository's
+diff program is replaced (`ebbtide.tools.sandbox.diff_program`)."""
 
 
 @cache
 def shell() -> str:
-    """The shell that runs commands, from a place that only an administrator changes."""
+    """Return the shell for commands, from a place that only an administrator can change."""
     return next((path for path in _SHELLS if Path(path).is_file()), "/bin/sh")
 
 
@@ -94,16 +94,16 @@ def argv_of(command: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a command is run as."""
+    """The process that runs a command."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     descriptors: tuple[int, ...] = ()
-    """What the program finds open under these numbers; whoever starts it closes them then."""
+    """Descriptors inherited by the program. The caller closes them after the start."""
     is_wrapped: bool = False
-    """The first process only waits for the command, which it started."""
+    """Whether the first process only waits for the command, its child."""
     is_confined: bool = False
-    """It runs in a sandbox."""
+    """Whether it runs in a sandbox."""
 
 
 def in_shell(command: str, variables: Mapping[str, str] | None = None) -> Launch:
@@ -111,11 +111,11 @@ def in_shell(command: str, variables: Mapping[str, str] | None = None) -> Launch
 
 
 def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What a command needs of the user's environment, with everything told to be quiet.
+    """Return the environment of commands, with settings that keep programs quiet.
 
-    A list of what is passed on, since nobody can list how secrets are called. Names that the list covers only by their
-    beginning are looked at once more, and so is every value. Addresses of registries and proxies lose their passwords.
-    Variables that direnv has set are passed on if they look like no secret.
+    It is an allow-list, since names of secrets cannot be enumerated. Names matched only by prefix are checked again,
+    and so is every value. Addresses of registries and proxies lose their passwords. Variables set by direnv are passed
+    on unless they look like secrets.
     """
     passed = {
         name: value if is_passed_on(name, environment) else _without_login(name, value)
@@ -134,8 +134,8 @@ def _set_by_direnv(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_login(name: str, value: str) -> str:
-    """The value of a variable; of one for a registry or proxy without the password, so that programs fail there
-    rather than use another one."""
+    """Return the value of a variable. For a registry or proxy, the password is removed, so that programs fail there and
+    do not use another one."""
     if "@" not in value or not _IS_ADDRESS.search(name):
         return value
     from ebbtide.tools.secrets.registry_settings import without_login  # noqa: PLC0415  # deferred: few values have one
@@ -144,7 +144,7 @@ def _without_login(name: str, value: str) -> str:
 
 
 def is_passed_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the user has said so of a variable."""
+    """Whether the user has listed the variable to be passed on."""
     return any(fnmatchcase(name, pattern) for pattern in _patterns(environment.get(PASSED_ON, "")))
 
 

@@ -1,4 +1,4 @@
-"""A program is started, in a process group of its own, with what it prints going into a file."""
+"""Starts a program in its own process group, with its output going to a file."""
 
 import os
 import subprocess
@@ -23,8 +23,8 @@ def start(
     *,
     terminal: bool = False,
 ) -> Program:
-    """Starts a program in a session of its own, without input or on a terminal of its own, which one that is wrapped
-    takes by itself. Raises `OSError` when that cannot be done."""
+    """Start a program in its own session, without input or with its own terminal. A wrapped program opens the terminal
+    itself. Raises `OSError` on failure."""
     close_own_memory()
     adopt_orphans()
     try:
@@ -72,10 +72,10 @@ def _start_process(
 
 @contextmanager
 def _ended_first() -> Iterator[None]:
-    """Has the system end what is started meanwhile, with all that it will start, before this process where memory runs
-    out. It is inherited, so this process has it for that moment."""
+    """Make what is started meanwhile, with its children, the first to be killed when memory runs out. The setting is
+    inherited, so this process has it for that moment."""
     own = _place_in_line()
-    if own >= _EXPENDABLE:  # no Linux, or it is to end early anyway
+    if own >= _EXPENDABLE:  # not Linux, or already likely to be killed
         yield
         return
     with suppress(OSError):
@@ -96,17 +96,17 @@ def _place_in_line() -> int:
 
 
 _PLACE, _EXPENDABLE = Path("/proc/self/oom_score_adj"), 500
-"""Of a scale to 1,000: as if it took half of the memory more than it does."""
+"""On a scale to 1,000: as if it used an extra half of the memory."""
 _TAKES_TERMINAL = 'exec 0<>"$1" 1>&0 2>&1; shift; exec "$@"'
-"""Who leads a session and opens a terminal has it from then on as its own."""
+"""A session leader that opens a terminal gets it as its controlling terminal."""
 
 
 def _new_terminal() -> tuple[int, int]:
-    """Its two ends: ours, of which no reading or writing waits, and that of the program."""
+    """Return the two ends of a terminal: ours, which is non-blocking, and the program's."""
     ours, theirs = os.openpty()
     os.set_blocking(ours, False)
     termios.tcsetwinsize(theirs, (24, 80))
     settings = termios.tcgetattr(theirs)
-    settings[1] &= ~termios.ONLCR  # lines end as they do in a pipe
+    settings[1] &= ~termios.ONLCR  # line endings as in a pipe
     termios.tcsetattr(theirs, termios.TCSANOW, settings)
     return ours, theirs

@@ -1,4 +1,4 @@
-"""How it stands with a program that a call has run, started or looked at."""
+"""The state of a program that a call ran, started or looked at."""
 
 from signal import Signals
 
@@ -7,20 +7,20 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProgramState:
-    """What stays the same whatever words the output has for it."""
+    """The state, independent of the output's wording."""
 
     told: str = ""
-    """All that the call says of the program: the words behind what was printed."""
+    """The text on the program's state, after its output."""
     code: int | None = None
-    """What it gave back, where it came to its own end."""
+    """Exit code, if it exited."""
     signal: int | None = None
-    """The number of the signal that ended it."""
+    """Number of the signal that ended it."""
     limit: int | None = None
-    """The seconds it had, where earlier versions ended it for not being finished."""
+    """The time limit in seconds. Earlier versions ended programs that exceeded it."""
     job: str = ""
-    """Its name among the session's jobs, where it runs in the background."""
+    """Its job id, if it runs in the background."""
     is_silent: bool = False
-    """It has printed nothing, or nothing since the last look; what stands before `told` says so."""
+    """Whether it printed nothing, or nothing since the last call. The text before `told` then says so."""
 
     @property
     def is_running(self) -> bool:
@@ -28,7 +28,7 @@ class ProgramState:
 
     @property
     def how(self) -> str:
-        """How it ended, or that it runs, in a few words."""
+        """How it ended, or that it is running, in a few words."""
         if self.limit is not None:
             return f"not finished after {self.limit} s"
         if self.signal is not None:
@@ -36,13 +36,13 @@ class ProgramState:
         return "still running" if self.code is None else f"exit code {self.code}"
 
     def printed_in(self, text: str) -> str:
-        """What of an output's text the program has printed. What hooks say stands behind `told`."""
+        """Return the part of an output's text that the program printed. Messages of hooks follow `told`."""
         end = text.rfind(self.told) if self.told else -1
         return "" if self.is_silent else text if end < 0 else text[:end].removesuffix("\n")
 
 
 def state_of(code: int | None, job: str = "") -> ProgramState:
-    """Of a program by its exit code: negative for the signal that ended it, None while it runs."""
+    """Return the state for an exit code: negative for a signal, None while running."""
     if code is None or code >= 0:
         return ProgramState(code=code, job=job)
     return ProgramState(signal=-code, job=job)

@@ -1,5 +1,5 @@
-"""Variables of the user's environment that commands do not get by the list of names: those that direnv has set for
-this folder, and those that are withheld. Pure."""
+"""Environment variables outside the allow-list: those that direnv set for this folder, and those that are withheld.
+Pure."""
 
 import base64
 import json
@@ -19,36 +19,36 @@ _NEVER = regex(
     r"(?:BASH|ZSH|LD_|DYLD_|GCONV_PATH|LOCPATH|GLIBC_|GIT_|SSH_|EBB_|DIRENV_|DBUS_|DOCKER_|SUDO_|PROMPT_COMMAND|PS[0-4]\Z"
     r"|ENV\Z|IFS\Z|SHELLOPTS|CDPATH|LESS|PYTHONSTARTUP|PERL5|NODE_OPTIONS|RUBYOPT|JAVA_TOOL_OPTIONS).*"
 )
-"""What changes how shells and interpreters begin, or leads to another program."""
+"""Variables that affect how shells and interpreters start, or lead to other programs."""
 _MAX_VALUE_CHARS = 4_096
 _LONG_WORD = 16
 _MAX_NAMED_VARIABLES = 4
 _WORD_BREAKS = regex(r"[\s:;,=/@?&.]+")
 _LONG_ROW = regex(r"(?=.*\d)[0-9a-f]{16,}|(?=.*\d)[0-9a-z]{24,}")
 _OWN = regex(r"_|OLDPWD|SHLVL|EBB_.*|DIRENV_.*")
-"""What shells and this program set for themselves."""
+"""Variables set by shells and by this program."""
 
 
 def direnv_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that direnv has set, and that hold no secret as far as name and value show."""
+    """Return the variables set by direnv whose names and values do not look like secrets."""
     named = _set_by_direnv(environment.get(_DIRENV, ""))
     return {name: environment[name] for name in named if name in environment and _is_plain(name, environment[name])}
 
 
 def withheld_variables(environment: Mapping[str, str], passed: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the variables that commands do not get."""
+    """Return the names of variables that commands do not get."""
     return tuple(name for name in environment if name not in passed and not _OWN.fullmatch(name))
 
 
 def withheld_direnv_variables(environment: Mapping[str, str], passed: Mapping[str, str]) -> tuple[str, ...]:
-    """Those among them that direnv has set."""
+    """Return those of them that direnv set."""
     named = _set_by_direnv(environment.get(_DIRENV, ""))
     return tuple(name for name in withheld_variables(environment, passed) if name in named)
 
 
 def note_on_withheld(command: str, printed: str, withheld: tuple[str, ...]) -> str:
-    """What is said where a command names a variable that it did not get, or, where it failed, its output does; empty
-    where neither does. `printed`: the end of the output of a command that failed."""
+    """Return a note if the command uses a withheld variable, or, after a failure, its output mentions one; otherwise an
+    empty string. `printed`: the end of the output of a failed command."""
     names = [name for name in withheld if _is_named(name, command) or ("_" in name and _stands_in(name, printed))]
     if not names:
         return ""
@@ -60,7 +60,7 @@ def note_on_withheld(command: str, printed: str, withheld: tuple[str, ...]) -> s
 
 
 def _is_named(name: str, command: str) -> bool:
-    """Whether a command uses the value of a variable that it does not set itself."""
+    """Whether a command uses a variable that it does not set itself."""
     if not _stands_in(name, command):
         return False
     name = re.escape(name)
@@ -78,7 +78,7 @@ def _set_by_direnv(difference: str) -> frozenset[str]:
 
 
 def _names_in(difference: str) -> Iterator[str]:
-    """The names of the variables in direnv's record of what it has set: JSON, compressed, in base64."""
+    """Yield the variable names in direnv's record of its changes: compressed JSON in base64."""
     try:
         packed = base64.urlsafe_b64decode(difference)
         unpacked = zlib.decompressobj().decompress(packed, _MAX_BYTES)
@@ -101,5 +101,5 @@ def _is_plain(name: str, value: str) -> bool:
 
 
 def _is_random(word: str) -> bool:
-    """Whether a word looks made by chance: letters of both cases and digits, or a long row of hexadecimal digits."""
+    """Whether a word looks random: upper and lower case with digits, or a long run of hexadecimal digits."""
     return is_mixed(word) or _LONG_ROW.fullmatch(word) is not None
