@@ -1,1 +1,2 @@
-"""The boundary around commands: what they may write, see and reach, held by the kernel. It decides no permission."""
+"""The sandbox of commands: what they may write, see and reach, enforced by the kernel. Permissions are decided
+elsewhere."""

@@ -1,4 +1,4 @@
-"""What the sandbox probably kept from a command that failed, told from what that has printed. Pure."""
+"""Infers from the output of a failed command what the sandbox probably blocked. Pure."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ from ebbtide.tools.sandbox.boundary import Boundary
 _BUSY = "Device or resource busy"
 _UNWRITABLE = regex(rf"([^\n]{{0,400}})(?:Read-only file system|EROFS|{_BUSY})([^\n]{{0,400}})")
 _PERMISSION_DENIED = regex(r"([^\n]{0,400})(?:Permission denied|EACCES|Operation not permitted)([^\n]{0,400})")
-"""What Landlock and the sandbox of macOS say of all that they hold back."""
+"""Error messages when Landlock or the macOS sandbox blocks something."""
 _PATH = regex(r"[^\s'\"`:;,()<>\[\]’‘]*/[^\s'\"`:;,()<>\[\]’‘]*")
 _NETWORK = regex(
     r"Could not resolve host|Temporary failure in name resolution|Name or service not known|nodename nor servname"
@@ -22,7 +22,7 @@ _HERE = r"(?:localhost|127\.0\.0\.1|\[::1\]|::1:)"
 _CONNECTION_REFUSED = r"(?:refused|ECONNREFUSED|ould ?n[o']t connect|Failed to connect|Can't connect)"
 _SERVERS = regex(rf"{_HERE}[^\n]{{0,200}}{_CONNECTION_REFUSED}|{_CONNECTION_REFUSED}[^\n]{{0,200}}{_HERE}")
 _MAX_LINE_CHARS = 800
-"""Characters of a line that are looked at."""
+"""Maximum number of characters examined per line."""
 _DOCKER = regex(r"docker\.sock|Cannot connect to the Docker daemon|Cannot connect to Podman|podman\.sock")
 _SUDO = regex(
     r"no new privileges|must be setuid root|effective uid is not 0|sudo: .*(?:must be owned|unable to)"
@@ -32,7 +32,7 @@ _OWNERS = regex(r"chown: changing ownership|chgrp: changing group|Cannot change 
 _SSH = regex(r"Host key verification failed|Permission denied \(publickey|Could not open a connection to your auth")
 _SIGNING_FAILED = regex(r"gpg failed to sign|No secret key|Couldn't load public key")
 _NO_LOGIN = regex(r"\bE40[13]\b|\bENEEDAUTH\b|\bcode E404\b|\bYN0041\b|\bERR_PNPM_FETCH_40[134]\b")
-"""What package managers print when a registry wants to know who asks."""
+"""Error messages of package managers if a registry requires a login."""
 _DEVICES = regex(r"/dev/(?:dri|nvidia\w*|kvm|fuse|kfd|snd|video\d*|tty(?:USB|ACM)\d+)\b")
 _TWO_FOLDERS = regex(r"Invalid cross-device link|EXDEV")
 _NAMESPACES = regex(r"unshare failed|clone.*Operation not permitted|No usable sandbox|mount: .*(?:denied|permitted)")
@@ -41,7 +41,7 @@ _NAMESPACES = regex(r"unshare failed|clone.*Operation not permitted|No usable sa
 _GIT_ELSEWHERE = regex(
     r"unable to create temporary object directory|insufficient permission for adding an object to repository database"
 )
-"""What Git says of a repository that it pushes to, without its place."""
+"""Git's error message when pushing to a local repository, which does not name it."""
 _LISTERS = "ps pgrep pkill pidof killall lsof fuser ss netstat top htop pstree ip ifconfig"
 _MAY_LIST = regex(rf"\b(?:{_LISTERS.replace(' ', '|')})\b")
 _COMPLAINTS: Mapping[str, str] = {
@@ -50,7 +50,7 @@ _COMPLAINTS: Mapping[str, str] = {
     "docker": r"(?i:error: |error )?(?:Cannot connect to the Docker daemon|permission denied while [^\n]*docker)[^\n]*",
     "podman": r"(?i:error: )?Cannot connect to Podman[^\n]*",
 }
-"""Whole lines in which a program complains without its name."""
+"""Complaints of a program, as whole lines, that do not start with its name."""
 _SAME = {"scp": "ssh", "sftp": "ssh", "rsync": "ssh", "docker-compose": "docker"}
 _MAY_COMPLAIN = regex(
     "|".join(each.pattern for each in (_NETWORK, _SERVERS, _DOCKER, _SUDO, _OWNERS, _SSH, _SIGNING_FAILED, _NAMESPACES))
@@ -61,10 +61,10 @@ _PLACE = regex(r"/(?:[^:\n\"]+)")
 
 
 def what_is_not_seen(command: str) -> str:
-    """What a command that looks for other programs does not see, in a few words; nothing of another one."""
+    """Return what a command that looks for other programs cannot see, in a few words. Empty for other commands."""
     if not _MAY_LIST.search(command):
         return ""
-    from ebbtide.tools.commands.nested import program_of, readings  # noqa: PLC0415  # deferred: few commands look for programs
+    from ebbtide.tools.commands.nested import program_of, readings  # noqa: PLC0415  # deferred: rarely needed
 
     names = _LISTERS.split()
     if not any(program_of(words) in names for words in readings(command)):
@@ -73,8 +73,8 @@ def what_is_not_seen(command: str) -> str:
 
 
 def was_overtaken(printed: str, is_there: Callable[[str], bool]) -> bool:
-    """Whether the sandbox could not be put up, and no command began, since a place went away that it was to hold, such
-    as a socket of another program."""
+    """Whether the sandbox could not be set up, and no command was run, because a path to be mounted disappeared, such
+    as another program's socket."""
     if not _NOT_PUT_UP.fullmatch(printed):
         return False
     named = (path.removeprefix("/newroot").removeprefix("/oldroot") for path in _PLACE.findall(printed))
@@ -82,12 +82,12 @@ def was_overtaken(printed: str, is_there: Callable[[str], bool]) -> bool:
 
 
 def may_have_been_blocked(printed: str) -> bool:
-    """Whether a command that did not fail has printed what programs say of what is kept from them."""
+    """Whether a successful command printed something that suggests blocking."""
     return _UNWRITABLE.search(printed) is not None or _MAY_COMPLAIN.search(printed) is not None
 
 
 def _complaints(command: str, printed: str) -> str:
-    """The lines in which programs of a command say themselves that something went wrong."""
+    """Return the lines in which programs of the command report errors themselves."""
     from ebbtide.tools.commands.nested import program_of, readings  # noqa: PLC0415  # deferred: few commands complain
 
     names = {program_of(words) for words in readings(command)} - {""}
@@ -105,10 +105,9 @@ def denied_paths(
     *,
     failed: bool = True,
 ) -> str:
-    """What a command in a folder could not reach, in a few words; nothing where that does not look so. `is_outside`:
-    whether there is such a file outside the sandbox; `failed`: whether the command did. If not, only what its own
-    programs complain of is looked for, and files that it named and may not write: other words may be those of a file
-    that it printed."""
+    """Return what a command could not access, in a few words; empty if nothing suggests blocking. `is_outside`: whether
+    a file exists outside the sandbox. `failed`: whether the command failed. If not, only complaints of its own programs
+    count, and named files that it may not write, since other text may come from a file that it printed."""
     if not failed:
         lines = _UNWRITABLE.finditer(printed) if boundary.kind == "bubblewrap" else ()
         refusals = filter(None, (_refusal_of(line, boundary, folder) for line in lines))
@@ -126,8 +125,9 @@ def _missing_in_tmp(printed: str) -> Iterator[str]:
 
 
 def _refusal_of(match: Match[str], boundary: Boundary, folder: str) -> str:
-    """What a line says that may not be done to a path, in a few words; empty if that is no work of the sandbox."""
-    named = [*_PATH.findall(match[2])[:1], *reversed(_PATH.findall(match[1]))]  # the nearest first
+    """Return the path whose modification a line reports as denied, in a few words; empty if the sandbox does not
+    explain it."""
+    named = [*_PATH.findall(match[2])[:1], *reversed(_PATH.findall(match[1]))]  # nearest first
     paths = [normpath(join(folder, name)) for name in named]
     if path := next((path for path in paths if boundary.access_to(path) != "write"), ""):
         return f"it may not write `{path}`"

@@ -1,4 +1,4 @@
-"""What a command may write, see and reach: the value that each kind of sandbox is made from."""
+"""The boundary of a command: what it may write, see and reach. Every kind of sandbox is built from it."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -8,37 +8,37 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.secrets.registry_settings import SettingsCopy
 
 Access: TypeAlias = Literal["write", "read", "hidden folder", "hidden file"]
-"""A hidden place is empty in the sandbox, and nothing can be written there; it may be one that does not exist."""
+"""A hidden place appears empty and cannot be written to. It need not exist."""
 
 SandboxKind: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt"]
 SandboxState: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt", "none", "off"]
-"""What holds commands: nothing where there is no sandbox, or where the user wants none."""
+"""The active kind of sandbox: "none" if there is none, "off" if the user disabled it."""
 
 Network: TypeAlias = Literal["open", "proxy", "none"]
-"""Every address can be reached; or the proxy of the session, and what its other commands serve; or nothing."""
+"""Open: every address; proxy: the session's proxy and servers of its other commands; none: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Everything else of the file system can be read."""
+    """Places with restricted or extended access. The rest of the file system is readable."""
 
     places: Mapping[str, Access]
-    """Absolute resolved paths. The deepest that a path lies in decides."""
+    """Absolute resolved paths. The deepest one that contains a path applies."""
     scratch: str
-    """The folder that stands for /tmp."""
+    """The folder mounted as /tmp."""
     network: Network
     kind: SandboxKind = "bubblewrap"
-    """What holds it."""
+    """The kind of sandbox that enforces it."""
     copies: Mapping[str, SettingsCopy] = field(default_factory=dict)
-    """What commands see in the place of some of the hidden files: their settings without secrets."""
+    """Replacements for some hidden files: their settings without secrets."""
 
     def access_to(self, path: str) -> Access:
-        """What may be done at an absolute resolved path."""
+        """Return the access to an absolute resolved path."""
         while path not in self.places and path != "/":
             path = path.rpartition("/")[0] or "/"
         return self.places.get(path, "read")
 
 
 def without_writing(places: Mapping[str, Access]) -> dict[str, Access]:
-    """The same places where a command may only look."""
+    """Return the same places without write access."""
     return {path: "read" if access == "write" else access for path, access in places.items()}

@@ -1,7 +1,7 @@
-"""Bubblewrap's command line for a boundary. Pure.
+"""Builds the bubblewrap command for a boundary. Pure.
 
-Two flags that one expects are missing, since each program is started as the leader of a session of its own already and
-ended with all of it: `--new-session`, and `--die-with-parent`, which would end what a command leaves in the background.
+`--new-session` is omitted because each program already leads its own session and is ended with all of it.
+`--die-with-parent` is omitted because it would end background children of a command.
 """
 
 import os.path
@@ -13,13 +13,13 @@ from ebbtide.tools.sandbox.boundary import Access, Boundary
 
 NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 NO_MORE_NAMESPACES = "--disable-userns"
-"""Known from version 0.8 on; before, the filter of system calls alone holds it."""
+"""Available from version 0.8. Before that, only the system call filter prevents them."""
 SYSTEM = (
     "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys",
     "/proc/sys", "--tmpfs", "/run",
 )  # fmt: skip
 _ALSO_SEEN = ("/run/current-system", "/run/opengl-driver")
-"""Where one Linux has its programs."""
+"""Program folders of NixOS."""
 _CHECK = r"""
 found=$(< /proc/self/mountinfo)
 [ -n "$found" ] || found=$(cat /proc/self/mountinfo)
@@ -29,10 +29,10 @@ done
 shift
 exec "$@"
 """
-"""Begins the command where each mount is the one that is wanted. Bubblewrap goes by paths, and what still runs in a
-folder may put a link in the place of one meanwhile, which would open what it leads to."""
+"""Starts the command only if every mount is the expected one. Bubblewrap mounts by path, so a process still running in
+a folder could replace a path with a link, which would give access to its target."""
 _ESCAPES = {ord(sign): f"\\{ord(sign):03o}" for sign in " \t\n\\"}
-"""As the kernel writes paths in its table of mounts."""
+"""Escapes of paths in the kernel's mount table."""
 
 
 def bubblewrap(
@@ -44,8 +44,8 @@ def bubblewrap(
     mounted: str,
     copies: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """`program`: bubblewrap and the flags that this one knows; `system_calls`: a descriptor with the filter;
-    `mounted`: the kernel's table of what is mounted outside; `copies`: descriptors of what hidden files show."""
+    """Return the command. `program`: bubblewrap with the flags it supports; `system_calls`: descriptor of the filter;
+    `mounted`: the mount table outside; `copies`: descriptors with the replacements of hidden files."""
     wanted = mounts_wanted(boundary.places, mounted)
     return (
         *program,
@@ -63,12 +63,12 @@ def bubblewrap(
 
 
 def takes_in_later_mounts(mounted: str) -> bool:
-    """Whether what is mounted outside while a program runs would be mounted in its sandbox, too."""
+    """Whether mounts made outside while a program runs would propagate into its sandbox."""
     return " shared:" in mounted or " master:" in mounted
 
 
 def mounts_wanted(places: Mapping[str, Access], mounted: str) -> tuple[str, ...]:
-    """Device, source and place of each mount of something in a folder that can be written."""
+    """Return device, source and path of each mount inside a writable folder."""
     rows = [line.split(" ")[2:5] for line in mounted.removesuffix("\n").split("\n")]
     known = {place: (device, source.rstrip("/")) for device, source, place in rows}
     return tuple(
@@ -95,8 +95,8 @@ def _lies_in_a_place(path: str, places: Mapping[str, Access]) -> bool:
 
 
 def _mounts(boundary: Boundary, copies: Mapping[str, int]) -> Iterator[str]:
-    """Those of outer folders first, since a mount covers what lies below it. An empty one is closed when all that is
-    shown in it stands there."""
+    """Yield the mounts, outer folders first, since a mount covers what is below it. An empty folder is made read-only
+    once everything in it is mounted."""
     places = sorted(boundary.places.items(), key=lambda item: item[0].split("/"))
     for path, access in places:
         yield from ("--ro-bind-data", str(copies[path]), path) if path in copies else _mount(path, access)

@@ -1,7 +1,7 @@
-"""Keeps Git from running the diff program that a repository names (`diff.external`).
+"""Keeps Git from running the diff program that a repository configures (`diff.external`).
 
-No setting turns such a program off: an empty one makes Git fail. So where a repository names one, Git is given another
-that shows the change as Git itself would. The user's own diff program is left alone everywhere else.
+No setting disables such a program: with an empty one, Git fails. So if a repository configures one, Git gets a
+replacement that shows the change as Git itself would. The user's own diff program is used everywhere else.
 """
 
 from collections.abc import Iterable
@@ -26,12 +26,12 @@ renamed && /^(diff|index|old mode|new mode) / { next }
 /^Binary files / { $0 = "Binary files " (added ? "/dev/null" : old) " and " (deleted ? "/dev/null" : new) " differ" }
 { print }'
 }; f"""
-"""Git appends the path, the old file, its hash and mode, and the same of the new file, as words for a shell; after a
-rename also the new path and lines about it."""
+"""Git appends path, old file, its hash and mode, and the same for the new file, as shell words. After a rename, the new
+path and details of it follow."""
 
 
 def own_diff_variables(folders: Iterable[Path]) -> dict[str, str]:
-    """The variables that commands need where the repository of one of these folders names a diff program."""
+    """Return the variables for commands if the repository of one of these folders configures a diff program."""
     return {"GIT_EXTERNAL_DIFF": _SHOWS_AS_GIT} if any(map(_names_diff_program, folders)) else {}
 
 

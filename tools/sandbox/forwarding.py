@@ -1,7 +1,7 @@
-"""Ports of jobs in the sandbox made reachable from outside: each at 127.0.0.1, and for as long as its job listens.
+"""Forwards ports of jobs in the sandbox: each is reachable at 127.0.0.1 for as long as its job listens.
 
-Connections go one way only. Who is outside connects to a socket of this program; a process in the sandbox's network
-connects to the job and hands the socket out. Nothing in the sandbox can ask for that.
+Connections are only possible inwards. A client outside connects to a socket of this program; a process in the sandbox's
+network connects to the job and passes the socket out. Nothing in the sandbox can initiate this.
 """
 
 import array
@@ -16,9 +16,9 @@ from contextlib import suppress
 from ebbtide.tools.sandbox.network_namespace import NetworkNamespace
 
 _MAX_CONNECTIONS = 64
-"""That go to one port at the same time."""
+"""Maximum number of simultaneous connections to a port."""
 _FIRST_FREE_PORT = 1024
-"""Below that, ports are for services of the machine."""
+"""Lower ports are reserved for system services."""
 _CHUNK = 1 << 16
 _CONNECTS = """
 import array, socket, sys
@@ -34,11 +34,11 @@ while (place := asked.recv(128).decode()):
         else:
             asked.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [made.fileno()]))])
 """
-"""Ends with the other end of its socket."""
+"""Ends when the other end of its socket is closed."""
 
 
 class NamespaceConnector:
-    """Connects to what listens in a network of its own, through a process there."""
+    """Connects to ports in a network namespace, through a process there."""
 
     def __init__(self, namespace: NetworkNamespace) -> None:
         self._namespace = namespace
@@ -47,7 +47,7 @@ class NamespaceConnector:
         self._lock = threading.Lock()
 
     def connect(self, address: str, port: int) -> socket.socket:
-        """Blocks. Raises `OSError`."""
+        """Connect and return the socket. Blocking. Raises `OSError`."""
         with self._lock:
             asks = self._asks or self._start()
             asks.send(f"{address} {port}".encode())
@@ -80,17 +80,18 @@ class NamespaceConnector:
 
 
 class PortForward:
-    """One port of a job. Listens at 127.0.0.1 and nowhere else, until it is closed."""
+    """A forwarded port of a job. Listens only on 127.0.0.1, until closed."""
 
     def __init__(self, connector: NamespaceConnector, address: str, port: int) -> None:
-        """`address`: where the job listens on the port."""
+        """`address`: where the job listens."""
         self._connector = connector
         self._address, self._port = address, port
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self) -> int:
-        """The port at 127.0.0.1: the same, or another one where that is taken. Raises `OSError`."""
+        """Start listening and return the port at 127.0.0.1: the same one, or another if it is taken. Raises
+        `OSError`."""
         wanted = self._port if self._port >= _FIRST_FREE_PORT else 0
         try:
             self._server = await asyncio.start_server(self._take, "127.0.0.1", wanted)
@@ -113,7 +114,7 @@ class PortForward:
             if len(self._connections) <= _MAX_CONNECTIONS:
                 await self._carry(reader, writer)
         except OSError:
-            pass  # one of the two ends is gone: so is the connection
+            pass  # one end has closed, which ends the connection
         finally:
             self._connections.discard(task)
             writer.close()
@@ -136,5 +137,5 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     while data := await reader.read(_CHUNK):
         writer.write(data)
         await writer.drain()
-    with suppress(OSError):  # the other end may be gone already
+    with suppress(OSError):  # the other end may be closed already
         writer.write_eof()

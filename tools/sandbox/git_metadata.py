@@ -1,5 +1,5 @@
-"""What of a repository says which programs Git runs: its settings, its hooks and where those are, of its submodules and
-linked work trees, too. Nothing is asked of Git to find it, for that would run some of them."""
+"""Finds the metadata of a repository that determines which programs Git runs: settings, hooks and their locations, also
+of submodules and linked work trees. Git is not asked, since that could run some of them."""
 
 import os
 import re
@@ -16,35 +16,37 @@ _ELEMENT = re.compile(
     r"""|(?P<name>[A-Za-z][A-Za-z0-9-]*)[ \t]*(?P<value>=(?:\\[\s\S]|"(?:[^"\\\n]|\\[\s\S])*"|[^\n;#"\\])*)?"""
     r"""|[#;][^\n]*"""
 )
-"""A section, a setting or a remark. Sections may follow each other in a line, and only values go on in the next one."""
+"""A section, a setting or a comment. Sections may follow each other on one line, and only values continue on the
+next."""
 _MAX_SETTINGS_BYTES = 1 << 20
-"""Bytes of a file that are looked at."""
+"""Maximum number of bytes read per file."""
 HEAD = "HEAD"
-"""Beside `objects` and `refs` it makes a repository of any folder; of a work tree, where its `.git` is damaged."""
+"""Together with `objects` and `refs`, it makes any folder a repository, even a work tree if its `.git` is damaged."""
 _MAX_DEPTH = 10
-"""Modules in modules."""
+"""Maximum nesting depth of modules."""
 _OPTIONAL = ":(optional)"
-"""Before a path that need not be there."""
+"""Prefix of a path that need not exist."""
 _MAX_FILES = 100
-"""Files of settings that include each other."""
+"""Maximum number of settings files that include each other."""
 _MAX_FOLDERS = 2_000
-"""Folders in which repositories are looked for."""
+"""Maximum number of folders searched for repositories."""
 _MAX_REPOSITORIES = 12
-"""Repositories below a folder that are kept: each takes four mounts, and what a mount takes grows with their number."""
+"""Maximum number of repositories below a folder: each needs four mounts, and the cost of a mount grows with their
+number."""
 _BUILD_FOLDERS = frozenset(
     (
         "node_modules", "vendor", "deps", "Carthage", "subprojects", "build", "dist", "out", "target", "_deps", "tmp",
         "venv", "site-packages", "__pycache__",
     )
 )  # fmt: skip
-"""Folders in which programs make and remove repositories."""
+"""Folders in which programs create and delete repositories."""
 _MOVABLE = ("config", "config.worktree", "commondir", "hooks")
-"""Of metadata, what must not be a link: none can be kept where it is."""
+"""Metadata that must not be a link, since a mount cannot protect a link."""
 
 
 def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
-    """What may be done to the metadata of the repository that a folder lies in: commits can be made, and what Git runs
-    cannot be changed. `writable`: what can be written otherwise."""
+    """Return the access to the metadata of a folder's repository: commits are possible, but what Git executes cannot be
+    changed. `writable`: folders that are otherwise writable."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
     if top != folder and _is_bare(folder):
         return {path: access for path, access in _of_metadata(folder, None, 0) if is_in(path, writable)}
@@ -59,7 +61,7 @@ def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
     if dot.is_file() and is_in(str(dot), writable):
         places[str(dot)] = "read"
     if _is_own(metadata, dot):
-        # No mount keeps a link where it is: settings behind one could be replaced by others.
+        # A mount cannot protect a link: the settings it leads to could be replaced.
         links = [name for each in (metadata, common) for name in _MOVABLE if (each / name).is_symlink()]
         access: Access = "read" if links else "write"
         places[str(metadata)] = access
@@ -75,7 +77,7 @@ def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
 
 
 def _of_the_user() -> Iterator[Path]:
-    """The files with settings for all repositories. They may lie, or lead, into the working folder."""
+    """Yield the user's global settings files. They may be, or link to files, in the working folder."""
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     for name in (os.environ.get("GIT_CONFIG_GLOBAL"), os.path.expanduser("~/.gitconfig"), f"{home}/git/config"):
         if name and os.path.isfile(name):
@@ -83,8 +85,8 @@ def _of_the_user() -> Iterator[Path]:
 
 
 def included_settings(metadata: Path) -> Iterator[str]:
-    """The files that a repository's settings include, whatever the condition; the root folder, too, where there is more
-    of them than is looked at."""
+    """Return the files included by a repository's settings, ignoring conditions. Also the root folder if there are too
+    many of them."""
     found = {os.path.realpath(metadata / name) for name in ("config", "config.worktree")}
     for settings in tuple(found):
         for name, section, value, at in _settings(Path(settings)):
@@ -98,8 +100,8 @@ def included_settings(metadata: Path) -> Iterator[str]:
 
 
 def files_of_settings(folder: Path) -> Iterator[Path]:
-    """The files in which settings stand for the repository that a folder lies in: its own, those of its submodules,
-    what they include, `.gitmodules` and those of the user."""
+    """Yield the settings files of a folder's repository: its own, those of submodules, included ones, `.gitmodules` and
+    the user's."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
     waiting = [*_of_the_user(), *([top / ".gitmodules"] if top is not None else [])]
     for metadata in dict.fromkeys((metadata_of(top) if top is not None else None) or ()):
@@ -110,8 +112,8 @@ def files_of_settings(folder: Path) -> Iterator[Path]:
 
 
 def all_settings(folder: Path) -> Iterator[tuple[str, str]]:
-    """Name and section, in small letters, of each setting of the repository that a folder lies in, of its submodules
-    and of what they include."""
+    """Yield name and section, in lower case, of each setting of a folder's repository, its submodules and included
+    files."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
     metadata = metadata_of(top) if top is not None else (folder, folder) if _is_bare(folder) else None
     for each in dict.fromkeys(metadata or ()):
@@ -127,8 +129,8 @@ def _all_settings_of(metadata: Path, depth: int) -> Iterator[tuple[str, str]]:
 
 
 def linked_work_trees(folder: Path) -> dict[Path, Path]:
-    """The files that lead from the linked work trees of a folder's repository to their metadata, each with the metadata
-    that it leads to; only those that lead back."""
+    """Map the `.git` files of linked work trees of a folder's repository to their metadata, if that refers back to
+    them."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
     found = own_metadata(top) if top is not None else None
     if found is None:
@@ -143,7 +145,7 @@ def linked_work_trees(folder: Path) -> dict[Path, Path]:
 
 
 def is_work_tree_of(link: Path, common: Path) -> bool:
-    """Whether a file leads to metadata that a repository has for linked work trees, and that lead to no other one."""
+    """Whether the file leads to metadata for a linked work tree of this repository and no other."""
     if link.is_symlink() or not link.is_file():
         return False
     metadata = Path(os.path.realpath(link.parent / _first_line(link).removeprefix("gitdir:").strip()))
@@ -154,8 +156,8 @@ def is_work_tree_of(link: Path, common: Path) -> bool:
 
 
 def submodules(folder: Path) -> dict[Path, Path]:
-    """The files that lead from the work trees of a folder's submodules to their metadata, each with that; only those
-    that lead back, of submodules without any of their own."""
+    """Map the `.git` files of a folder's submodules to their metadata, if that refers back to them. Submodules that
+    contain submodules are excluded."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
     found = own_metadata(top) if top is not None else None
     if found is None:
@@ -171,7 +173,7 @@ def submodules(folder: Path) -> dict[Path, Path]:
 
 
 def submodule_paths(top: Path) -> list[str]:
-    """Where `.gitmodules` says that submodules are, of those that are checked out."""
+    """Return the paths of submodules in `.gitmodules` that are checked out."""
     paths = (
         value for name, section, value in _settings_of(top / ".gitmodules") if (name, section) == ("path", "submodule")
     )
@@ -179,22 +181,22 @@ def submodule_paths(top: Path) -> list[str]:
 
 
 def leads_to(link: Path, metadata: Path) -> bool:
-    """Whether the file `.git` of a work tree leads to this metadata."""
+    """Whether the `.git` file of a work tree leads to this metadata."""
     if link.is_symlink() or not link.is_file():
         return False
     return os.path.realpath(link.parent / _first_line(link).removeprefix("gitdir:").strip()) == str(metadata)
 
 
 def own_metadata(top: Path) -> tuple[Path, Path] | None:
-    """The metadata of the repository with a work tree at a folder, and what it shares with other work trees; None where
-    there is none, or it is only the work tree that says so."""
+    """Return the metadata of the repository with its work tree at a folder, and the shared metadata. None if there is
+    none, or only the work tree claims so."""
     found = metadata_of(top)
     return found if found is not None and _is_own(found[0], top / ".git") else None
 
 
 def in_main_work_tree(folder: Path) -> Path | None:
-    """The same folder in the main work tree of its repository, where it is in a linked one. That it is says the
-    repository itself, in a place that no clone brings."""
+    """Return the corresponding folder in the main work tree, for a folder in a linked one. The relation is recorded in
+    the repository itself, where a clone cannot put it."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
     found = own_metadata(top) if top is not None else None
     if top is None or found is None or found[0].parent != found[1] / "worktrees" or found[1].name != ".git":
@@ -203,7 +205,7 @@ def in_main_work_tree(folder: Path) -> Path | None:
 
 
 def metadata_of(top: Path) -> tuple[Path, Path] | None:
-    """The metadata of a work tree, and what it shares with others, by its own word; None where there is none."""
+    """Return the metadata of a work tree and the shared metadata, according to the work tree. None if there is none."""
     dot = top / ".git"
     metadata = Path(os.path.realpath(dot if dot.is_dir() else top / _first_line(dot).removeprefix("gitdir:").strip()))
     if not os.path.isdir(metadata):
@@ -217,12 +219,12 @@ def _is_own(metadata: Path, dot: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Repositories:
-    """Those of a folder, as they are when it is taken in: what commands make of them later is theirs."""
+    """The repositories of a folder when the session starts. Those that commands create later are theirs."""
 
     below: tuple[Path, ...]
-    """The nearest ones in it, but for its own submodules and work trees."""
+    """The nearest repositories in it, except its own submodules and work trees."""
     unwanted: tuple[Path, ...]
-    """Files that are not there, and that no command may make."""
+    """Missing files that no command may create."""
 
 
 def repositories_of(folder: Path) -> Repositories:
@@ -252,7 +254,7 @@ def _repositories_below(folder: Path) -> tuple[Path, ...]:
 
 
 def _can_be_changed(metadata: Path) -> bool:
-    """Whether it is the user's own, who may open what is closed, or anybody's."""
+    """Whether it can be made writable: it belongs to the user, or is writable."""
     try:
         return metadata.stat().st_uid == os.getuid() or os.access(metadata, os.W_OK)
     except OSError:
@@ -268,8 +270,8 @@ def _is_bare(folder: Path) -> bool:
 
 
 def _redirections(folder: Path) -> Iterator[Path]:
-    """The files that would make Git take other settings for those of the repository that a folder lies in, and of its
-    submodules, where they are not there. No mount can keep them away: Git fails at an empty one."""
+    """Yield missing files that would make Git use other settings for a folder's repository or its submodules. A mount
+    cannot prevent their creation: Git fails on an empty file."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
     if top != folder and _is_bare(folder):
         yield from _redirections_of(folder, 0)
@@ -284,7 +286,7 @@ def _redirections(folder: Path) -> Iterator[Path]:
 
 
 def is_redirection(path: Path) -> bool:
-    """Whether one of those files is there and does what it must not."""
+    """Whether such a file exists and has an effect."""
     return os.path.lexists(path) and (path.name != HEAD or _is_bare(path.parent))
 
 
@@ -297,23 +299,23 @@ def _redirections_of(metadata: Path, depth: int) -> Iterator[Path]:
 
 
 def _of_metadata(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple[str, Access]]:
-    """Of one folder of metadata, and of the modules below it."""
+    """Yield the places of a metadata folder and its modules."""
     for name in ("config", "config.worktree", "commondir", "gitdir"):
         if (metadata / name).is_file():
             yield os.path.realpath(metadata / name), "read"
     link = _first_line(metadata / "gitdir")
-    if link and os.path.isfile(metadata / link):  # of a linked work tree: the file that leads here
+    if link and os.path.isfile(metadata / link):  # the `.git` file of a linked work tree
         yield os.path.realpath(metadata / link), "read"
     hooks = metadata / "hooks"
     if (metadata / "objects").is_dir():
-        if hooks.is_dir() or _can_be_changed(metadata):  # in another user's no place for one can be made
+        if hooks.is_dir() or _can_be_changed(metadata):  # not possible in another user's repository
             yield os.path.realpath(hooks), "read" if hooks.is_dir() else "hidden folder"
         yield from _behind_links(hooks)
     yield from _of_settings(metadata / "config", top or metadata)
     for name, section, value, _ in _settings(metadata / "config"):
         if name == "worktreeconfig" and section == "extensions" and not (metadata / "config.worktree").exists():
             yield os.path.realpath(metadata / "config.worktree"), "hidden file"
-        if name == "worktree" and section == "core" and top is None:  # of a module: the file that leads to it
+        if name == "worktree" and section == "core" and top is None:  # the `.git` file of a module
             link = os.path.realpath(metadata / value) + "/.git"
             if os.path.isfile(link):
                 yield link, "read"
@@ -325,7 +327,7 @@ def _of_metadata(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple
 
 
 def _of_settings(path: Path, top: Path) -> Iterator[tuple[str, Access]]:
-    """A file with settings, what it includes, and the hooks that it names."""
+    """Yield a settings file, its included files and its hooks."""
     if path.is_file():
         yield os.path.realpath(path), "read"
     for name, section, value, at in _settings(path):
@@ -335,14 +337,14 @@ def _of_settings(path: Path, top: Path) -> Iterator[tuple[str, Access]]:
                 yield (included, "read") if os.path.exists(included) else _block_creation(included, "hidden file")
         if name == "hookspath" and section == "core":
             found = os.path.realpath(top / os.path.expanduser(value.removeprefix(_OPTIONAL)))
-            if found.endswith("/.husky/_"):  # which runs what lies beside it
+            if found.endswith("/.husky/_"):  # it runs what is beside it
                 found = os.path.dirname(found)
             yield (found, "read") if os.path.exists(found) else _block_creation(found, "hidden folder")
             yield from _behind_links(Path(found))
 
 
 def _behind_links(hooks: Path) -> Iterator[tuple[str, Access]]:
-    """The programs that lie elsewhere and are linked to as hooks."""
+    """Yield programs elsewhere that hooks link to."""
     try:
         links = [entry.path for entry in os.scandir(hooks) if entry.is_symlink()]
     except OSError:
@@ -353,14 +355,14 @@ def _behind_links(hooks: Path) -> Iterator[tuple[str, Access]]:
 
 
 def _block_creation(path: str, access: Access) -> tuple[str, Access]:
-    """What keeps something from being made: the first on the way to it that is not there, or is no folder."""
+    """Return the place that prevents creation of a path: its first ancestor that is missing or not a folder."""
     while not os.path.isdir(above := os.path.dirname(path)):
         path, access = above, "hidden folder"
     return path, "read" if os.path.lexists(path) else access
 
 
 def _modules(folder: Path, depth: int) -> Iterator[Path]:
-    """A module may have slashes in its name."""
+    """Module names may contain slashes."""
     for each in _folders(folder):
         if (each / "HEAD").exists():
             yield each
@@ -376,7 +378,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _points_back(metadata: Path, dot: Path) -> bool:
-    """Whether the metadata belongs to this work tree by its own word, not only by that of the work tree."""
+    """Whether the metadata itself, and not only the work tree, says that they belong together."""
     link = _first_line(metadata / "gitdir")
     if link and os.path.realpath(metadata / link) == os.path.realpath(dot):
         return True
@@ -385,7 +387,7 @@ def _points_back(metadata: Path, dot: Path) -> bool:
 
 
 def _settings(path: Path) -> Iterator[tuple[str, str, str, Path]]:
-    """Name, section, value and file of each setting, of included files, too, whatever the condition."""
+    """Yield name, section, value and file of each setting, including all included files."""
     waiting, seen = [path], set[str]()
     while waiting and len(seen) < _MAX_FILES:
         path = waiting.pop()
@@ -407,14 +409,14 @@ def _settings_of(path: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _plain(written: str) -> str:
-    """A value without its quotation marks, as Git takes it."""
+    """Return a value without its quotes, as Git reads it."""
     joined = re.sub(r"\\([\s\S])", lambda found: "" if found[1] == "\n" else found[0], written)
     signs = {"t": "\t", "n": "\n", "b": "\b"}
     return re.sub(r'\\(.)|"', lambda found: signs.get(found[1], found[1]) if found[1] else "", joined.strip(" \t\r\n"))
 
 
 def _leads_to(value: str, at: Path) -> Path:
-    """The file that a setting of an included file means. `%(prefix)` is where Git was installed."""
+    """Return the file that an include refers to. `%(prefix)` is Git's installation folder."""
     return at.parent / os.path.expanduser(value.removeprefix(_OPTIONAL).replace("%(prefix)/", "/usr/"))
 
 
@@ -427,7 +429,7 @@ def _first_line(path: Path) -> str:
 
 
 def _text(path: Path) -> str:
-    """What is in a regular file; nothing where that cannot be read."""
+    """Return the content of a regular file, or an empty string if it is unreadable."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):

@@ -1,8 +1,8 @@
-"""Which of Git's settings a command may change, and how they are written.
+"""Decides which Git settings a command may change, and writes them.
 
-`.git/config` is read-only in a sandbox, since many of its settings run programs. Where Git has written a new one and
-renames it over the old one, which settings differ is read by Git itself. If each of them is harmless, those settings
-alone are set in the old file; what else the new one holds goes nowhere.
+`.git/config` is read-only in a sandbox, since many of its settings run programs. When Git renames a newly written file
+over it, Git itself is used to find the settings that differ. If all of them are harmless, just those settings are set
+in the old file, and the rest of the new file is discarded.
 """
 
 import errno
@@ -20,44 +20,44 @@ from ebbtide.tools.sandbox.boundary import Boundary
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_CHANGES = 200
-"""Settings that differ: each is one call of Git."""
+"""Maximum number of differing settings. Each takes one call of Git."""
 _MAX_NOTED = 8
 _GIT_TIMEOUT_S = 10.0
 _NEW = ".lock"
-"""How the name of the new file ends."""
+"""Suffix of the new file."""
 _FAMILIES = ("branch", "remote", "submodule")
-"""Whole sections of these may go, or get another name."""
+"""Families of sections that may be removed or renamed as a whole."""
 _CONTROL = regex(r"[\x00-\x1f\x7f]")
 _HELPER = regex(r"\w[\w.+-]*::")
-"""Before an address: a program that Git runs to reach it."""
+"""Address prefix that names a program which Git runs to connect."""
 _SCHEME = regex(r"([A-Za-z][\w+.-]*)://")
 _SCHEMES = frozenset(("https", "http", "ssh", "git", "git+ssh", "ssh+git", "ftp", "ftps"))
-"""Those that Git itself speaks; for any other it runs a program."""
+"""Schemes that Git supports itself. For any other it runs a program."""
 _AT_HOST = regex(r"[^/]+:")
-"""How an address begins that SSH takes."""
+"""Prefix of an address that Git reaches by SSH."""
 _RELATIVE = regex(r"\.\.?/")
-"""How the relative path of a folder begins."""
+"""Prefix of a relative path."""
 _WORDS = regex(r"[a-z01]{0,11}")
-"""Values that stand for yes and no, and ways to rebase."""
+"""Boolean values and kinds of rebase."""
 
 Settings = Mapping[str, Sequence[str | None]]
-"""The values of each setting, in their order; None where it stands alone in its line, which means true."""
+"""The values of each setting in order. None is a setting without a value, which means true."""
 
 
 class GitSettings:
-    """The settings of the repositories that one command sees, for as long as anything of it runs."""
+    """The settings of the repositories visible to one command, for as long as any part of it runs."""
 
     names = frozenset(("config",))
-    """Of the files that are watched."""
+    """Names of the watched files."""
 
     def __init__(self, git: str) -> None:
         self.noted: list[str] = []
-        """What was refused, in words."""
+        """Refusals, in words."""
         self._git = git
         self._files = frozenset[str]()
 
     def watch(self, boundary: Boundary) -> bool:
-        """Whether there are any in the boundary that the command starts in."""
+        """Watch the settings files in the command's boundary, and return whether there are any."""
         self._boundary = boundary
         self._files = frozenset(
             path
@@ -67,10 +67,10 @@ class GitSettings:
         return bool(self._files)
 
     def rename(self, old: str, new: str) -> int | None:
-        """Answers the renaming of one file to another."""
+        """Handle the renaming of a file. Returns 0, an error number, or None to let it proceed."""
         if new not in self._files or old != new + _NEW:
             return None
-        with _WRITES:  # calls of one command come one after the other, those of two need not
+        with _WRITES:  # calls of one command are sequential, but two commands may overlap
             try:
                 refused = self._take(old, new)
             except (OSError, subprocess.SubprocessError, ValueError) as error:
@@ -83,7 +83,7 @@ class GitSettings:
         return errno.EPERM
 
     def _take(self, old: str, new: str) -> str:
-        """Writes what is new and harmless; why it is not written, if so."""
+        """Write the changed settings if they are harmless. Returns why they were not written, or an empty string."""
         written = _bytes_of(new)
         before, after = self._parse_settings(written), self._parse_settings(_bytes_of(old))
         after = with_users_renamed(before, after)
@@ -119,7 +119,7 @@ class GitSettings:
         return found
 
     def _run(self, *arguments: str, given: bytes = b"") -> bytes:
-        """What Git says outside of any repository."""
+        """Return Git's output, run outside any repository."""
         environment = {"PATH": os.defpath, "HOME": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_DIR": os.devnull}
         ran = subprocess.run(
             (self._git, *arguments),
@@ -137,7 +137,7 @@ _WRITES = Lock()
 
 
 def refusal(key: str, before: Settings, after: Settings, boundary: Boundary) -> str:
-    """Why a setting may not change in this way; nothing where it may."""
+    """Return why a setting may not be changed in this way, or an empty string."""
     section, subsection, name = split(key)
     old, new = before.get(key, ()), after.get(key, ())
     if _CONTROL.search(key):
@@ -159,7 +159,7 @@ def refusal(key: str, before: Settings, after: Settings, boundary: Boundary) -> 
 
 
 def changes(changed: Sequence[str], before: Settings, after: Settings) -> list[tuple[str, ...]]:
-    """The arguments of `git config`, call by call, that lead from one to the other."""
+    """Return the arguments of each `git config` call that makes the changes."""
     made = list[tuple[str, ...]]()
     for section in dict.fromkeys(key.rpartition(".")[0] for key in changed):
         if not any(key.rpartition(".")[0] == section for key in after):
@@ -177,7 +177,7 @@ def changes(changed: Sequence[str], before: Settings, after: Settings) -> list[t
 
 
 def split(key: str) -> tuple[str, str | None, str]:
-    """Section, subsection and name. Only the subsection may have dots in it."""
+    """Return section, subsection and name. Only the subsection may contain dots."""
     section, _, rest = key.partition(".")
     subsection, has_subsection, name = rest.rpartition(".")
     return section, subsection if has_subsection else None, name
@@ -206,7 +206,7 @@ def _is_removed(section: str, subsection: str | None, after: Settings) -> bool:
 
 
 def _is_renamed(key: str, before: Settings, after: Settings) -> bool:
-    """Whether it stood with the same values in a section that is not there any more, or that Git has copied."""
+    """Whether the values come from a section that was removed or copied."""
     section, subsection, name = split(key)
     if any(split(other)[:2] == (section, subsection) for other in before):
         return False
@@ -219,7 +219,7 @@ def _is_renamed(key: str, before: Settings, after: Settings) -> bool:
 
 
 def _unfit(section: str, name: str, value: str, after: Settings, boundary: Boundary) -> str:
-    """What is wrong with a value."""
+    """Return what is wrong with a value, or an empty string."""
     if (name != "description" and _CONTROL.search(value)) or "\0" in value or "\ufffd" in value:
         return "its value has control characters"
     if value.startswith("-"):
@@ -232,8 +232,8 @@ def _unfit(section: str, name: str, value: str, after: Settings, boundary: Bound
 
 
 def unfit_address(value: str, boundary: Boundary) -> str:
-    """Why a remote repository may not be there. When the user pushes to a folder, hooks in it run: so it must be none
-    that commands write."""
+    """Return why a remote's address is not allowed, or an empty string. Pushing to a folder runs its hooks, so it must
+    not be one that commands can write to."""
     if _HELPER.match(value) or "ext::" in value.lower():
         return "its value names a program"
     if "://-" in value or ":-" in value:
@@ -252,7 +252,7 @@ def unfit_address(value: str, boundary: Boundary) -> str:
 
 
 def with_users_renamed(before: Settings, after: Settings) -> Settings:
-    """The new settings, where branches follow at once if Git renames a remote, which Git writes one by one."""
+    """Return the new settings with branches already updated for a renamed remote, which Git does one at a time."""
     gone, new = (
         [key for key in one if _is_url(key) and key not in other] for one, other in ((before, after), (after, before))
     )
@@ -269,8 +269,8 @@ def with_users_renamed(before: Settings, after: Settings) -> Settings:
 
 
 def with_whole_paths(before: Settings, after: Settings, top: str) -> Settings:
-    """The new settings with the whole path where a remote's address is a relative one, seen from the only work tree.
-    A linked work tree that a command adds later would read a relative path as another one, with hooks of its own."""
+    """Return the new settings with relative addresses of remotes made absolute, based on the only work tree. In a
+    linked work tree added later by a command, a relative path would lead to another place, with hooks of its own."""
     return {
         key: [
             os.path.normpath(os.path.join(top, value))
@@ -285,7 +285,7 @@ def with_whole_paths(before: Settings, after: Settings, top: str) -> Settings:
 
 
 def left_without_remote(before: Settings, after: Settings) -> str:
-    """What would take the name of a remote that is gone for the path of a folder."""
+    """Return an error if a setting still names a removed remote, since Git would read the name as a path."""
     for key, values in after.items():
         for value in values if _names_remote(key) else ():
             if value and _has_url(value, before) and not _has_url(value, after):
@@ -304,14 +304,14 @@ def _is_url(key: str) -> bool:
 
 
 def _is_known_path(key: str, value: str | None, before: Settings) -> bool:
-    """Whether it is a relative path that a remote of the repository has already: one more leads nowhere else."""
+    """Whether it is a relative path that another remote of the repository already has, and so leads to no new place."""
     if value is None or not _is_url(key) or not _RELATIVE.match(value):
         return False
     return any(value in values for other, values in before.items() if _is_url(other))
 
 
 def _only_work_tree(config: str) -> str | None:
-    """The work tree of the repository that a file with settings belongs to; None where it has others or is bare."""
+    """Return the work tree of a settings file's repository, or None if it has several or is bare."""
     metadata = os.path.dirname(config)
     is_usual = os.path.basename(metadata) == ".git" and not os.path.lexists(os.path.join(metadata, "worktrees"))
     return os.path.dirname(metadata) if is_usual else None
@@ -326,7 +326,7 @@ def _is_of_a_repository(folder: str) -> bool:
 
 
 def _bytes_of(path: str) -> bytes:
-    """What is in a regular file that is no link. Raises `OSError`."""
+    """Return the content of a regular file without following links. Raises `OSError`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         state = os.fstat(descriptor)
@@ -336,8 +336,8 @@ def _bytes_of(path: str) -> bytes:
 
 
 def _write_in_place(path: str, written: bytes) -> None:
-    """In the same file, not in a new one in its place: that would not be read-only in the sandboxes that run. A shorter
-    one is filled up with line ends before it is cut, so that whoever reads meanwhile finds the whole of it."""
+    """Overwrite the file in place: a new file would not be read-only in running sandboxes. Shorter content is padded
+    with newlines before the file is truncated, so that concurrent readers see complete content."""
     descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.pwrite(descriptor, written.ljust(os.fstat(descriptor).st_size, b"\n"), 0)

@@ -1,4 +1,4 @@
-"""The ports that jobs in the sandbox listen on: found while they run, and forwarded where the user wants that."""
+"""Detects the ports that jobs in the sandbox listen on, and forwards them if the user wants that."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,13 +12,13 @@ from ebbtide.tools.sandbox.network_namespace import NetworkNamespace
 PortRule: TypeAlias = Literal["off", "ask", "forward"]
 
 _MAX_PORTS = 8
-"""Of one job."""
+"""Maximum number of ports per job."""
 _SOONEST, _LATEST = 0.25, 2.0
-"""Seconds between two looks, at first and later."""
+"""Seconds between checks, at first and later."""
 
 
 class JobPorts:
-    """Those of one session."""
+    """The ports of a session's jobs."""
 
     def __init__(
         self,
@@ -27,23 +27,23 @@ class JobPorts:
         namespace: Callable[[], NetworkNamespace | None],
         tell: Callable[[str], None],
     ) -> None:
-        """`namespace`: the network of the session's commands, where they have one. `tell`: tells the user."""
+        """`namespace` returns the network namespace of the session's commands, if any. `tell` notifies the user."""
         self._jobs, self._rule, self._namespace, self._tell = jobs, rule, namespace, tell
         self._connector: NamespaceConnector | None = None
         self._watchers: set[asyncio.Task[None]] = set()
         self._listening: dict[str, dict[int, str]] = {}
-        """The ports of each job that runs, with the addresses there."""
+        """The ports of each running job, with their addresses."""
         self._forwards: dict[tuple[str, int], PortForward] = {}
 
     def watch(self, job: Job) -> None:
-        """Looks after the ports of a job, until it is over."""
+        """Watch the ports of a job until it ends."""
         if self._namespace() is not None:
             watcher = asyncio.create_task(self._watch(job))
             self._watchers.add(watcher)
             watcher.add_done_callback(self._watchers.discard)
 
     async def forward_all(self) -> int:
-        """Forwards every port that is not yet. How many that are."""
+        """Forward every port that is not forwarded yet, and return their number."""
         waiting = [
             (job, port)
             for job in self._jobs.running

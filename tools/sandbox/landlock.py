@@ -1,9 +1,9 @@
-"""The boundary where bubblewrap cannot be had, on Linux: a Landlock ruleset, made here, which a small program puts on
-itself, beside a filter of system calls, before it becomes the command.
+"""The boundary without bubblewrap, on Linux: a Landlock ruleset created here, which a small program applies to itself
+together with a system call filter before it becomes the command.
 
-It holds less than bubblewrap. What is hidden cannot be opened, but its name is seen; nothing in a folder that can be
-written can be kept from being written, so Git's settings and hooks can be; there are no sockets with names, and without
-network none at all; no new terminals; /tmp cannot be used, and TMPDIR is another folder.
+It is weaker than bubblewrap. Names of hidden files are visible, though their content is not. Nothing inside a writable
+folder can be protected, so Git's settings and hooks can be changed. There are no named sockets, and without network
+access no sockets at all; no new terminals; and /tmp is not usable, so TMPDIR is another folder.
 """
 
 import ctypes
@@ -18,12 +18,12 @@ _CREATE, _ADD = 444, 445
 _BENEATH = 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER, _TRUNCATE = 1, 2, 4, 8, 1 << 14
 _SCOPES = 3
-"""Sockets without a file, and signals to others."""
+"""Abstract sockets, and signals to other processes."""
 _WRITES = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1}
-"""All rights on files, by the version that the kernel has of this; since the third none was added that matters here."""
+"""All rights on files, by Landlock version. Later versions added none that matters here."""
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _ELSEWHERE = ("/dev", "/run", "/tmp", "/var/tmp")
-"""Folders with devices and other programs' sockets: hidden, but for a few files."""
+"""Folders with devices and other programs' sockets: hidden except for a few files."""
 _DEVICES = (
     "/dev/null",
     "/dev/zero",
@@ -33,25 +33,26 @@ _DEVICES = (
     "/dev/tty",
     "/dev/shm",
 )
-"""No terminals but its own: those of other programs lie in the same folder, and could be read and written."""
+"""Terminals are excluded except its own: those of other programs are in the same folder, and could be read and
+written."""
 _ALSO_READ = ("/run/systemd/resolve", "/run/current-system")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def version() -> int:
-    """Of the kernel's Landlock; 0 where there is none."""
+    """Return the kernel's Landlock version, or 0 if it has none."""
     return max(int(_LIBC.syscall(_CREATE, None, 0, 1)), 0)
 
 
 def command_line(ruleset: int, system_calls: bytes, command: Sequence[str]) -> tuple[str, ...]:
-    """What runs a command in a ruleset, whose descriptor it finds open. The interpreter itself: an environment for it
-    may lie in a place that is hidden."""
+    """Return the command that runs another one in a ruleset, which it inherits as a descriptor. Uses the real
+    interpreter, since a virtual environment may be hidden."""
     program = (os.path.realpath(sys.executable), "-I", "-S", landlock_program.__file__)
     return (*program, str(ruleset), system_calls.hex(), *command)
 
 
 def ruleset_of(places: Mapping[str, str], scratch: str) -> int:
-    """A descriptor of the rules for what a command may do, to be handed to it and closed. Raises `OSError`."""
+    """Return a descriptor of the ruleset for a command, to be passed to it and closed. Raises `OSError`."""
     known = version()
     if not known:
         raise OSError("the kernel has no Landlock")
@@ -62,7 +63,7 @@ def ruleset_of(places: Mapping[str, str], scratch: str) -> int:
         reads = _EXECUTE | _READ_FILE | _READ_FOLDER
         written = [path for path, access in places.items() if access == "write"]
         for path in (scratch, *_DEVICES, *(path for path in written if not _lies_in(path, written))):
-            _allow(ruleset, path, handled)  # what lies in one is written anyway, and may be a link by now
+            _allow(ruleset, path, handled)  # its content is writable anyway, and may be a link by now
         for path in (*_ALSO_READ, *readable(places)):
             _allow(ruleset, path, reads)
     except OSError:
@@ -72,8 +73,8 @@ def ruleset_of(places: Mapping[str, str], scratch: str) -> int:
 
 
 def readable(places: Mapping[str, str]) -> Iterator[str]:
-    """What may be read. Nothing can be taken back from what lies in a folder that is granted, so it is everything that
-    is there now beside what is hidden."""
+    """Yield the paths that may be read. Access to a folder includes everything in it, so these are all existing paths
+    beside hidden ones."""
     hidden = {path for path, access in places.items() if access.startswith("hidden")} | {*_ELSEWHERE}
     written = [path for path, access in places.items() if access == "write"]
     shown = (path for path, access in places.items() if access == "read" and not _lies_in(path, written))
@@ -99,7 +100,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return  # it is not there: nothing can be done with it
+        return  # it does not exist, so access does not matter
     try:
         held = rights if os.path.isdir(path) else rights & _OF_FILES
         rule = struct.pack("=Qi", held, descriptor)

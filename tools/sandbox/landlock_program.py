@@ -1,7 +1,7 @@
-"""The program that holds itself by a Landlock ruleset and a filter of system calls, and then becomes a command. It is
-started for each command, so it loads as little as can be.
+"""Applies a Landlock ruleset and a system call filter to itself, and then becomes a command. It starts with every
+command, so it loads as little as possible.
 
-Its arguments: the ruleset's descriptor, the filter in hexadecimal digits, the command.
+Arguments: the ruleset's descriptor, the filter in hexadecimal, the command.
 """
 
 import ctypes
@@ -15,15 +15,15 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class _Filter(ctypes.Structure):
-    """As the kernel is told of a filter: how many steps of eight bytes, and where."""
+    """The kernel's structure for a filter: number of 8-byte instructions, and their address."""
 
     _fields_ = (("steps", ctypes.c_ushort), ("address", ctypes.c_void_p))
 
 
 def restrict_self(ruleset: int, system_calls: bytes) -> None:
-    """Holds this process, and all that it starts, from now on. Raises `OSError`."""
+    """Restrict this process and all its children. Raises `OSError`."""
     for capability in range(64):
-        _LIBC.prctl(DROP_CAPABILITY, capability, 0, 0, 0)  # refused to who has none anyway
+        _LIBC.prctl(DROP_CAPABILITY, capability, 0, 0, 0)  # fails harmlessly without privileges
     version = (0x20080522).to_bytes(4, sys.byteorder) + bytes(4)
     _check(_LIBC.syscall(CAPSET, version, bytes(24)))
     _check(_LIBC.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
@@ -40,7 +40,8 @@ def _check(answer: int) -> None:
 
 
 def program_of(name: str) -> str:
-    """Where a program is: a bare name is looked for in the absolute folders of `PATH`, never where it would run."""
+    """Return the path of a program. A bare name is looked up in the absolute folders of `PATH`, never in the current
+    folder."""
     if "/" in name:
         return name
     paths = (os.path.join(folder, name) for folder in os.get_exec_path() if os.path.isabs(folder))
@@ -49,7 +50,7 @@ def program_of(name: str) -> str:
 
 
 def initial_environment() -> dict[bytes, bytes]:
-    """The environment as it was given: where Python finds no locale, it sets `LC_CTYPE` for what it starts, too."""
+    """Return the original environment: without a locale, Python adds `LC_CTYPE` to its own."""
     with open("/proc/self/environ", "rb") as block:
         return dict(line.split(b"=", 1) for line in block.read().split(b"\0") if b"=" in line)
 

@@ -1,4 +1,4 @@
-"""TCP ports that processes listen on, by the kernel's tables. Linux."""
+"""Finds the TCP ports that processes listen on, from the kernel's tables. Linux only."""
 
 import os
 import re
@@ -12,8 +12,8 @@ _SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 
 def listening_ports(processes: Iterable[int]) -> dict[int, str]:
-    """The ports on which these processes listen, each with an address at which it takes connections from its own
-    machine. All of them share a network."""
+    """Return the ports that these processes listen on, each with an address that accepts local connections. All
+    processes must share a network namespace."""
     ids = tuple(processes)
     sockets = {inode for id in ids for inode in _sockets_of(id)}
     if not sockets:
@@ -22,7 +22,7 @@ def listening_ports(processes: Iterable[int]) -> dict[int, str]:
     for table, family in (("tcp6", socket.AF_INET6), ("tcp", socket.AF_INET)):
         for port, address, inode in _listeners(ids, table, family):
             if inode in sockets:
-                found[port] = address  # one of version 4 last: it counts
+                found[port] = address  # IPv4 addresses come last and take precedence
     return found
 
 
@@ -36,13 +36,13 @@ def _sockets_of(process: int) -> Iterator[str]:
 
 
 def _listeners(processes: Iterable[int], table: str, family: socket.AddressFamily) -> Iterator[tuple[int, str, str]]:
-    """Port, address and inode of each socket that listens in the network of the processes."""
+    """Yield port, address and inode of each listening socket in the network namespace of the processes."""
     for id in processes:
         try:
             with open(f"/proc/{id}/net/{table}", encoding="ascii") as file:
                 rows = file.read().splitlines()[1:]
         except OSError:
-            continue  # it may have ended: another one tells the same
+            continue  # it may have ended, and another process has the same table
         for row in rows:
             (
                 _,
@@ -58,7 +58,7 @@ def _listeners(processes: Iterable[int], table: str, family: socket.AddressFamil
 
 
 def _reachable(address: str, family: socket.AddressFamily) -> str:
-    """An address as the kernel writes it; that of the machine itself in place of any."""
+    """Convert an address from the kernel's format, replacing wildcard addresses with loopback ones."""
     words = struct.pack(f"={len(address) // 8}I", *(int(address[at : at + 8], 16) for at in range(0, len(address), 8)))
     found = socket.inet_ntop(family, words)
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(found, found)  # nothing is bound
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(found, found)  # nothing is bound to these

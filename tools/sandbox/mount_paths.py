@@ -1,5 +1,5 @@
-"""Which places commands may write, which they only read and which they do not see: the working folder, caches of
-package managers, what tells Git to run something, and where people keep keys."""
+"""Determines which paths commands may write, only read, or not see: the working folder, package manager caches, what
+makes Git run programs, and where keys are stored."""
 
 import os
 import pwd
@@ -34,7 +34,7 @@ CACHES = (
     ".bundle/cache", ".pub-cache", ".stack", ".cabal/packages", ".opam/download-cache", ".cache/golangci-lint",
     ".cache/pip-tools", ".cache/virtualenv", ".cache/turbo", ".cache/vite", ".cache/helm", ".cache/bazelisk",
 )  # fmt: skip
-"""Below the home folder: what builds keep for each other. Those that are there can be written."""
+"""Shared build caches below the home folder. Those that exist are writable."""
 _CACHES_OF = {
     "pip": (".cache/pip",), "pip3": (".cache/pip",), "uv": (".cache/uv",), "poetry": (".cache/pypoetry",),
     "pre-commit": (".cache/pre-commit",), "npm": (".npm",), "yarn": (".cache/yarn",), "deno": (".cache/deno",),
@@ -42,7 +42,7 @@ _CACHES_OF = {
     "ccache": (".cache/ccache",), "gradle": (".gradle/caches",), "mvn": (".m2/repository",),
     "composer": (".cache/composer",),
 }  # fmt: skip
-"""What each program would make when it is first run, which it cannot in a sandbox."""
+"""The caches that each program would create on its first run, which it cannot in a sandbox."""
 _CACHES_NAMED = {
     "PIP_CACHE_DIR": ("",), "UV_CACHE_DIR": ("",), "PRE_COMMIT_HOME": ("",), "npm_config_cache": ("",),
     "NPM_CONFIG_CACHE": ("",), "YARN_CACHE_FOLDER": ("",), "DENO_DIR": ("",), "BUN_INSTALL_CACHE_DIR": ("",),
@@ -50,14 +50,14 @@ _CACHES_NAMED = {
     "SCCACHE_DIR": ("",), "GRADLE_USER_HOME": ("caches", "wrapper"), "NUGET_PACKAGES": ("",),
     "COMPOSER_CACHE_DIR": ("",), "POETRY_CACHE_DIR": ("",),
 }  # fmt: skip
-"""Variables that say where such a cache is, or the folder that it is in."""
+"""Variables that set the path of such a cache, or of the folder that contains it."""
 
 WITH_SOCKETS = ("/tmp", "/var/tmp", "/run")
-"""Folders that somebody may work in, and other programs have sockets in."""
+"""Folders that may be worked in, and that contain other programs' sockets."""
 _LOOKED_AGAIN = 30
-"""Seconds for which a process is taken to stay in its network."""
+"""Seconds for which a process's network namespace is cached."""
 OTHERS_SOCKETS = ("/var/tmp",)
-"""Where other programs leave what one can connect to; /tmp and /run are other ones in a sandbox anyway."""
+"""Folders with sockets of other programs. /tmp and /run are replaced in a sandbox anyway."""
 
 
 def places_of(
@@ -69,9 +69,9 @@ def places_of(
     repositories: Sequence[Path] = (),
     opened: Sequence[str] = (),
 ) -> dict[str, Access]:
-    """What commands of a working folder may do where. `more`: further folders that can be written, as far as they are
-    there and no link has taken their place; `ours`: where this program keeps its own files; `shown`: folders among
-    those that can be read; `repositories`: those below; `opened`: folders in which nothing of Git is kept."""
+    """Return the access of commands to paths. `more`: further writable folders, ignored if missing or replaced with a
+    link; `ours`: folders with this program's own files; `shown`: readable folders inside those; `repositories`:
+    repositories below; `opened`: folders in which Git's files are not protected."""
     home = home.resolve()
     more = [folder for folder in more if folder.is_dir() and os.path.realpath(folder) == str(folder)]
     places: dict[str, Access] = {}
@@ -83,7 +83,7 @@ def places_of(
         if folder.is_dir():
             places[str(folder.resolve())] = "hidden folder"
     for folder in shown:
-        if folder != folder.parent:  # all of the disk is read anyway; mounted once more, it would cover what hides some
+        if folder != folder.parent:  # the root is readable anyway, and mounting it again would uncover hidden places
             places[str(folder)] = "read"
     for path in caches(home):
         places.setdefault(path, "write")
@@ -96,7 +96,7 @@ def places_of(
         if not _is_hidden(path, places):
             places[path] = "hidden file"
     writable = [path for path, access in places.items() if access == "write"]
-    for folder in repositories:  # nothing is opened for them: that something is theirs may be their word alone
+    for folder in repositories:  # nothing is made writable for them, since only their own files say that they own it
         kept = git_places(folder, writable).items()
         places.update({path: access for path, access in kept if access != "write" and is_in(path, writable)})
     for folder in (root, *more):
@@ -109,7 +109,7 @@ def places_of(
 
 
 def caches(home: Path) -> Iterator[str]:
-    """Those that are there, below the home folder and where the user's variables say. `home`: resolved."""
+    """Yield the existing caches, below the home folder and at paths set by variables. `home`: resolved."""
     below_home = (_below_home(name, home) for name in CACHES)
     named = (
         os.path.join(folder, name)
@@ -124,9 +124,9 @@ def caches(home: Path) -> Iterator[str]:
 
 
 def make_caches(home: Path) -> None:
-    """Makes those of programs that are installed and were never run: the first run would do it, and cannot in a
-    sandbox. Nothing is made for a home folder that is somebody else's."""
-    with suppress(OSError):  # it is not there, or cannot be written: programs do without a cache then
+    """Create the caches of installed programs that were never run, since they could not do so in a sandbox. Nothing is
+    created in another user's home folder."""
+    with suppress(OSError):  # missing or read-only: programs then work without a cache
         if home.stat().st_uid != os.getuid():
             return
         for program, names in _CACHES_OF.items():
@@ -136,7 +136,7 @@ def make_caches(home: Path) -> None:
 
 
 def _below_home(name: str, home: Path) -> str:
-    """Where a cache that is usually below the home folder is: `XDG_CACHE_HOME` stands for `.cache`, if it is set."""
+    """Return the path of a cache that is usually below the home folder. `XDG_CACHE_HOME` replaces `.cache` if set."""
     other = os.environ.get("XDG_CACHE_HOME", "")
     return (
         f"{other}/{name.removeprefix('.cache/')}"
@@ -146,9 +146,9 @@ def _below_home(name: str, home: Path) -> str:
 
 
 def _secrets(home: Path, worked_in: Sequence[Path]) -> dict[str, Access]:
-    """Where keys are kept that can be read: by the system, below the home folder, also that which the system knows and
-    programs such as SSH go by, and where variables say so. Of the last those that commands are given by the user's own
-    word are left alone, and so is what lies where they work or holds that."""
+    """Return the readable places with keys: system-wide, below the home folder (also the one in the user database,
+    which SSH and others use), and at paths set by variables. Paths in variables that the user passes on to commands are
+    excluded, and so is everything inside or above the working folders."""
     found: dict[str, Access] = {}
     homes = dict.fromkeys(map(str, (home, _home_of_the_system())))
     for path in (*SECRETS_OF_THE_SYSTEM, *(path for each in homes for path in _below(each))):
@@ -166,7 +166,7 @@ def _secrets(home: Path, worked_in: Sequence[Path]) -> dict[str, Access]:
 
 
 def settings_copies(places: Mapping[str, Access], home: Path, *, goes_by_proxy: bool) -> dict[str, SettingsCopy]:
-    """What commands see of the hidden files that have settings of package managers, without the secrets in them."""
+    """Return the replacements for hidden settings files of package managers, without their secrets."""
     named = ((NPM, os.environ.get(name, "")) for name in NAMED_SETTINGS)
     homes = dict.fromkeys(map(str, (home.resolve(), _home_of_the_system())))
     usual = ((name, f"{each}/{name}") for each in homes for name in SETTINGS_FILES)
@@ -181,9 +181,9 @@ def settings_copies(places: Mapping[str, Access], home: Path, *, goes_by_proxy: 
 
 
 def _below(home: str) -> Iterator[str]:
-    """Where keys are usually kept, but for what the home folder has no name for."""
+    """Yield the usual places of keys whose first component exists in the home folder."""
     names: frozenset[str] | None = None
-    with suppress(OSError):  # it may be one that cannot be listed
+    with suppress(OSError):  # it may not be listable
         names = frozenset(os.listdir(home))
     wanted = (path for path in SECRETS_BELOW_HOME if names is None or path.partition("/")[0] in names)
     yield from (f"{home}/{path}" for path in wanted)
@@ -191,7 +191,7 @@ def _below(home: str) -> Iterator[str]:
 
 @cache
 def _home_of_the_system() -> Path:
-    """The user's, whatever the environment says; the root folder where there is none."""
+    """Return the user's home folder from the user database, or the root folder if there is none."""
     try:
         return Path(os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir))
     except KeyError:
@@ -199,7 +199,7 @@ def _home_of_the_system() -> Path:
 
 
 def _named_secrets() -> Iterator[str]:
-    """The absolute paths that variables name."""
+    """Yield the absolute paths set by variables."""
     for name in SECRETS_NAMED:
         if not is_passed_on(name):
             yield from filter(os.path.isabs, os.environ.get(name, "").split(os.pathsep))
@@ -210,8 +210,8 @@ def _named_secrets() -> Iterator[str]:
 
 
 def _writable(root: Path, more: Sequence[Path], home: Path) -> Iterator[str]:
-    """The folders; of the home folder, and of any that holds it, only what is in there under a name without a dot: what
-    has one, such as `.bashrc`, is run by other programs."""
+    """Yield the writable folders. For the home folder, or one above it, only its entries without a leading dot, since
+    dotfiles such as `.bashrc` are run by other programs."""
     for folder in (root, *more):
         if not home.is_relative_to(folder):
             yield str(folder)
@@ -222,7 +222,7 @@ def _writable(root: Path, more: Sequence[Path], home: Path) -> Iterator[str]:
 
 
 def _with_sockets(folder: Path) -> Iterator[str]:
-    """The folders in one that other programs' sockets lie in: of shared terminals, of SSH agents, of screens."""
+    """Yield the subfolders with sockets of other programs: terminal multiplexers, SSH agents, display servers."""
     for entry in os.scandir(folder):
         with suppress(OSError):
             if entry.is_dir(follow_symlinks=False) and any(map(_is_socket, os.listdir(entry.path), repeat(entry.path))):
@@ -230,9 +230,9 @@ def _with_sockets(folder: Path) -> Iterator[str]:
 
 
 def _open_sockets(folders: Sequence[Path], home: Path) -> Iterator[str]:
-    """The files by which other programs of this machine are reached, wherever they lie: daemons of containers, SSH
-    agents, editors. To connect to one needs no right to write in its folder. Those in the working folder belong to
-    what is worked on, unless that is the home folder, or holds it, or one for sockets."""
+    """Yield the sockets of this machine's other programs, wherever they are: container daemons, SSH agents, editors.
+    Connecting needs no write access to the folder. Those in the working folder are part of the work, unless that is the
+    home folder, contains it, or is one with sockets."""
     inner = [folder for folder in folders if not home.is_relative_to(folder) and str(folder) not in WITH_SOCKETS]
     rows = (line.rstrip(b"\n").split(maxsplit=7) for line in _socket_lines())
     names = {os.fsdecode(row[7]) for row in rows if len(row) == 8 and not row[7].startswith(b"@")}
@@ -246,7 +246,8 @@ def _open_sockets(folders: Sequence[Path], home: Path) -> Iterator[str]:
 
 
 def _socket_lines() -> Iterator[bytes]:
-    """The kernel's tables of named sockets, one of each network: a file is a way from one to the other."""
+    """Yield the kernel's tables of named sockets of every network namespace, since a socket file connects
+    namespaces."""
     seen, now = set[int](), int(time.monotonic() // _LOOKED_AGAIN)
     for process in ("self", *filter(str.isdecimal, os.listdir("/proc"))):
         with suppress(OSError):
@@ -259,12 +260,12 @@ def _socket_lines() -> Iterator[bytes]:
 
 @lru_cache(maxsize=4096)
 def _network_of(process: str, _: int) -> int:
-    """What tells the network of a process from others. To ask for that of all takes milliseconds."""
+    """Return an id of a process's network namespace. Cached, since reading it for all processes takes milliseconds."""
     return os.stat(f"/proc/{process}/net/unix").st_ino
 
 
 def _working_folders() -> set[str]:
-    """Of the processes that this program may look at."""
+    """Return the working folders of accessible processes."""
     found = set[str]()
     for name in filter(str.isdecimal, os.listdir("/proc")):
         with suppress(OSError):
@@ -273,7 +274,7 @@ def _working_folders() -> set[str]:
 
 
 def _is_hidden(path: str, places: Mapping[str, Access]) -> bool:
-    """Whether another folder stands there anyway."""
+    """Whether another folder is mounted over it anyway."""
     above = path
     while above not in places and above != "/":
         above = os.path.dirname(above)
@@ -286,8 +287,8 @@ def _is_socket(name: str, folder: str) -> bool:
 
 
 def _pinning_mounts(places: dict[str, Access]) -> Iterator[tuple[str, Access]]:
-    """What lies between a folder that can be written and a place in it that cannot: as a mount of its own it cannot be
-    moved away, and something else be put in its place."""
+    """Yield the folders between a writable folder and a protected place in it. As mounts of their own they cannot be
+    moved away and replaced."""
     for path, access in places.items():
         if access != "write":
             between = os.path.dirname(path)

@@ -1,5 +1,5 @@
-"""What commands of a session reach of the network: each has an address of the proxy for itself, so that it is known
-whose wish a request is."""
+"""Network access of a session's commands. Each command has its own proxy address, so that requests can be
+attributed."""
 
 import asyncio
 import os
@@ -19,40 +19,40 @@ if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
 
 HERE = "localhost,.localhost,127.0.0.1,127.0.0.0/8,0.0.0.0,::1"
 _MAX_NOTED_PLACES = 8
-"""Places that are told of one command."""
+"""Maximum number of places reported per command."""
 _MAX_COUNT_DIGITS = 4
 _PYTHON = os.path.realpath(sys.executable)
 TUNNEL = Path(__file__).parents[1] / "network" / "tunnel.py"
 _SSH = shlex.join(("ssh", "-o", f"ProxyCommand={shlex.join((_PYTHON, '-I', '-S', str(TUNNEL)))} %h %p"))
-"""Git's way to hosts by SSH, which knows no proxies of the environment."""
+"""Git's way to SSH hosts, since SSH ignores proxies in the environment."""
 
 
 class Reach(Protocol):
-    """Says what one call's command may reach, and asks the user where rules do not."""
+    """Decides what the command of a call may reach, and asks the user if no rule applies."""
 
     @property
     def is_open(self) -> bool:
-        """Whether rules open every place."""
+        """Whether rules allow every place."""
 
     @property
     def seconds_asked(self) -> float:
-        """For how long the user was, or is, asked."""
+        """Total number of seconds spent asking the user so far."""
 
     async def refusal(self, place: "NetworkPlace") -> str:
-        """Why the command may not reach it; nothing where it may."""
+        """Return why the command may not reach the place, or an empty string."""
 
     async def close(self) -> None:
-        """Withdraws what is still asked."""
+        """Withdraw open questions."""
 
 
 class NetworkAccess:
-    """That of one command, for as long as anything of it runs."""
+    """The network access of one command, for as long as any part of it runs."""
 
     def __init__(self, reach: Reach, namespace: "NetworkNamespace", address: str) -> None:
         self.reach = reach
         self.address = address
         self.noted = dict[str, str]()
-        """What was refused or not reached, and why."""
+        """Places that were refused or not reached, and why."""
         self._namespace = namespace
 
     async def refusal(self, place: "NetworkPlace") -> str:
@@ -63,17 +63,17 @@ class NetworkAccess:
             self.noted[str(place)] = why
 
     def launch(self, launch: Launch) -> Launch:
-        """Bubblewrap's own launch, in the network of the session."""
+        """Return the launch of bubblewrap inside the session's network namespace."""
         argv, held = self._namespace.nsenter_command(launch.argv)
         return Launch(argv, launch.environment, (*launch.descriptors, *held), launch.is_wrapped, launch.is_confined)
 
     def environment(self, before: Mapping[str, str]) -> dict[str, str]:
-        """Variables that lead to the proxy, for the programs that know such."""
+        """Return the environment with the proxy variables set."""
         proxy = f"http://{self.address}:{self._namespace.port}"
         names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
         found = {name: value for name, value in before.items() if not name.lower().endswith("_proxy")}
         found |= {each: proxy for name in names for each in (name, name.lower())} | {"NO_PROXY": HERE, "no_proxy": HERE}
-        # npm takes these from its files otherwise, before the usual variables.
+        # npm otherwise prefers values in its files to the usual variables.
         found |= {"npm_config_proxy": proxy, "npm_config_https_proxy": proxy, "npm_config_noproxy": HERE}
         written = found.get("GIT_CONFIG_COUNT", "")  # a hook of the project may have set it
         count = int(written) if written.isdecimal() and len(written) < _MAX_COUNT_DIGITS else 0
@@ -87,10 +87,11 @@ class NetworkAccess:
 
 
 class SessionNetwork:
-    """The network that a session's commands share: servers that one of them starts are reached by the others."""
+    """The network namespace shared by a session's commands, which can reach each other's servers."""
 
     def __init__(self, private: Sequence[str] = (), connect_to: "Connect | None" = None) -> None:
-        """`private`: hosts on private networks that the user has named; `connect_to`: in place of the usual way."""
+        """`private`: hosts on private networks that the user has listed. `connect_to` replaces the default way to
+        connect."""
         self._private = private
         self._connect_to = connect_to
         self._accesses = dict[str, NetworkAccess]()
@@ -99,7 +100,8 @@ class SessionNetwork:
         self._proxy: ProxyServer | None = None
 
     async def access(self, reach: Reach) -> NetworkAccess | None:
-        """For one command; None where this system cannot hold commands to places. The first waits some 60 ms."""
+        """Return the access for one command, or None if this system cannot restrict commands to places. The first call
+        takes about 60 ms."""
         if self._opening is None:
             self._opening = asyncio.create_task(self._open_namespace())
         namespace = await asyncio.shield(self._opening)
@@ -112,12 +114,12 @@ class SessionNetwork:
 
     @property
     def namespace(self) -> "NetworkNamespace | None":
-        """Once a command has run in it."""
+        """The namespace, once a command has run in it."""
         opening = self._opening
         return opening.result() if opening is not None and opening.done() else None
 
     async def leave(self, access: NetworkAccess) -> None:
-        """Nothing of the command runs any more."""
+        """Release the access after the command has ended."""
         self._accesses.pop(access.address, None)
         await access.reach.close()
 
@@ -133,7 +135,7 @@ class SessionNetwork:
             namespace.close()
 
     async def _open_namespace(self) -> "NetworkNamespace | None":
-        from ebbtide.tools.network.connection import connect  # noqa: PLC0415  # deferred: some sessions run no command
+        from ebbtide.tools.network.connection import connect  # noqa: PLC0415  # deferred: only needed when commands run
         from ebbtide.tools.network.proxy import ProxyServer  # noqa: PLC0415  # deferred: as above
         from ebbtide.tools.sandbox.network_namespace import NoNamespace, new_namespace  # noqa: PLC0415  # deferred: as above
 

@@ -1,5 +1,5 @@
-"""A network of its own for the commands of a session: nothing but its own loopback device is in it, and one socket that
-this process listens on. Linux, with bubblewrap."""
+"""A network namespace for the commands of a session. It contains only its loopback device, and one socket that this
+process listens on. Linux with bubblewrap only."""
 
 import array
 import os
@@ -14,7 +14,7 @@ from ebbtide.tools.sandbox.bubblewrap import NAMESPACES, SYSTEM
 from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox
 
 _ENTERS = ("/usr/bin/nsenter", "/bin/nsenter", "/run/current-system/sw/bin/nsenter")
-"""Places that only an administrator changes."""
+"""Places that only an administrator can change."""
 _TRIAL_TIMEOUT_S = 5.0
 _BACKLOG = 128
 _MADE_BY = """
@@ -26,16 +26,17 @@ listener.listen(int(sys.argv[2]))
 held = [listener.fileno(), *(os.open(f"/proc/self/ns/{kind}", os.O_RDONLY) for kind in ("user", "net"))]
 ours.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", held))])
 """
-"""Makes the socket inside and hands it out, with what leads inside: no process has to stay there."""
+"""Creates the socket inside and passes it out, with descriptors of the namespaces, so that no process has to stay
+there."""
 
 
 class NoNamespace(Exception):
-    """None can be made here. Its text says why."""
+    """No namespace can be created here, as the message says."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkNamespace:
-    """What lasts as long as somebody holds one of these descriptors."""
+    """The namespace exists as long as any of these descriptors is open."""
 
     listener: socket.socket
     user: int
@@ -47,7 +48,8 @@ class NetworkNamespace:
         return int(self.listener.getsockname()[1])
 
     def nsenter_command(self, argv: Sequence[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
-        """What runs bubblewrap inside, and the descriptors that it has to find open, which are the caller's."""
+        """Return the command that runs bubblewrap inside, and the descriptors that it must inherit, which belong to the
+        caller."""
         user, network = os.dup(self.user), os.dup(self.network)
         ways = (f"--user=/proc/self/fd/{user}", f"--net=/proc/self/fd/{network}")
         return (self.enters, *ways, "--preserve-credentials", "--", *argv), (user, network)
@@ -59,7 +61,7 @@ class NetworkNamespace:
 
 
 def new_namespace() -> NetworkNamespace:
-    """One that was tried. It takes some 40 ms. Raises `NoNamespace`."""
+    """Create a namespace and test it, which takes about 40 ms. Raises `NoNamespace`."""
     made = _make_namespace()
     if why := _trial(made):
         made.close()
@@ -69,7 +71,7 @@ def new_namespace() -> NetworkNamespace:
 
 @cache
 def why_no_namespace() -> str:
-    """What is missing here; nothing where it works: it was tried."""
+    """Return what is missing here, or an empty string if a test succeeded."""
     try:
         new_namespace().close()
     except NoNamespace as error:
@@ -78,7 +80,7 @@ def why_no_namespace() -> str:
 
 
 def _trial(made: NetworkNamespace) -> str:
-    """What it says when it cannot be entered; nothing when it can."""
+    """Return the error if it cannot be entered, or an empty string."""
     found = found_sandbox()
     assert isinstance(found, SandboxProgram)
     line, held = made.nsenter_command((*found.line, *NAMESPACES, "--as-pid-1", *SYSTEM, "--", "/bin/sh", "-c", ":"))

@@ -1,11 +1,11 @@
-"""The program that has this program asked about each renaming of a file in a sandbox, and then becomes a command.
+"""Makes renames of files in a sandbox wait for our decision, and then becomes a command.
 
-It is started for each command that may write Git's settings, so it loads as little as can be. Its arguments: the
-descriptor of a socket, the filter of system calls in hexadecimal digits, the command. Where the kernel has no such
-filter, the command runs without.
+It starts with every command that may write Git's settings, so it loads as little as possible. Arguments: the descriptor
+of a socket, the system call filter in hexadecimal, the command. If the kernel does not support such a filter, the
+command runs without it.
 """
 
-import _socket  # `socket` takes twice as long to load
+import _socket  # `socket` takes twice as long to import
 import array
 import ctypes
 import os
@@ -16,20 +16,20 @@ SET_FILTER, NEW_LISTENER = 1, 8
 
 
 class _Filter(ctypes.Structure):
-    """As the kernel is told of a filter: how many steps of eight bytes, and where."""
+    """The kernel's structure for a filter: number of 8-byte instructions, and their address."""
 
     _fields_ = (("steps", ctypes.c_ushort), ("address", ctypes.c_void_p))
 
 
 def install_listener(system_calls: bytes) -> int:
-    """A descriptor that tells of the calls that are waiting for an answer; negative where there is none."""
+    """Return a descriptor that reports waiting calls, or a negative number if not supported."""
     held = ctypes.create_string_buffer(system_calls, len(system_calls))
     steps = _Filter(len(system_calls) // 8, ctypes.addressof(held))
     return int(ctypes.CDLL(None).syscall(SECCOMP, SET_FILTER, NEW_LISTENER, ctypes.byref(steps)))
 
 
 def initial_environment() -> dict[bytes, bytes]:
-    """The environment as it was given: where Python finds no locale, it sets `LC_CTYPE` for what it starts, too."""
+    """Return the original environment: without a locale, Python adds `LC_CTYPE` to its own."""
     with open("/proc/self/environ", "rb") as block:
         return dict(line.split(b"=", 1) for line in block.read().split(b"\0") if b"=" in line)
 

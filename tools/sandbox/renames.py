@@ -1,7 +1,8 @@
-"""Answers the renamings of files in a sandbox, which wait for it: Git writes settings by renaming a new file over them.
+"""Handles renames of files in a sandbox, which wait for an answer: Git writes settings by renaming a new file over
+them.
 
-A renaming that concerns none of the watched files goes on as it would, and the sandbox holds it. So nothing here opens
-anything: what a watched file becomes is decided and written by this program.
+Other renames proceed normally within the sandbox's limits, so nothing is opened up here: the new content of a watched
+file is determined and written by this program.
 """
 
 import array
@@ -17,21 +18,22 @@ from contextlib import suppress
 
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _REQUEST, _ANSWER = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
-"""As the kernel lays them out: id, process, flags, number of the call, architecture, address, arguments; and id, value,
-error, flags."""
+"""The kernel's layouts: id, process, flags, call number, architecture, address, arguments; and id, value, error,
+flags."""
 _CONTINUE = 1
 _HERE = 0xFFFFFF9C
-"""`AT_FDCWD`, as a number without a sign."""
+"""`AT_FDCWD` as an unsigned number."""
 _MAX_PATH_BYTES = 4096
 _PAGE = 4096
 
 Rename = Callable[[str, str], int | None]
-"""Takes the old and the new path, absolute. 0: done; an error number: refused; None: it goes on as it would."""
+"""Takes the old and the new absolute path. Returns 0 if done, an error number to refuse, or None to let the rename
+proceed."""
 
 
 def answer_renames(rename: Rename, names: frozenset[str], calls: Mapping[int, Sequence[int]]) -> int:
-    """A descriptor for `rename_program`, to be handed to it and closed. `names`: those of files that `rename` is asked
-    about; `calls`: which arguments of each system call are the folder and name before, and those after."""
+    """Return a descriptor for `rename_program`, to be passed to it and closed. `names`: base names of watched files;
+    `calls`: for each system call, the positions of the old folder and name, and of the new ones."""
     ours, theirs = socket.socketpair()
     threading.Thread(target=_serve, args=(ours, rename, names, calls), name="renames", daemon=True).start()
     return theirs.detach()
@@ -50,23 +52,23 @@ def _serve(ours: socket.socket, rename: Rename, names: frozenset[str], calls: Ma
             try:
                 fcntl.ioctl(listener, _RECEIVE, request)
             except OSError as error:
-                if error.errno in (errno.ENOENT, errno.EINTR):  # it was ended meanwhile
+                if error.errno in (errno.ENOENT, errno.EINTR):  # the process was ended meanwhile
                     continue
                 raise
             id, process, _, number, _, _, *arguments = _REQUEST.unpack(request)
             try:
                 answer = _answer(process, [arguments[at] if at >= 0 else _HERE for at in calls[number]], rename, names)
-            except (OSError, ValueError, UnicodeError):  # what cannot be looked at goes on, and is held
+            except (OSError, ValueError, UnicodeError):  # what cannot be examined proceeds within the sandbox
                 answer = None
             flags = _CONTINUE if answer is None else 0
-            with suppress(OSError):  # it was ended meanwhile
+            with suppress(OSError):  # the process was ended meanwhile
                 fcntl.ioctl(listener, _SEND, _ANSWER.pack(id, 0, -(answer or 0), flags))
     finally:
         os.close(listener)
 
 
 def _receive_descriptor(ours: socket.socket) -> int | None:
-    """None where the program has ended, or has no such descriptor."""
+    """Return None if the program has ended or sent no descriptor."""
     found = array.array("i")
     try:
         _, ancillary, _, _ = ours.recvmsg(1, socket.CMSG_SPACE(found.itemsize), socket.MSG_CMSG_CLOEXEC)
@@ -92,7 +94,7 @@ def _answer(process: int, arguments: list[int], rename: Rename, names: frozenset
 
 def _text_at(memory: int, address: int) -> str:
     found = b""
-    while len(found) < _MAX_PATH_BYTES:  # what lies behind the end of a page may not be there
+    while len(found) < _MAX_PATH_BYTES:  # the next page may not be mapped
         part = os.pread(memory, _PAGE - (address + len(found)) % _PAGE, address + len(found))
         found += part
         if b"\0" in part or not part:
@@ -101,7 +103,7 @@ def _text_at(memory: int, address: int) -> str:
 
 
 def _absolute(process: int, folder: int, path: str) -> str:
-    """With links in it resolved, but for the last name."""
+    """Return the absolute path with links resolved, except for the last component."""
     if not path.startswith("/"):
         at = "cwd" if folder & 0xFFFFFFFF == _HERE else f"fd/{folder & 0xFFFFFFFF}"
         path = os.path.join(os.readlink(f"/proc/{process}/{at}"), path)

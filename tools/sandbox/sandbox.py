@@ -1,4 +1,4 @@
-"""The sandbox of a session: commands are started through it. What works on this system is found out by the first."""
+"""The sandbox of a session, in which commands are started. The first command determines what this system supports."""
 
 import os
 import secrets
@@ -23,39 +23,39 @@ if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
 _OUTSIDE_ONLY = frozenset(
     """
     TMPDIR TMP TEMP SSH_AUTH_SOCK DISPLAY WAYLAND_DISPLAY XAUTHORITY XDG_RUNTIME_DIR DOCKER_HOST WSL_INTEROP
-    """.split()  # noqa: SIM905  # as the list of names in `ebbtide.tools.process.shell`
+    """.split()  # noqa: SIM905  # as for the list in `ebbtide.tools.process.shell`
 )
-"""What leads to places that are not seen in a sandbox."""
+"""Variables that refer to places not visible in a sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """The boundary of one session's commands."""
+    """The sandbox of a session's commands."""
 
     root: Path
     scratch: Path
-    """A folder of the session's own, which commands see as /tmp."""
+    """A folder private to the session, mounted as /tmp."""
     roots: list[Path] = field(default_factory=list)
-    """Further folders that commands may write. They may change while the session lasts."""
+    """Further writable folders. They may change during the session."""
     ours: tuple[Path, ...] = ()
-    """Where this program keeps its own files: commands do not see them."""
+    """Folders with this program's own files, hidden from commands."""
     visible_paths: tuple[Path, ...] = ()
-    """Folders among those that commands may read."""
+    """Folders inside those that commands may read."""
     has_network: bool = True
-    """Whether commands reach every address, or what `network` lets them reach."""
+    """Whether commands can reach every address, rather than what `network` permits."""
     network: "SessionNetwork | None" = None
-    """None where commands that do not reach every address reach none."""
+    """None if commands without full access have no network access at all."""
     known: "dict[Path, Repositories]" = field(default_factory=dict)
-    """What the folders held when they were first seen."""
+    """The repositories in the folders when first seen."""
     may_go: dict[Path, Path] = field(default_factory=dict)
-    """Files that lead from work trees that a command was to remove: of linked ones each with its repository, of
-    submodules each with its metadata."""
+    """The `.git` files of work trees that a command may remove: of linked work trees with their repository, of
+    submodules with their metadata."""
     variables: dict[str, str] = field(default_factory=dict)
-    """Of the environment of commands in it that may write, besides those of commands outside."""
+    """Further environment variables for commands inside that may write."""
 
     @property
     def scratch_inside(self) -> Path | None:
-        """Its folder as commands see it; None where the system has no sandbox."""
+        """The private folder as commands see it, or None without a sandbox."""
         found = found_sandbox()
         if isinstance(found, NoSandbox):
             return None
@@ -73,9 +73,9 @@ class Sandbox:
         removes_work_trees: bool = False,
         removes_submodules: bool = False,
     ) -> Launch:
-        """The command inside the boundary; as it is where the system has no sandbox. `settings`: takes what it sets in
-        Git's settings, which are read-only otherwise; `removes_work_trees`: whether it may remove linked ones, which
-        lead to no other repository after it; `removes_submodules`: the same for work trees of submodules. Raises
+        """Return the launch inside the sandbox, or unchanged if the system has none. `settings`: handles changes to
+        Git's settings, which are otherwise read-only; `removes_work_trees`: whether it may remove linked work trees,
+        which must lead to no other repository afterwards; `removes_submodules`: the same for submodules. Raises
         `OSError`."""
         found = found_sandbox()
         if isinstance(found, NoSandbox):
@@ -86,7 +86,7 @@ class Sandbox:
         )
         boundary = self.boundary(may_write=may_write, access=access, opened=opened)
         environment = inside(launch.environment)
-        environment |= self.variables if may_write else {}  # what is held to looking starts programs by trusted names
+        environment |= self.variables if may_write else {}  # read-only commands use programs at trusted paths
         environment, command = _set_inside(environment, launch.argv, folder)
         match found.kind:
             case "bubblewrap":
@@ -98,13 +98,13 @@ class Sandbox:
             case "landlock":
                 return _in_landlock(boundary, command, environment | _temporary_folder_variables(boundary))
             case "seatbelt":
-                from ebbtide.tools.sandbox.seatbelt import seatbelt  # noqa: PLC0415  # deferred: few machines have it
+                from ebbtide.tools.sandbox.seatbelt import seatbelt  # noqa: PLC0415  # deferred: only on macOS
 
                 line = seatbelt(boundary, command)
                 return Launch(line, environment | _temporary_folder_variables(boundary), is_confined=True)
 
     def remove_unwanted(self) -> str:
-        """Removes what no command may make; which that was, if any. Raises `OSError`."""
+        """Remove files that commands may not create, and return which, if any. Raises `OSError`."""
         from ebbtide.tools.sandbox.git_metadata import is_redirection, is_work_tree_of, leads_to  # noqa: PLC0415  # deferred: as above
 
         removed = [path for each in self.known.values() for path in filter(is_redirection, each.unwanted)]
@@ -117,11 +117,11 @@ class Sandbox:
 
     @property
     def has_looked(self) -> bool:
-        """Whether the repositories of its folders are known."""
+        """Whether the repositories of all folders are known."""
         return self.root in self.known and all(folder in self.known for folder in self.roots)
 
     def look(self) -> None:
-        """Finds the repositories of folders that are new. Large ones take some 50 ms."""
+        """Find the repositories of new folders. Large folders take about 50 ms."""
         from ebbtide.tools.sandbox.git_metadata import repositories_of  # noqa: PLC0415  # deferred: as above
         from ebbtide.tools.sandbox.mount_paths import make_caches  # noqa: PLC0415  # deferred: as above
 
@@ -134,13 +134,13 @@ class Sandbox:
 
     @property
     def repositories(self) -> tuple[Path, ...]:
-        """Those below its folders, as far as they are known."""
+        """The known repositories below its folders."""
         return tuple(
             path for folder in (self.root, *self.roots) if folder in self.known for path in self.known[folder].below
         )
 
     def _opened_work_trees(self) -> tuple[str, ...]:
-        """The linked work trees in its folders that can go, and their metadata."""
+        """Return the removable linked work trees in its folders, with their metadata."""
         from ebbtide.tools.sandbox.git_metadata import linked_work_trees  # noqa: PLC0415  # deferred: as above
 
         inside = self._removable(linked_work_trees)
@@ -148,7 +148,7 @@ class Sandbox:
         return tuple(str(path) for link, metadata in inside.items() for path in (link.parent, metadata))
 
     def _opened_submodules(self) -> tuple[str, ...]:
-        """The work trees of submodules in its folders. Their metadata stay as they are."""
+        """Return the removable work trees of submodules in its folders. Their metadata is not touched."""
         from ebbtide.tools.sandbox.git_metadata import submodules  # noqa: PLC0415  # deferred: as above
 
         inside = self._removable(submodules)
@@ -156,7 +156,7 @@ class Sandbox:
         return tuple(str(link.parent) for link in inside)
 
     def _removable(self, found_in: Callable[[Path], dict[Path, Path]]) -> dict[Path, Path]:
-        """Those of the files found that lie in its folders, and in a work tree that is none of these folders."""
+        """Return the files found that are in its folders, in a work tree that is not one of these folders itself."""
         from ebbtide.tools.sandbox.git_metadata import is_in  # noqa: PLC0415  # deferred: as above
 
         folders = (self.root, *self.roots)
@@ -171,15 +171,15 @@ class Sandbox:
     def boundary(
         self, *, may_write: bool, access: "NetworkAccess | None" = None, opened: Sequence[str] = ()
     ) -> "Boundary":
-        """What a command that is started now may do. Raises `OSError`."""
+        """Return the boundary of a command that starts now. Raises `OSError`."""
         from ebbtide.tools.sandbox.boundary import Boundary, Network, without_writing  # noqa: PLC0415  # deferred: as above
         from ebbtide.tools.sandbox.mount_paths import places_of, settings_copies  # noqa: PLC0415  # deferred: as above
         from ebbtide.tools.sandbox.network import TUNNEL  # noqa: PLC0415  # deferred: as above
 
         self.look()
-        self.remove_unwanted()  # a command in the background may have made it
+        self.remove_unwanted()  # a background command may have created some
         self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Where this program lies in /tmp, the sandbox has its own there: Git's way to a host is shown on its own.
+        # If this program is installed in /tmp, which the sandbox replaces, Git's SSH proxy is mounted separately.
         shown = self.visible_paths if access is None else (*self.visible_paths, TUNNEL)
         places = places_of(self.root, self.roots, Path.home(), self.ours, shown, self.repositories, opened)
         found = found_sandbox()
@@ -193,8 +193,8 @@ class Sandbox:
 def _asking_about_renames(
     argv: Sequence[str], settings: "GitSettings", boundary: "Boundary"
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The command with what has it ask about renamed files, and the descriptor that it asks by; the same command where
-    there are no settings to be written."""
+    """Return the command wrapped to report renames, with the descriptor to report on; unchanged if there are no
+    settings to write."""
     from ebbtide.tools.sandbox import rename_program  # noqa: PLC0415  # deferred: few commands change settings
     from ebbtide.tools.sandbox.renames import answer_renames  # noqa: PLC0415  # deferred: as above
     from ebbtide.tools.sandbox.system_calls import asks_about_renames, renames_of  # noqa: PLC0415  # deferred: as above
@@ -203,7 +203,7 @@ def _asking_about_renames(
         return tuple(argv), ()
     machine = os.uname().machine
     asks = answer_renames(settings.rename, settings.names, renames_of(machine))
-    source = Path(rename_program.__file__).read_text()  # the file may lie where the sandbox has another folder
+    source = Path(rename_program.__file__).read_text()  # the file may be in a folder that the sandbox replaces
     program = (os.path.realpath(sys.executable), "-I", "-S", "-c", source)
     return (*program, str(asks), asks_about_renames(machine).hex(), *argv), (asks,)
 
@@ -229,7 +229,7 @@ def _in_bubblewrap(
 
 
 def _in_landlock(boundary: "Boundary", argv: Sequence[str], environment: Mapping[str, str]) -> Launch:
-    from ebbtide.tools.sandbox.landlock import command_line, ruleset_of  # noqa: PLC0415  # deferred: where bubblewrap is missing
+    from ebbtide.tools.sandbox.landlock import command_line, ruleset_of  # noqa: PLC0415  # deferred: rarely needed
     from ebbtide.tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
 
     calls = system_call_filter(os.uname().machine, "local" if boundary.network == "open" else "none")
@@ -238,23 +238,23 @@ def _in_landlock(boundary: "Boundary", argv: Sequence[str], environment: Mapping
 
 
 def _temporary_folder_variables(boundary: "Boundary") -> dict[str, str]:
-    """Variables by which commands find the folder for temporary files, and in it npm its settings, where no file can
-    be shown in the place of another one. Raises `OSError`."""
-    from ebbtide.tools.secrets.registry_settings import NPM  # noqa: PLC0415  # deferred: where bubblewrap is missing
+    """Return variables that set the temporary folder, and npm settings stored there, where files cannot be replaced by
+    mounts. Raises `OSError`."""
+    from ebbtide.tools.secrets.registry_settings import NPM  # noqa: PLC0415  # deferred: only without bubblewrap
 
     variables = {"TMPDIR": boundary.scratch}
     copy = next((copy for copy in boundary.copies.values() if copy.name == NPM), None)
     if copy is not None:
         made, place = (os.path.join(boundary.scratch, name) for name in (secrets.token_hex(8), NPM))
         Path(made).write_text(copy.text)
-        os.replace(made, place)  # commands can make a link of that name, which is not followed
+        os.replace(made, place)  # a link of that name made by a command is not followed
         variables["npm_config_userconfig"] = place
     return variables
 
 
 def _remove(path: Path) -> None:
-    """Also out of a folder that a command has closed, and where it has closed what is in there: that gets another name
-    then, for to open it would follow links. Raises `OSError`."""
+    """Remove a path even if a command made its folder or its content inaccessible. In the latter case it is renamed,
+    since opening it would follow links. Raises `OSError`."""
     mode = stat.S_IMODE(path.parent.stat().st_mode)
     path.parent.chmod(mode | stat.S_IRWXU)
     try:
@@ -266,17 +266,16 @@ def _remove(path: Path) -> None:
 
 
 def inside(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a command without what leads to places that it does not see."""
+    """Return the environment without variables that refer to hidden places."""
     return {name: value for name, value in environment.items() if name not in _OUTSIDE_ONLY}
 
 
 def _set_inside(
     environment: Mapping[str, str], argv: Sequence[str], folder: Path
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The environment without what has programs load something before they begin, and the command with that: what puts
-    up the sandbox runs outside of it, and the folders that are named may be ones that commands write. The name that
-    the user has for the folder, over a link, would be lost on the way, too. Of a locale that is not installed each
-    shell on the way would warn as well."""
+    """Move variables that make programs load code from the environment into the command: the sandbox's setup runs
+    outside it, and the folders they name may be writable by commands. `PWD`, which may name the folder through a link,
+    would otherwise be lost, and each shell on the way would warn of a missing locale."""
     inner = {
         name: value
         for name, value in environment.items()
@@ -289,15 +288,15 @@ def _set_inside(
     if not inner:
         return kept, tuple(argv)
     assignments = (f"{name}={value}" for name, value in inner.items())
-    if "=" in argv[0]:  # `env` would take it for a variable
+    if "=" in argv[0]:  # `env` would read it as a variable
         return kept, (shell(), "-c", _SETS, "sh", *assignments, "--", *argv)
     return kept, ("/usr/bin/env", *assignments, *argv)
 
 
 _LOADING = ("LD_", "DYLD_", "GCONV_PATH", "LOCPATH", "GLIBC_TUNABLES")
-"""How names of such variables begin."""
+"""Prefixes of such variables."""
 _INSTALLED_LOCALES = frozenset(("", "C", "POSIX", "C.UTF-8", "C.utf8"))
-"""Those that every system has."""
+"""Locales that every system has."""
 _SETS = 'while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@"'
 _TAKES_TERMINAL = (
     os.path.realpath(sys.executable), "-I", "-S", "-c",
@@ -305,5 +304,5 @@ _TAKES_TERMINAL = (
     "given = open('/proc/self/environ', 'rb').read().split(bytes(1)); "
     "os.execve(sys.argv[1], sys.argv[1:], dict(line.split(b'=', 1) for line in given if b'=' in line))",
 )  # fmt: skip
-"""Its keys would end bubblewrap, were that in the foreground of the terminal. So the command leads a session of its
-own, and the terminal belongs to that. The interpreter itself, since an environment for it may lie in /tmp."""
+"""Ctrl-C would end bubblewrap if it were in the terminal's foreground, so the command leads its own session, which owns
+the terminal. Uses the real interpreter, since a virtual environment may be in /tmp."""

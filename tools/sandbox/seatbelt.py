@@ -1,4 +1,4 @@
-"""The boundary on macOS: a profile for `sandbox-exec`. Pure. No machine that we have could try it: it is untested."""
+"""The boundary on macOS: a profile for `sandbox-exec`. Pure. Untested, for lack of a machine."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +13,7 @@ def seatbelt(boundary: Boundary, command: Sequence[str]) -> tuple[str, ...]:
 
 
 def _profile(boundary: Boundary) -> Iterator[str]:
-    """Of several rules that meet a path, the last one holds: those of inner folders come last."""
+    """Yield the profile. The last matching rule wins, so rules of inner folders come last."""
     yield "(version 1)"
     yield "(allow default)"
     yield "(deny file-write*)"

@@ -1,4 +1,4 @@
-"""Lines by which a submodule is removed: which of them can do so in the sandbox, and why others are not run."""
+"""Commands that remove a submodule: which of them work in the sandbox, and why others are not run."""
 
 import os
 import posixpath
@@ -20,21 +20,21 @@ _HOOKS = (
     "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-rewrite", "pre-auto-gc",
     "post-index-change", "reference-transaction",
 )  # fmt: skip
-"""Programs that a commit runs."""
+"""Hooks that a commit runs."""
 _MAY_CONCERN = regex(r"\bdeinit\b|\bgit\b[^\n]*\brm\b")
 
 
 def can_remove_submodules(command: str, folder: Path) -> bool:
-    """Whether a line does nothing but remove files with Git, and then commit that where no hook runs: so nothing else
-    can put another repository in the place of a submodule meanwhile."""
+    """Whether a line only removes files with Git, and then commits if no hook runs, so that nothing can replace a
+    submodule with another repository meanwhile."""
     if not _ALONE.fullmatch(command):
         return False
     return not _COMMITS.search(command) or not _runs_hooks(folder)
 
 
 def why_not_removed(command: str, folder: Path) -> str:
-    """Why a line that removes a submodule is not run in the sandbox, where it would stop halfway; empty where it does
-    not remove one, or can."""
+    """Return why a line that removes a submodule is not run in the sandbox, where it would fail halfway. Empty if it
+    removes none, or can."""
     if not _MAY_CONCERN.search(command):
         return ""
     calls = [
@@ -52,7 +52,7 @@ def why_not_removed(command: str, folder: Path) -> str:
 
 
 def _submodules_in(words: Sequence[str], folder: Path) -> list[str]:
-    """Those of the words that are submodules, or folders that hold some."""
+    """Return the words that are submodules or folders containing some."""
     places = [str(link.parent) for link in submodules(folder)]
     found = list[str]()
     for word in words:

@@ -1,4 +1,4 @@
-"""Which sandbox this system has: looked for once, by the first who asks."""
+"""Detects which sandbox this system supports, once."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # types only, as the filter is made when a command runs
     from ebbtide.tools.sandbox.system_calls import Sockets
 
 _BUBBLEWRAP = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap")
-"""Places that only an administrator changes: PATH may lead into a working folder."""
+"""Places that only an administrator can change. PATH may include a working folder."""
 _UNSHARE = ("/usr/bin/unshare", "/bin/unshare", "/run/current-system/sw/bin/unshare")
 _KEEPS_MOUNTS_AWAY = ("--user", "--map-current-user", "--mount", "--propagation", "private", "--")
 _NOTHING = ("/bin/sh", "-c", ":")
@@ -26,15 +26,15 @@ _TRIAL_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class SandboxProgram:
-    """What puts up the boundary here."""
+    """The program that enforces the boundary here."""
 
     kind: SandboxKind
     argv: tuple[str, ...]
     note: str = ""
-    """What its user should know of it."""
+    """A limitation that the user should know of."""
     before: tuple[str, ...] = ()
-    """What it is started through. What is mounted outside while a command runs stays outside, which bubblewrap alone
-    would let in, to be written."""
+    """A prefix that keeps mounts made outside during a command out of the sandbox. Bubblewrap alone would let them in,
+    writable."""
 
     @property
     def line(self) -> tuple[str, ...]:
@@ -43,14 +43,14 @@ class SandboxProgram:
 
 @dataclass(frozen=True, slots=True)
 class NoSandbox:
-    """There is none."""
+    """No sandbox is available."""
 
     why: str
 
 
 @cache
 def found_sandbox() -> SandboxProgram | NoSandbox:
-    """What works here: it was tried, which takes some 10 ms."""
+    """Return the sandbox that works here, determined by a test of about 10 ms."""
     if sys.platform == "darwin":
         is_there = os.access(SEATBELT, os.X_OK)
         return SandboxProgram("seatbelt", ()) if is_there else NoSandbox(f"there is no `{SEATBELT}`")
@@ -88,19 +88,19 @@ def _private_mounts() -> tuple[str, ...]:
 
 
 def known_kind() -> SandboxState | None:
-    """What was found; None while nobody has asked."""
+    """Return the kind of sandbox, or None if it has not been determined yet."""
     return sandbox_kind() if found_sandbox.cache_info().currsize else None
 
 
 def sandbox_kind() -> SandboxState:
-    """What holds commands here."""
+    """Return the kind of sandbox."""
     found = found_sandbox()
     return "none" if isinstance(found, NoSandbox) else found.kind
 
 
 def trial_of_landlock() -> str:
-    """Why it cannot work here; nothing where it does."""
-    from ebbtide.tools.sandbox.landlock import command_line, ruleset_of  # noqa: PLC0415  # deferred: where bubblewrap is missing
+    """Return why Landlock does not work here, or an empty string."""
+    from ebbtide.tools.sandbox.landlock import command_line, ruleset_of  # noqa: PLC0415  # deferred: rarely needed
 
     calls = _known_filter("none")
     if isinstance(calls, NoSandbox):
@@ -113,14 +113,14 @@ def trial_of_landlock() -> str:
 
 
 def _known_filter(sockets: "Sockets") -> bytes | NoSandbox:
-    from ebbtide.tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: once a run, if a command runs
+    from ebbtide.tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: only for commands
 
     machine = os.uname().machine
     return system_call_filter(machine, sockets) or NoSandbox(f"the system calls of {machine} are not known here")
 
 
 def _trial(command: Sequence[str], descriptor: int) -> str:
-    """What it says when it cannot; nothing when it can. The descriptor is handed to it, and closed."""
+    """Return the error if the command fails, or an empty string. The descriptor is passed to it and closed."""
     try:
         with suppress(OSError, subprocess.TimeoutExpired):
             ran = subprocess.run(
@@ -140,7 +140,7 @@ def _trial(command: Sequence[str], descriptor: int) -> str:
 
 
 def readable(data: bytes) -> int:
-    """A descriptor from which the bytes can be read, up to what a pipe holds."""
+    """Return a descriptor from which the bytes can be read, up to the capacity of a pipe."""
     reading, writing = os.pipe()
     try:
         os.write(writing, data)

@@ -1,7 +1,7 @@
-"""The filter of system calls for what runs in a sandbox: a program for the kernel, as bytes. Pure.
+"""Builds the system call filter of sandboxed programs, as bytes for the kernel. Pure.
 
-It refuses what leaves namespaces or makes new ones, what only an administrator's program needs, kinds of sockets that
-belong to no network namespace, and typing into a terminal.
+It rejects leaving or creating namespaces, administrative calls, socket families outside the network namespace, and
+input injection into terminals.
 """
 
 import struct
@@ -9,18 +9,20 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
 Sockets: TypeAlias = Literal["network", "local", "none"]
-"""Which can be made: those of the network namespace and named ones; the same without names; or none but pairs."""
+"""Which sockets are possible: those of the network namespace and named ones; the same without named ones; or only
+socket pairs."""
 
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 _ALLOW, _ERROR, _ASK = 0x7FFF0000, 0x00050000, 0x7FC00000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24
-"""Where the kernel puts what it tells of a call; of arguments the lower half, which is all that these calls look at."""
+"""Offsets in the kernel's record of a call. Only the lower halves of arguments are examined, which suffices for these
+calls."""
 _NEW_NAMESPACES = 0x7E020000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _X32 = 0x40000000
-"""Calls of a second kind on x86_64, with numbers of their own."""
+"""The x32 calls of x86_64, which have separate numbers."""
 
 _ANYWHERE = {
     "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
@@ -47,7 +49,7 @@ _MACHINES: Mapping[str, tuple[int, Mapping[str, int], tuple[int, int, int, int]]
     "riscv64": (0xC00000F3, _GENERIC, (220, 198, 29, 261)),
     "loongarch64": (0xC0000102, _GENERIC, (220, 198, 29, 261)),
 }
-"""By the machine: what the kernel calls it, what is refused, the numbers of clone, socket, ioctl and prlimit64."""
+"""By machine: the architecture's number, the rejected calls, and the numbers of clone, socket, ioctl and prlimit64."""
 
 _RENAMES: Mapping[str, Mapping[int, tuple[int, ...]]] = {
     "x86_64": {82: (-1, 0, -1, 1), 264: (0, 1, 2, 3), 316: (0, 1, 2, 3)}
@@ -56,13 +58,13 @@ _GENERIC_RENAMES = {38: (0, 1, 2, 3), 276: (0, 1, 2, 3)}
 
 
 def renames_of(machine: str) -> Mapping[int, tuple[int, ...]]:
-    """The numbers of the calls that rename a file, and which of their arguments are the folder and name before and
-    those after; -1 is the working folder of the process."""
+    """Return the calls that rename files, with the positions of the old folder and name, and of the new ones. -1 is the
+    working folder of the process."""
     return _RENAMES.get(machine, _GENERIC_RENAMES)
 
 
 def asks_about_renames(machine: str) -> bytes:
-    """A filter that has those calls wait for an answer, and allows all others."""
+    """Return a filter that makes these calls wait for a decision and allows all others."""
     return b"".join(
         (
             _step(_LOAD, _ARCHITECTURE),
@@ -75,7 +77,7 @@ def asks_about_renames(machine: str) -> bytes:
 
 
 def system_call_filter(machine: str, sockets: Sockets = "network") -> bytes:
-    """What bubblewrap and the kernel take; nothing for a machine whose numbers are not known."""
+    """Return the filter, or an empty one if the machine is unknown."""
     if machine not in _MACHINES:
         return b""
     architecture, refused, (clone, socket, ioctl, limit) = _MACHINES[machine]
@@ -85,7 +87,7 @@ def system_call_filter(machine: str, sockets: Sockets = "network") -> bytes:
             *_unless(architecture, _refuse(_EPERM)),
             _step(_LOAD, _NUMBER),
             *((_step(_AT_LEAST, _X32, 0, 1), _refuse(_EPERM)) if machine == "x86_64" else ()),
-            *_if(_CLONE3, _refuse(_ENOSYS)),  # its flags are in memory, where no filter looks; everyone knows clone
+            *_if(_CLONE3, _refuse(_ENOSYS)),  # filters cannot read its flags in memory; programs fall back to clone
             *(part for number in (*refused.values(), *_ANYWHERE.values()) for part in _if(number, _refuse(_EPERM))),
             *_if(clone, _step(_LOAD, _FIRST), _step(_ANY_BIT, _NEW_NAMESPACES, 0, 1), _refuse(_EPERM), _allow()),
             *_if(socket, *_families(sockets)),
@@ -103,7 +105,7 @@ def system_call_filter(machine: str, sockets: Sockets = "network") -> bytes:
 
 
 def _only_its_own() -> Iterator[bytes]:
-    """Where the other programs of the user are in reach, a limit would end them."""
+    """Where other programs of the user are reachable, changing their limits could end them."""
     yield _step(_LOAD, _FIRST)
     yield from _if(0, _allow())
     yield _refuse(_EPERM)
@@ -118,7 +120,7 @@ def _families(sockets: Sockets) -> Iterator[bytes]:
 
 
 def _if(value: int, *steps: bytes) -> Iterator[bytes]:
-    """The steps, which end in an answer, where what was loaded is this."""
+    """Yield the steps, which must end in a decision, to run if the loaded value is this."""
     yield _step(_EQUAL, value, 0, len(steps))
     yield from steps
 
