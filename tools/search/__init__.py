@@ -1,1 +1,1 @@
-"""Files and kept outputs searched, by processes that can be ended."""
+"""Searches files and stored outputs, in processes that can be killed."""

@@ -1,4 +1,4 @@
-"""Searching in a process that can be killed: rg where there is one, else our own searcher with the same results."""
+"""Searches in a process that can be killed: ripgrep if available, or else our own searcher with the same results."""
 
 import asyncio
 import base64
@@ -19,16 +19,16 @@ from ebbtide.tools.search import searcher
 from ebbtide.tools.search.walk import scope_of
 
 SEARCH_TIMEOUT_S = 30.0
-"""Seconds after which a search is ended, with what it has found."""
+"""Seconds after which a search is ended with what it has found."""
 
 EXTRA_COUNT_S = 1.0
-"""Seconds for which what nobody takes any more is counted."""
+"""Seconds for counting matches beyond the limit."""
 
 IGNORED_SECONDS = 3.0
-"""For which files that git ignores are searched, where nothing else was found."""
+"""Seconds for searching files that git ignores, if nothing else was found."""
 
 LINE_TIMEOUT_S = 1.0
-"""Seconds that one line may take at least. One that takes twice as long is given up."""
+"""Minimum number of seconds for a line. A line that takes twice as long is skipped."""
 
 _MAX_RECORD_BYTES = 1 << 22
 _MATCH = re.compile(rb'\{"type": ?"match"')
@@ -47,27 +47,27 @@ TOO_LONG = "(a line of several megabytes matches here: cut parts out of it in ba
 
 SearchEnding: TypeAlias = Literal["complete", "enough", "late"]
 MAX_HELD_LINES = 5_000
-"""Lines of one file that are held before they are handed over."""
+"""Maximum number of buffered lines of a file."""
 MAX_HELD_CHARS = 1 << 23
-"""The same, in what they hold."""
+"""Maximum number of buffered characters of a file."""
 
 MAX_LEGACY_FILES, LEGACY_SECONDS = 20_000, 10.0
-"""Files not in UTF-8 that are searched, and how long they are looked for."""
+"""Maximum number of non-UTF-8 files to search, and seconds to look for them."""
 MAX_LEGACY_LINES = 20_000
-"""Lines found in them that are held."""
+"""Maximum number of buffered lines found in them."""
 MAX_NAMED_CHARS = 20_000
-"""Of the paths in one command line: each may take six bytes there."""
+"""Maximum number of characters in the paths of one command line, where each may take six bytes."""
 
 WalkWish: TypeAlias = Literal["more", "count", "nothing"]
-"""What whoever takes what is found wants next: more of it; for a moment the rest, to count it; or nothing."""
+"""What the receiver wants next: more matches, a count of the rest, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLine:
     path: str
-    """Relative to the folder that was searched."""
+    """Relative to the searched folder."""
     number: int
-    """0 for one that is too long to be handed over; then `text` says so."""
+    """0 for a line that is too long. `text` then says so."""
     text: str
     is_match: bool
 
@@ -76,16 +76,16 @@ class FoundLine:
 class SearchEnd:
     how: SearchEnding
     path: str = ""
-    """The file in which a late one was ended, as far as that is known."""
+    """The file in which a late search was ended, if known."""
     line: int = 0
-    """The line of it that it had come to; 0 where that is not known."""
+    """The line that it had reached, or 0 if unknown."""
     given_up: tuple[tuple[str, int], ...] = ()
-    """Lines on which the pattern takes too long, each with its file."""
+    """Lines on which the pattern takes too long, with their files."""
 
 
 Detail: TypeAlias = Literal["lines", "count", "first"]
-"""What of a file is wanted: its lines that match; how many these are, so that none has its number or text; or only that
-there is one."""
+"""What to return of a file: matching lines; only their count, without numbers and text; or only whether there is
+one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +95,16 @@ class LineQuery:
     context: int = 0
     wanted: Detail = "lines"
     with_ignored: bool = False
-    """Whether files that git ignores are searched, too."""
+    """Whether to search files that git ignores as well."""
     seconds: float | None = None
-    """After which the search is ended; None: `SEARCH_TIMEOUT_S`."""
+    """Time limit. None for `SEARCH_TIMEOUT_S`."""
     encodings: Mapping[str, str] = field(default_factory=dict)
-    """Codecs that were named for files, by their absolute paths."""
+    """Codecs specified for files, by absolute path."""
 
 
 @cache
 def find_rg(search_path: str, project: Path) -> str | None:
-    """The absolute path of rg; never one that the project brings along, nor one in a relative folder."""
+    """Return the absolute path of ripgrep. Programs inside the project or in relative folders are ignored."""
     for folder in search_path.split(os.pathsep):
         found = Path(os.path.realpath(Path(folder) / "rg"))
         if os.path.isabs(folder) and not found.is_relative_to(project) and os.access(found, os.X_OK):
@@ -120,7 +120,7 @@ async def list_files(
     with_ignored: bool = False,
     seconds: float | None = None,
 ) -> SearchEnding:
-    """Hands over the path of each file, relative to the folder, until `take` wants no more or time is up."""
+    """Pass the path of each file, relative to the folder, to `take` until it wants no more or the time is up."""
     rg = find_rg(os.environ.get("PATH", ""), project)
     argv = searcher.argv_for(None, with_ignored=with_ignored)
     if rg is not None:
@@ -135,8 +135,8 @@ async def list_files(
 async def search_lines(
     root: Path, project: Path, query: LineQuery, take: Callable[[Sequence[FoundLine]], WalkWish]
 ) -> SearchEnd:
-    """Hands over the lines found in each file, many of one in several pieces, in the order of paths, until `take` wants
-    nothing. `complete` also when the last of them were only counted."""
+    """Pass the lines found in each file to `take`, in the order of paths and possibly in several parts, until it wants
+    nothing. The end is also `complete` if the last lines were only counted."""
     folder, only_file = _folder_and_file(root)
     rg = find_rg(os.environ.get("PATH", ""), project)
     if rg is not None:
@@ -179,7 +179,7 @@ def _relative(encodings: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 
 async def _not_in_utf8(base: Sequence[str], folder: Path, target: str, seconds: float) -> list[str]:
-    """The files with a line that is not in UTF-8: rg would find in them only what is in ASCII."""
+    """Return the files with a line that is not UTF-8, in which ripgrep would find only ASCII."""
     found: list[str] = []
 
     def take(record: bytes) -> WalkWish:
@@ -192,7 +192,7 @@ async def _not_in_utf8(base: Sequence[str], folder: Path, target: str, seconds: 
 
 
 class _LegacyFiles:
-    """Files that are not in UTF-8. What our own searcher finds in them is held until it is their turn."""
+    """Files that are not UTF-8. Lines that our own searcher finds in them are buffered until it is their turn."""
 
     def __init__(self, paths: Sequence[str], take: Callable[[Sequence[FoundLine]], WalkWish]) -> None:
         self._paths = frozenset(paths)
@@ -201,7 +201,7 @@ class _LegacyFiles:
         self._hand_over = take
 
     def batches(self) -> Iterator[list[str]]:
-        """The paths in order, as many at a time as one command line takes."""
+        """Yield the paths in order, as many at a time as fit in one command line."""
         batch, size = list[str](), 0
         for path in sorted(self._paths, key=_in_order):
             if size + len(path) > MAX_NAMED_CHARS and batch:
@@ -218,7 +218,7 @@ class _LegacyFiles:
         return "more" if self._held < MAX_LEGACY_LINES else "nothing"
 
     def take(self, lines: Sequence[FoundLine]) -> WalkWish:
-        """Takes what rg has found in a file, after what waits of those before it."""
+        """Take what ripgrep found in a file, after buffered lines of earlier files."""
         here = _in_order(lines[0].path)
         while self._waiting and _in_order(self._waiting[0][0].path) < here:
             if self._hand_over(self._waiting.pop(0)) == "nothing":
@@ -238,7 +238,7 @@ def _folder_and_file(root: Path) -> tuple[Path, str | None]:
 
 
 async def _scope(folder: Path, with_ignored: bool) -> list[str]:
-    """What makes rg apply the same rules as our own searcher."""
+    """Return options that make ripgrep apply the same rules as our own searcher."""
     if with_ignored:
         return ["--no-ignore"]
     scope = await asyncio.to_thread(scope_of, str(folder))
@@ -246,7 +246,7 @@ async def _scope(folder: Path, with_ignored: bool) -> list[str]:
 
 
 class _Files:
-    """Puts the printed records together, file by file. What is held of one that turns out to be binary is dropped."""
+    """Assembles the printed records by file. Lines of a file that turns out to be binary are dropped."""
 
     def __init__(self, take: Callable[[Sequence[FoundLine]], WalkWish], wanted: Detail) -> None:
         self._take = take
@@ -256,9 +256,9 @@ class _Files:
         self._size = 0
         self._given_up = list[tuple[str, int]]()
         self._is_cut = False
-        """Whether a line that matches was too long."""
+        """Whether a matching line was too long."""
         self._reached = 0
-        """The line that the search has come to, where that was told."""
+        """The line that the search has reached, if reported."""
 
     def finish(self, how: SearchEnding) -> SearchEnd:
         if how == "late" and self._lines:
@@ -267,11 +267,11 @@ class _Files:
         return SearchEnd(how, self._path, self._reached, given_up) if how == "late" else SearchEnd(how, "", 0, given_up)
 
     def take(self, record: bytes) -> WalkWish:
-        if not record.endswith(b"}"):  # the beginning of one that is too long
+        if not record.endswith(b"}"):  # the beginning of a record that is too long
             self._is_cut = self._is_cut or _MATCH.match(record) is not None
             return "more"
         if self._wanted != "lines" and _MATCH.match(record) is not None:
-            # rg reads on to tell whether the file is binary, and there may be millions of them.
+            # ripgrep reads on to determine whether the file is binary, and there may be millions of matches.
             enough = self._wanted == "first" and bool(self._lines)
             return "more" if enough else self._hold(FoundLine(self._path, 0, "", True))
         event = json.loads(record)
@@ -318,7 +318,7 @@ def _bytes(value: Mapping[str, str]) -> bytes:
 class _ProgramEnd:
     ending: SearchEnding
     complaint: str = ""
-    """What the program said was wrong with its arguments."""
+    """The program's complaint about its arguments."""
 
 
 async def _collect(
@@ -328,7 +328,7 @@ async def _collect(
     take: Callable[[bytes], WalkWish],
     seconds: float | None = None,
 ) -> _ProgramEnd:
-    """Runs the program and hands over its records until it ends, `take` wants nothing, or time is up."""
+    """Run the program and pass on its records until it ends, `take` wants nothing, or the time is up."""
     process = _start_process(argv, folder)
     reading = asyncio.ensure_future(asyncio.to_thread(_read_all, process, separator, take))
     try:
@@ -382,7 +382,7 @@ def _read_all(process: subprocess.Popen[bytes], separator: bytes, take: Callable
 
 
 def _records(stream: IO[bytes], separator: bytes) -> Iterator[bytes]:
-    """The records of a stream; of one that is longer than fits, the beginning, so that it is no whole one."""
+    """Yield the records of a stream. A record that is too long is cut, so that it does not parse."""
     records = LineBuffer(_MAX_RECORD_BYTES, separator)
     while chunk := stream.read1(1 << 16) if hasattr(stream, "read1") else stream.read(1 << 16):
         for record in records.take(chunk):

@@ -1,4 +1,4 @@
-"""Patterns of file names such as `src/**/*.{ts,tsx}`. Pure."""
+"""File name patterns such as `src/**/*.{ts,tsx}`. Pure."""
 
 import fnmatch
 import re
@@ -14,18 +14,18 @@ _MAGIC = regex(r"[*?\[{]")
 
 
 class GlobError(ValueError):
-    """Why a pattern cannot be used, and what to do."""
+    """Why a pattern is invalid, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class GlobPattern:
     folder: str
-    """What stands before the first wildcard: where the search begins. Empty for the search's own folder."""
+    """The fixed prefix before the first wildcard, where the search starts. Empty for the search's own folder."""
     matches: Callable[[str], bool]
-    """Whether a path, relative to that folder, is meant."""
+    """Whether a path relative to `folder` matches."""
 
     def covers(self, path: str) -> bool:
-        """Whether a path, relative to the search's own folder, is meant."""
+        """Whether a path relative to the search's own folder matches."""
         folder = self.folder.removeprefix("./").rstrip("/")
         if not folder or folder == ".":
             return self.matches(path)
@@ -33,7 +33,7 @@ class GlobPattern:
 
 
 def parse(pattern: str) -> GlobPattern:
-    """A pattern without `/` matches names at any depth. Raises `GlobError`."""
+    """Parse a pattern. Without `/` it matches names at any depth. Raises `GlobError`."""
     if not pattern or "\0" in pattern:
         raise GlobError("the pattern is empty or holds a NUL character")
     folder, rest = _split(pattern)
@@ -45,7 +45,7 @@ def parse(pattern: str) -> GlobPattern:
 
 
 def _split(pattern: str) -> tuple[str, str]:
-    """The folder that is certain, and the rest, at least the last part."""
+    """Return the fixed folder and the rest, which is at least the last component."""
     parts = pattern.split("/")
     certain = 0
     while certain < len(parts) - 1 and not _MAGIC.search(parts[certain]):
@@ -55,7 +55,7 @@ def _split(pattern: str) -> tuple[str, str]:
 
 
 def _expand_braces(pattern: str) -> list[str]:
-    """The pattern once for each choice of its `{a,b}` groups, innermost first."""
+    """Expand the `{a,b}` groups of a pattern, innermost first."""
     patterns = [pattern]
     while any(_BRACES.search(one) for one in patterns):
         patterns = [each for one in patterns for each in _expanded_once(one)]
@@ -73,7 +73,7 @@ def _expanded_once(pattern: str) -> list[str]:
 
 
 def _compile_parts(pattern: str, anchored: bool) -> list[re.Pattern[str] | None]:
-    """One expression for each part of the path, None for `**`."""
+    """Return one expression for each path component, None for `**`."""
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     if not anchored:
         parts = ["**", *parts]
@@ -84,7 +84,8 @@ def _compile_parts(pattern: str, anchored: bool) -> list[re.Pattern[str] | None]
 
 
 def _name_expression(part: str) -> str:
-    """A name that is written with brackets, as `[id]` of Next.js is, is meant as well as what they stand for."""
+    """Return the expression for a name. A name written with brackets, such as `[id]` of Next.js, also matches
+    literally."""
     pattern = fnmatch.translate(part.replace("[^", "[!"))
     return f"{re.escape(part.replace(chr(92), ''))}\\Z|{pattern}" if "[" in part else pattern
 
@@ -94,7 +95,7 @@ def _any(alternatives: list[list[re.Pattern[str] | None]], names: list[str]) -> 
 
 
 def _fits(parts: list[re.Pattern[str] | None], names: list[str]) -> bool:
-    """Whether the parts match all names: which prefixes of the parts can have matched is kept name by name."""
+    """Whether the parts match all names. Tracks, name by name, which prefixes of the parts can have matched."""
     reached = _with_skipped({0}, parts)
     for name in names:
         following = set()
@@ -110,7 +111,7 @@ def _fits(parts: list[re.Pattern[str] | None], names: list[str]) -> bool:
 
 
 def _with_skipped(reached: set[int], parts: list[re.Pattern[str] | None]) -> set[int]:
-    """`**` may stand for no folder at all."""
+    """`**` may match no folder at all."""
     found = set(reached)
     for at in sorted(reached):
         while at < len(parts) and parts[at] is None:

@@ -1,4 +1,4 @@
-"""A folder as `read` shows it: the names in it that git does not ignore, a part at a time."""
+"""A folder listing for `read`: the names that git does not ignore, page by page."""
 
 import os
 from itertools import islice
@@ -11,13 +11,13 @@ from ebbtide.tools.outputs.plain_text import printable
 from ebbtide.tools.search.walk import entries_of
 
 DEFAULT_LIMIT = 300
-"""Names that are shown where nobody says how many."""
+"""Default number of names shown."""
 MAX_SORTED_NAMES = 50_000
-"""Names in a folder that is not sorted and shown any more."""
+"""Number of names in a folder beyond which it is not sorted and shown."""
 
 
 def listing(folder: Path, root: Path, offset: int, limit: int | None) -> Result:
-    """The names from the `offset`-th on, one a line: folders end in `/`, links say where they lead. Raises
+    """Return the names from the `offset`-th, one per line: folders end in `/`, and links show their target. Raises
     `ToolError`."""
     name = display(folder, root)
     count = _count(folder, name)
@@ -37,7 +37,7 @@ def listing(folder: Path, root: Path, offset: int, limit: int | None) -> Result:
 
 
 def _count(folder: Path, name: str) -> int:
-    """How many names there are, ignored ones among them. Raises `ToolError` for a folder that cannot be shown."""
+    """Return the number of names, including ignored ones. Raises `ToolError` for a folder that cannot be shown."""
     try:
         with os.scandir(folder) as found:
             count = sum(1 for _ in islice(found, MAX_SORTED_NAMES + 1))

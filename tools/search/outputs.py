@@ -1,5 +1,5 @@
-"""Lines of kept bytes that a pattern matches, in a process of its own, which can be ended. What is searched in the
-process stands in `ebbtide.tools.search.scan`."""
+"""Searches stored content for lines that match a pattern, in a separate process that can be killed.
+`ebbtide.tools.search.scan` is the code of that process."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from ebbtide.tools.outputs.stored import Content
 from ebbtide.tools.process.own_module import own_module
 
 SEARCH_TIMEOUT_S = 20.0
-"""Of a search, after which it is ended with what it has found."""
+"""Seconds after which a search is ended with what it has found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class FilteredLine:
     text: str
     is_match: bool
     at: int
-    """The byte of its line at which a cut text begins; -1 when it is not cut."""
+    """Offset in its line where cut text begins, or -1 if it is not cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class FilterResult:
     hits: tuple[FilteredLine, ...]
     ending: Literal["complete", "enough", "late"]
     line: int = 0
-    """The first line that was not searched, or not to its end."""
+    """The first line that was not, or not completely, searched."""
     searched: int = 0
-    """Bytes that were searched, from where the search began."""
+    """Number of bytes searched from the start of the search."""
 
 
 async def filter_lines(
@@ -48,10 +48,9 @@ async def filter_lines(
     start: int | None = None,
     numbered: bool = False,
 ) -> FilterResult:
-    """The lines from the first to the last that match, and those around them, until they take so many bytes. `start`:
-    the byte of the content, in the first line, before which nothing is searched. `numbered`: lines carry numbers of
-    their own, which are not searched. Raises `ToolError`, also for bytes that are
-    damaged."""
+    """Return the matching lines in a range with their context, up to a number of bytes. `start`: the byte, in the first
+    line, at which the search begins. `numbered`: lines have numbers of their own, which are not searched. Raises
+    `ToolError`, also for damaged bytes."""
     line_start = content.line_start(lines[0])
     start = line_start if start is None else start
     request = {
@@ -99,7 +98,7 @@ def _exchange(process: subprocess.Popen[bytes], content: Content, first: int, st
         feeding.start()
         records = list[list[Any]]()
         for line in process.stdout:
-            with suppress(ValueError):  # cut off where it was killed
+            with suppress(ValueError):  # cut off when it was killed
                 records.append(json.loads(line))
         feeding.join()
         for error in failed:
@@ -110,7 +109,8 @@ def _exchange(process: subprocess.Popen[bytes], content: Content, first: int, st
 
 
 def _feed(pipe: IO[bytes], content: Content, start: int, failed: list[ToolError]) -> None:
-    """Its error is handed over: a thread has nobody to raise it to. The search ends with what it was given."""
+    """Write the content to the process. Errors are returned in `failed`, since a thread cannot raise them to the
+    caller. The search then ends with what it was given."""
     try:
         with suppress(BrokenPipeError):  # it has found enough, or was killed
             for chunk in content.chunks(start):

@@ -1,7 +1,7 @@
-"""The program that searches bytes for lines that match: bytes in, JSON lists out.
+"""The process that searches bytes for matching lines: takes bytes, and prints JSON lists.
 
-Patterns are matched by RE2 where it understands them as `re` does: its time grows with the bytes and never faster, and
-it takes a megabyte at once instead of a line. `re` takes the others, line by line.
+RE2 matches patterns that it interprets like `re`: its time is linear, and it searches a megabyte at once rather than a
+line. `re` matches the others, line by line.
 """
 
 import json
@@ -16,60 +16,61 @@ from types import FrameType
 from typing import Protocol
 
 PIECE = 1 << 20
-"""Bytes that are searched at a time, and of a longer line, too. Neighbouring pieces of one share some, so no short
+"""Number of bytes searched at a time, also of a longer line. Neighbouring pieces of a line overlap, so that no short
 match is lost."""
 _OVERLAP_BYTES = 1 << 12
 _AROUND = 200
-"""Bytes of a long line that are shown before what was found in it, and twice as many in all."""
+"""Number of bytes of a long line shown before the match. Twice as many are shown in total."""
 _PROGRESS_EVERY_S = 0.2
-"""Seconds after which it is said at which line a slow search is."""
+"""Seconds between reports of the current line of a slow search."""
 
 _NUMBERS = re.compile(rb"^\d{1,18}\t", re.MULTILINE)
 _RETURNS = re.compile(rb"\r+(?=\n|\Z)")
 _OTHERWISE = re.compile(r"\\[AZz]|\{,|\(\?[a-zA-Z]*[sxauL]")
-"""What RE2 understands otherwise, or in a text of many lines."""
+"""Syntax that RE2 interprets differently, or only in text of several lines."""
 _ASCII_ONLY = re.compile(r"\\[wWdDsSbB]|\(\?[a-zA-Z]*i")
-"""What RE2 understands otherwise in a text that is not plain ASCII."""
+"""Syntax that RE2 interprets differently in text that is not ASCII."""
 _BLANKS = (b"\x0b", b"\x1c", b"\x1d", b"\x1e", b"\x1f")
-"""Characters of ASCII that are blanks to `re` alone."""
+"""ASCII characters that only `re` counts as blanks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanBlock:
-    """Whole lines, many at once, or a piece of one that is longer."""
+    """Many whole lines, or a piece of a longer line."""
 
     number: int
-    """Of the first line."""
+    """Number of the first line."""
     offset: int
-    """In bytes, of what there is of the first line."""
+    """Offset in the first line at which the data begins, in bytes."""
     again: int
-    """Bytes of the first line that were searched before."""
+    """Number of bytes at the beginning that were already searched."""
     data: bytes
     is_open: bool = False
-    """Whether the last line goes on behind it."""
+    """Whether the last line continues after the data."""
 
     @property
     def next_line(self) -> int:
-        """The first line that does not end in it."""
+        """Number of the first line that does not end in the block."""
         return self.number + self.data.count(b"\n") + (not self.is_open)
 
 
 class SlowLine(Exception):
-    """A line on which the pattern takes longer than anybody waits."""
+    """The pattern takes too long on a line."""
 
 
 class LineTimeout:
-    """How long one line may take. `re` looks at signals while it searches, and so an alarm ends it."""
+    """Time limit for a line. `re` handles signals while it searches, so an alarm interrupts it."""
 
     def __init__(self, seconds: float, give_up: Callable[[int], None]) -> None:
-        """A line gets at least so many seconds, at most twice as many. `give_up` is told of each that takes more."""
+        """A line gets at least this many seconds and at most twice as many. `give_up` is called with lines that take
+        longer."""
         self._give_up = give_up
         self._line = self._seen = 0
         signal.signal(signal.SIGALRM, self._look)
         signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
 
     def search(self, pattern: re.Pattern[str], text: str, line: int) -> re.Match[str] | None:
-        """The first match, or None, also in a line that is given up."""
+        """Return the first match, or None, also if the line is skipped."""
         try:
             self._line = line
             found = pattern.search(text)
@@ -92,13 +93,13 @@ class Readable(Protocol):
 
 
 MatchSpan = tuple[int, int]
-"""Where a line begins and where the first match in it does, in bytes of a block."""
+"""Start of a line and of the first match in it, as byte offsets in a block."""
 Search = Callable[[ScanBlock], Iterator[MatchSpan]]
 
 
 def main(request_json: str) -> None:
-    """Prints a list for each line that is shown; one with the number of the next line and the bytes searched so
-    far; and an empty one when that was all."""
+    """Print a list for each line shown; regularly one with the number of the next line and of the bytes searched; and
+    an empty one if everything was found."""
     request = json.loads(request_json)
     output = _Output(int(request["last"]), int(request["before"]), int(request["after"]), int(request["most"]))
     search, searched = searcher(request["pattern"], output.report_progress), 0
@@ -113,21 +114,21 @@ def main(request_json: str) -> None:
 
 
 class _Output:
-    """Prints the lines that match and those around them."""
+    """Prints matching lines with their context."""
 
     def __init__(self, last: int, before: int, after: int, most: int) -> None:
         self._last, self._before, self._after, self._left = last, before, after, most
         self._earlier: list[tuple[int, int, bytes]] = []
-        """Lines right before what comes next that were not printed, as far as they may be wanted."""
+        """Unprinted lines just before the next one, as many as may be needed as context."""
         self._follow = 0
-        """Lines that are still to be printed behind a match."""
+        """Number of context lines still to print after a match."""
         self.searched = 0
 
     def report_progress(self, line: int, searched: int | None = None) -> None:
         print(json.dumps([line, self.searched if searched is None else searched]), flush=True)
 
     def take(self, block: ScanBlock, search: Search) -> bool:
-        """Whether more is wanted."""
+        """Print the matches in a block, and return whether more is wanted."""
         if block.number > self._last:
             return self._end()
         at, number, data = 0, block.number, block.data
@@ -156,7 +157,7 @@ class _Output:
         return False
 
     def _pass(self, block: ScanBlock, start: int, end: int, number: int, count: int) -> bool:
-        """Goes past lines in which nothing was found; whether the last that is wanted lies behind them."""
+        """Skip lines without matches, and return whether to continue after them."""
         if not count or not (self._follow or self._before):
             return True
         lines = block.data[start : end - 1].split(b"\n") if count <= self._follow + self._before else []
@@ -192,8 +193,8 @@ class _Output:
 def searcher(
     pattern: str, reached: Callable[[int], None], *, ignore_case: bool = False, patience: LineTimeout | None = None
 ) -> Search:
-    """What finds the lines of a block that match. `report_progress` gets the line that a slow one is at. Without
-    `patience` a line may take for ever."""
+    """Return the function that finds matching lines in a block. `reached` gets the current line of a slow search.
+    Without `patience`, a line may take forever."""
     by_line, by_block = _by_line(pattern, reached, ignore_case, patience), _by_block(pattern, ignore_case)
     if by_block is None:
         return by_line
@@ -218,11 +219,11 @@ def _is_text(data: bytes) -> bool:
 
 
 def _by_block(pattern: str, ignore_case: bool) -> Search | None:
-    """By RE2; None where it is not there or does not understand the pattern as `re` does."""
+    """Return a search with RE2, or None if it is not installed or would interpret the pattern differently from `re`."""
     if _OTHERWISE.search(pattern):
         return None
     try:
-        import re2  # noqa: PLC0415  # deferred: only this program needs it
+        import re2  # noqa: PLC0415  # deferred: only needed in this process
     except ImportError:
         return None
     options = re2.Options()
@@ -274,8 +275,8 @@ def _by_line(
 
 
 def blocks(stream: Readable, number: int, offset: int = 0) -> Iterator[ScanBlock]:
-    """Whole lines without the last one's end, and pieces of those that are longer. `offset`: bytes of the first line
-    before the stream."""
+    """Yield whole lines without the final newline, and pieces of longer lines. `offset`: bytes of the first line before
+    the stream."""
     held, again = b"", 0
     while chunk := stream.read(PIECE):
         data = held + chunk

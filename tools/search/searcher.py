@@ -1,7 +1,7 @@
-"""Search without rg: a program of its own that prints what `rg --files --null` and `rg --json` would print.
+"""The search process without ripgrep: prints what `rg --files --null` and `rg --json` would print.
 
-It runs as a process because a regular expression can take for ever and nothing stops one inside Python; a process can
-be killed. It knows folders and lines, not tools.
+It is a process because a regular expression can take forever and cannot be interrupted within Python, whereas a process
+can be killed.
 """
 
 import base64
@@ -22,16 +22,16 @@ from ebbtide.tools.search.scan import PIECE, LineTimeout, ScanBlock, Search, blo
 from ebbtide.tools.search.walk import files_below
 
 _A_MATCH = b'{"type": "match"}\n'
-"""What is printed of a line that is only counted."""
+"""The record of a line that is only counted."""
 MAX_LEGACY_BYTES = 64 * 1024 * 1024
-"""Of a file whose encoding is looked for."""
+"""Maximum size in bytes of a file whose encoding is detected."""
 _HEAD = 1 << 16
-"""Bytes in which a binary file shows that it is one."""
+"""Number of bytes examined to detect a binary file."""
 _PROGRESS_EVERY_S = 0.5
-"""Seconds after which it is told how far a search is."""
+"""Seconds between progress reports."""
 
 SearchRecord: TypeAlias = tuple[str, int, str]
-"""What is printed of a line: what it is, its number and its text."""
+"""The record of a line: its kind, number and text."""
 
 _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
@@ -46,9 +46,9 @@ def argv_for(
     encodings: Mapping[str, str] | None = None,
     with_ignored: bool = False,
 ) -> list[str]:
-    """The command that lists the files of its working folder, or searches them (or only `paths`) for the pattern.
-    `patience`: seconds that a line may take at least; one that takes twice as long is given up. `encodings`: codecs
-    that were named for files."""
+    """Return the command that lists the files of its working folder, or searches them (or only `paths`) for the
+    pattern. `patience`: minimum number of seconds per line; a line that takes twice as long is skipped. `encodings`:
+    codecs specified for files."""
     request = {
         "pattern": pattern,
         "paths": paths,
@@ -72,7 +72,7 @@ def main(request_json: str) -> None:
             _search(request)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        os._exit(0)  # nobody reads any more
+        os._exit(0)  # the output is no longer read
 
 
 def _search(request: Mapping[str, Any]) -> None:
@@ -99,11 +99,11 @@ def _search(request: Mapping[str, Any]) -> None:
             _print(kind, {"line_number": number, "lines": {"text": line}})
         if begun:
             _print("end", {"binary_offset": binary})
-            sys.stdout.buffer.flush()  # the next file may take for ever
+            sys.stdout.buffer.flush()  # the next file may take forever
 
 
 class _SearchProgress:
-    """Tells now and then how far the search is."""
+    """Reports progress at intervals."""
 
     def __init__(self) -> None:
         self.path = ""
@@ -125,8 +125,8 @@ class _SearchProgress:
 def _hits(
     path: str, codec: str, search: Search, context: int, told: _SearchProgress, *, first_only: bool = False
 ) -> Iterator[SearchRecord]:
-    """The matching lines of a text file, or the first of them, with the lines around them; `long` in the place of one
-    that is too long to be printed, and `binary`, once, where the file turns out to be none."""
+    """Yield the matching lines of a text file, or only the first, with their context; `long` in place of a line that is
+    too long, and `binary` once if the file is not text."""
     told.path = path
     state, is_done = _Around(context), False
     for block in _blocks(path, codec):
@@ -151,7 +151,7 @@ def _hits(
 
 
 class _Around:
-    """What is printed of lines that match and of those around them."""
+    """Produces the records of matching lines and their context."""
 
     def __init__(self, context: int) -> None:
         self._context = context
@@ -160,7 +160,7 @@ class _Around:
 
     def match_lines(self, block: ScanBlock, start: int, end: int, number: int) -> Iterator[SearchRecord]:
         if _is_piece(block, start, end):
-            if number != self._long:  # of a line in pieces each may match
+            if number != self._long:  # several pieces of one line may match
                 yield from self._before
                 yield "long", number, ""
             self._long = number
@@ -171,7 +171,7 @@ class _Around:
         self._after = self._context
 
     def context_lines(self, block: ScanBlock, start: int, end: int, number: int) -> Iterator[SearchRecord]:
-        """Lines that do not match, up to where the next begins."""
+        """Yield lines without a match, up to the start of the next match."""
         if not self._context or start >= end:
             return
         for line in block.data[start : end - 1].split(b"\n"):
@@ -186,12 +186,12 @@ class _Around:
 
 
 def _is_piece(block: ScanBlock, start: int, end: int) -> bool:
-    """Whether it is part of a line that is too long to be printed."""
+    """Whether it is part of a line that is too long to print."""
     return start == 0 and (block.offset > 0 or end >= PIECE)
 
 
 def _blocks(path: str, named: str) -> Iterator[ScanBlock]:
-    """A text file as it is searched, in UTF-8; nothing of one that cannot be read."""
+    """Yield the blocks of a text file as UTF-8, or nothing if it is unreadable."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -206,7 +206,8 @@ def _blocks(path: str, named: str) -> Iterator[ScanBlock]:
 
 
 def _legacy_text(file: BinaryIO, named: str) -> bytes | None:
-    """The rest of a file that is not in UTF-8, as `read` shows it; None of any other, of which nothing was read."""
+    """Return the rest of a file that is not UTF-8, as `read` shows it, or None for other files, with the position
+    unchanged."""
     start = file.tell()
     raw = file.read(_HEAD)
     if b"\0" not in raw:
@@ -230,7 +231,7 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 class _Utf8:
-    """A file in another encoding, read as if it were in UTF-8."""
+    """A file in another encoding, read as UTF-8."""
 
     def __init__(self, file: BinaryIO, codec: str) -> None:
         self._file = file

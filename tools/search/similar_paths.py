@@ -1,5 +1,5 @@
-"""The files that may be meant by a path at which nothing is: those of that name, and those in its folder whose names
-are like it, or else those elsewhere."""
+"""Suggests existing files for a path that does not exist: those of the same name, and those with similar names in its
+folder or elsewhere."""
 
 import os
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from ebbtide.tools.search.walk import nearest_below
 
 MAX_SUGGESTIONS = 3
 MAX_SCANNED_NAMES = 3_000
-"""Names of a workspace, the nearest first, and of a folder."""
+"""Maximum number of names examined, in the workspace (nearest first) and in a folder."""
 
 
 def path_suggestion(path: Path, root: Path) -> str:
-    """What the model may have meant, as the end of a sentence; empty where nothing is like it."""
+    """Return what the model may have meant, as the end of a sentence, or an empty string."""
     below = list(islice(nearest_below(str(root)), MAX_SCANNED_NAMES))
     names = list(dict.fromkeys((*_of_that_name(path, root, below), *_like_it(path, root))))[:MAX_SUGGESTIONS]
     names = names or _like_it_elsewhere(path, root, below)
@@ -23,7 +23,7 @@ def path_suggestion(path: Path, root: Path) -> str:
 
 
 def _of_that_name(path: Path, root: Path, below: Sequence[str]) -> list[str]:
-    """The files of the workspace that the end of the path names, in any case, those first that more of it names."""
+    """Return the files of the workspace whose path ends like this one, ignoring case, longest common suffix first."""
     end, wanted = f"/{path.name}".lower(), Path(str(path).lower()).parts[::-1]
     found = [each for each in below if f"/{each}".lower().endswith(end)]
     found.sort(key=lambda each: (-_common(Path(each.lower()).parts[::-1], wanted), Path(each).name != path.name))
@@ -31,7 +31,7 @@ def _of_that_name(path: Path, root: Path, below: Sequence[str]) -> list[str]:
 
 
 def _like_it_elsewhere(path: Path, root: Path, below: Sequence[str]) -> list[str]:
-    """The files of the workspace of the same kind whose names are like the path's, wherever they are."""
+    """Return the files of the workspace with the same suffix and a similar name, wherever they are."""
     import difflib  # noqa: PLC0415  # deferred: only a wrong path needs it
 
     by_stem = dict[str, list[str]]()
@@ -44,7 +44,7 @@ def _like_it_elsewhere(path: Path, root: Path, below: Sequence[str]) -> list[str
 
 
 def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
-    """How many parts two paths have in common, from their ends."""
+    """Return the number of common components of two paths, from the end."""
     return next(
         (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
     )
@@ -53,7 +53,7 @@ def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
 def _like_it(path: Path, root: Path) -> list[str]:
     import difflib  # noqa: PLC0415  # deferred: only a wrong path needs it
 
-    # What files of a kind have in common, `.txt`, makes none of them like another.
+    # A common suffix such as `.txt` does not make names similar.
     by_stem = dict[str, list[str]]()
     try:
         with os.scandir(path.parent) as entries:

@@ -1,7 +1,7 @@
-"""The files of a folder that git would not ignore, in the order of their paths. It follows no symbolic link.
+"""Lists the files of a folder that git would not ignore, in path order. Symbolic links are not followed.
 
-Git's own files count, `.gitignore` in every folder and `.git/info/exclude`; outside a repository too. Hidden files are
-included, `.git` is not.
+Respects `.gitignore` in every folder and `.git/info/exclude`, also outside a repository. Hidden files are included,
+`.git` is not.
 """
 
 import os
@@ -18,19 +18,19 @@ _TOKEN = re.compile(r"/\*\*/|\A\*\*/|/\*\*\Z|\*+|\?|\[[!^]?\]?(?:\\.|\[:\w+:\]|[
 @dataclass(frozen=True, slots=True)
 class IgnoreRule:
     expression: re.Pattern[str]
-    """Matches a whole path, relative to the folder of the rules."""
+    """Matches a whole path relative to the folder of the rules."""
     only_folders: bool
     ignores: bool
-    """False for a rule that takes a path back."""
+    """False for a negated rule."""
 
 
 def rules_of(lines: Iterable[str]) -> tuple[IgnoreRule, ...]:
-    """The rules of the lines of a file, in order. A line that makes no sense is no rule."""
+    """Return the rules in the lines of a file, in order. Invalid lines are skipped."""
     return tuple(rule for line in lines if (rule := _rule(line)) is not None)
 
 
 def rule_decision(rules: tuple[IgnoreRule, ...], path: str, folder: bool) -> bool | None:
-    """Whether the last rule that means the path ignores it; None when no rule does."""
+    """Return whether the last matching rule ignores the path, or None if no rule matches."""
     for rule in reversed(rules):
         if (folder or not rule.only_folders) and rule.expression.fullmatch(path):
             return rule.ignores
@@ -88,7 +88,7 @@ GENERATED_NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class FolderRules:
-    """What one folder says is ignored."""
+    """The ignore rules of a folder."""
 
     folder: str
     rules: tuple[IgnoreRule, ...]
@@ -96,22 +96,22 @@ class FolderRules:
 
 @dataclass(frozen=True, slots=True)
 class WalkScope:
-    """Which rules hold in a folder that is searched."""
+    """The rules that apply in a searched folder."""
 
     is_tracked: bool
-    """Whether the repository around it counts. It does not for a folder that is itself ignored there: such a folder is
-    searched when it is asked for by name."""
+    """Whether the enclosing repository counts. It does not for a folder that is itself ignored there, which is searched
+    if asked for by name."""
     above: tuple[FolderRules, ...] = ()
 
 
 def is_generated(path: str) -> bool:
-    """Whether a path is of what programs make for themselves and Git ignores everywhere, also where no `.gitignore`
-    says so."""
+    """Whether a path is a generated file that is commonly ignored, even without a `.gitignore`."""
     return any(part in GENERATED_NAMES or part.endswith((".pyc", ".pyo")) for part in path.split("/"))
 
 
 def scope_of(root: str) -> WalkScope:
-    """Whether the folder belongs to a repository, and what the folders above it, as far up as that goes, say."""
+    """Return whether the folder belongs to a repository, and the rules of the folders above it up to the repository's
+    top."""
     folders = []
     at = root
     while not _is_repository(at):
@@ -126,7 +126,7 @@ def scope_of(root: str) -> WalkScope:
 
 
 def files_below(root: str, *, with_ignored: bool = False) -> Iterator[str]:
-    """Paths relative to the root. Folders that cannot be read are left out."""
+    """Yield paths relative to the root. Unreadable folders are skipped."""
     scope = scope_of(root)
     waiting: list[tuple[str, tuple[FolderRules, ...], bool]] = [(root, scope.above, True)]
     while waiting:
@@ -143,7 +143,7 @@ def files_below(root: str, *, with_ignored: bool = False) -> Iterator[str]:
 
 
 def nearest_below(root: str) -> Iterator[str]:
-    """Paths relative to the root, those with fewer folders before them first. Folders are among them, with a slash."""
+    """Yield paths relative to the root, in order of depth, including folders with a trailing slash."""
     scope = scope_of(root)
     waiting: deque[tuple[str, str, tuple[FolderRules, ...]]] = deque([(root, "", scope.above)])
     while waiting:
@@ -160,7 +160,7 @@ def nearest_below(root: str) -> Iterator[str]:
 
 
 def entries_of(folder: str) -> Iterator[tuple[str, bool]]:
-    """The names in a folder that are not ignored, in order, and whether each is a folder itself."""
+    """Yield the names in a folder that are not ignored, in order, and whether each is a folder."""
     scope = scope_of(folder)
     here = rules_in(folder, scope.above, scope.is_tracked)
     for entry in _entries(folder):
@@ -170,7 +170,8 @@ def entries_of(folder: str) -> Iterator[tuple[str, bool]]:
 
 
 def rules_in(folder: str, above: tuple[FolderRules, ...], is_tracked: bool) -> tuple[FolderRules, ...]:
-    """The rules that hold inside the folder, outermost first. A repository knows nothing of the one around it."""
+    """Return the rules that apply inside the folder, outermost first. A nested repository ignores those of the
+    enclosing one."""
     lines: list[str] = []
     if _is_repository(folder):
         above = () if is_tracked else above
@@ -180,7 +181,7 @@ def rules_in(folder: str, above: tuple[FolderRules, ...], is_tracked: bool) -> t
 
 
 def is_ignored(path: str, folder: bool, rules: tuple[FolderRules, ...]) -> bool:
-    """What the innermost rule that speaks of the path says. Names are compared byte by byte, as git does."""
+    """Return the decision of the innermost matching rule. Names are compared byte by byte, as in git."""
     for rule in reversed(rules):
         below = path[len(rule.folder.rstrip("/")) + 1 :]
         said = rule_decision(rule.rules, os.fsencode(below).decode("latin-1"), folder)
@@ -202,7 +203,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _lines(path: str) -> list[str]:
-    """The lines of a regular file; none of anything else."""
+    """Return the lines of a regular file, or none for anything else."""
     try:
         return beginning_of(path, 1 << 20).decode("latin-1").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     except OSError:

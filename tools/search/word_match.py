@@ -1,5 +1,4 @@
-"""Words of a text or a name as they are compared, without their endings and with others that mean the same; and which
-texts are about a query, by BM25 over their words."""
+"""Ranks texts by relevance to a query: BM25 over stemmed words, with synonyms."""
 
 import math
 import re
@@ -9,9 +8,9 @@ from functools import lru_cache
 from ebbtide.tools.lazy import regex
 
 ALIKE = 0.8
-"""How much a word counts that only means what was asked for."""
+"""Weight of a synonym."""
 _SATURATION, _LENGTH = 1.2, 0.5
-"""How soon another occurrence of a word counts for little, and how much long texts are marked down."""
+"""BM25 parameters: saturation of repeated words, and penalty for long texts."""
 
 _WORD = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _STOP_WORDS = {
@@ -44,7 +43,7 @@ _GROUPS = (
     "email mail",
     "image picture photo",
 )
-"""Words that tools use for one another: what is done, and what nearly every tracker, chat or calendar deals with."""
+"""Synonyms among tools: actions, and what trackers, chats and calendars deal with."""
 _SHORT = {
     "vm": "virtual machine instance",
     "db": "database",
@@ -56,17 +55,17 @@ _SHORT = {
     "config": "configuration",
 }
 _ENDINGS = (("est", 4), ("er", 4), ("or", 4), ("ion", 4), ("ment", 3), ("al", 4), ("ly", 4))
-"""Endings that make one kind of word of another, and how much must be left before each."""
+"""Suffixes that derive words, and the minimum number of letters left before each."""
 
 
-@lru_cache(4096)  # the same tools are looked through again and again
+@lru_cache(4096)  # the same tools are searched repeatedly
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of a text or a name, in lower case and without their endings: `listIssues` gives `list` and `issu`."""
+    """Return the stems of the words in a text or name, in lower case: `listIssues` gives `list` and `issu`."""
     return tuple(stem(word) for word in _split(text) if word not in _STOP_WORDS)
 
 
 def terms_of(query: str) -> list[Mapping[str, float]]:
-    """What a query asks for: of each of its words the forms that answer it, with how much each counts."""
+    """Return for each word of a query the stems that match it, with weights."""
     terms: dict[str, Mapping[str, float]] = {}
     for word in _split(query):
         own = {} if word in _STOP_WORDS else {stem(word): 1.0}
@@ -75,7 +74,8 @@ def terms_of(query: str) -> list[Mapping[str, float]]:
 
 
 def stem(word: str) -> str:
-    """A word without the endings that change with its use, so that `files` finds `file`, and `payment` finds `pay`."""
+    """Return a word without inflectional and derivational endings, so that `files` finds `file`, and `payment` finds
+    `pay`."""
     if not word.isascii() or len(word) < 4:
         return word
     word = _singular(re.sub(r"is(e[ds]?|ing|ation)$", r"iz\1", word) if len(word) > 5 else word)
@@ -98,7 +98,7 @@ def _singular(word: str) -> str:
 
 
 def _without_double(word: str) -> str:
-    """`getting` and `get` are one word."""
+    """`getting` and `get` are the same word."""
     return word[:-1] if word[-1] == word[-2] and word[-1] not in "ls" else word.removesuffix("e")
 
 
@@ -114,13 +114,12 @@ def _others() -> Mapping[str, set[str]]:
 
 
 _OTHERS = _others()
-"""By its stem, the stems of the words that mean the same as a word."""
+"""The stems of the synonyms of each stem."""
 
 
 def best_matches(query: str, documents: Sequence[Mapping[str, float]], most: int) -> tuple[int, ...]:
-    """The places of at most that many documents in which words of the query stand, or others that mean the same, the
-    best first; of two that are equally good the earlier one. A document is given as its words (see `words_of`) with how
-    often, or how much, each is said."""
+    """Return the indices of up to `most` documents that match words of the query or their synonyms, best first, with
+    ties in order. A document maps its words (see `words_of`) to counts or weights."""
     lengths = [sum(document.values()) for document in documents]
     average = sum(lengths) / max(len(documents), 1) or 1.0
     scores = [0.0] * len(documents)
@@ -135,14 +134,14 @@ def best_matches(query: str, documents: Sequence[Mapping[str, float]], most: int
         for place in holders:
             scores[place] += rarity * said[place]
             answered[place] += 1
-    # What answers more of the query is better than what says one rare word of it often.
+    # Matching more of the query ranks above repeating one rare word.
     scores = [score * (1 + count / max(len(terms), 1)) for score, count in zip(scores, answered, strict=True)]
     order = sorted((place for place, score in enumerate(scores) if score > 0), key=lambda place: -scores[place])
     return tuple(order[:most])
 
 
 def _best_share(forms: Mapping[str, float], document: Mapping[str, float], length: float) -> float:
-    """How much a document says one thing, in the form in which it says it most."""
+    """Return the score of one term in a document, for its best matching form."""
     return max(
         (weight * _share(document[form], length) for form, weight in forms.items() if form in document), default=0
     )

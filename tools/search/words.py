@@ -1,4 +1,4 @@
-"""Words looked for in kept content of any size: a piece at a time, for as long as there is time."""
+"""Searches stored content of any size for words, piece by piece, within a time limit."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -7,36 +7,37 @@ from dataclasses import dataclass
 from ebbtide.tools.outputs.stored import Content
 
 PIECE = 1 << 18
-"""Bytes that are looked through at once. Nothing else in the process runs meanwhile."""
+"""Number of bytes searched at once, which blocks the rest of the process."""
 _OVERLAP_BYTES = 1 << 10
-"""Bytes that neighbouring pieces share, so that nothing short is lost between them."""
+"""Number of bytes that neighbouring pieces overlap, so that no short match is lost."""
 _EDGE = 4
-"""Characters at the beginning of a piece, which may be parts of one, and which the piece before shows whole."""
+"""Number of characters at the beginning of a piece that may be incomplete, and that are complete in the piece
+before."""
 _BEFORE_CHARS, _SHOWN_CHARS = 80, 200
-"""Characters that are shown before a place, and in all."""
+"""Number of characters shown before a match, and in total."""
 _TOKEN = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-"""Where one word of a name ends and the next begins."""
+"""The boundary between two words of a name."""
 _NAME = re.compile(r"\w+(?:-\w+)*")
 _ONE_CASE = re.compile(r"[a-z0-9]+|[^\x00-\x7f]+")
-"""What may stand in bytes in one way only, when it has no capitals."""
+"""Characters with a single byte representation, if not upper case."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """How far a content was looked through, and what was found."""
+    """How far a content was searched, and what was found."""
 
     lines: tuple[tuple[int, str], ...] = ()
-    """For each word the first line that holds it, with its number, or a part of that; in the order of the content."""
+    """For each word, number and text of the first line that contains it, possibly shortened, in order."""
     is_found: bool = False
     """Whether all words were found."""
     searched: int = 0
-    """Bytes from the beginning on."""
+    """Number of bytes searched from the beginning."""
 
 
 def scan_words(content: Content, words: Sequence[str], is_over: Callable[[], bool]) -> ScanResult:
-    """Whether a content holds all of the words, capitals or not, each from where a word begins; as far as it got until
-    it was over. Raises what the content raises."""
+    """Search a content for all of the words, ignoring case and only at the start of words, until `is_over`. Raises what
+    reading the content raises."""
     open_ones = [_Word(word) for word in words if _TOKEN.search(word)]
     found, searched = dict[int, str](), 0
     for start, newlines, data in _pieces(content):
@@ -56,8 +57,8 @@ def scan_words(content: Content, words: Sequence[str], is_over: Callable[[], boo
 
 
 class _Word:
-    """A word or several that follow each other, and how to know quickly that bytes lack them. The words of a name, as
-    in `user_name` and `userName`, may also be glued together, or stand apart."""
+    """One or several consecutive words, with a quick test that excludes most data. The words of a name, such as
+    `user_name` and `userName`, may also be joined or separated."""
 
     def __init__(self, word: str) -> None:
         is_name = _NAME.fullmatch(word) is not None
@@ -67,17 +68,17 @@ class _Word:
         self._needle = max((run.encode() for run in runs), key=len, default=b"")
 
     def may_be_in(self, small: bytes) -> bool:
-        """`small`: bytes whose letters of ASCII are small."""
+        """`small`: bytes with ASCII letters in lower case."""
         return self._needle in small
 
     def find(self, low: str, first: int) -> int | None:
-        """Where it stands first in a text in small letters, from a place on and from where a word begins."""
+        """Return the first position in lower-case text, from `first` on and at the start of a word."""
         starts = (match.start() for match in self._pattern.finditer(low, first))
         return next((at for at in starts if at == 0 or not low[at - 1].isalnum()), None)
 
 
 def _pieces(content: Content) -> Iterator[tuple[int, int, bytes]]:
-    """Pieces of a content, each with the byte at which it begins and how many lines end before that."""
+    """Yield pieces of a content, with their offset and the number of newlines before it."""
     held, start, newlines = b"", 0, 0
     for chunk in content.chunks():
         for at in range(0, len(chunk), PIECE):
@@ -90,7 +91,7 @@ def _pieces(content: Content) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _line(text: str, at: int) -> str:
-    """The line around a place, or a part of it."""
+    """Return the line around a position, possibly shortened."""
     first, last = text.rfind("\n", 0, at) + 1, text.find("\n", at)
     last = len(text) if last < 0 else last
     start = max(first, at - _BEFORE_CHARS)
