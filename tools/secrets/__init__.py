@@ -1,1 +1,1 @@
-"""Secrets: told in texts by their form and by value, taken out of them; which files hold some. Pure."""
+"""Detects secrets in texts, by format and by value, redacts them, and knows which files contain some. Pure."""

@@ -1,4 +1,4 @@
-"""Files and folders that by their names hold passwords or keys."""
+"""Files and folders whose names suggest passwords or keys."""
 
 _SECRET_NAMES = {".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".dockercfg"}
 _SECRET_FOLDERS = {".ssh", ".gnupg", ".aws", ".kube", ".docker"}
@@ -12,15 +12,15 @@ SECRET_GLOBS = (
     *(f"**/*{end}" for end in _SECRET_ENDS),
     *(f"**/{start}*" for start in _SECRET_STARTS),
 )
-"""The files that `holds_secrets` means, and few others."""
+"""Patterns for the files of `holds_secrets`, and few others."""
 SECRET_FILES = (
     *sorted(_SECRET_NAMES),
     *(f"*{end}" for end in _SECRET_ENDS),
     *(f"{start}*" for start in _SECRET_STARTS),
 )
-"""Patterns for their names alone, where folders are named on their own."""
+"""Patterns for the file names only, for use where folders are listed separately."""
 SIGNS_OF_SECRETS = (*_SECRET_NAMES, *_SECRET_FOLDERS, *_SECRET_ENDS, *_SECRET_STARTS, ".git/config")
-"""One of these stands in small letters in every line that names such a file."""
+"""Every line that names such a file contains one of these, in lower case."""
 SECRET_NAMES, SECRET_STARTS, SECRET_ENDS = frozenset((*_SECRET_NAMES, *_SECRET_FOLDERS)), _SECRET_STARTS, _SECRET_ENDS
 SECRET_FOLDERS = tuple(sorted(_SECRET_FOLDERS))
 
@@ -51,7 +51,7 @@ SECRETS_BELOW_HOME = (
     ".lesshst", ".irb_history", ".Rhistory",
     "Library/Keychains", "Library/Application Support/Google/Chrome", "Library/Application Support/Firefox",
 )  # fmt: skip
-"""Below the home folder: keys, passwords, histories. Commands do not see them."""
+"""Keys, passwords and histories below the home folder, hidden from commands."""
 
 SECRETS_NAMED = tuple(
     """
@@ -60,9 +60,9 @@ SECRETS_NAMED = tuple(
     NETRC GH_CONFIG_DIR PGPASSFILE PASSWORD_STORE_DIR SOPS_AGE_KEY_FILE ANSIBLE_VAULT_PASSWORD_FILE
     RESTIC_PASSWORD_FILE RCLONE_CONFIG BOTO_CONFIG TF_CLI_CONFIG_FILE HF_TOKEN_PATH CODEX_HOME CLAUDE_CONFIG_DIR
     HISTFILE
-    """.split()  # noqa: SIM905  # a list of names is a table
+    """.split()  # noqa: SIM905  # easier to read as one string
 )
-"""Variables by which programs are told of other places for keys; more than one are separated by colons."""
+"""Variables with alternative paths of keys, separated by colons."""
 SECRETS_BELOW_NAMED = {
     "XDG_CONFIG_HOME": ".config/",
     "XDG_DATA_HOME": ".local/share/",
@@ -70,7 +70,7 @@ SECRETS_BELOW_NAMED = {
     "GRADLE_USER_HOME": ".gradle/",
     "HF_HOME": ".cache/huggingface/",
 }
-"""Variables that name another folder for what lies below one of the home folder."""
+"""Variables that replace a folder below the home folder."""
 
 SECRETS_OF_THE_SYSTEM = (
     "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d",
@@ -81,12 +81,12 @@ SECRETS_OF_THE_SYSTEM = (
 
 
 def any_case_pattern(pattern: str) -> str:
-    """The pattern for names, in which small letters stand for large ones, too."""
+    """Return a file name pattern that also matches upper-case letters."""
     return "".join(f"[{sign}{sign.upper()}]" if sign.islower() else sign for sign in pattern)
 
 
 def holds_secrets(path: str) -> bool:
-    """Whether a file is one that by its name holds passwords or keys: a `.env`, a private key."""
+    """Whether a file's name suggests passwords or keys: a `.env`, a private key."""
     *folders, name = path.casefold().split("/")
     if not _SECRET_FOLDERS.isdisjoint((*folders, name)) or [*folders[-1:], name] == [".git", "config"]:
         return True

@@ -1,4 +1,4 @@
-"""Passwords and tokens in the text of Git's settings: in addresses, and in headers of requests. Pure."""
+"""Finds passwords and tokens in Git settings: in addresses and request headers. Pure."""
 
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.secrets.key_formats import known_secrets
@@ -10,8 +10,8 @@ _HEADER = regex(r"(?i)\bauthorization:[ \t]*(?:basic|bearer|token)[ \t]+(?P<secr
 
 
 def git_passwords(text: str) -> dict[str, str]:
-    """What is hidden wherever it stands, with a name for it. A password that may be any word is hidden only together
-    with the user's name, as it stands in an address."""
+    """Return the secrets to redact, with a name for each. A password that could be an ordinary word is redacted only
+    together with the user name, as in an address."""
     found = known_secrets({_NAME: text})
     for match in _LOGIN.finditer(text):
         if match["password"] not in found and len(match[0]) >= MIN_SECRET_CHARS:

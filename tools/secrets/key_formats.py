@@ -1,4 +1,4 @@
-"""Secrets in a text: values that are known, and keys that are told by their form with hardly a doubt. Pure."""
+"""Detects secrets in a text: known values, and keys with an unmistakable format. Pure."""
 
 import json
 import re
@@ -15,10 +15,10 @@ SECRET_NAME = regex(
     r"|TOKEN|PASSWORD|PASSPHRASE|SECRET|CREDENTIAL|(?:API|ACCESS|PRIVATE)[^a-z0-9]?KEY|WEBHOOK|CONNECTION_?STRING|MNEMONIC",
     re.IGNORECASE,
 )
-"""Variables that hold secrets, by what they are called."""
+"""Names of variables that contain secrets."""
 
 _MIN_DISTINCT_CHARS = 8
-"""Different characters of a key; what has fewer is an example (`AKIAXXXXXXXXXXXXXXXX`)."""
+"""Minimum number of distinct characters in a key. With fewer, it is an example (`AKIAXXXXXXXXXXXXXXXX`)."""
 
 _FORMATS = (
     (
@@ -46,7 +46,7 @@ _FORMATS = (
     ("huggingface-token", "hf_", regex(r"\bhf_[A-Za-z]{34}\b")),
     ("jwt", "eyJ", regex(r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,}")),
 )
-"""A name, what a text must hold to be looked at, and the form."""
+"""A name, a substring that the text must contain, and the format."""
 
 _UNFINISHED_KEY_HEADER = regex(r"-----BEGIN [A-Z0-9 ]*-{0,5}[^-]*-{0,5}[A-Z0-9 ]*-{0,4}\Z")
 _LAST_WORD = regex(r"[A-Za-z0-9_.-]+\Z")
@@ -56,15 +56,15 @@ _BEGINNINGS = (
 )
 
 _PASSWORD = regex(r"://(?:[^/\s:@]*:([^/\s@]+)|([^/\s:@]{16,}))@")
-"""What stands before the host of an address: a password, or a token alone."""
+"""Credentials before the host of an address: a password, or just a token."""
 _SCHEME = regex(r"(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
 _PART = regex(r"[A-Za-z0-9+/_-]{16,}={0,2}")
-"""What may be a secret by itself in a value of several: a list, a cookie, JSON, settings of a connection."""
+"""A possible secret within a compound value: a list, a cookie, JSON, a connection string."""
 
 
 def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """The values of an environment that are secrets, with the names of their variables. A path or a plain word is none:
-    it would be found in any text."""
+    """Return the values of an environment that are secrets, with the names of their variables. Paths and plain words
+    are excluded, since they would be found in any text."""
     known: dict[str, str] = {}
     for name, value in environment.items():
         passwords = [found[1] or found[2] for found in _PASSWORD.finditer(value)]
@@ -76,13 +76,13 @@ def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _parts_of(value: str) -> Iterator[str]:
-    """A value, and what in it may be a secret by itself."""
+    """Yield a value and the possible secrets within it."""
     whole = value.strip().strip("\"'")
     yield value
     yield whole
     if (scheme := _SCHEME.match(whole)) is not None:
         yield whole[scheme.end() :]
-    if whole.count(":") == 1 and not re.search(r"[\s/]", whole):  # as programs take a name with a password
+    if whole.count(":") == 1 and not re.search(r"[\s/]", whole):  # a user name with a password
         yield whole.partition(":")[2]
     yield from (part for part in _PART.findall(whole) if re.search(r"\d", part) and re.search(r"[A-Za-z]", part))
 
@@ -92,15 +92,15 @@ def _is_path(value: str) -> bool:
 
 
 def forms_of(value: str) -> Iterator[str]:
-    """How a secret may stand in a text: as it is, escaped as programs, JSON, HTML and shells do it, quoted for an
-    address, in hexadecimal digits, and in base64 wherever it begins in what is encoded."""
+    """Yield the forms of a secret in a text: as it is, escaped for programs, JSON, HTML and shells, URL-encoded, in
+    hexadecimal, and in base64 at any alignment."""
     data = _bytes_of(value)
     yield value
     yield from sorted(set(_escaped_forms(value, data)) - {value})
     yield data.hex()
     yield data.hex().upper()
     for shift in range(3):
-        # What stands around decides the digits at both ends: those in between are the secret's alone.
+        # The context determines the digits at both ends, so only those in between are used.
         encoded = b64encode(b"\0" * shift + data).decode().rstrip("=")
         whole = encoded[(0, 2, 3)[shift] : len(encoded) - (1 if (shift + len(data)) % 3 else 0)]
         if len(whole) >= MIN_SECRET_CHARS:
@@ -110,7 +110,7 @@ def forms_of(value: str) -> Iterator[str]:
 
 
 def _bytes_of(value: str) -> bytes:
-    """As they are in an environment, where values need not be texts."""
+    """Return the bytes as in an environment, whose values need not be valid text."""
     try:
         return value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -118,7 +118,7 @@ def _bytes_of(value: str) -> bytes:
 
 
 def _escaped_forms(value: str, data: bytes) -> Iterator[str]:
-    """The value itself among them, where nothing in it has to be escaped."""
+    """Yield escaped forms, which may include the value itself."""
     yield from (repr(value)[1:-1], quote(data, safe=""), quote(data), quote_plus(data))
     yield from (escape(value), escape(value, quote=False), value.replace("'", "'\\''"), value.replace("'", "'\"'\"'"))
     for written in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
@@ -129,8 +129,7 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def may_go_on(text: str, known: Iterable[str], most: int = 20_000) -> int:
-    """Where the last characters begin that may be a part of a secret whose rest is still to come; the length of the
-    text where there are none."""
+    """Return the start of the last characters that may be part of an incomplete secret, or the length of the text."""
     found = len(text)
     if (match := _UNFINISHED_KEY_HEADER.search(text, max(len(text) - most, 0))) is not None:
         found = match.start()
@@ -151,7 +150,8 @@ def _ends_with_beginning(text: str, value: str) -> bool:
 
 
 def secrets_in(text: str, known: Mapping[str, str]) -> list[FoundSecret]:
-    """The places of all secrets in a text, in order and apart from each other. `known`: forms of values, by name."""
+    """Return the positions of all secrets in a text, in order and without overlaps. `known` maps forms of values to
+    names."""
     found = [
         FoundSecret(match.start(), match.end(), name)
         for value, name in known.items()

@@ -1,4 +1,4 @@
-"""Texts without the secrets in them, as far as secrets can be told. Pure."""
+"""Redacts secrets in texts, as far as they can be detected. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,13 +12,13 @@ SECRET_VALUE = regex(
     r"://[^/\s@]*:[^/\s@]+@|://[^/\s:@]{16,}@|-----BEGIN|\b(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|npm_|pypi-|AKIA)"
     r"[A-Za-z0-9_-]{12}"
 )
-"""Addresses with a password or a token in them, and keys that are known by how they begin."""
+"""Addresses with a password or token, and keys with a known prefix."""
 
 _SECRET_WORDS = r"key|token|bearer|secret|passw|auth|cred|sig\b"
 _OPTION = regex(rf"--?[\w-]*(?:{_SECRET_WORDS})[\w-]*", re.IGNORECASE)
 _FOLDERS = ("PWD", "OLDPWD")
 _MAX_VALUE = 4096
-"""Characters that a pattern below looks at, so that a long text is read in linear time."""
+"""Maximum number of characters examined by a pattern below, so that long texts take linear time."""
 _LIKELY = tuple(
     (hints, regex(pattern, re.DOTALL))
     for hints, pattern in (
@@ -44,7 +44,7 @@ _LIKELY = tuple(
             ("passw", "passphrase", "pwd", "secret"),
             r"(?i)(?:password|passwd|passphrase|pwd|secret)\\?['\"]?\s*[:=]\s*\\?['\"](?P<secret>[^'\"\s\\]{4,})\\?['\"]",
         ),
-        # The options in which curl, wget, httpie, sshpass, mysql and docker take a password.
+        # Password options of curl, wget, httpie, sshpass, mysql and docker.
         (
             ("-u", "--user", "--proxy-user", "-a", "--auth"),
             r"(?:^|\s)(?:-u|--user|-U|--proxy-user|-a|--auth)(?:\s+|=)?['\"]?(?!\d+:\d+\b)[^\s'\":/=]+:(?P<secret>[^\s'\"/]{3,})",
@@ -60,19 +60,19 @@ _LIKELY = tuple(
         ),
     )
 )
-"""What a text must hold, in small letters, to be looked at, and what a secret looks like by what stands around it."""
+"""Substrings that the lower-cased text must contain, and a pattern for secrets recognisable by their context."""
 
 
 def hidden_forms(environment: Mapping[str, str], known: Iterable[str] = ()) -> dict[str, str]:
-    """All forms of the secrets of an environment and of those in `known`, with the names of their variables."""
+    """Return all forms of an environment's secrets and of those in `known`, with the names of their variables."""
     named = {value: name for name, value in environment.items() if SECRET_NAME.search(name) and name not in _FOLDERS}
     values = {**named, **known_secrets(environment), **dict.fromkeys(known, "")}
     return {form: name for value, name in values.items() if len(value) >= MIN_SECRET_CHARS for form in forms_of(value)}
 
 
 def secret_places(text: str, forms: Mapping[str, str]) -> list[FoundSecret]:
-    """Where secrets stand in a text, in order and apart from each other: in `forms` (of `hidden_forms`), known by their
-    format, or likely by what stands around them."""
+    """Return the positions of secrets, in order and without overlaps: those in `forms` (from `hidden_forms`), in a
+    known format, or likely from their context."""
     found = [*secrets_in(text, forms), *likely_secrets(text)]
     apart: list[FoundSecret] = []
     for one in sorted(found, key=lambda one: (one.start, -one.end)):
@@ -84,7 +84,7 @@ def secret_places(text: str, forms: Mapping[str, str]) -> list[FoundSecret]:
 
 
 def likely_secrets(text: str) -> Iterator[FoundSecret]:
-    """What looks like a secret by what stands around it; some may be named twice."""
+    """Yield secrets that are likely from their context, possibly with duplicates."""
     lowered = text.lower()
     for pattern in (pattern for hints, pattern in _LIKELY if any(hint in lowered for hint in hints)):
         for match in pattern.finditer(text):
@@ -92,22 +92,22 @@ def likely_secrets(text: str) -> Iterator[FoundSecret]:
 
 
 def redact_text(text: str, environment: Mapping[str, str], known: Iterable[str] = ()) -> str:
-    """The text without the secrets of the environment, without those in `known`, and without what looks like one."""
+    """Return the text without secrets of the environment, those in `known`, and likely ones."""
     return without_secrets(text, hidden_forms(environment, known))
 
 
 def without_secrets(text: str, forms: Mapping[str, str]) -> str:
-    """The text with `***` for each secret in it."""
+    """Return the text with each secret replaced by `***`."""
     for found in reversed(secret_places(text, forms)):
         text = text[: found.start] + REDACTION_MARK + text[found.end :]
     return text
 
 
 def without_password(url: str) -> str:
-    """The address without the name and password that may be in it, and without the values of its query."""
+    """Return the address without user name, password and query values."""
     scheme, mark, rest = url.partition("://")
     rest, question, query = rest.partition("?")
-    # A password with a `/` in it belongs to no address, but to somebody who has written one.
+    # A `/` in a password is invalid, but people write it.
     is_odd = re.match(r"[^/@]*:(?!\d+(?:/|$))[^@]*/.*@", rest) is not None
     place, slash, path = ("@" + rest.rpartition("@")[2]).partition("/") if is_odd else rest.partition("/")
     if "@" in place:
@@ -116,7 +116,7 @@ def without_password(url: str) -> str:
 
 
 def without_options(words: Sequence[str]) -> list[str]:
-    """A command's words without what options such as `--api-key` are given."""
+    """Return a command's words without the values of options such as `--api-key`."""
     shown: list[str] = []
     is_value = False
     for word in words:

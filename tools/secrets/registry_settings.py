@@ -1,4 +1,4 @@
-"""Settings of package managers without passwords and tokens, so that commands use the user's registries. Pure."""
+"""Settings of package managers without passwords and tokens, so that commands can use the user's registries. Pure."""
 
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.secrets.key_formats import secrets_in
@@ -6,11 +6,11 @@ from ebbtide.tools.secrets.redaction import SECRET_VALUE
 
 NPM = ".npmrc"
 SETTINGS_FILES = (NPM, ".yarnrc.yml", ".m2/settings.xml", ".gradle/gradle.properties", ".curlrc", ".wgetrc")
-"""Below the home folder: files in which registries, mirrors and proxies stand beside passwords."""
+"""Files below the home folder that contain registries, mirrors and proxies as well as passwords."""
 NAMED_SETTINGS = ("NPM_CONFIG_USERCONFIG", "npm_config_userconfig")
-"""Variables that name such a file of npm elsewhere."""
+"""Variables that name another npm settings file."""
 _MAX_BYTES = 60_000
-"""Of a file that is copied: what a pipe holds."""
+"""Maximum size in bytes of a copied file: the capacity of a pipe."""
 _MAY_BE_SECRET = regex(r"(?i)pass|pwd|token|secret|auth|cred|key|cert|user|login|cookie|header|private|otp|e?mail")
 _LOGIN = regex(r"(?<=://)[^/\s'\"]*@")
 _RANDOM = regex(r"(?=\S*\d)(?=\S*[A-Z])(?=\S*[a-z])[A-Za-z0-9+_=-]{20,}")
@@ -19,7 +19,7 @@ _NPM_SECTION = regex(r"\s*(?:[;#].*)?")
 
 @dataclass(frozen=True, slots=True)
 class SettingsCopy:
-    """What commands see of such a file."""
+    """The copy of such a file that commands see."""
 
     name: str
     """The usual name of the file."""
@@ -28,8 +28,8 @@ class SettingsCopy:
 
 
 def copy_without_secrets(name: str, text: str, *, goes_by_proxy: bool = False) -> SettingsCopy | None:
-    """The settings that hold no secret. Of npm's each line is judged by itself; another file is whole or none. None
-    also of one that names a proxy where commands have to use that of the sandbox (`goes_by_proxy`)."""
+    """Return the settings without secrets. npm's file is filtered line by line; any other is copied whole or not at
+    all. None also for a file that sets a proxy, if commands must use the sandbox's (`goes_by_proxy`)."""
     if len(text.encode()) > _MAX_BYTES:
         return None
     if name != NPM:
@@ -42,7 +42,7 @@ def copy_without_secrets(name: str, text: str, *, goes_by_proxy: bool = False) -
 
 
 def without_login(address: str) -> str:
-    """An address, or a list of them, without names and passwords."""
+    """Remove user names and passwords from an address, or from a list of them."""
     return _LOGIN.sub("", address)
 
 

@@ -1,5 +1,4 @@
-"""Pieces of secrets in a text: of values that lines break apart or cut off, in dumps of bytes, and of private keys of
-which a part is shown."""
+"""Detects parts of secrets: values split or cut off by line breaks, hex dumps, and partial private keys."""
 
 import re
 from bisect import bisect_right
@@ -8,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from ebbtide.tools.lazy import dataclass, regex
 
 MIN_SECRET_CHARS = 8
-"""Characters of a value that is taken for a secret wherever it stands. A shorter one may be part of any word."""
+"""Minimum length of a value that is redacted anywhere. A shorter one may be part of any word."""
 
 _BREAKS = regex(r"[\r\n\0\b]+")
 _MIN_SPLIT_SECRET_CHARS = 16
-"""Characters of a value that is found in pieces, too."""
+"""Minimum length of a value that is also detected in pieces."""
 
 _DUMP = regex(r"^(?:[0-9A-Fa-f]{4,16}:?)?[ \t]+((?:[0-9A-Fa-f]{2} {0,2}){1,16})[^\n]*", re.MULTILINE)
-"""A line of bytes, as `xxd`, `hexdump -C` and `od -tx1` print them, with what they are as signs behind it."""
+"""A line of bytes as printed by `xxd`, `hexdump -C` and `od -tx1`, followed by their characters."""
 
 _MAX_KEY_CHARS = 20_000
 _KEY_EDGE = regex(r"-----(BEGIN|END) (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
@@ -24,7 +23,7 @@ _KEY_HEADER = regex(r"(?:Proc-Type|DEK-Info|Version|Comment|Hash): |^\W*\d*\W*$"
 
 _PIECE = regex(r"[A-Za-z0-9+/=_-]+")
 _MIN_PIECE_CHARS = 40
-"""Signs of a line that goes on in the next one."""
+"""Minimum number of characters of a line that continues on the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,8 @@ class FoundSecret:
 
 
 def pieces_in(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
-    """The places of pieces of known values, in no order; some may be told twice. `known`: forms of values, by name."""
+    """Yield the positions of pieces of known values, unordered and possibly with duplicates. `known` maps forms of
+    values to names."""
     yield from _find_wrapped(text, known)
     yield from _find_broken(text, known)
     yield from _cut_off(text, known)
@@ -43,7 +43,7 @@ def pieces_in(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
 
 
 def _find_broken(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
-    """The pieces of values that lines of any length break apart."""
+    """Yield the pieces of values split by line breaks at any position."""
     whole = _BREAKS.sub("", text)
     if len(whole) == len(text):
         return
@@ -51,7 +51,7 @@ def _find_broken(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
         value for value in known if len(value) >= _MIN_SPLIT_SECRET_CHARS and whole.count(value) > text.count(value)
     ]
     places: list[int] = []
-    """Where in the whole a break was, and how many signs all breaks up to there had."""
+    """Positions of the breaks in the joined text, and the total number of break characters up to each."""
     before = [0]
     for match in _BREAKS.finditer(text) if broken else ():
         places.append(match.start() - before[-1])
@@ -66,7 +66,7 @@ def _find_broken(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
 
 
 def _cut_off(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
-    """What is there of values that are cut off at the end of a line, or begin before it."""
+    """Yield the visible parts of values that are cut off at the end or start of a line."""
     for value, name in known.items():
         size, fewest = len(value), max(MIN_SECRET_CHARS, len(value) // 3)
         if size < _MIN_SPLIT_SECRET_CHARS or not re.search(r"\d", value):
@@ -84,7 +84,7 @@ def _cut_off(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
 
 
 def _find_dumped(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
-    """The lines of a dump in which bytes of a value stand."""
+    """Yield the lines of a dump that contain bytes of a value."""
     lines = [(line.start(1), line.end(), re.sub(r"\s", "", line[1]).lower()) for line in _DUMP.finditer(text)]
     whole = "".join(digits for *_, digits in lines)
     for value, name in known.items():
@@ -104,13 +104,13 @@ def _places_of(piece: str, text: str) -> Iterator[int]:
 
 
 def _alike(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Return the length of the common prefix."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((index for index, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
 def parts_of_keys(text: str) -> Iterator[FoundSecret]:
-    """Private keys that are cut off, or of which each line begins with something, as in a diff."""
+    """Yield private keys that are cut off, or whose lines have a prefix, as in a diff."""
     for edge in _KEY_EDGE.finditer(text):
         if edge[1] == "END":
             if (start := _key_above(text, edge.start())) < edge.start():
@@ -120,7 +120,7 @@ def parts_of_keys(text: str) -> Iterator[FoundSecret]:
 
 
 def _key_below(text: str, start: int) -> int:
-    """Where a key ends that begins there."""
+    """Return the end of a key that starts here."""
     last, at, others = start, start, 0
     while at < min(len(text), start + _MAX_KEY_CHARS):
         until = text.find("\n", at) + 1 or len(text)
@@ -138,7 +138,7 @@ def _key_below(text: str, start: int) -> int:
 
 
 def _key_above(text: str, end: int) -> int:
-    """Where the lines of a key begin that ends there."""
+    """Return the start of a key that ends here."""
     first = until = end
     for number in range(_MAX_KEY_CHARS // _MIN_PIECE_CHARS):
         at = text.rfind("\n", 0, max(until - 1, 0)) + 1
@@ -154,14 +154,14 @@ def _key_above(text: str, end: int) -> int:
 
 
 def _key_part(line: str) -> tuple[int, int]:
-    """Where in a line that of a key is; zeros where there is none."""
+    """Return start and end of the key's part of a line, or zeros."""
     runs = [run for run in _KEY_LINE.finditer(line) if is_mixed(run[0])]
     return (runs[0].start(), runs[-1].end()) if runs else (0, 0)
 
 
 def _find_wrapped(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
-    """The pieces of values that lines break apart, as `base64` and `xxd -p` print them, numbered or not: what is last
-    in a line goes on in the next one."""
+    """Yield the pieces of values wrapped by `base64` or `xxd -p`, with or without line numbers: the last word of a line
+    continues on the next."""
     pieces: list[tuple[int, str]] = []
     at = 0
     for line in text.splitlines(keepends=True) if text.count("\n") else ():
@@ -191,5 +191,5 @@ def _find_joined(pieces: Sequence[tuple[int, str]], known: Mapping[str, str]) ->
 
 
 def is_mixed(text: str) -> bool:
-    """Whether it looks made by chance, as keys are."""
+    """Whether it looks random, as keys do."""
     return all(re.search(signs, text) for signs in ("[a-z]", "[A-Z]", r"\d"))
