@@ -1,2 +1,1 @@
-"""Pages of the web: which addresses may be reached, and what is fetched from them within bounds; one request that hands
-a server something."""
+"""Web access: permitted addresses, pages fetched within limits, and a single POST request."""

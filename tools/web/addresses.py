@@ -1,4 +1,4 @@
-"""Which addresses of the web may be reached, told of what is written and of what a name stands for. Pure."""
+"""Decides which web addresses may be reached, from the address and what its name resolves to. Pure."""
 
 from collections.abc import Sequence
 from urllib.parse import quote, urljoin, urlsplit
@@ -9,13 +9,13 @@ from ebbtide.tools.network.addresses import ends_in_number, is_private, literal
 from ebbtide.tools.outputs.plain_text import printable
 
 MAX_ADDRESS_CHARS = 4000
-"""Characters of an address."""
+"""Maximum number of characters in an address."""
 
 WHAT_COULD_BE = "a host that is named in `web.private` of the user's settings could be reached"
 
 _PORTS = {"http": 80, "https": 443}
 _FIRST_FREE = 1024
-"""Ports below it belong to services each: mail, shells, files."""
+"""Lower ports belong to other services: mail, shells, files."""
 _UNSAFE = regex(r"[\x00-\x20\x7f-\x9f\\]")
 _HOST = regex(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?")
 _SAFE = "%/:=&?~#+!$,;'@()*[]|"
@@ -23,18 +23,18 @@ _SAFE = "%/:=&?~#+!$,;'@()*[]|"
 
 @dataclass(frozen=True, slots=True)
 class WebAddress:
-    """An address of HTTP, taken apart once: what is judged is what is connected to."""
+    """An HTTP address, parsed once so that the check and the connection agree."""
 
     scheme: str
     host: str
-    """In small letters and ASCII, without brackets."""
+    """Lower-case ASCII, without brackets."""
     port: int
     target: str
     """Path and query."""
 
     @property
     def place(self) -> str:
-        """The host, and the port where it is not the usual one: what permission rules are about."""
+        """The host, with the port unless it is the default: the subject of permission rules."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -43,7 +43,7 @@ class WebAddress:
 
 
 def address_of(written: str) -> WebAddress:
-    """The address that is meant. Raises `ToolError`."""
+    """Parse an address. Raises `ToolError`."""
     text = written.strip()
     if "://" not in text and not text.startswith("//"):
         text = f"https://{text}"
@@ -69,7 +69,7 @@ def address_of(written: str) -> WebAddress:
 
 
 def behind(address: WebAddress, location: str) -> WebAddress:
-    """Where a redirect leads. Raises `ToolError`."""
+    """Return the target of a redirect. Raises `ToolError`."""
     try:
         joined = urljoin(str(address), location.strip())
     except ValueError as error:
@@ -78,8 +78,8 @@ def behind(address: WebAddress, location: str) -> WebAddress:
 
 
 def check_is_public(address: WebAddress, private: Sequence[str]) -> None:
-    """Raises `ToolError` where the host is none of the public network, by its name alone, or the port none of the web,
-    and it is none that may be reached anyway."""
+    """Raise `ToolError` if the host's name is not public or the port is not a web port, unless permitted by the
+    user."""
     if address.port < _FIRST_FREE and address.port not in _PORTS.values() and not is_allowed(address, private):
         raise ToolError(f"not fetched: port {address.port} is not one of the web; {WHAT_COULD_BE}")
     if literal(address.host) is None and ends_in_number(address.host) and not is_allowed(address, private):
@@ -89,6 +89,6 @@ def check_is_public(address: WebAddress, private: Sequence[str]) -> None:
 
 
 def is_allowed(address: WebAddress, private: Sequence[str]) -> bool:
-    """Whether the user has named the host, or the host and its port, as one on a private network to be reached."""
+    """Whether the user has permitted the host, or the host and port, on a private network."""
     host = f"[{address.host}]" if ":" in address.host else address.host
     return bool({address.host, host, f"{host}:{address.port}"} & set(private))

@@ -1,8 +1,8 @@
-"""The text of a page, in whatever encoding it came: as its bytes show, its server or it itself says, or it is likely.
-Pure.
+"""Decodes a page: by its bytes, its server's or its own declaration, or a guess. Pure.
 
-Which script it is written in, `charset_normalizer` tells well; which letters of Latin, it tells hardly: French, read as
-the code page of Prague, has hardly a sign that no word could have. So that is decided by the alphabets of languages.
+`charset_normalizer` is good at detecting scripts but not at telling Latin encodings apart: French read in the Central
+European code page has almost no impossible characters. Latin encodings are therefore decided by the alphabets of
+languages.
 """
 
 import codecs
@@ -23,13 +23,13 @@ _CODEC_ALIASES = {
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "cp950",
     "utf-16": "utf-16-le", "utf-32": "utf-32-le",
 }  # fmt: skip
-"""What pages are written in that name an encoding of fewer signs, and browsers read them as."""
+"""Wider encodings, in which pages with these declarations are actually written, and which browsers use."""
 
 _DECLARATION = regex(
     rb"""(?is)<meta[^>]{0,500}?charset\s*=\s*["']?([\w.:-]+)|<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)"""
 )
 _DECLARED_IN = 65_536
-"""Bytes of a page in which it may say what it is written in."""
+"""Number of bytes in which a page may declare its encoding."""
 
 _TWO_BYTES = ("gb18030", "cp932", "euc_jp", "big5", "cp949")
 _ALPHABETIC = (
@@ -41,21 +41,22 @@ _ALPHABETS = (
     ("cp1254", ("çğıöşüâîû",)),
     ("cp1257", ("ąčęėįšųūž", "āčēģīķļņšūž")),
 )
-"""Encodings of Latin letters, the likeliest first, with the letters beside ASCII of languages written in them."""
+"""Encodings of Latin scripts, most likely first, with the non-ASCII letters of their languages."""
 
 _SIGNS = regex(rb"[\x80-\xff]{10}")
-"""Where so many bytes are those of signs of two, that is no chance, which `charset_normalizer` does not count."""
+"""A sequence of valid double-byte characters this long is no coincidence, which `charset_normalizer` does not
+consider."""
 _TELLING = regex(rb"[^<>\r\n]*[\x80-\xff][^<>\r\n]*")
 _CONTROL = regex(r"[\x00-\x08\x0e-\x1a]")
 _MAX_SAMPLE_BYTES = 16_384
-"""Bytes from which an encoding is guessed."""
+"""Number of bytes from which an encoding is guessed."""
 _CLEAR = 0.15
-"""Up to which mess a text of another script is believed to be one."""
+"""Maximum "mess" for a text to be accepted as another script."""
 
 
 def decode_page(content: bytes, said: str = "", *, is_cut: bool = False) -> str | None:
-    """The text; None where the bytes are no text. `said`: the charset that the server names, perhaps wrong or unknown.
-    `is_cut`: the last sign may be there in part. A byte that stands for nothing becomes U+FFFD."""
+    """Return the text, or None if the bytes are not text. `said`: the server's charset, which may be wrong or unknown.
+    `is_cut`: the last character may be incomplete. Invalid bytes become U+FFFD."""
     for bom, codec in _BOMS:
         if content.startswith(bom):
             return content[len(bom) :].decode(codec, "replace")
@@ -72,27 +73,27 @@ def decode_page(content: bytes, said: str = "", *, is_cut: bool = False) -> str 
 
 
 def _candidates(content: bytes, said: str) -> Iterator[str]:
-    """Encodings that are tried in this order. UTF-8 is hardly ever so by chance, whoever says what."""
+    """Yield the encodings to try in order. Text is hardly ever valid UTF-8 by chance, whatever is declared."""
     yield "iso2022_jp" if b"\x1b$B" in content or b"\x1b$@" in content else "utf-8"
     yield _codec(said)
     if found := _DECLARATION.search(content[:_DECLARED_IN]):
         named = _codec((found[1] or found[2]).decode("ascii", "replace"))
-        yield "" if named.startswith(("utf-16", "utf-32")) else named  # it could not have been read there
+        yield "" if named.startswith(("utf-16", "utf-32")) else named  # the declaration would not have been readable
 
 
 def _codec(said: str) -> str:
-    """What a page is written in that names this encoding; empty where nobody knows it."""
+    """Return the codec that pages with this declaration actually use, or an empty string if it is unknown."""
     try:
         found = codecs.lookup(said) if said else None
     except (LookupError, ValueError):
         return ""
-    if found is None or not found._is_text_encoding:  # a transformation such as base64 is none
+    if found is None or not found._is_text_encoding:  # excludes transformations such as base64
         return ""
     return _CODEC_ALIASES.get(found.name, found.name)
 
 
 def _fitting(content: bytes, codec: str, is_cut: bool) -> str | None:
-    """The text, if the bytes are written so, but for a damaged sign in a hundred."""
+    """Return the text if it decodes, allowing for damage to one character in a hundred."""
     if not codec:
         return None
     try:
@@ -106,7 +107,7 @@ def _fitting(content: bytes, codec: str, is_cut: bool) -> str | None:
 
 
 def _wide(content: bytes) -> Iterator[str]:
-    """The encodings of two or four bytes a sign whose zero bytes stand where these have them."""
+    """Yield the UTF-16 and UTF-32 encodings whose zero bytes are where these are."""
     start = content[:4096]
     zeros = [start[at::4].count(0) / max(len(start[at::4]), 1) for at in range(4)]
     if zeros[2] > 0.9 and zeros[3] > 0.9:
@@ -126,7 +127,7 @@ def _is_mostly_utf8(content: bytes) -> bool:
 
 
 def _guess_codec(content: bytes) -> str:
-    import charset_normalizer  # noqa: PLC0415  # deferred: only pages that say nothing need it
+    import charset_normalizer  # noqa: PLC0415  # deferred: only needed for pages without a declaration
 
     sample = b"\n".join(_TELLING.findall(content))[:_MAX_SAMPLE_BYTES]
     best, least, surest = "cp1252", _CLEAR, 0.0
@@ -143,7 +144,7 @@ def _guess_codec(content: bytes) -> str:
 
 
 def _latin(sample: bytes) -> str:
-    """The encoding in which the most of the letters beside ASCII are those of one language."""
+    """Return the encoding in which most non-ASCII letters belong to a single language."""
     best, most = "cp1252", 0.0
     for names, alphabets in _ALPHABETS:
         for codec in names.split():

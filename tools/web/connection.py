@@ -1,5 +1,5 @@
-"""Connections to the public network: a name is resolved once, each address it has is judged, and the connection goes to
-one that was judged. What a name stands for a moment later changes nothing."""
+"""Connections to the public network. A name is resolved once, each of its addresses is checked, and the connection goes
+to a checked one, so later DNS changes have no effect."""
 
 import asyncio
 import os
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     import ssl
 
 MAX_TRIED = 4
-"""Addresses of a name that are tried, one after the other."""
+"""Maximum number of addresses of a host that are tried in turn."""
 
 
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Connects to nothing but public addresses, whoever asks: also for a redirect, and for a connection made anew."""
+    """Connects only to public addresses, including for redirects and reconnections."""
 
     def __init__(self) -> None:
         self._inner = httpcore2.AnyIOBackend()
@@ -51,8 +51,8 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
 
 
 async def pool_for(address: WebAddress, *, may_be_private: bool) -> httpcore2.AsyncConnectionPool:
-    """What connects to the address: through the proxy of the environment, where there is one for it, with the
-    certificates that our providers trust. `may_be_private`: the user has allowed this host. Raises `ToolError`,
+    """Return a pool for connections to the address: through the proxy of the environment if there is one for it, with
+    the same trusted certificates as for providers. `may_be_private`: the user permits this host. Raises `ToolError`,
     `PrivateAddress`."""
     use_lookup_threads(asyncio.get_running_loop())
     context = await asyncio.to_thread(_context, address)
@@ -61,7 +61,7 @@ async def pool_for(address: WebAddress, *, may_be_private: bool) -> httpcore2.As
         backend = None if may_be_private else GuardedBackend()
         return httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=backend)
     if not may_be_private:
-        with suppress(NameNotKnown):  # only the proxy knows such a name, and it decides what it reaches
+        with suppress(NameNotKnown):  # only the proxy knows such a name, and decides itself
             await public_addresses(address.host, address.port)
     return _through(proxy, context)
 

@@ -1,4 +1,4 @@
-"""One page of the web, within bounds of bytes, time and redirects."""
+"""Fetches one web page, with limits on size, time and redirects."""
 
 import asyncio
 import zlib
@@ -16,9 +16,9 @@ from ebbtide.tools.web.addresses import WHAT_COULD_BE, WebAddress, behind, is_al
 from ebbtide.tools.web.connection import pool_for
 
 MAX_PAGE_BYTES = 5_000_000
-"""Bytes of a page that are looked at, packed and unpacked."""
+"""Maximum size of a page in bytes, both compressed and decompressed."""
 FETCH_TIMEOUT_S = 60.0
-"""For all of it. What of a page has come by then is shown."""
+"""Seconds in total. The part of a page received by then is shown."""
 CONNECT_TIMEOUT_S = 15.0
 MAX_REDIRECTS = 5
 
@@ -32,13 +32,13 @@ _HEADERS = (
 @dataclass(frozen=True, slots=True)
 class Page:
     address: WebAddress
-    """Where it was found, behind all redirects."""
+    """The address after all redirects."""
     media_type: str
     charset: str
-    """As the server says; empty where it does not."""
+    """As declared by the server, or empty."""
     content: bytes
     left_out: str = ""
-    """Why it is not all there, when it is not."""
+    """Why the content is incomplete, or an empty string."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Redirect:
 
 
 async def fetch(address: WebAddress, private: Sequence[str] = ()) -> Page:
-    """The page. `private`: hosts on private networks that may be reached. A redirect to another host or port is not
-    followed, since permission was given for this one. Raises `ToolError`."""
+    """Fetch a page. `private`: permitted hosts on private networks. Redirects to another host or port are not followed,
+    since permission covers only this one. Raises `ToolError`."""
     start = asyncio.get_running_loop().time()
     for _ in range(MAX_REDIRECTS + 1):
         left = FETCH_TIMEOUT_S - (asyncio.get_running_loop().time() - start)
@@ -114,7 +114,7 @@ async def _once(address: WebAddress, may_be_private: bool, seconds: float) -> Pa
 
 
 async def _decompress(stream: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
-    """The bytes as they were before they were packed, never many more at once than came."""
+    """Yield the decompressed bytes, never many more at once than arrived."""
     match encoding.strip().lower():
         case "" | "identity":
             async for piece in stream:
@@ -138,7 +138,7 @@ def _status(status: int) -> str:
 
 
 def _kind(headers: Mapping[str, str]) -> tuple[str, str]:
-    """The media type and the charset that a server names."""
+    """Return media type and charset declared by a server."""
     media_type, *parameters = headers.get("content-type", "").split(";")
     named = dict(part.strip().lower().partition("=")[::2] for part in parameters)
     return media_type.strip().lower(), named.get("charset", "").strip("\"' ")

@@ -1,4 +1,4 @@
-"""One request that hands a server something and reads what it answers, within bounds."""
+"""A single POST request, with a limit on the size of the answer."""
 
 import ssl
 from collections.abc import Mapping
@@ -7,10 +7,10 @@ import httpx2
 
 
 async def post(url: str, headers: Mapping[str, str], body: bytes, most: int) -> bytes:
-    """What the server answers, at most so many bytes of it. It is followed to no other address, and may take its time.
-    Raises `ConnectionError` where it cannot be reached or does not accept it, `ValueError` for headers that cannot be
-    sent."""
-    # No certificates are read for a server without TLS.
+    """Return up to `most` bytes of the server's answer. Redirects are not followed, and there is no time limit for the
+    answer. Raises `ConnectionError` if the server cannot be reached or rejects the request, `ValueError` for invalid
+    headers."""
+    # No certificates are loaded for a server without TLS.
     verify = True if url.lower().startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     said = bytearray()
     try:
