@@ -84,9 +84,9 @@ def test_a_command_that_fills_the_disk_gives_room_back_and_the_turn_goes_on(seen
     }
     assert [ending for _, ending in shown] == ["exit code 0"] * 3
     assert [re.sub(r"\d+", "N", line) for line, _ in shown] == [
-        "the output after N bytes could not be kept: No space left on device",
+        "the output after N bytes could not be stored: No space left on device",
         "fine",
-        "the output after N bytes could not be kept: No space left on device",
+        "the output after N bytes could not be stored: No space left on device",
     ]
 
 

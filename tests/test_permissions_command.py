@@ -40,8 +40,8 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "git status --x=y && touch a",
             1,
             f"ask: ask mode: this command needs approval\n{OFF}"
-            "no rule covers `git status --x=y`, because of `--x=y`: `status` is covered only in forms that are known to"
-            " look\nno rule covers `touch a`\n",
+            "no rule covers `git status --x=y`, because of `--x=y`: `status` is covered only in forms known to be"
+            " read-only\nno rule covers `touch a`\n",
         ),
         (
             "for a in b; do ls; done > /etc/x",
@@ -155,7 +155,7 @@ def test_rules_in_files_for_claude_code_count(rules: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("git st", "no rule covers `git st`: `st` is no command of git itself, but an alias or another program"),
+        ("git st", "no rule covers `git st`: `st` is not a git command, but an alias or another program"),
         (
             "git -C sub push",
             "no rule covers `git -C sub push`: `-C` can lead to another repository, whose settings can run programs",
@@ -163,7 +163,7 @@ def test_rules_in_files_for_claude_code_count(rules: Path, capsys: pytest.Captur
         (
             "git log --show-signature",
             "no rule covers `git log --show-signature`, because of `--show-signature`: `log` is covered only in forms"
-            " that are known to look",
+            " known to be read-only",
         ),
         (
             "cd sub && git status",
@@ -195,9 +195,9 @@ def test_a_line_that_is_not_moved_outside_the_sandbox_as_a_whole_says_which_part
     [
         (
             "make -n test | head",
-            "`make -n test` runs parts of the Makefile all the same: `$(shell …)`, ",
+            "`make -n test` still runs parts of the Makefile: `$(shell …)`, ",
         ),
-        ("npm view ms version", "`npm view ms version` asks a registry, or obeys settings of the project"),
+        ("npm view ms version", "`npm view ms version` contacts a registry, or obeys the project's settings"),
         ("npm ls", "it is not proved to only look: npm was not run: there is no readable package.json"),
         ("env", "`env` can print secrets of the environment"),
         ("python3 -m json.tool a", "`python3 -m json.tool a` can run a module of that name in the working folder"),

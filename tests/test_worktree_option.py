@@ -70,7 +70,7 @@ def test_work_is_done_beside_the_repository_and_it_is_said_how_to_bring_it_back(
     ]
     git("merge", "-q", "ebb/x")
     assert (user.project / "sub" / "new.txt").exists()
-    assert "nothing is new in" in in_worktree(user, "x").err
+    assert "there are no changes in" in in_worktree(user, "x").err
 
 
 def test_a_branch_whose_folder_is_gone_is_gone_on_with(user: User, git: Git) -> None:
@@ -98,9 +98,9 @@ def test_one_that_was_left_half_made_is_made_anew(user: User, git: Git) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("../x", "`../x` is no name for a work tree"),
-        ("a..b", "is no name for a work tree"),
-        ("taken", "is there and is no work tree of this repository; move it away"),
+        ("../x", "`../x` is not a valid name for a work tree"),
+        ("a..b", "is not a valid name for a work tree"),
+        ("taken", "exists and is not a work tree of this repository; move it away"),
         ("elsewhere", "git says"),
     ],
 )
@@ -116,10 +116,10 @@ def test_a_name_that_cannot_be_is_said_and_nothing_is_changed(user: User, git: G
 
 
 def test_where_there_is_no_repository_or_no_commit_it_is_said(user: User) -> None:
-    assert "this folder is in no git repository" in in_worktree(user, "x").err
+    assert "this folder is not in a git repository" in in_worktree(user, "x").err
     subprocess.run(["git", "init", "-q", str(user.project)], check=True)
     run = in_worktree(user, "x")
-    assert (run.code, "nothing was committed in this repository yet" in run.err) == (2, True)
+    assert (run.code, "this repository has no commits yet" in run.err) == (2, True)
 
 
 def test_nothing_that_the_repository_configures_is_run(user: User, git: Git) -> None:
@@ -222,7 +222,4 @@ def test_what_a_killed_batch_has_left_of_tasks_that_are_done_goes_with_the_next_
 def test_without_a_repository_each_task_says_so(user: User) -> None:
     run = user.ebb("batch", tasks(user, {"id": "a", "prompt": "x"}), "--worktree", "-m", user.script({"text": "Done."}))
     assert run.code == 1
-    assert (
-        results(user)["a"]["error"]["message"]
-        == "cannot create a worktree for the task: this folder is in no git repository"
-    )
+    assert results(user)["a"]["error"]["message"] == "the task has no work tree: this folder is not in a git repository"

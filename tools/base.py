@@ -111,11 +111,11 @@ class ReadLimits:
 
 
 async def no_user(question: str, options: tuple[str, ...]) -> str:
-    raise ToolError("nobody is there to answer: decide yourself and say in your answer what you assumed")
+    raise ToolError("no user is present: decide yourself, and state your assumptions in your answer")
 
 
 async def no_archive(ref: str) -> StoredContent:
-    raise ToolError("nothing is kept: the outputs of this session stand whole in the conversation")
+    raise ToolError("nothing is stored: the outputs of this session are complete in the conversation")
 
 
 async def no_fetch(ref: str, scope: Scope | None) -> StoredContent:
@@ -123,7 +123,7 @@ async def no_fetch(ref: str, scope: Scope | None) -> StoredContent:
 
 
 async def no_memory(asked: RecallQuery, told: Callable[[int, int], None]) -> RecallResult:
-    raise ToolError("nothing is remembered: this session cannot be searched")
+    raise ToolError("there is no history: this session cannot be searched")
 
 
 def no_progress(text: str) -> None:

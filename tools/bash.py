@@ -130,7 +130,7 @@ def command_line(arguments: Arguments) -> str:
     if not command.strip():
         raise ToolError("the command is empty: say what to run")
     if "\0" in command:
-        raise ToolError("the command holds a NUL character: leave it out, or let `printf '\\0'` make it")
+        raise ToolError("the command contains a NUL character: remove it, or create it with `printf '\\0'`")
     if len(command.encode("utf-8", "surrogatepass")) >= _MAX_COMMAND_BYTES:  # fail before the user is asked about it
         raise ToolError(_too_long(command))
     return command
@@ -139,7 +139,7 @@ def command_line(arguments: Arguments) -> str:
 def _folder(written: str, workspace: Workspace) -> Path:
     folder = locate(written, workspace) if written else workspace.root
     if written and not folder.is_dir():
-        raise ToolError(f"`{printable(written)}` is no folder, so nothing was run: check `workdir`")
+        raise ToolError(f"`{printable(written)}` is not a folder, so nothing was run: check `workdir`")
     return folder
 
 
@@ -187,7 +187,7 @@ async def _send_to_job(job: Job, words: str) -> Result:
         raise ToolError(f"{job.id} has ended ({state_of(job.program.code).how}): start it again to write to it")
     before, line = job.program.size, words if words.endswith("\n") else f"{words}\n"
     if not job.program.write(line.encode("utf-8", "surrogateescape")):
-        raise ToolError(f"{job.id} does not take so much now: look at it with bash_output, and write less at once")
+        raise ToolError(f"{job.id} cannot accept that much now: check it with bash_output, and write less at a time")
     await job.program.wait_for_news(_JOB_REPLY_TIMEOUT_S, before + len(line) + line.count("\n"))
     return news_of(job)
 
@@ -225,7 +225,7 @@ def _run_in_background(
     )
     program = _start_program(command, launched, folder, workspace, None, terminal=terminal)
     job = workspace.jobs.add(command, program, ended_job, has_own_network=access is not None)
-    told = f"{job.id} is running; bash_output gives what it prints, bash_kill ends it"
+    told = f"{job.id} is running; bash_output shows its output, bash_kill ends it"
     return Result(told, program=ProgramState(told, job=job.id, is_silent=True))
 
 
@@ -309,7 +309,7 @@ def _sandboxed_launch(
             removes_submodules=removes_submodules,
         )
     except OSError as error:
-        raise ToolError(f"the sandbox could not be made: {error}; ask the user what to do") from error
+        raise ToolError(f"the sandbox could not be set up: {error}; ask the user what to do") from error
 
 
 async def _run_in_foreground(
@@ -394,9 +394,7 @@ async def _leave_network(access: "NetworkAccess | None", workspace: Workspace) -
 def _still_running_result(job: Job, seconds: int) -> Result:
     job.program.stop_progress()
     log = new_output(job)
-    told = (
-        f"not finished after {seconds} s: it goes on as {job.id}; bash_output gives what it prints, bash_kill ends it"
-    )
+    told = f"not finished after {seconds} s: it continues as {job.id}; bash_output shows its output, bash_kill ends it"
     return with_log(log, "no output yet", ProgramState(told, job=job.id), failed=False)
 
 
@@ -414,10 +412,10 @@ def _sandbox_denials(
     try:
         removed = workspace.sandbox.remove_unwanted()
     except OSError as error:
-        return f"what may not be made could not be removed: {error}"
+        return f"a forbidden file could not be removed: {error}"
     noted = tuple(settings.noted) if settings is not None else ()
     if removed:
-        return "; ".join((f"{removed} may not be made, and was removed", *noted))
+        return "; ".join((f"{removed} may not be created, and was removed", *noted))
     from ebbtide.tools.sandbox.blocked import denied_paths, may_have_been_blocked  # noqa: PLC0415  # deferred: rare
 
     printed = _last_words(program)
@@ -458,8 +456,8 @@ def _missing_programs(command: str) -> str:
 def _exit_result(program: Program, blocked: str, access: "NetworkAccess | None", limit: int | None) -> Result:
     """`limit`: the time limit in seconds, if the program was ended because of it."""
     state = state_of(program.code or 0) if limit is None else ProgramState(limit=limit)
-    ended = f"{state.how}: it was ended, since it kept printing" if limit is not None else state.how
-    others = "" if program.is_over else "what it started in the background still runs, until the session ends"
+    ended = f"{state.how}: it was ended because it kept printing" if limit is not None else state.how
+    others = "" if program.is_over else "its background processes keep running until the session ends"
     log = PrintedLog(program.log, 0, program.output.flush(), program.is_over, program.output.is_whole)
     kept = f"it ran in a sandbox, where {blocked}: do without, or tell the user what it needs" if blocked else ""
     refused = (f"`{place}` was not reached: {why}" for place, why in access.noted.items()) if access else ()
@@ -487,7 +485,7 @@ def _start_program(
     except OSError as error:
         raise ToolError(_why_not_started(error, command, folder)) from error
     except UnicodeEncodeError as error:
-        raise ToolError("the command holds characters that no program takes: write them as escapes") from error
+        raise ToolError("the command contains characters that programs cannot accept: write them as escapes") from error
 
 
 def _too_long(command: str) -> str:

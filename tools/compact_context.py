@@ -15,4 +15,4 @@ class CompactContext:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return Result("the conversation is compacted before your next request; a note will tell what that freed")
+        return Result("the conversation is compacted before your next request; a note will say how much that freed")

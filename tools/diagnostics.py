@@ -43,11 +43,11 @@ class Diagnostics:
         servers, notes = self._servers(), list[str]()
         if not text(arguments, "path", ""):
             found = servers.known_problems()
-            nothing = "the language servers know of no problem in the files that they have looked at"
+            nothing = "the language servers report no problems in the files they have checked"
         else:
             path = resolve(text(arguments, "path"), workspace)
             found = {path: await _problems(path, content_for(path, workspace), servers, notes)}
-            nothing = f"nothing is wrong with `{display(path, workspace.root)}`"
+            nothing = f"no problems in `{display(path, workspace.root)}`"
         shown = {display(path, workspace.root): problems for path, problems in found.items()}
         count = sum(map(len, shown.values()))
         lines = [*lines_of(in_order(shown), MAX_PROBLEMS), *notes] if count else [nothing, *notes]
@@ -71,5 +71,5 @@ async def _problems(path: Path, content: str, servers: "LanguageServers", notes:
         except LanguageServerError as error:
             notes.append(f"({error})")
     if len(notes) == len(asked):
-        raise ToolError(" ".join(notes) or "there is no language server for such a file: run its checks in bash")
+        raise ToolError(" ".join(notes) or "there is no language server for this kind of file: run its checks in bash")
     return tuple(found)

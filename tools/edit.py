@@ -129,7 +129,7 @@ def _plan_empty_file(path: Path, raw: bytes | None, asked: Sequence[Substitution
     try:
         file = TextFile("").with_text(asked[0].new)
     except EncodingError as error:
-        raise ToolError("`new` holds half a surrogate pair: write the whole character") from error
+        raise ToolError("`new` contains half a surrogate pair: write the whole character") from error
     if len(asked) == 1:
         new = asked[0].new
         return EditPlan(Change(path, raw, file.encode()), 1, new.removesuffix("\n").count("\n") + 1, 1, "", new)
@@ -156,7 +156,7 @@ def _plan_edits(
         remarks += [f"change {number}: {edit.remark}" if len(asked) > 1 else edit.remark] if edit.remark else []
     after = file.encode()
     if after == raw:
-        raise ToolError("the file is so already: nothing would change")
+        raise ToolError("the file already has this content: nothing would change")
     change, remark, now = Change(path, raw, after, encoding=file.codec), "; ".join(remarks), file.normalised_text
     if len(asked) == 1:
         first = changes[0]

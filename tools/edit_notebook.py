@@ -69,14 +69,14 @@ def _plan(arguments: Arguments, workspace: Workspace) -> CellPlan:
     require_read(path, raw, workspace)
     notebook = notebook_of(raw)
     if notebook is None:
-        raise ToolError(f"`{name}` is no notebook of format 4: change its text with edit")
+        raise ToolError(f"`{name}` is not a notebook of format 4: change its text with edit")
     try:
         changed, told = _apply_action(notebook, arguments)
     except NotebookError as error:
         raise ToolError(f"`{name}`: {error}") from error
     if changed.text == notebook.text:
         raise ToolError(
-            f"cell {_place(notebook, arguments)} of `{name}` holds exactly this already: nothing would change"
+            f"cell {_place(notebook, arguments)} of `{name}` already has exactly this content: nothing would change"
         )
     return CellPlan(Change(path, raw, changed.encode()), f"{told} `{name}`, which has {len(changed.cells)} now")
 

@@ -16,4 +16,4 @@ class FinalReport:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         if not text(arguments, "report").strip():
             raise ToolError("the report is empty: say what is done and what is left open")
-        return Result("the report is taken")
+        return Result("the report was submitted")

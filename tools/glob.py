@@ -46,9 +46,7 @@ class Glob:
         if len(found) > limit:
             lines.append(f"({limit} of {len(found)} files, the newest: narrow the pattern for others)")
         if ending == "late":
-            lines.append(
-                f"(stopped after {SEARCH_TIMEOUT_S:.0f} s, so files may be missing: give a `path` further down)"
-            )
+            lines.append(f"(stopped after {SEARCH_TIMEOUT_S:.0f} s, so files may be missing: give a deeper `path`)")
         return Result("\n".join(lines) or "no files match", extent=extent)
 
     @staticmethod

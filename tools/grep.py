@@ -82,7 +82,7 @@ class Grep:
             query = replace(query, pattern=meant)
             end = await search_lines(root, workspace.root, query, page.take)
         if query.pattern == meant and page.total:
-            page.shown_lines.append(f"(no line has the pattern as it stands; these match `{meant}`)")
+            page.shown_lines.append(f"(no line matches the pattern as written; these match `{meant}`)")
         if page.is_empty(end) and page.is_folder:
             ignored = _IgnoredMatches(page)
             query = replace(query, context=0, wanted="count", with_ignored=True, seconds=IGNORED_SECONDS)
@@ -133,7 +133,7 @@ def check_pattern(pattern: str) -> str:
     """Return the pattern if it means the same to every search tool. Raises `ToolError`."""
     pattern = "".join(_ESCAPE_REPLACEMENTS.get(token, token) for token in _TOKEN.findall(pattern))
     if "\n" in pattern or "\0" in pattern:
-        raise ToolError("a pattern is matched within one line: leave the line end or NUL out")
+        raise ToolError("a pattern is matched within one line: remove the newline or NUL")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", FutureWarning)
@@ -253,7 +253,7 @@ class _Page:
         others = len(end.given_up) - 1
         more = f" and {pluralize(others, 'other line')}" if others else ""
         where = f"line {line:,} of `{self._name(path)}`{more}"
-        return f"not searched, since the pattern takes too long there: {where}; write it without a repeat in a repeat"
+        return f"not searched, since the pattern takes too long there: {where}; avoid nested repetition"
 
     def _name(self, path: str) -> str:
         return display(self.root if kind_of(self.root) == "file" else self.root / path, self.base)

@@ -111,7 +111,7 @@ class Memory:
         finally:
             written.unlink(missing_ok=True)
         before = f" It said before:\n{known[path.stem]}" if path.stem in known else ""
-        return f"kept as `{path.stem}`: later sessions of this project begin with it.{before}"
+        return f"kept as `{path.stem}`: later sessions of this project start with it.{before}"
 
     def _path(self, arguments: Arguments) -> Path:
         """Raises `ToolError`."""
@@ -136,7 +136,7 @@ def entries_in(folder: Path) -> tuple[MemoryEntry, ...]:
 
 def _entry_list(entries: tuple[MemoryEntry, ...]) -> str:
     lines = [f"- {one.name}: {ellipsize(' '.join(one.text.split()), 300)}" for one in entries]
-    return "\n".join(["Kept about this project:", *lines]) if lines else "nothing is kept about this project yet"
+    return "\n".join(["Notes on this project:", *lines]) if lines else "there are no notes on this project yet"
 
 
 def _checked_text(arguments: Arguments) -> str:
@@ -164,7 +164,7 @@ def _alone(folder: Path) -> Iterator[None]:
             except BlockingIOError:
                 time.sleep(_PAUSE)
         else:
-            raise ToolError("another session writes there and does not end: try again later")
+            raise ToolError("another session is still writing there: try again later")
         yield
     finally:
         os.close(handle)

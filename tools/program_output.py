@@ -54,7 +54,7 @@ def job_of(arguments: Arguments, workspace: Workspace) -> Job:
     job = workspace.jobs.by_id.get(name)
     if job is None:
         known = ", ".join(workspace.jobs.by_id) or "none"
-        what = "a job is what `bash` starts with `background`; any other command has its output in its own answer"
+        what = "`bash` with `background` starts a job; any other command returns its output directly"
         raise ToolError(f"there is no job `{name}`; jobs of this session: {known} ({what})")
     return job
 

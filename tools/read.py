@@ -163,4 +163,4 @@ def _where_to_look(path: Path, root: Path) -> str:
     if not os.path.isdir(folder):
         existing = next(parent for parent in folder.parents if os.path.isdir(parent))
         return f", nor does its folder; `{printable(str(existing))}` does: look there with glob"
-    return ": look for it with glob" if os.access(folder, os.R_OK) else " or may not be seen"
+    return ": look for it with glob" if os.access(folder, os.R_OK) else " or is not accessible"

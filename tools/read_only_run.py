@@ -57,7 +57,7 @@ _MEANS_SOMETHING = regex(
 _PIPES = ("|", "|&")
 _ENDLESS = ("/dev/null", "/dev/zero", "/dev/urandom")
 """Devices whose content is private to no user."""
-_NO_REPOSITORY = "git was not run: this folder is in no git repository that git can read"
+_NO_REPOSITORY = "git was not run: this folder is not in a git repository that git can read"
 _MAX_SUBMODULES = 5
 _MAX_NAMES = 2_000
 """Maximum number of names in a folder matched against a pattern."""
@@ -200,7 +200,7 @@ def _list_folder(folder: Path, most: int) -> Sequence[str]:
     except OSError:
         return ()
     if len(inside) > most:
-        raise ToolError("the pattern may stand for too many files: name them, or use glob")
+        raise ToolError("the pattern may match too many files: name them, or use glob")
     return inside
 
 
@@ -210,7 +210,7 @@ def launch(command: str, workspace: Workspace) -> Launch:
 
     steps, shown = _prove(command, workspace), read_only_access(command, workspace)
     if not steps or shown is None:
-        raise ToolError("the command does more than look by now: look at it again")
+        raise ToolError("the command is no longer read-only: check it again")
     for path in shown.paths:
         check_granted(Path(path), workspace)
     environment = child_environment()
@@ -262,7 +262,7 @@ def _program_of(command: SimpleCommand, proof: Proof, workspace: Workspace) -> s
     if program is None:
         raise ToolError(f"there is no program `{name}` outside the working folder: use read, grep or glob")
     if proof.name == "version" and which(name, path=path) != which(name, path=folders_outside(root, path)):
-        raise ToolError(f"`{name}` lies in the working folder, whose programs are not run")
+        raise ToolError(f"`{name}` is in the working folder, whose programs are not run")
     if proof.name == "npm ls":
         from ebbtide.tools.npm_packages import npm_doubt  # noqa: PLC0415  # deferred: few commands use npm
 

@@ -91,7 +91,9 @@ class ReadResult:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         wanted = lines_of(text(arguments, "lines", ""))
         if wanted and ("offset" in arguments or "limit" in arguments):
-            raise ToolError("`lines` goes without `offset` and `limit`, which count bytes: give one or the other")
+            raise ToolError(
+                "`lines` cannot be combined with `offset` and `limit`, which count bytes: give one or the other"
+            )
         found = await workspace.stored_content(text(arguments, "ref_id"))
         with closing(found.content):
             return with_pictures_named(await _requested_part(found, arguments, wanted), found)
@@ -220,7 +222,7 @@ def _holds(found: StoredContent) -> str:
     lines, first = found.last - (found.first or 1) + 1, found.first
     if first is None:
         return f"has {pluralize(lines, 'line')}"
-    return f"has the lines {first}-{first + lines - 1}" if lines > 1 else f"has the line {first} only"
+    return f"has lines {first}-{first + lines - 1}" if lines > 1 else f"has only line {first}"
 
 
 def _numbered_line(
@@ -359,7 +361,7 @@ def _late(found: StoredContent, sifted: "FilterResult", began: int, before: int,
         return f'({where}continue at lines="{sifted.line + before}-" with the same {onward.pattern})'
     if sifted.searched:
         return f"({where}continue at {onward.at(found, done)} with the same {onward.pattern})"
-    return f"({where}so lines may be missing: take a simpler `{onward.pattern}` or other `lines`)"
+    return f"({where}so lines may be missing: use a simpler `{onward.pattern}` or other `lines`)"
 
 
 def _entries(hits: Sequence["FilteredLine"], before: int, *, with_gaps: bool) -> Iterator[tuple["FilteredLine", str]]:

@@ -195,7 +195,7 @@ def moment(wanted: str, now: float) -> float | None:
     try:
         return datetime.fromisoformat(wanted).timestamp()
     except (ValueError, OverflowError, OSError) as error:
-        raise ToolError('a time is written "30m", "1h" or "2d" for so long ago, or "2026-01-31 14:00"') from error
+        raise ToolError('a time is written "30m", "1h" or "2d" ago, or "2026-01-31 14:00"') from error
 
 
 def _pattern(search: str) -> str:

@@ -49,7 +49,7 @@ class RepoMap:
 
         root = resolve(text(arguments, "path", "."), workspace)
         if kind_of(root) != "folder":
-            raise ToolError(f"`{display(root, workspace.root)}` is no folder: give one as `path`, or leave it out")
+            raise ToolError(f"`{display(root, workspace.root)}` is not a folder: give one as `path`, or leave it out")
         seen = [*workspace.seen.digests, *workspace.seen.looks][-MAX_SEEN_FILES:]
         wanted = {
             "cache": str(self._cache) if self._cache is not None else "",
@@ -62,13 +62,13 @@ class RepoMap:
         tokens = number(arguments, "tokens", DEFAULT_TOKENS)
         told, count = fit_to_budget(chosen, found["definitions"], tokens, workspace.measure)
         if not found["definitions"]:
-            return Result("no code that can be mapped: Python, JavaScript, TypeScript, Go, Rust and Java are")
+            return Result("no code that can be mapped (Python, JavaScript, TypeScript, Go, Rust, Java)")
         return Result(told + self._left_out(found), extent=Extent("entries", count, found["definitions"]))
 
     def _left_out(self, found: Mapping[str, Any]) -> str:
         """Return a note on files that are not on the map."""
         read, files = found["read"], found["files"]
         if read < files:
-            go_on = "ask again to go on with the others, or give a `path`" if self._cache else "give a `path`"
+            go_on = "ask again to continue with the others, or give a `path`" if self._cache else "give a `path`"
             return f"\n(of {files:,} files {read:,} were read in {self._seconds:g} seconds: {go_on})"
         return "" if found["is_all"] else f"\n(only the first {files:,} files were read: give a `path`)"

@@ -38,7 +38,7 @@ def check(arguments: Arguments, schema: Mapping[str, object], tool: str) -> None
     problems = mismatches(arguments, schema)
     if problems:
         named = [*problems[:MAX_NAMED_PLACES], *(["and more"] if len(problems) > MAX_NAMED_PLACES else [])]
-        raise ToolError(f"the arguments of `{tool}` are not right, so it was not run: {'; '.join(named)}")
+        raise ToolError(f"the arguments of `{tool}` are invalid, so it was not run: {'; '.join(named)}")
 
 
 def mismatches(value: object, schema: Mapping[str, object]) -> list[str]:

@@ -22,7 +22,7 @@ class SubmitPlan:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         plan_of(arguments)
         if workspace.ask is no_user:
-            return Result("the plan is taken: it is your answer")
+            return Result("the plan was submitted as your answer")
         return Result(PLAN_ACCEPTED)
 
 

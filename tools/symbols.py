@@ -55,7 +55,7 @@ class Symbols:
             lines = content.split("\n")
             if line > len(lines) or column_of(lines[line - 1], name) is None:
                 shown = display(path, workspace.root)
-                raise ToolError(f"`{name}` does not stand in line {line} of `{shown}`: give `name` and its `line`")
+                raise ToolError(f"`{name}` is not in line {line} of `{shown}`: give `name` and its `line`")
         try:
             told, count = await answer_to(SymbolQuery(find, path, content, line, name), self._servers(), workspace.root)
         except LanguageServerError as error:

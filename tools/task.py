@@ -11,7 +11,7 @@ Delegate: TypeAlias = Callable[[str, str, Workspace], Awaitable[Result]]
 
 
 async def no_delegate(agent: str, prompt: str, workspace: Workspace) -> Result:
-    raise ToolError("you are an agent yourself, and agents send off no others: do it with your own tools")
+    raise ToolError("you are a sub-agent, and sub-agents cannot start others: use your own tools")
 
 
 BUILT_IN: Mapping[str, str] = {"explore": "read-only search", "review": "read-only judge of code or a diff"}
@@ -47,5 +47,5 @@ class Task:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         agent, prompt = text(arguments, "agent").strip(), text(arguments, "prompt").strip()
         if not prompt:
-            raise ToolError("the prompt is empty: say what the agent is to do, and what its answer must hold")
+            raise ToolError("the prompt is empty: say what the agent is to do, and what its answer must contain")
         return await self._delegate(agent, prompt, workspace)

@@ -30,7 +30,7 @@ class ToolSearch:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         query, held_back = text(arguments, "query"), workspace.deferred_tools()
         if not held_back:
-            return Result("no tools are held back: all there are stand in your list")
+            return Result("no tools are deferred: all of them are in your list")
         found = search(query, held_back)
         return Result(_definitions_text(found) if found else _nothing(query, held_back))
 
@@ -107,8 +107,4 @@ def _nothing(query: str, tools: Sequence[Tool]) -> str:
 
 
 def _none_of(count: int) -> str:
-    return (
-        "the one tool that is held back does not match"
-        if count == 1
-        else f"none of the {count} tools that are held back matches"
-    )
+    return "the one deferred tool does not match" if count == 1 else f"none of the {count} deferred tools matches"

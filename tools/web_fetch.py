@@ -87,7 +87,7 @@ async def _convert_html(text: str, page: "Page") -> tuple[str, str]:
             f"{__package__}.documents.web_page", {"url": str(page.address)}, file, CONVERT_TIMEOUT_S
         )
     if not done.records:
-        return "", f"(too large or too deep to be made Markdown: this is its HTML)\n{plain(text)}"
+        return "", f"(too large or too deeply nested for Markdown: this is its HTML)\n{plain(text)}"
     said = plain(str(done.records[0]["text"])) or "(the page shows no text without scripts)"
     left = f"\n(only its first {end:,} of {len(text):,} characters of HTML: curl in bash has the rest)"
     return plain(str(done.records[0]["title"])), said + (left if end < len(text) else "")

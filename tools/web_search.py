@@ -28,10 +28,10 @@ class WebSearch:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         if not self._command:
-            raise ToolError("nothing is configured to search with: the user names a program in `web.search`")
+            raise ToolError("no search program is configured: the user can set one in `web.search`")
         query = text(arguments, "query").strip()
         if not query or "\0" in query:
-            raise ToolError("`query` is empty or holds a NUL character: say what to search for")
+            raise ToolError("`query` is empty or contains a NUL character: say what to search for")
         words = [query if word == "{query}" else word for word in self._command]
         found = await _printed_by(words if "{query}" in self._command else [*words, query], workspace.root)
         return Result(plain(found).strip() or "nothing was found: try other words")
@@ -54,7 +54,7 @@ async def _printed_by(command: Sequence[str], folder: Path) -> str:
     except (OSError, ValueError) as error:
         raise ToolError(f"{program} cannot be started: {error}. Tell the user") from error
     if answer.code is None:
-        raise ToolError(f"{program} was not done within {SEARCH_TIMEOUT_S:.0f} s: try again, or tell the user")
+        raise ToolError(f"{program} did not finish within {SEARCH_TIMEOUT_S:.0f} s: try again, or tell the user")
     if answer.code != 0:
         said = plain(answer.err.decode("utf-8", "replace")).strip()[-500:]
         raise ToolError(f"{program} ended with exit code {answer.code}: {said or 'it said nothing'}")

@@ -18,9 +18,9 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.schema import object_of, text
 
-SAME = "holds exactly this already"
+SAME = "already has exactly this content"
 """Result for a file that already has this content."""
-END_ONLY = "; only the line end at its end is different"
+END_ONLY = "; only its final newline differs"
 """Note for a file of which only the final newline changed."""
 
 

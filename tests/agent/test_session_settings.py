@@ -223,7 +223,7 @@ async def test_where_nobody_is_there_a_question_is_still_answered(project: Proje
     sent = await asked(session)
     (output,) = sent.messages[-1].parts
     assert isinstance(output, ToolOutput)
-    assert "nobody is there to answer: decide yourself" in output.text
+    assert "no user is present: decide yourself" in output.text
 
 
 async def test_an_overview_of_a_closed_session_shows_what_it_was_told(project: Project) -> None:

@@ -14,7 +14,7 @@ import ebbtide
 from ebbtide import Agent, AgentError, Decision, FunctionTool, Question, ToolError, UsageError, events, tool
 from ebbtide.events import PermissionAsked, QuestionAsked, TextDelta, ToolFinished, TurnFinished, TurnStarted
 
-WRONG = "the arguments of `ticket` are not right, so it was not run"
+WRONG = "the arguments of `ticket` are invalid, so it was not run"
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ async def test_output_that_is_long_or_no_plain_text_is_handed_over_in_its_file(
 async def test_a_child_in_the_background_holds_nothing_up_and_ends_with_the_session(workspace: Workspace) -> None:
     pids = workspace.root / "pids"
     result = await bash(workspace, f"sleep 300 & echo $! > {pids}; echo done")
-    assert result.text == "done\nexit code 0\nwhat it started in the background still runs, until the session ends"
+    assert result.text == "done\nexit code 0\nits background processes keep running until the session ends"
     assert is_running(pids)
     await workspace.jobs.close()
     await soon(lambda: not is_running(pids))
@@ -104,7 +104,7 @@ async def test_a_command_that_takes_too_long_goes_on_as_a_job(workspace: Workspa
     heard: list[str] = []
     workspace = replace(workspace, progress=heard.append)
     result = await bash(workspace, "echo begun; until [ -e go ]; do sleep 0.01; done; echo done; exit 3", timeout=1)
-    told = "not finished after 1 s: it goes on as job-1; bash_output gives what it prints, bash_kill ends it"
+    told = "not finished after 1 s: it continues as job-1; bash_output shows its output, bash_kill ends it"
     assert result == Result(f"begun\n{told}", program=ProgramState(told, job="job-1"))
     (workspace.root / "go").touch()
     await workspace.jobs.by_id["job-1"].program.wait(60)
@@ -115,7 +115,7 @@ async def test_a_command_that_takes_too_long_goes_on_as_a_job(workspace: Workspa
 
 async def test_what_goes_on_as_a_job_ends_with_the_session(workspace: Workspace) -> None:
     result = await bash(workspace, "sleep 300 & echo $! > pid; wait", timeout=1)
-    assert result.text.startswith("no output yet\nnot finished after 1 s: it goes on as job-1;")
+    assert result.text.startswith("no output yet\nnot finished after 1 s: it continues as job-1;")
     assert [job.id for job in workspace.jobs.running] == ["job-1"]
     await workspace.jobs.close()
     await soon(lambda: not is_running(workspace.root / "pid"))
@@ -129,7 +129,7 @@ async def test_a_command_begins_in_the_folder_that_it_is_given(workspace: Worksp
     assert (await bash(workspace, "cd 'a b'")).text == "no output\nexit code 0"
     assert (await bash(workspace, "pwd")).text == f"{workspace.root}\nexit code 0"
     assert Bash().subjects(arguments, workspace) == ("cd 'a b' && pwd",)
-    with pytest.raises(ToolError, match="`nowhere` is no folder, so nothing was run"):
+    with pytest.raises(ToolError, match="`nowhere` is not a folder, so nothing was run"):
         await Bash().run({"command": "touch made", "workdir": "nowhere"}, workspace)
     assert not (workspace.root / "made").exists()
 
@@ -137,7 +137,7 @@ async def test_a_command_begins_in_the_folder_that_it_is_given(workspace: Worksp
 async def test_a_job_with_a_terminal_is_written_to(workspace: Workspace) -> None:
     asks = "test -t 0 && test -t 1 && tty -s </dev/tty && read -p 'Name? ' name; echo \"hello $name\"; read; exit 4"
     started = await bash(workspace, asks, terminal=True)
-    assert started.text == "job-1 is running; bash_output gives what it prints, bash_kill ends it"
+    assert started.text == "job-1 is running; bash_output shows its output, bash_kill ends it"
     program = workspace.jobs.by_id["job-1"].program
     await program.wait_for_news(60, 5)
     answer = {"command": "Ann", "job": "job-1"}
@@ -196,7 +196,7 @@ async def test_progress_is_told_while_the_command_runs(workspace: Workspace) -> 
     ("command", "said"),
     [
         ("", "the command is empty: say what to run"),
-        ("echo \0", "the command holds a NUL character: leave it out, or let `printf '\\0'` make it"),
+        ("echo \0", "the command contains a NUL character: remove it, or create it with `printf '\\0'`"),
         ("x" * 200_000, "the command is too long (200000 characters): write it to a file and run that"),
     ],
 )
@@ -240,7 +240,7 @@ async def test_a_command_that_prints_without_end_is_ended_when_its_time_is_over(
     assert result.log is not None
     printed, ended = re.sub(r"[\d,]+ bytes", "N bytes", result.text, count=1).splitlines()
     assert printed == "it printed N bytes, more than the limit of 40,000: the middle was dropped"
-    assert ended == "not finished after 1 s: it was ended, since it kept printing"
+    assert ended == "not finished after 1 s: it was ended because it kept printing"
     assert result.program is not None
     assert (result.program.limit, result.failed, limited.jobs.running) == (1, True, ())
     assert 40_000 < result.log.path.stat().st_size < 40_100
@@ -278,7 +278,7 @@ async def test_a_background_job_is_looked_at_and_ended(workspace: Workspace) -> 
     begun = await bash(
         workspace, "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; sleep 300", background=True
     )
-    told = "job-1 is running; bash_output gives what it prints, bash_kill ends it"
+    told = "job-1 is running; bash_output shows its output, bash_kill ends it"
     assert begun == Result(told, program=ProgramState(told, job="job-1", is_silent=True))
     runs = ProgramState("job-1: still running", job="job-1")
     look = {"job": "job-1", "wait": 20}
@@ -367,7 +367,7 @@ async def test_a_command_says_which_files_that_others_obey_it_changed(workspace:
     (workspace.root / ".npmrc").write_text("a=1\n")
     hidden = "import os; os.makedirs('.github/workflows'); open('.github/workflows/ci.yml', 'w'); os.remove('.npmrc')"
     result = await bash(workspace, f'python3 -c "{hidden}"; touch a.py')
-    obeyed = "`.npmrc`, `.github/workflows/ci.yml`, which other programs obey by themselves: say so in your answer"
+    obeyed = "`.npmrc`, `.github/workflows/ci.yml`, which other programs obey automatically: say so in your answer"
     assert result.text == f"no output\nexit code 0\nit changed {obeyed}"
     assert result.program is not None
     assert result.program.printed_in(result.text) == ""
@@ -379,7 +379,7 @@ async def test_a_command_says_which_files_that_others_obey_it_changed(workspace:
 
 async def test_an_edit_in_place_that_changed_nothing_or_broke_a_file_says_so(workspace: Workspace) -> None:
     (workspace.root / "a.py").write_text("x = 1\n")
-    nothing = "it changed nothing in `a.py`: what it looks for is not there as it is written"
+    nothing = "it changed nothing in `a.py`: what it looks for is not there as written"
     broken = "`a.py` does not parse any more: line 1, `y = (`: '(' was never closed"
     for command, told in (
         ("sed -i 's/y/z/' a.py", f"no output\nexit code 0\n{nothing}"),

@@ -120,7 +120,7 @@ async def test_an_edit_that_cannot_be_made_says_why(workspace: Workspace) -> Non
         "`old` is empty: say which text is to be replaced, or use write for the whole file",
         "`no` does not exist: find it with glob, or create it with write",
         "`l` is not in UTF-8, and cp1252 is only a guess: to add '日本', first call `read` with path=\"l\" and "
-        'encoding="cp1252", or whatever it is in',
+        'encoding="cp1252", or its actual encoding',
     ]
 
 
@@ -128,9 +128,9 @@ async def test_a_file_that_is_written_as_it_was_is_told_so(workspace: Workspace)
     await seen(workspace, "f", b"a\r\nb\r\n")
     written = [await Write().run({"path": "f", "content": text}, workspace) for text in ("a\nb\n", "a\nb", "a\nb\n\n")]
     assert [result.text for result in written] == [
-        "`f` holds exactly this already",
-        "overwrote `f`: 2 lines, with CRLF line ends as before; only the line end at its end is different",
-        "overwrote `f`: 3 lines, with CRLF line ends as before; only the line end at its end is different",
+        "`f` already has exactly this content",
+        "overwrote `f`: 2 lines, with CRLF line ends as before; only its final newline differs",
+        "overwrote `f`: 3 lines, with CRLF line ends as before; only its final newline differs",
     ]
 
 
@@ -374,7 +374,7 @@ async def test_a_copy_stays_where_what_a_file_held_cannot_be_put_back(
     told = await said(Edit(), {"path": "a.txt", "old": "old", "new": "new"}, workspace)
     (copy,) = {entry.name for entry in workspace.root.iterdir()} - {"a.txt", "other.txt"}
     assert told == (
-        f"cannot write the file, nor put back what it held: input/output error. That is in `{copy}` beside it"
+        f"cannot write the file or restore its content: input/output error. A copy is in `{copy}` beside it"
     )
     assert (workspace.root / copy).read_bytes() == b"old\n"
 

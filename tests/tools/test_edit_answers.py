@@ -22,12 +22,12 @@ EDITS = [
      "`old` is in `f` 2 times, at lines 1, 3: add lines around it until it is unique, or set `replace_all`",
      ("b\na", "b\nc"), "a\nb\nc\n"),
     (LOOP, ("for x in y:\nif x:\nreturn 1\nreturn 1", "for x in y:\nif x:\nreturn 1"),
-     "`old` is at line 1 of `f` with other indentation, so it cannot be told how far 'return 1' of `new` is to be "
+     "`old` is at line 1 of `f` with other indentation, so it is unclear how far 'return 1' of `new` is to be "
      "indented: write `old` and `new` as the file has it:\n1\tfor x in y:\n2\t    if x:\n"
      "3\t        return 1\n4\t    return 1",
      ("        return 1\n    return 1", "        return 1"), "for x in y:\n    if x:\n        return 1\n"),
     ("def f(a, b):\n    return a + b\n", ("return a - b", "return a + b"),
-     "`old` is not in `f`, but `new` is, at line 2: this change is made already, go on",
+     "`old` is not in `f`, but `new` is, at line 2: this change is already made, so continue",
      ("return a + b", "return b + a"), "def f(a, b):\n    return b + a\n"),
     ("a = 1\nb = 2\n", ("1\ta = 1\n2\tb = 2", "1\ta = 1\nb = 3"),
      "`old` is at line 1 of `f` without its line numbers, but which of those in `new` are meant cannot be told: write "
@@ -81,13 +81,13 @@ PATCHES = [
     ("a\n", patch("-a", "+b").replace("\n", "\\n"),
      "its line ends are written as `\\n`: send the patch with line ends", patch("-a", "+b"), "b\n"),
     ("a\n", "f\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE",
-     "blocks of SEARCH and REPLACE are no patch: call `edit` with the one as `old` and the other as `new`",
+     "SEARCH/REPLACE blocks are not a patch: call `edit` with the one as `old` and the other as `new`",
      patch("-a", "+b"), "b\n"),
     ("a\n", patch("@@", "-a", "+b").replace("\n*** End Patch", ""),
      "the last line must be `*** End Patch`: the patch may have been cut off", patch("-a", "+b"), "b\n"),
     ("a\n", patch("-a", "+b").replace("f\n", "g\n"),
      "`g` does not exist: use `*** Add File:`, or correct the path", patch("-a", "+b"), "b\n"),
-    ("a\n", patch("-a", "+a"), "the files are so already", patch("-a", "+b"), "b\n"),
+    ("a\n", patch("-a", "+a"), "the files already have this content", patch("-a", "+b"), "b\n"),
 ]  # fmt: skip
 
 
@@ -139,22 +139,22 @@ async def test_a_patch_is_understood_however_it_is_wrapped(written: str, workspa
 @pytest.mark.parametrize(
     ("before", "old", "new", "after", "remark"),
     [
-        ("a = 1\nb = 2\n", "2\tb = 2", "2\tb = 3", "a = 1\nb = 3\n", "`old` had line numbers that the file has not"),
+        ("a = 1\nb = 2\n", "2\tb = 2", "2\tb = 3", "a = 1\nb = 3\n", "`old` had line numbers that the file lacks"),
         ("a = 1\nb = 2\n", "     1→a = 1\n     2→b = 2", "a = 1\nb = 3", "a = 1\nb = 3\n",
-         "`old` had line numbers that the file has not"),
-        ('say("a")\n', 'say(\\"a\\")', 'say(\\"b\\")', 'say("b")\n', "`old` had escapes that the file has not"),
+         "`old` had line numbers that the file lacks"),
+        ('say("a")\n', 'say(\\"a\\")', 'say(\\"b\\")', 'say("b")\n', "`old` had escapes that the file lacks"),
         ('a\nb("it\'s")\n', 'a\\nb("it\'s")', 'b("it\'s")\\na', 'b("it\'s")\na\n',
-         "`old` had escapes that the file has not"),
+         "`old` had escapes that the file lacks"),
         ("f(\n    a)\n", "f(\n", "g(", "g(    a)\n",
-         "`old` ends with a line end and `new` does not, so two lines were joined"),
+         "`old` ends with a newline and `new` does not, so two lines were joined"),
         ("if a:\n    b()\nc()\n", "b()\n", "", "if a:\n    c()\n",
-         "`old` ends with a line end and `new` does not, so two lines were joined"),
+         "`old` ends with a newline and `new` does not, so two lines were joined"),
         ("def f(:\n    print('up')\n", "def f(:", "def f():\n    print('up')",
          "def f():\n    print('up')\n    print('up')\n",
-         "`new` ends with \"print('up')\", which followed `old` already, so it is there twice now"),
+         "`new` ends with \"print('up')\", which already followed `old`, so it is there twice now"),
         ("y = log(x, 1)\n", "log(x", "log(x, 1", "y = log(x, 1, 1)\n",
          "the file had `new` there already, so what it adds is there twice now"),
-        ("a\nb\n", "a\\nb", "a\\nc", "a\nc\n", "`old` had escapes that the file has not"),
+        ("a\nb\n", "a\\nb", "a\\nc", "a\nc\n", "`old` had escapes that the file lacks"),
         (LOOP, "if x:\n    return 1\nreturn 1", "if x:\n    return 1\nreturn 2", LOOP[:-2] + "2\n",
          "`old` differed from the file in blanks"),
         ("“a” – b\n", '"a" - b', '"a" - c', "“a” – c\n", "`old` differed from the file in typographic signs"),

@@ -23,18 +23,18 @@ async def says(folder: Path, action: str, name: str = "tests", text: str = TEXT)
 
 async def test_an_entry_is_a_file_that_a_person_can_read_change_and_take_away(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
-    assert await says(folder, "list") == "nothing is kept about this project yet"
+    assert await says(folder, "list") == "there are no notes on this project yet"
     assert await says(folder, "save", "Test commands") == (
-        "kept as `test-commands`: later sessions of this project begin with it."
+        "kept as `test-commands`: later sessions of this project start with it."
     )
     assert (folder / "test-commands.md").read_text() == f"{TEXT}\n"
     assert (folder / "test-commands.md").stat().st_mode & 0o777 == 0o600
     (folder / "by-hand.md").write_text("A person wrote this.\n\nIn two paragraphs.")
     assert await says(folder, "list") == (
-        "Kept about this project:\n- by-hand: A person wrote this. In two paragraphs.\n- test-commands: " + TEXT
+        "Notes on this project:\n- by-hand: A person wrote this. In two paragraphs.\n- test-commands: " + TEXT
     )
     changed = await says(folder, "change", "by-hand", "Shorter.")
-    assert changed.endswith("begin with it. It said before:\nA person wrote this.\n\nIn two paragraphs.")
+    assert changed.endswith("start with it. It said before:\nA person wrote this.\n\nIn two paragraphs.")
     assert await says(folder, "forget", "by-hand") == "`by-hand` is forgotten. It said:\nShorter."
     assert sorted(path.name for path in folder.glob("*.md")) == ["test-commands.md"]
 
@@ -43,7 +43,7 @@ async def test_an_entry_is_a_file_that_a_person_can_read_change_and_take_away(tm
     ("action", "name", "text", "problem"),
     [
         ("save", "tests", TEXT, f"there is an entry `tests`: use `change`. It says:\n{TEXT}"),
-        ("change", "other", TEXT, f"there is no entry `other`. Kept about this project:\n- tests: {TEXT}"),
+        ("change", "other", TEXT, f"there is no entry `other`. Notes on this project:\n- tests: {TEXT}"),
         ("forget", "../tests", "", "`name` is up to 60 lower-case"),
         ("save", "a/b", TEXT, "`name` is up to 60 lower-case"),
         ("save", "notes", TEXT, "`notes` is what the user wrote"),

@@ -73,7 +73,7 @@ async def test_what_is_no_notebook_is_shown_as_the_text_it_is(text: str, workspa
     result = await Read().run({"path": "a.ipynb"}, workspace)
     assert result.text.startswith(f"1\t{text[:20]}" if text else "`a.ipynb` is empty")
     if text:
-        with pytest.raises(ToolError, match=r"`a.ipynb` is no notebook of format 4: change its text with edit"):
+        with pytest.raises(ToolError, match=r"`a.ipynb` is not a notebook of format 4: change its text with edit"):
             EditNotebook().preview({"path": "a.ipynb", "action": "delete", "cell": 1}, workspace)
 
 
@@ -132,11 +132,11 @@ async def test_a_changed_cell_is_as_nbformat_would_write_it(workspace: Workspace
         ({"action": "insert", "cell": 1}, "`a.ipynb`: `source` is missing: give the whole text of the cell"),
         (
             {"action": "replace", "cell": 1, "source": "# Title\nGrüße"},
-            "cell 1 of `a.ipynb` holds exactly this already: nothing would change",
+            "cell 1 of `a.ipynb` already has exactly this content: nothing would change",
         ),
         (
             {"action": "replace", "cell": 1, "source": "\ud800"},
-            "`a.ipynb`: the source holds half a surrogate pair: write the whole character",
+            "`a.ipynb`: the source contains half a surrogate pair: write the whole character",
         ),
     ],
 )

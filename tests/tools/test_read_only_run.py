@@ -184,7 +184,7 @@ async def test_git_compares_no_folders_that_it_does_not_keep(workspace: Workspac
     if has_broken_one:
         git(workspace.root.parent, "init")
         (workspace.root / ".git").mkdir()
-    with pytest.raises(ToolError, match="git was not run: this folder is in no git repository"):
+    with pytest.raises(ToolError, match="git was not run: this folder is not in a git repository"):
         await looked(workspace, "git diff one two")
 
 
@@ -225,7 +225,7 @@ async def test_a_link_that_is_put_there_after_the_permission_is_not_followed(wor
     (workspace.root / "a").unlink()
     (workspace.root / "a").symlink_to("/etc/passwd")
     allowed = replace(workspace, read_only=True, granted=frozenset(seen.paths))
-    with pytest.raises(ToolError, match="not where the path led when it was allowed"):
+    with pytest.raises(ToolError, match="not where the path led when it was approved"):
         await Bash().run({"command": "cat a"}, allowed)
 
 
@@ -245,7 +245,7 @@ def test_what_a_command_shows_is_where_its_names_lead(workspace: Workspace) -> N
     )
     assert seen("cat a key") == ReadOnlyAccess("read", (str(root / "a"), str(root / ".env")), ".env")
     assert seen("rg x") == ReadOnlyAccess("grep", (str(root),))
-    with pytest.raises(ToolError, match="no git repository"):
+    with pytest.raises(ToolError, match="not in a git repository"):
         seen("git status")
     (root / ".git").mkdir()
     assert seen("git show HEAD:.env") == ReadOnlyAccess(

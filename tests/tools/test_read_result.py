@@ -59,7 +59,7 @@ async def test_a_part_is_shown(arguments: dict[str, Any], text: str, workspace: 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"lines": "5", "offset": 1}, "`lines` goes without `offset` and `limit`"),
+        ({"lines": "5", "offset": 1}, "`lines` cannot be combined with `offset` and `limit`"),
         ({"lines": "0-5"}, '`lines` is written "10-50", counted from 1'),
         ({"lines": "9-5"}, '`lines` ends before it begins: write "5-9"'),
         ({"lines": "2001-2002"}, "`r1` has 2,000 lines: 2001 is beyond its end"),
@@ -125,7 +125,7 @@ async def test_a_pattern_that_blows_up_is_ended(workspace: Workspace, monkeypatc
     shown = await ask(workspace, content, pattern=r"found|(a+)+\1$")
     assert shown == (
         "1:found\n(stopped after 1 s at line 1 of 2, byte 0 of 5,008; "
-        "so lines may be missing: take a simpler `pattern` or other `lines`)"
+        "so lines may be missing: use a simpler `pattern` or other `lines`)"
     )
 
 
@@ -312,7 +312,7 @@ async def test_the_names_of_other_programs_are_answered(workspace: Workspace) ->
 
 
 async def test_without_an_archive_nothing_is_found(workspace: Workspace) -> None:
-    with pytest.raises(ToolError, match="nothing is kept"):
+    with pytest.raises(ToolError, match="nothing is stored"):
         await ReadResult().run({"ref_id": "r1"}, workspace)
 
 

@@ -37,4 +37,4 @@ def test_of_many_wrong_places_the_first_are_named() -> None:
     with pytest.raises(ToolError) as caught:
         check({"a": [1] * 20}, schema, "t")
     named = "; ".join(f'`a.{at}`: 1 is not of type "string"' for at in range(10))
-    assert str(caught.value) == f"the arguments of `t` are not right, so it was not run: {named}; and more"
+    assert str(caught.value) == f"the arguments of `t` are invalid, so it was not run: {named}; and more"

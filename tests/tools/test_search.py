@@ -191,9 +191,7 @@ async def test_a_line_on_which_an_expression_explodes_is_left_out_and_told(
     monkeypatch.setattr(ebbtide.tools.search.files, "LINE_TIMEOUT_S", 0.1)
     evil = f"{'a' * 40}b\n"
     fill(workspace.root, {"a": f"caa\n{evil}daa\n", "b": f"{evil}eaa\n"})
-    told = (
-        "not searched, since the pattern takes too long there: line 2 of `a`{}; write it without a repeat in a repeat"
-    )
+    told = "not searched, since the pattern takes too long there: line 2 of `a`{}; avoid nested repetition"
     assert await found(Grep(), workspace, pattern=SLOW) == (
         f"a\n1:caa\n3:daa\nb\n2:eaa\n({told.format(' and 1 other line')})"
     )
@@ -380,13 +378,13 @@ CODE = "a == b\nx => y\n-x\nfoo|bar\nfoo\nvector<int>\nend\n"
         ("--", "no lines match"),
         (r"foo\|bar", "a.c\n4:foo|bar"),
         (r"vector\<int\>", "a.c\n6:vector<int>"),
-        (r"end\|y$", "a.c\n2:x => y\n7:end\n(no line has the pattern as it stands; these match `end|y$`)"),
+        (r"end\|y$", "a.c\n2:x => y\n7:end\n(no line matches the pattern as written; these match `end|y$`)"),
         (r"\<int\>", "a.c\n6:vector<int>"),
-        (r"\<end\>", "a.c\n7:end\n(no line has the pattern as it stands; these match `\\bend\\b`)"),
+        (r"\<end\>", "a.c\n7:end\n(no line matches the pattern as written; these match `\\bend\\b`)"),
         (r"\<en\>", "no lines match"),
         (r"\(en\|fo\)[do]", "a.c\n4:foo|bar\n5:foo\n7:end\n"
-         "(no line has the pattern as it stands; these match `(en|fo)[do]`)"),
-        (r"nowhere(\|end", "a.c\n7:end\n(no line has the pattern as it stands; these match `nowhere\\(|end`)"),
+         "(no line matches the pattern as written; these match `(en|fo)[do]`)"),
+        (r"nowhere(\|end", "a.c\n7:end\n(no line matches the pattern as written; these match `nowhere\\(|end`)"),
     ],
 )  # fmt: skip
 async def test_a_pattern_means_what_whoever_wrote_it_meant(pattern: str, lines: str, workspace: Workspace) -> None:

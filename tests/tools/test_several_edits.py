@@ -31,7 +31,7 @@ async def test_several_changes_are_made_together(workspace: Workspace) -> None:
     [
         (
             [{"old": "one", "new": "uno"}, {"old": "nowhere", "new": "x"}],
-            "no change was made: change 2 of 2: `old` is not in `a`, and no lines are like it: read the file again",
+            "no change was made: change 2 of 2: `old` is not in `a`, and no lines are similar: read the file again",
         ),
         (
             [{"old": "one", "new": "uno"}, {"old": "two", "new": "two"}],
@@ -43,7 +43,10 @@ async def test_several_changes_are_made_together(workspace: Workspace) -> None:
             "no change was made: change 2 of 2: `old` is empty: say which text is to be replaced, or use write for the "
             "whole file",
         ),
-        ([{"old": "one", "new": "uno"}, {"old": "uno", "new": "one"}], "the file is so already: nothing would change"),
+        (
+            [{"old": "one", "new": "uno"}, {"old": "uno", "new": "one"}],
+            "the file already has this content: nothing would change",
+        ),
         ([{"old": "one", "new": "uno"}, {"old": "two"}], "`new` is missing"),
         (["one"], "each of `edits` must be an object with `old` and `new`"),
     ],

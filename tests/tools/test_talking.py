@@ -36,7 +36,7 @@ async def test_the_user_is_asked(workspace: Workspace) -> None:
 
     asked = {"question": "which?", "options": ["this", "that"]}
     assert await AskUser().run(asked, replace(workspace, ask=ask)) == Result("which? this")
-    with pytest.raises(ToolError, match="nobody is there to answer"):
+    with pytest.raises(ToolError, match="no user is present"):
         await AskUser().run(asked, workspace)
 
     async def ask_for_several(question: str, options: tuple[str, ...]) -> str:

@@ -67,10 +67,10 @@ def test_a_query_that_says_nothing_finds_nothing(query: str) -> None:
 async def test_a_search_that_finds_nothing_names_what_there_is(workspace: Workspace) -> None:
     tools = (Served("mcp__a__greet", "Greets somebody."), Served("mcp__a__part", "Says good-bye."))
     assert await answered(workspace, "zebra", tools) == (
-        "none of the 2 tools that are held back matches `zebra`; try other words, or a part of a name. "
+        "none of the 2 deferred tools matches `zebra`; try other words, or a part of a name. "
         "They are: mcp__a__greet, mcp__a__part"
     )
-    assert await answered(workspace, "zebra", ()) == "no tools are held back: all there are stand in your list"
+    assert await answered(workspace, "zebra", ()) == "no tools are deferred: all of them are in your list"
 
 
 async def test_an_answer_is_bounded_whatever_the_tools_say_of_themselves(workspace: Workspace) -> None:

@@ -37,12 +37,12 @@ async def run_mapper(root: Path, wanted: Mapping[str, object], show: Callable[[s
     try:
         child = await start_child(Launch(tuple(argv_for(str(root))), environment), root, _StderrTail(), _MAX_MAP_BYTES)
     except (OSError, ValueError) as error:
-        raise ToolError(f"the map cannot be made: {error}; look with glob and grep") from error
+        raise ToolError(f"the map cannot be made: {error}; use glob and grep instead") from error
     try:
         child.write(json.dumps(wanted).encode() + b"\n")
         return await _listen(child, show)
     except BrokenPipeError as error:
-        raise ToolError(f"the map cannot be made: {await child.ending()}; look with glob and grep") from error
+        raise ToolError(f"the map cannot be made: {await child.ending()}; use glob and grep instead") from error
     finally:
         await child.end()
 
@@ -54,4 +54,4 @@ async def _listen(child: Child, show: Callable[[str], None]) -> dict[str, Any]:
             return dict(message)
         if "done" in message:
             show(f"{message['done']:,} of {message['of']:,} files read\n")
-    raise ToolError(f"the map cannot be made: {await child.ending()}; look with glob and grep")
+    raise ToolError(f"the map cannot be made: {await child.ending()}; use glob and grep instead")

@@ -53,7 +53,7 @@ def _dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
         for why in _reasons(command.texts, is_fed=command.joint in ("|", "|&")):
             yield Danger(command.start, command.end, why)
         if program_of(command.texts) in _RUN_PRINTED and any(map(_is_fetched, command.words)):
-            yield Danger(command.start, command.end, "runs whatever is fetched")
+            yield Danger(command.start, command.end, "runs downloaded code")
         for file in _written_files(command):
             if _is_outside(file, root):
                 yield Danger(command.start, command.end, f"writes outside the working folder, to `{file}`")
@@ -91,7 +91,7 @@ def _reasons(words: Sequence[str], *, is_fed: bool = False) -> Iterator[str]:
         yield "runs as another user, with all rights"
     is_told = all(word[:1] == "-" for word in given) or (name in SHELLS and any(word == "-s" for word in given[:3]))
     if is_fed and name in _INTERPRETERS and is_told:
-        yield "runs whatever comes out of the pipe"
+        yield "runs the output of the pipe"
     yield from _by_program(name, given)
     inner = wrapped_at(words)
     if inner is not None and inner < len(words):
@@ -108,15 +108,15 @@ def _reasons(words: Sequence[str], *, is_fed: bool = False) -> Iterator[str]:
 
 def _by_program(name: str, given: Sequence[str]) -> Iterator[str]:
     if (name == "rm" and _has(given, "rR", "--recursive")) or name == "rimraf":
-        yield "deletes folders with all that is in them"
+        yield "deletes folders and everything in them"
     elif name == "git":
         yield from _of_git([word for word in given if word])
     elif name == "dd" and any(word.startswith("of=") for word in given):
         yield "overwrites a file or a disk"
     elif name in _DISK_TOOLS or name.startswith("mkfs"):
-        yield "changes disks or erases what is on them"
+        yield "changes or erases disks"
     elif name in ("chmod", "chown", "chgrp") and _has(given, "R", "--recursive"):
-        yield "changes rights of everything in a folder"
+        yield "changes the permissions of everything in a folder"
     elif name in ("shutdown", "reboot", "halt", "poweroff"):
         yield "stops this machine"
     elif name == "crontab" and "-r" in given:
@@ -124,15 +124,15 @@ def _by_program(name: str, given: Sequence[str]) -> Iterator[str]:
     elif name == "kill" and len(given) > 1 and given[-1] == "-1":
         yield "ends all your programs"
     elif not _leading_words(given).isdisjoint(_ELSEWHERE.get(name, ())):
-        yield "deletes or replaces what is kept elsewhere, and not only by you"
+        yield "deletes or replaces data on other systems"
     elif not _leading_words(given).isdisjoint(_PUBLISHING.get(name, ())):
         yield "publishes for everybody"
     elif name in _DATABASES and any(map(_DROPS.search, given)):
-        yield "deletes data of a database"
+        yield "deletes data from a database"
     elif name == "ssh" and (at := next((at for at, word in enumerate(given) if word in _AS_ROOT | {"rm", "dd"}), None)):
         yield from _reasons(given[at:])
     elif name == "truncate" or (name == "rsync" and any(word.startswith("--delete") for word in given)):
-        yield "deletes what is in files or folders"
+        yield "deletes the content of files or folders"
 
 
 def _leading_words(given: Sequence[str]) -> set[str]:
@@ -169,17 +169,17 @@ def _of_git(given: Sequence[str]) -> Iterator[str]:
 
 _GIT_HARM: dict[str, tuple[str, tuple[str, ...], str]] = {
     "push": ("fd", ("--force", "--delete", "--mirror", "--prune"), "overwrites or deletes what others have"),
-    "reset": ("", ("--hard",), "throws away changes that are not committed"),
-    "clean": ("f", ("--force",), "deletes files that git does not keep"),
+    "reset": ("", ("--hard",), "discards uncommitted changes"),
+    "clean": ("f", ("--force",), "deletes files that git does not track"),
     "branch": ("D", ("--delete",), "deletes a branch"),
-    "checkout": ("", (), "throws away changes that are not committed"),
-    "restore": ("", (), "throws away changes that are not committed"),
-    "switch": ("f", ("--force", "--discard-changes"), "throws away changes that are not committed"),
+    "checkout": ("", (), "discards uncommitted changes"),
+    "restore": ("", (), "discards uncommitted changes"),
+    "switch": ("f", ("--force", "--discard-changes"), "discards uncommitted changes"),
     "tag": ("d", ("--delete",), "deletes a tag"),
     "update-ref": ("d", (), "deletes a branch or a tag"),
-    "reflog": ("", ("expire", "delete"), "deletes what commits can be brought back by"),
-    "gc": ("", ("--prune=",), "deletes what commits can be brought back by"),
-    "worktree": ("f", ("--force",), "deletes a folder with changes that are not committed"),
+    "reflog": ("", ("expire", "delete"), "deletes what is needed to recover commits"),
+    "gc": ("", ("--prune=",), "deletes what is needed to recover commits"),
+    "worktree": ("f", ("--force",), "deletes a folder with uncommitted changes"),
     "filter-branch": ("", (), "rewrites the history"),
     "filter-repo": ("", (), "rewrites the history"),
     "stash": ("", ("drop", "clear"), "throws away stashed changes"),

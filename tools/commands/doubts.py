@@ -9,7 +9,7 @@ _DRY_RUNS = set_of("-n --just-print --dry-run --recon -q --question -p --print-d
 _BY_FIRST_WORD: Mapping[str, tuple[frozenset[str], str]] = {
     "npm": (
         set_of("view info show outdated search audit ping whoami explain why query"),
-        "asks a registry, or obeys settings of the project",
+        "contacts a registry, or obeys the project's settings",
     ),
     "git": (set_of("fsck"), "can show lines of a file that the repository's settings name"),
     "go": (set_of("version env list"), "can fetch or run the toolchain that a file of the project names"),
@@ -31,7 +31,7 @@ def doubt_about_look(words: Sequence[str]) -> str:
     if nothing is known."""
     name = program_of(words)
     if name in ("make", "gmake") and not _DRY_RUNS.isdisjoint(words[1:]):
-        return "runs parts of the Makefile all the same: `$(shell …)`, lines with `+` and rules for included files"
+        return "still runs parts of the Makefile: `$(shell …)`, lines with `+` and rules for included files"
     first, why = _BY_FIRST_WORD.get(name, (frozenset[str](), ""))
     if first and words[1:2] and words[1] in first:
         return why

@@ -9,7 +9,7 @@ from ebbtide.tools.commands.scripts import may_be_option
 from ebbtide.tools.commands.tool_options import unknown_at
 from ebbtide.tools.lazy import regex
 
-LOOKS_ONLY = "is covered only in forms that are known to look"
+LOOKS_ONLY = "is covered only in forms known to be read-only"
 _SETS_NAME = regex(r"(?:--local )?user\.(?:name|email) [^-].*", re.DOTALL)
 _PLAIN_GLOBALS = set_of("--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects --no-advice")
 _SAFE_SETTING = regex(
@@ -35,8 +35,8 @@ _REBASE_OPTIONS = set_of(
 _WHY_REBASE: Mapping[str, str] = {
     "--continue": "runs the commands in the rebase's to-do list",
     "--skip": "runs the commands in the rebase's to-do list",
-    "-i": "runs an editor that the settings name",
-    "--interactive": "runs an editor that the settings name",
+    "-i": "runs an editor named in the settings",
+    "--interactive": "runs an editor named in the settings",
 }
 _SIGNS = regex(r"-[a-zA-Z]*S.*|--gpg-sign.*")
 _TAG_SIGNS = regex(r"-[a-z]*[suv].*|--(?:si|loc|ver).*")
@@ -120,7 +120,7 @@ def _doubt_in_command(words: Sequence[Word], at: int) -> tuple[int, str] | None:
         return None if sets_name else (at, "can set programs that git runs later")
     if command in GIT_RUNS_OTHERS:
         return at, "can run other programs"
-    return None if command in GIT_KNOWN else (at, "is no command of git itself, but an alias or another program")
+    return None if command in GIT_KNOWN else (at, "is not a git command, but an alias or another program")
 
 
 def _doubt_in_fetch(words: Sequence[Word], at: int) -> tuple[int, str] | None:
@@ -152,9 +152,9 @@ def _why_option(command: str, text: str) -> str:
     if command == "remote" and (text == "-f" or name == "--fetch"):
         return _SUBCOMMANDS["remote"][1]
     if (command == "tag" and _TAG_SIGNS.fullmatch(text)) or (command == "commit" and _SIGNS.fullmatch(text)):
-        return "runs the program for signatures that the settings name"
+        return "runs the program for signatures that is named in the settings"
     if command in ("branch", "tag") and _ASKS_FOR_SIGNATURE.fullmatch(text):
-        return "runs the program for signatures that the settings name"
+        return "runs the program for signatures that is named in the settings"
     return ""
 
 

@@ -33,7 +33,7 @@ _GROUPING_NODES = {"program", "list", "pipeline", "redirected_statement"}
 _NODE_LABELS = {
     "simple_expansion": "a variable", "expansion": "a variable", "arithmetic_expansion": "arithmetic",
     "command_substitution": "a command's output", "process_substitution": "a command's output", "subshell": "a group",
-    "compound_statement": "a group", "ERROR": "what makes no sense",
+    "compound_statement": "a group", "ERROR": "invalid syntax",
 }  # fmt: skip
 _SUBSTITUTIONS = {"command_substitution", "process_substitution"}
 _BLANK = ord(" ")
@@ -72,14 +72,14 @@ def parse_command_line(text: str) -> CommandLine:
     if len(text) > MAX_LINE_CHARS:
         return CommandLine((), f"it is longer than {MAX_LINE_CHARS:,} characters", is_broken=True)
     if is_too_much(text):  # the less sense a line makes, the longer parsing takes
-        return CommandLine((), "there is too much in it", is_broken=True)
+        return CommandLine((), "it is too complex", is_broken=True)
     try:
         source = text.encode()
     except UnicodeEncodeError:
-        return CommandLine((), "it holds characters that no program takes", is_broken=True)
+        return CommandLine((), "it contains characters that programs cannot accept", is_broken=True)
     root = tree_of(source, in_a_hurry=len(text) > MAX_NODES)
     if root is None or root.descendant_count > most_nodes(text):
-        return CommandLine((), "there is too much in it", is_broken=True)
+        return CommandLine((), "it is too complex", is_broken=True)
     return _Reader(text, source).line(root)
 
 
@@ -93,7 +93,7 @@ class _Reader:
         self.text, self.source = text, source
         self.problem = ""
         if not text.replace("\n", "").replace("\t", "").isprintable():
-            self.doubt("it holds characters that nobody sees")
+            self.doubt("it contains invisible characters")
         self.is_in_background = self.is_too_deep = self.has_loop = False
         self.found: list[SimpleCommand] = []
         self.redirections: list[Redirection] = []
@@ -105,7 +105,7 @@ class _Reader:
 
     def line(self, root: "Node") -> CommandLine:
         if root.has_error:
-            self.doubt("it is no complete command line")
+            self.doubt("it is not a complete command line")
         self.walk(root, is_inner=False)
         order = sorted(range(len(self.found)), key=lambda at: self.found[at].start)
         commands = tuple(self.found[at] for at in order)
@@ -118,7 +118,7 @@ class _Reader:
         if not commands:
             self.doubt("there is no command in it")
         if len(self.text) > LONG_LINE_CHARS and sum(len(command.words) for command in commands) > MAX_WORDS_IN_LONG:
-            self.doubt("there is much in it")
+            self.doubt("it is complex")
         is_broken = root.has_error or self.is_too_deep
         redirections = tuple(self.redirections)
         return CommandLine(commands, self.problem, is_broken, redirections, self.is_in_background, self.has_loop)
@@ -146,7 +146,7 @@ class _Reader:
             is_joined = gap is not None and (gap["joint"] or b"\n" in gap[0].replace(b"\\\n", b""))
             is_edge = last == 0 or end == 0
             if gap is None or not (is_joined or is_edge) or (is_edge and gap["joint"] not in (None, b";")):
-                self.doubt("its commands are not just joined")
+                self.doubt("its commands are joined in an unusual way")
             joints.append((gap["joint"] or b"\n").decode() if gap is not None and last else "")
             last = end
         return joints
@@ -181,7 +181,7 @@ class _Reader:
                 continue
             if kind == "&":
                 self.is_in_background = True
-                self.doubt("it goes on in the background")
+                self.doubt("it continues in the background")
             children = node.children
             last = len(children) - 1
             if redirections and kind not in ("list", "pipeline"):
@@ -230,7 +230,7 @@ class _Reader:
         if not first.is_plain or (first.is_bare and first.text in RESERVED_WORDS):
             self.doubt("what it runs is not in the text")
         if any(word.expands for word in words):
-            self.doubt("the shell puts something else in place of words in it")
+            self.doubt("the shell expands words in it")
         if not all(one.is_harmless for one in redirections):
             self.doubt("it redirects what is read or written")
 
@@ -250,7 +250,7 @@ class _Reader:
                 is_sign = not is_word and start == last and self.source[last : last + 1] in (b"<", b">", b"&")
                 before = self.source[last - 1 : last]
                 if not is_sign or before.isdigit() or before == b"}":  # `{PATH}>a` sets the variable to a number
-                    self.doubt("its words are not just written one after the other")
+                    self.doubt("its words are written in an unusual way")
             last = end
             if is_word and (word := self.plain_word(kind, start, end)) is not None:
                 words.append(word)
@@ -269,20 +269,20 @@ class _Reader:
             if child.type == "file_descriptor":
                 descriptor = self.part(child.start_byte, child.end_byte)
                 if not re.fullmatch("[0-9]", descriptor):
-                    self.doubt("it redirects in a way that is not known")
+                    self.doubt("it redirects in an unknown way")
             elif not child.is_named and not sign:
                 sign = child.type
             elif node.type == "file_redirect" and target is _NO_TARGET:
                 target, end = self.word(child), child.end_byte
                 if self.part(last, child.start_byte).strip(" \t"):
-                    self.doubt("it redirects in a way that is not known")
+                    self.doubt("it redirects in an unknown way")
             elif node.type == "file_redirect" and not _BETWEEN_WORDS.fullmatch(self.source, last, child.start_byte):
-                self.doubt("its words are not just written one after the other")
+                self.doubt("its words are written in an unusual way")
             elif node.type == "herestring_redirect" or child.type == "heredoc_start":
                 target, end = self.word(child), child.end_byte
             last = child.end_byte
         if node.type != "file_redirect":
-            self.doubt("it holds a text that a program reads")
+            self.doubt("it contains a here-document")
         return Redirection(sign, target, descriptor, self.place(node.start_byte), self.place(end))
 
     def plain_word(self, kind: str, start: int, end: int) -> Word | None:
@@ -302,7 +302,7 @@ class _Reader:
         has_status, is_mixed = False, False
         for piece in pieces:
             if piece.start_byte != last:
-                self.doubt("its words are not just written one after the other")
+                self.doubt("its words are written in an unusual way")
             last = piece.end_byte
             text, kind = self.part(piece.start_byte, piece.end_byte), piece.type
             if kind == "raw_string":
@@ -344,7 +344,7 @@ class _Reader:
     def double_quoted(self, node: "Node", text: str) -> tuple[str, bool]:
         """Return the text between the quotes, and whether the shell expands it."""
         if node.type == "translated_string":
-            self.doubt('there are texts such as `$"…"` in it')
+            self.doubt('there are strings such as `$"…"` in it')
             text = text[1:]
         self.walk_inside(node)
         inside = text[1:-1]

@@ -64,7 +64,7 @@ def _start_process(module: str, request: Mapping[str, object], source: IO[bytes]
             start_new_session=True,
         )
     except OSError as error:
-        raise ToolError(f"a program of ours could not be started: {(error.strerror or str(error)).lower()}") from error
+        raise ToolError(f"a helper process could not be started: {(error.strerror or str(error)).lower()}") from error
 
 
 def _collect_output(process: subprocess.Popen[bytes]) -> ConversionResult:

@@ -37,9 +37,9 @@ def _pages_result(
 ) -> Result:
     if not any(page.get("text", "").strip() or "problem" in page for page in pages):
         which = f"pages {offset}-{offset + len(pages) - 1}" if len(pages) > 1 else f"page {offset}"
-        how = "make pictures of them in bash with `pdftoppm -r 100 -png` and read those"
+        how = "convert them to pictures in bash with `pdftoppm -r 100 -png` and read those"
         return Result(
-            f"{which} of {total} of `{name}` hold no text, so they are pictures, as of a scan: {how}",
+            f"{which} of {total} of `{name}` contain no text, so they are pictures, as in a scan: {how}",
             extent=Extent("pages", len(pages), total, offset),
         )
     texts, size = list[str](), 0

@@ -27,7 +27,7 @@ _CI = "CI runs what it says"
 _AGENT = "coding agents take it as instructions or settings"
 _PACKAGES = "a package manager runs what it says"
 _TOOL = "a program reads it when it starts"
-_PROGRAMS = "editors and shells start what is in there by its name"
+_PROGRAMS = "editors and shells run programs in it by name"
 
 _ANYWHERE = {
     **_names(_GIT, ".git .gitmodules .gitattributes .gitconfig .githooks githooks .husky git~1 gitmod~1"),
@@ -37,7 +37,7 @@ _ANYWHERE = {
     **_names(_SHELL, ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zprofile"),
     **_names(_SHELL, ".zshenv .zlogin .zlogout .kshrc .cshrc .tcshrc .login .logout .inputrc .envrc .direnv"),
     **_names(_SHELL, ".xprofile .xinitrc .xsession .xsessionrc .pam_environment .bash_completion .autoenv.zsh"),
-    **_names("programs that are started here take their environment from it", ".env .env.local"),
+    **_names("programs started here take their environment from it", ".env .env.local"),
     **_names(_EDITOR, ".vscode .idea .zed .fleet .devcontainer .devcontainer.json .vimrc .gvimrc .exrc .nvimrc"),
     **_names(
         _EDITOR, ".nvim.lua .vim .emacs .emacs.d .dir-locals.el .dir-locals-2.el .lvimrc .helix .kateconfig .theia"

@@ -113,9 +113,11 @@ def encoding_refusal(error: EncodingError, name: str, file: TextFile) -> ToolErr
     """Return the error for a change that cannot be written in the file's encoding."""
     if isinstance(error, UnsureEncodingError):
         known = f"`{name}` is not in UTF-8, and {file.codec} is only a guess"
-        how = f'{read_call(name)} and encoding="{file.codec}", or whatever it is in'
+        how = f'{read_call(name)} and encoding="{file.codec}", or its actual encoding'
         return ToolError(f"{known}: {error}, first {how}")
-    return ToolError(f"`{name}` cannot be changed so: {error}; use other characters, or convert it with iconv first")
+    return ToolError(
+        f"`{name}` cannot be changed this way: {error}; use other characters, or convert it with iconv first"
+    )
 
 
 def look_at(path: Path, content: bytes, workspace: Workspace) -> Look:

@@ -34,7 +34,7 @@ def changes_note(before: ConfigFileStates, after: ConfigFileStates, root: str) -
         return ""
     names = ", ".join(f"`{display(Path(path), Path(root))}`" for path in changed[:3])
     more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
-    return f"it changed {names}{more}, which other programs obey by themselves: say so in your answer"
+    return f"it changed {names}{more}, which other programs obey automatically: say so in your answer"
 
 
 def _find_config_files(folder: str, top: str, depth: int) -> Iterator[tuple[str, tuple[int, int, int]]]:

@@ -8,7 +8,7 @@ from ebbtide.tools.files.change import look_content
 from ebbtide.tools.files.paths import display
 from ebbtide.tools.files.syntax import broken_syntax
 
-FOUND_NOTHING = "what it looks for is not there as it is written"
+FOUND_NOTHING = "what it looks for is not there as written"
 MAX_COMPARED_FILES = 20
 """Maximum number of files compared."""
 

@@ -41,7 +41,7 @@ def page_of_file(file: IO[bytes], name: str, offset: int, limit: int, limits: Re
         number += 1
     if not shown and start >= MAX_SCANNED_BYTES:
         where = f"its first {MAX_SCANNED_BYTES / 1e9:.1f} GB, which hold {passed:,} lines"
-        raise ToolError(f"line {offset:,} of `{name}` stands behind {where}: look at it in bash, with tail or sed")
+        raise ToolError(f"line {offset:,} of `{name}` is beyond {where}: look at it in bash, with tail or sed")
     if not shown:
         raise ToolError(f"`{name}` has {pluralize(passed, 'line')}: offset={offset} is beyond its end")
     file.seek(start)

@@ -182,9 +182,9 @@ def _read_again(text: str) -> Notebook:
     try:
         made = notebook_of(text.encode())
     except UnicodeEncodeError as error:
-        raise NotebookError("the source holds half a surrogate pair: write the whole character") from error
+        raise NotebookError("the source contains half a surrogate pair: write the whole character") from error
     if made is None:
-        raise AssertionError("a changed notebook is none any more")
+        raise AssertionError("the changed file would not be a valid notebook")
     return made
 
 

@@ -127,7 +127,7 @@ def _why_none(marks: list[str]) -> str:
     if len(marks) == 1 and marks[0].startswith((_BEGIN, f"`{_BEGIN}")) and "\\n" in marks[0]:
         return "its line ends are written as `\\n`: send the patch with line ends"
     if any(mark.startswith("<<<<<<<") for mark in marks) and any(mark.startswith(">>>>>>>") for mark in marks):
-        return "blocks of SEARCH and REPLACE are no patch: call `edit` with the one as `old` and the other as `new`"
+        return "SEARCH/REPLACE blocks are not a patch: call `edit` with the one as `old` and the other as `new`"
     return f"the first line must be `{_BEGIN}`"
 
 
@@ -162,7 +162,7 @@ def _of_diff(lines: list[str]) -> Iterator[FilePatch]:
     """Yield the files of a unified diff. Raises `PatchError`."""
     starts = [at for at in range(len(lines)) if _names(lines, at) is not None]
     if any(line.startswith(("GIT binary patch", "rename from ", "copy from ")) for line in lines):
-        raise PatchError("a diff that renames or holds binary data is not understood: use `*** Move to:`, or bash")
+        raise PatchError("a diff with renames or binary data is not supported: use `*** Move to:`, or bash")
     for at, end in zip(starts, [*starts[1:], len(lines)], strict=False):
         old, new = _names(lines, at) or ("", "")
         body = lines[at + 2 : end]
@@ -201,7 +201,7 @@ def _section(verb: str, path: str, body: list[str]) -> FilePatch:
         return Add(path, _added_content(path, body))
     if verb == "Delete File":
         if any(line.strip() for line in body):
-            raise PatchError(f"`{path}` is to be deleted, yet lines follow: leave them out")
+            raise PatchError(f"`{path}` is to be deleted, but lines follow: leave them out")
         return Delete(path)
     move = _HEADER.match(body[0]) if body else None
     body = body[1:] if move else body

@@ -118,7 +118,7 @@ class _Planner:
         named = self.workspace.seen.encodings
         changes = tuple(Change(path, file.before, file.now, file.mode, named.get(path, "")) for path, file in made)
         if not changes:
-            raise ToolError("no file was changed: the files are so already")
+            raise ToolError("no file was changed: the files already have this content")
         return PatchPlan(changes, tuple(dict.fromkeys(line for _, file in made for line in file.notes)))
 
     def _file(self, path: Path) -> _FileState:
@@ -136,7 +136,7 @@ class _Planner:
             known = self.meant(path, self.workspace.root)
             raise ToolError(f"`{name}` does not exist{known or ': use `*** Add File:`, or correct the path'}")
         if file.now is None:
-            gone = "is gone by an earlier part of this patch"
+            gone = "was deleted by an earlier part of this patch"
             raise ToolError(f"`{name}` {gone}: use `*** Add File:`, or correct the path")
         return file.now
 
@@ -193,4 +193,4 @@ def _encode(content: str, name: str) -> bytes:
     try:
         return content.encode()
     except UnicodeEncodeError as error:
-        raise ToolError(f"the content of `{name}` holds half a surrogate pair: write the whole character") from error
+        raise ToolError(f"the content of `{name}` contains half a surrogate pair: write the whole character") from error

@@ -64,7 +64,7 @@ def _lookalike_key(name: str) -> str:
 def check_granted(path: Path, workspace: Workspace) -> Path:
     """Return the path unless a link has changed since the call was approved. Raises `ToolError` then."""
     if workspace.granted is not None and str(path) not in workspace.granted:
-        raise ToolError(f"`{printable(str(path))}` is not where the path led when it was allowed: look at it again")
+        raise ToolError(f"`{printable(str(path))}` is not where the path led when it was approved: check it again")
     return path
 
 
@@ -73,7 +73,7 @@ def locate(written: str, workspace: Workspace) -> Path:
     if not written:
         raise ToolError("the path is empty: name a file or folder")
     if "\0" in written:
-        raise ToolError("the path holds a NUL character: leave it out")
+        raise ToolError("the path contains a NUL character: remove it")
     try:
         if max(map(len, os.fsencode(written).split(b"/"))) > 255 or len(os.fsencode(written)) > 4000:
             raise ToolError("the path is too long for a file: check it")
@@ -84,7 +84,7 @@ def locate(written: str, workspace: Workspace) -> Path:
     try:
         path = Path(os.path.realpath(workspace.root / _expand_path(written, workspace.root)))
     except OSError as error:  # a link replaced while it is resolved
-        raise ToolError(f"`{printable(written)}` changes at this moment: try again") from error
+        raise ToolError(f"`{printable(written)}` is being changed: try again") from error
     if _OF_A_PROCESS.match(str(path)):
         raise ToolError(f"`{printable(str(path))}` belongs to a running process, secrets included: leave it alone")
     return path

@@ -17,4 +17,4 @@ def make_private(folder: Path) -> None:
             if not path.is_dir():  # an existing folder may be on a read-only disk
                 raise
     if not folder.is_dir():
-        raise NotADirectoryError(20, "it is no folder", str(folder))
+        raise NotADirectoryError(20, "it is not a folder", str(folder))

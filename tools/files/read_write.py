@@ -191,8 +191,8 @@ def _overwrite_or_put_back(file: FileIO, content: bytes, before: bytes, copy: st
             _overwrite(file, before)
         except OSError as again:
             why = (again.strerror or str(again)).lower()
-            lost = f"cannot write the file, nor put back what it held: {why}"
-            raise _NotPutBack(f"{lost}. That is in `{printable(copy)}` beside it") from error
+            lost = f"cannot write the file or restore its content: {why}"
+            raise _NotPutBack(f"{lost}. A copy is in `{printable(copy)}` beside it") from error
         raise
 
 

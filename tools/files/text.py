@@ -108,7 +108,7 @@ class TextFile:
         part = self.text[start:end]
         size = len(part.encode(self.codec, _errors(self.codec)))
         if self.raw[byte : byte + size].decode(self.codec, _errors(self.codec)) != part:
-            raise EncodingError(f"which bytes of it are which characters in {self.codec} cannot be told")
+            raise EncodingError(f"it is unclear which of its bytes are which characters in {self.codec}")
         return size
 
     def _splice(self, old: str, raw: bytes, new: str) -> bytes:
@@ -129,7 +129,7 @@ class TextFile:
         """Raise `UnsureEncodingError` for new non-ASCII text if the encoding is a guess, and `EncodingError` for a lone
         surrogate that is not a byte of the file."""
         if any(each not in self.text for each in _SURROGATE.findall(new)):
-            raise EncodingError("half a surrogate pair is no character")
+            raise EncodingError("half a surrogate pair is not a character")
         if self.is_guess and not new.isascii():
             known = set(_HIGH_RUN.findall(self.text))
             unknown = next((run for run in _HIGH_RUN.findall(new) if run not in known), None)

@@ -114,11 +114,11 @@ def _doubts(target: EditTarget, matches: Matches, old: str, new: str) -> Iterato
     before, behind = target.text[: place.start], target.text[place.end : place.end + 1]
     is_inside = bool(new or before) and not (before + new).endswith("\n")
     if old.endswith("\n") and is_inside and behind not in ("", "\n"):
-        yield "`old` ends with a line end and `new` does not, so two lines were joined"
+        yield "`old` ends with a newline and `new` does not, so two lines were joined"
     if old in new and adds_once(new, old) and stands_in(new, old, target.text, place.start):
         yield "the file had `new` there already, so what it adds is there twice now"
     elif len(matches.places) == 1 and (line := duplicated_line(old, new, target.text[place.end :])) is not None:
-        yield f"`new` ends with {line!r}, which followed `old` already, so it is there twice now"
+        yield f"`new` ends with {line!r}, which already followed `old`, so it is there twice now"
 
 
 def _require_unapplied(target: EditTarget, old: str, new: str) -> None:
@@ -128,7 +128,7 @@ def _require_unapplied(target: EditTarget, old: str, new: str) -> None:
         return
     line = line_number(target.text, places.places[0].start)
     raise ToolError(
-        f"`old` is not in `{target.name}`, but `new` is, at line {line}: this change is made already, go on"
+        f"`old` is not in `{target.name}`, but `new` is, at line {line}: this change is already made, so continue"
     )
 
 
@@ -164,7 +164,7 @@ def _match_line_end(target: EditTarget, matches: Matches, old: str, new: str) ->
     if not old.endswith("\n") or not new or new.endswith("\n"):
         return new, False
     if new + "\n" == old or not all(_stands_apart(target.text, place, new) for place in matches.places):
-        raise ToolError("`old` ends with a line end and `new` does not, which would join lines: end both alike")
+        raise ToolError("`old` ends with a newline and `new` does not, which would join lines: end both alike")
     return new + "\n", True
 
 
@@ -185,17 +185,17 @@ def _require_sense(target: EditTarget, matches: Matches, old: str, new: str) -> 
         raise ToolError("the first line of `new` lacks the indentation that it has in `old`: write it as it is to be")
     if len(matches.places) == 1 and (line := duplicated_line(old, new, target.text[place.end :])) is not None:
         raise ToolError(
-            f"`new` ends with {line!r}, which stands behind `old` already and would be there twice: take it into "
-            "`old`, too, or leave it out of `new`"
+            f"`new` ends with {line!r}, which already follows `old` and would be there twice: include it in "
+            "`old`, or leave it out of `new`"
         )
     if matches.closeness in ("exact", "signs"):
         _require_levels(target, place, old, new)
     odd = odd_indentation(old, new, target.text, target.text[place.start : place.end])
     if odd is not None:
-        raise ToolError(f"{odd}: indent it as `{target.name}` is, with an indented line of the file in `old`, too")
+        raise ToolError(f"{odd}: indent it as `{target.name}` is, and include an indented line of the file in `old`")
     escape = escapes_outside_quotes(old, new, target.text)
     if escape is not None:
-        raise ToolError(f"`new` has `{escape}` outside of quotes: write it without the backslash, line ends as such")
+        raise ToolError(f"`new` has `{escape}` outside of quotes: write it without the backslash, and newlines as such")
 
 
 def _refuse_placeholder(target: EditTarget, new: str) -> None:
@@ -222,8 +222,8 @@ def _require_levels(target: EditTarget, place: TextSpan, old: str, new: str) -> 
     is_unclear = is_unclear or (is_inside and has_odd_step(old, f"{before}{new}", step_of(target.text.split("\n"))))
     if is_unclear or (is_inside and begins_empty):
         raise ToolError(
-            f"`old` begins behind the indentation of line {line_number(target.text, place.start)} of `{target.name}`, "
-            "so it cannot be told how far the lines of `new` are to be indented: write both with the file's indentation"
+            f"`old` starts after the indentation of line {line_number(target.text, place.start)} of `{target.name}`, "
+            "so it is unclear how far the lines of `new` are to be indented: write both with the file's indentation"
         )
 
 
@@ -251,24 +251,24 @@ def _unclear(target: EditTarget, matches: Matches, line: str) -> str:
     here = target.text[place.start : place.end].removesuffix("\n").split("\n")
     shown = number_lines([cut_line(showable(each), MAX_SHOWN_CHARS) for each in here[:MAX_SHOWN_LINES]], first)
     return (
-        f"`old` is at line {first} of `{target.name}` with other indentation, so it cannot be told how far "
+        f"`old` is at line {first} of `{target.name}` with other indentation, so it is unclear how far "
         f"{line.strip()!r} of `new` is to be indented: write `old` and `new` as the file has it:\n{shown}"
     )
 
 
 def _remark(closeness: Closeness, correction: Correction | None, *, is_ended: bool) -> str:
-    remarks = [f"`old` had {correction.note} that the file has not"] if correction is not None else []
+    remarks = [f"`old` had {correction.note} that the file lacks"] if correction is not None else []
     if closeness in DIFFERENCE_LABELS:
         remarks.append(f"`old` differed from the file in {DIFFERENCE_LABELS[closeness]}")
     if is_ended:
-        remarks.append("`new` got the line end that `old` has")
+        remarks.append("`new` was given the newline at the end of `old`")
     return "; ".join(remarks)
 
 
 def near(miss: NearMiss | None) -> str:
     """Return the end of a sentence that shows the closest lines."""
     if miss is None:
-        return ", and no lines are like it: read the file again"
+        return ", and no lines are similar: read the file again"
     last = miss.first_line + len(miss.lines) - 1
     shown = number_lines(
         [cut_line(showable(line), MAX_SHOWN_CHARS) for line in miss.lines[:MAX_SHOWN_LINES]], miss.first_line

@@ -70,11 +70,11 @@ class LanguageClient:
                 assert not isinstance(message, TooLong), "messages of that size end the conversation"
                 self._unasked += len(message)
                 if self._unasked > MAX_UNREQUESTED_BYTES:
-                    return f"it said more than {MAX_UNREQUESTED_BYTES // 1024**2} MB unasked"
+                    return f"it said more than {MAX_UNREQUESTED_BYTES // 1024**2} MB without being asked"
                 try:
                     self._take(json.loads(message))
                 except (ValueError, RecursionError):
-                    return "it sent a message that is no JSON"
+                    return "it sent a message that is not JSON"
             return await self._child.ending()
         except BrokenPipeError:
             return await self._child.ending()
@@ -175,7 +175,7 @@ class LanguageClient:
             case _ if method.startswith("workspace/") and method.endswith("/refresh"):
                 pass
             case _:
-                error = {"code": _NOT_KNOWN, "message": f"this client knows no `{ellipsize(method, 100)}`"}
+                error = {"code": _NOT_KNOWN, "message": f"this client does not support `{ellipsize(method, 100)}`"}
                 self._write({"id": id, "error": error})
                 return
         self._write({"id": id, "result": result})

@@ -41,7 +41,7 @@ class FrameBuffer:
             end = self._held.find(_END, 0, _MAX_HEADER_BYTES)
             if end < 0:
                 if len(self._held) >= _MAX_HEADER_BYTES:
-                    self.problem = "something that is no message"
+                    self.problem = "something that is not a message"
                 return False
             self._length = self._read_header(bytes(self._held[:end]))
             del self._held[: end + len(_END)]
@@ -51,11 +51,11 @@ class FrameBuffer:
         fields = [line.partition(b":") for line in header.split(b"\r\n")]
         lengths = [value.strip() for name, _, value in fields if name.strip().lower() == b"content-length"]
         if len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > _MAX_LENGTH_DIGITS:
-            self.problem = "a header that does not say how long its message is"
+            self.problem = "a header without the length of its message"
             return 0
         length = int(lengths[0])
         if length > self._most:
-            self.problem = f"a message of {length:,} bytes, which is too much"
+            self.problem = f"a message of {length:,} bytes, which is too large"
         return length
 
 

@@ -79,7 +79,7 @@ async def answer_to(asked: SymbolQuery, servers: LanguageServers, root: Path) ->
             more = [f"and {len(lines) - MAX_RESULTS} more"] if len(lines) > MAX_RESULTS else []
             return "\n".join((*lines[:MAX_RESULTS], *more)), len(lines)
     if not able:
-        raise LanguageServerError("; ".join(problems) or "no language server for such a file answers this")
+        raise LanguageServerError("; ".join(problems) or "no language server for this kind of file can answer this")
     return _NOTHING[asked.find].format(name=printable(asked.name)), 0
 
 

@@ -81,7 +81,7 @@ class ClientHandlers:
 
     async def sample(self, server: str, request: SampleRequest) -> Sample | SamplingRefusal:
         """Have a model write a reply if the user allows it."""
-        return SamplingRefusal("nobody is there to allow it")
+        return SamplingRefusal("no user is present to allow it")
 
     def roots(self) -> tuple[Path, ...]:
         """Return the folders that servers are to work in, as absolute paths."""

@@ -274,23 +274,23 @@ class McpConnection:
             limit = self.spec.call_timeout
             span = f"{limit:g} second{'' if limit == 1 else 's'}"
             raise ToolError(
-                f"the server `{label}` gave no answer for {what} within {span}, so it was told to stop; "
-                "it may have done a part of it"
+                f"the server `{label}` did not answer {what} within {span}, so it was told to stop; "
+                "it may be partly done"
             ) from error
         except MCPError as error:
             if error.code == types.INVALID_REQUEST and error.message == _SESSION_OVER:
-                self.lose("it has forgotten this session")
-                raise SessionOver(f"the server `{label}` has forgotten this session") from error
+                self.lose("it no longer knows this session")
+                raise SessionOver(f"the server `{label}` no longer knows this session") from error
             if error.code == types.CONNECTION_CLOSED:
                 if error.message == _CLOSED_MESSAGE:
                     self.lose("its connection has ended")
                 why = one_line(self.lost or error.message)
-                raise ToolError(f"the server `{label}` was lost during {what} ({why}); it may be half done") from error
+                raise ToolError(
+                    f"the server `{label}` was lost during {what} ({why}); it may be partly done"
+                ) from error
             raise ToolError(f"the server `{label}` refused {what}: {_detailed_error(error)}") from error
         except ValidationError as error:
-            raise ToolError(
-                f"the server `{label}` answered {what} with something the protocol does not know"
-            ) from error
+            raise ToolError(f"the server `{label}` answered {what} with something unknown to the protocol") from error
         except RuntimeError as error:
             raise ToolError(f"{what} of the server `{label}` failed: {one_line(str(error))}") from error
 
@@ -380,7 +380,7 @@ def _require_text(sent: object) -> None:
     try:
         json.dumps(sent, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise ToolError("what is asked for holds half a character, so nothing was sent: write it whole") from error
+        raise ToolError("the request contains half a character, so nothing was sent: write it whole") from error
 
 
 def _progress_line(done: float, total: float | None, message: str | None) -> str:

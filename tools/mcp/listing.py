@@ -57,7 +57,7 @@ async def all_listed(
         try:
             page = await fetch(cursor)
         except ValidationError as error:
-            raise ToolError(f"it lists something the protocol does not know: {first_fault(error)}") from error
+            raise ToolError(f"it lists something unknown to the protocol: {first_fault(error)}") from error
         listed += entries(page)
         cursor = page.next_cursor
         if len(listed) > MAX_ENTRIES:
@@ -83,9 +83,9 @@ def tools_of(listed: Iterable[types.Tool], caller: Caller) -> tuple[tuple[McpToo
             why = "listed twice" if other == tool.name else f"named like `{one_line(other)}`"
             notes.append(f"{called} is left out: it is {why}")
         elif tool.name == INSTRUCTIONS:
-            notes.append(f"{called} is left out: no tool may be named so")
+            notes.append(f"{called} is left out: that is not a valid tool name")
         elif tool.execution is not None and tool.execution.task_support == "required":
-            notes.append(f"{called} is left out: it runs only as a task that is asked for later")
+            notes.append(f"{called} is left out: it runs only as an asynchronous task")
         elif problem := schema_fault(tool.input_schema):
             notes.append(f"{called} is left out: {problem}")
         else:
@@ -123,9 +123,9 @@ def schema_fault(schema: Mapping[str, object]) -> str:
     except (ValueError, RecursionError):
         return "its schema is not JSON"
     if size > MAX_SCHEMA_BYTES:
-        return f"its schema has {size:,} bytes, more than the {MAX_SCHEMA_BYTES:,} that are taken"
+        return f"its schema has {size:,} bytes, more than the {MAX_SCHEMA_BYTES:,} allowed"
     if sent.get("type") != "object":
-        return "its schema is not one of an object"
+        return "its schema is not that of an object"
     problem = fault(sent)
     return f"its schema is not valid: {one_line(problem)}" if problem else ""
 
@@ -174,4 +174,4 @@ def _remarkable_words(schema: Mapping[str, object]) -> Iterable[str]:
 
 def _orders(what: str, words: str) -> Iterable[str]:
     if orders := _ORDERS.search(words):
-        yield f"has {what} that gives the model orders (“{one_line(orders[0])}”); look at it before you allow it"
+        yield f"has {what} that gives the model instructions (“{one_line(orders[0])}”); look at it before you allow it"

@@ -178,7 +178,7 @@ async def _check_address(url: httpx2.URL, server: httpx2.URL) -> IpAddress:
     for address in addresses:
         if not is_public(address) and (is_link_local(address) or any(map(is_public, own))):
             where = where_private(url.host, address)
-            raise NeedsLogin(f"the server would have the login ask another place, and {where}")
+            raise NeedsLogin(f"the server wants the login to contact another host, and {where}")
     return addresses[0]
 
 
@@ -334,7 +334,7 @@ class Callback:
         if method != "GET" or url.path != _PATH:
             return "404 Not Found", "There is nothing here."
         if not self._state or given.get("state") != self._state:
-            return "400 Bad Request", "This is not the answer to the login that is going on."
+            return "400 Bad Request", "This is not the answer to the current login."
         if not self._answer.done():
             self._answer.set_result(given)
         if "error" in given:

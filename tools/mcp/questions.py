@@ -131,9 +131,9 @@ def _texts(blocks: Iterable[types.SamplingMessageContentBlock]) -> Iterable[str]
                 yield block.text
             case types.ImageContent():
                 if picture_of(block.data, block.mime_type) is None:
-                    yield f"[a picture of a kind that cannot be shown: {block.mime_type}]"
+                    yield f"[a picture of an unsupported type: {block.mime_type}]"
             case types.AudioContent() | types.ToolUseContent() | types.ToolResultContent():
-                yield f"[{block.type}: it cannot be handed on]"
+                yield f"[{block.type}: it cannot be passed on]"
 
 
 def _pictures(blocks: Iterable[types.SamplingMessageContentBlock]) -> Iterable[Picture]:

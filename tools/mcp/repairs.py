@@ -29,7 +29,7 @@ _MAX_ENTRY_CHARS = 1_000_000
 _MAX_QUESTIONS, _QUESTIONS_WINDOW_S = 500, 10.0
 """Maximum number of requests from a server per time window in seconds. Each must be answered, and a server that sends
 more is broken."""
-_FLOODS = "it asks more questions than can be answered"
+_FLOODS = "it sends more requests than can be answered"
 _LISTS: dict[str, tuple[type[BaseModel], str]] = {
     "tools": (types.Tool, "tools/list"),
     "resources": (types.Resource, "resources/list"),
@@ -137,7 +137,7 @@ def repair(message: types.JSONRPCMessage, leave_out: Callable[[str], None]) -> N
                 if isinstance(listed := result.get(name), list):
                     what = method.partition("/")[0]
                     if len(listed) > MAX_ENTRIES:
-                        leave_out(f"it lists {len(listed):,} {what}, of which {MAX_ENTRIES:,} are taken")
+                        leave_out(f"it lists {len(listed):,} {what}, of which {MAX_ENTRIES:,} are used")
                     result[name] = [each for each in listed[:MAX_ENTRIES] if _is_sound(each, name, leave_out)]
     if isinstance(message, types.JSONRPCResponse):
         _repair_output(message.result)
@@ -176,7 +176,7 @@ def _repair_blocks(result: dict[str, Any]) -> None:
 
 
 def _left_out_parts(name: str, count: int) -> list[dict[str, object]]:
-    text = f"[{count:,} parts more are left out]"
+    text = f"[{count:,} more parts are left out]"
     match name:
         case "content":
             return [{"type": "text", "text": text}]
@@ -220,7 +220,7 @@ def _bare(table: dict[str, Any], keys: Collection[str]) -> dict[str, Any]:
 
 def _line_for(block: object) -> dict[str, str]:
     kind = block.get("type") if isinstance(block, dict) else None
-    text = f"[a part of the type `{one_line(str(kind))[:40]}` is left out: the protocol does not know it so]"
+    text = f"[a part of the type `{one_line(str(kind))[:40]}` is left out: it is unknown to the protocol]"
     return {"type": "text", "text": text}
 
 

@@ -179,7 +179,7 @@ class Server:
                     case "lost" if restarts < MAX_RESTARTS and (ended.was_ready or restarts):
                         pause = self._first_pause * 2**restarts
                         restarts += 1
-                        self._set_phase("starting", f"{ended.why}; it is started again ({restarts} of {MAX_RESTARTS})")
+                        self._set_phase("starting", f"{ended.why}; restarting ({restarts} of {MAX_RESTARTS})")
                         wish = await self._next_order(pause)
                     case "lost":
                         self._set_phase("failed", ended.why)
@@ -284,7 +284,7 @@ class Server:
                 state = await connection.state(kinds, self.state, self)
         except Exception as error:  # noqa: BLE001  # it continues with its old lists
             if not connection.lost:
-                self.state = replace(self.state, detail=f"what it offers now is not known: {error_text(error)}")
+                self.state = replace(self.state, detail=f"what it offers now is unknown: {error_text(error)}")
                 self._notify_changed()
             return
         self.state = replace(state, phase=self.state.phase)  # it may have been told to restart meanwhile

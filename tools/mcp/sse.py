@@ -64,7 +64,7 @@ async def _read(
             if event.event == "endpoint" and not address.done():
                 named = urljoin(url, event.data)
                 if urlsplit(named)[:2] != urlsplit(url)[:2]:
-                    why = f"it wants to be spoken to at another host: {one_line(named)}"
+                    why = f"it wants messages sent to another host: {one_line(named)}"
                     return
                 address.set_result(named)
             elif event.event == "message" and event.data:
@@ -72,7 +72,7 @@ async def _read(
                     message = types.jsonrpc_message_adapter.validate_json(event.data, by_name=False)
                     await writer.send(SessionMessage(message))
     except (httpx2.TransportError, httpx2.StreamError, httpx2.SSEError) as error:
-        why = f"it is not whole: {one_line(str(error))}"
+        why = f"it is incomplete: {one_line(str(error))}"
     finally:
         writer.close()
         if not address.done():

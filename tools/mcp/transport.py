@@ -125,7 +125,7 @@ class _Incoming(IncomingStream):
 
     def _message(self, line: OutputLine) -> types.JSONRPCMessage | None:
         if isinstance(line, TooLong):
-            return self._unreadable(line.head, line.tail, f"it holds {line.size:,} bytes, which is too much")
+            return self._unreadable(line.head, line.tail, f"it has {line.size:,} bytes, which is too large")
         if not line.strip():
             return None
         try:
@@ -215,7 +215,7 @@ class BoundedClient(httpx2.AsyncClient):
 
     async def _limit(self, response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
-            raise httpx2.RemoteProtocolError("it answers in a compressed form that was not asked for")
+            raise httpx2.RemoteProtocolError("its answer is compressed, which was not requested")
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             response.stream = _BoundedStream(response.stream, self._most)
 
@@ -231,10 +231,10 @@ class _BoundedStream(httpx2.AsyncByteStream):
             async for chunk in self._stream:
                 size += len(chunk)
                 if size > self._most:
-                    raise UnreadableAnswer(f"it holds more than {self._most:,} bytes, which is too much")
+                    raise UnreadableAnswer(f"it has more than {self._most:,} bytes, which is too large")
                 yield chunk
         except httpx2.TransportError as error:
-            raise UnreadableAnswer(f"it is not whole: {_transport_error_text(error)}") from error
+            raise UnreadableAnswer(f"it is incomplete: {_transport_error_text(error)}") from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()

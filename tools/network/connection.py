@@ -32,7 +32,7 @@ async def public(host: str, port: int) -> Sequence[IpAddress]:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             return await public_addresses(host, port)
     except PrivateAddress as error:
-        named = "a host that is named in `web.private` of the user's settings could be reached"
+        named = "the user can allow hosts in `web.private`"
         raise ForbiddenAddressError(f"{error}; {named}") from error
     except NameNotKnown as error:
         raise UnreachableError(f"`{host}` cannot be reached: {error}") from error
@@ -98,9 +98,11 @@ async def _through(proxy: str, place: NetworkPlace, is_tunnel: bool) -> Upstream
         parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError as error:
-        raise UnreachableError("the environment names a proxy whose address cannot be used: tell the user") from error
+        raise UnreachableError("the environment sets a proxy with an invalid address: tell the user") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UnreachableError("commands in the sandbox cannot use the proxy of the environment, only one of HTTP")
+        raise UnreachableError(
+            "commands in the sandbox can use only an HTTP proxy, not the one that the environment sets"
+        )
     connection = await _open_stream(parts.hostname, port, "the proxy", is_tls=parts.scheme == "https")
     words = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
     secret = f"Proxy-Authorization: Basic {base64.b64encode(words.encode()).decode()}\r\n" if parts.username else ""

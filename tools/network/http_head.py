@@ -48,7 +48,7 @@ def request_of(head: bytes) -> ProxyRequest:
     line, fields = _parse_head(head)
     match = _REQUEST.fullmatch(line)
     if match is None:
-        raise BadHead("the first line is no request")
+        raise BadHead("the first line is not a request")
     method, target, version = match.groups()
     try:
         if method == "CONNECT":
@@ -74,7 +74,7 @@ def response_of(head: bytes) -> ResponseHead:
     line, fields = _parse_head(head)
     match = _STATUS.fullmatch(line)
     if match is None:
-        raise BadHead("the first line is no answer")
+        raise BadHead("the first line is not a status line")
     kept = (f"{name}: {value}" for name, value in _to_the_end(fields, keeps_host=True))
     return ResponseHead(int(match[1]), "\r\n".join([line, *kept, "Connection: close", "", ""]).encode("latin-1"))
 
@@ -88,7 +88,7 @@ def _parse_head(head: bytes) -> tuple[str, Sequence[tuple[str, str]]]:
     for each in lines:
         name, separator, value = each.partition(":")
         if not separator or not _NAME.fullmatch(name):
-            raise BadHead("one of its lines is no field")
+            raise BadHead("one of its lines is not a field")
         fields.append((name, value.strip(" \t")))
     return line, fields
 
@@ -98,7 +98,7 @@ def _split_target(rest: str) -> tuple[str, str]:
     end = next((index for index, sign in enumerate(rest) if sign in "/?#"), len(rest))
     authority, path = rest[:end], rest[end:].partition("#")[0]
     if "@" in authority:
-        raise BadHead("its address holds a name or password")
+        raise BadHead("its address contains a name or password")
     return authority, path if path.startswith("/") else f"/{path}"
 
 
@@ -107,10 +107,10 @@ def _length(fields: Sequence[tuple[str, str]]) -> int | None:
     codings = [value.lower() for name, value in fields if name.lower() == "transfer-encoding"]
     if codings:
         if codings != ["chunked"] or lengths:
-            raise BadHead("how long its body is can be read in two ways")
+            raise BadHead("the length of its body is ambiguous")
         return None
     if len(lengths) > 1 or not all(map(_NUMBER.fullmatch, lengths)):
-        raise BadHead("how long its body is can be read in two ways")
+        raise BadHead("the length of its body is ambiguous")
     return int(lengths[0]) if lengths else 0
 
 

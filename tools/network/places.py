@@ -40,10 +40,10 @@ def place_of(authority: str, port: int | None = None) -> NetworkPlace:
         host, written = authority, ""
     if written:
         if not (written.isascii() and written.isdecimal() and len(written) <= 5):
-            raise ValueError("the port is no number")
+            raise ValueError("the port is not a number")
         port = int(written)
     if port is None or not 0 < port < 65536:
-        raise ValueError("it names no port")
+        raise ValueError("it has no port")
     return NetworkPlace(_host_of(host), port)
 
 
@@ -51,15 +51,15 @@ def _host_of(written: str) -> str:
     if written.startswith("[") and written.endswith("]"):
         address = literal(written[1:-1])
         if address is None or address.version != 6 or "%" in written:
-            raise ValueError("it is no address")
+            raise ValueError("it is not an address")
         return str(address)
     try:
         name = written if written.isascii() else written.encode("idna").decode()
     except UnicodeError as error:
-        raise ValueError("it is no name of a host") from error
+        raise ValueError("it is not a host name") from error
     name = name.lower().removesuffix(".")
     if (address := literal(name)) is not None and address.version == 4 and "%" not in name:
         return str(address)
     if len(name) > _MAX_NAME_CHARS or not _HOST.fullmatch(name) or ends_in_number(name):
-        raise ValueError("it is no name of a host")
+        raise ValueError("it is not a host name")
     return name

@@ -115,13 +115,13 @@ class ProxyServer:
         except TimeoutError:
             return await _answer(reader, writer, 408, "the request did not come in time")
         except asyncio.LimitOverrunError:
-            return await _answer(reader, writer, 431, "the head of the request is too long")
+            return await _answer(reader, writer, 431, "the request header is too long")
         except asyncio.IncompleteReadError:
             return None
         except BadHead as error:
             return await _answer(reader, writer, 400, str(error))
         if client is None:
-            return await _answer(reader, writer, 403, "use the proxy that the environment of the command names")
+            return await _answer(reader, writer, 403, "use the proxy that the command's environment sets")
         if refusal := await client.refusal(request.place):
             client.note(request.place, refusal)
             return await _answer(reader, writer, 403, refusal)
@@ -201,7 +201,7 @@ async def _send_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
         writer.write(b"%x\r\n" % size)
         await _copy(reader, writer, size)
         if size and await reader.read(1) + await reader.read(1) != b"\r\n":
-            raise BadHead("a chunk is not as long as it says")
+            raise BadHead("a chunk has the wrong length")
         writer.write(b"\r\n")
         if not size:  # trailers are dropped
             return await writer.drain()
@@ -213,7 +213,7 @@ async def _size_of_chunk(reader: asyncio.StreamReader) -> int:
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         match = None
     if match is None:
-        raise BadHead("a chunk does not say how long it is")
+        raise BadHead("a chunk has no length")
     return int(match[1], 16)
 
 

@@ -118,7 +118,7 @@ def run_by_settings(root: Path, command: str) -> str:
         )
         common = run_git(git, root, SETTINGS, "rev-parse", "--git-common-dir")
     except GitError as error:
-        return "" if "no git repository" in str(error) else "its settings cannot be read"
+        return "" if "not in a git repository" in str(error) else "its settings cannot be read"
     parts = os.fsdecode(names).split("\0")
     found = (name for scope, name in zip(parts[::2], parts[1::2], strict=False) if scope in ("local", "worktree"))
     folder = os.path.join(root, os.fsdecode(common.removesuffix(b"\n")), "hooks")
@@ -154,7 +154,7 @@ def run_git(
     if process.returncode not in codes:
         problem = said.decode(errors="replace").strip().split("\n")[0]
         if "not a git repository" in problem:
-            raise GitError("this folder is in no git repository")
+            raise GitError("this folder is not in a git repository")
         raise GitError(f"git says `{problem[:200]}`")
     return printed
 

@@ -72,7 +72,7 @@ def repository_of(root: Path) -> Repository:
     """Return the repository of a folder. Raises `GitError`, also if it has no commits."""
     git = program_outside("git", root)
     if git is None:
-        raise GitError("git is not installed, and a work tree is git's")
+        raise GitError("git is not installed, and work trees need it")
     plain = SETTINGS
     found = os.fsdecode(
         run_git(git, root, plain, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
@@ -80,7 +80,7 @@ def repository_of(root: Path) -> Repository:
     below = os.fsdecode(run_git(git, root, plain, "rev-parse", "--show-prefix")).strip("\n")
     head = run_git(git, root, plain, "rev-parse", "--verify", "--quiet", "HEAD^{commit}", codes=(0, 1, 128))
     if not head.strip():
-        raise GitError("nothing was committed in this repository yet, so there is nothing to begin with; commit first")
+        raise GitError("this repository has no commits yet; commit first")
     settings = {**plain, **_without_own_filters(git, root)}
     return Repository(git, Path(found[0]), Path(found[1]), below, head.decode().strip(), settings)
 
@@ -101,7 +101,7 @@ def enter_worktree(root: Path, name: str, places: Path) -> Worktree:
     """Return the work tree of this name, creating it from the current commit if necessary. `places`: the folder for the
     work trees of all repositories. Raises `GitError`."""
     if not _NAME.fullmatch(name) or name.endswith((".lock", ".")):
-        raise GitError(f"`{name}` is no name for a work tree: use letters, digits, `-`, `_` and `.`")
+        raise GitError(f"`{name}` is not a valid name for a work tree: use letters, digits, `-`, `_` and `.`")
     repository = repository_of(root)
     place, branch = place_of(repository, name, places), f"ebb/{name}"
     if os.path.lexists(place) and not _is_left_half_made(repository, place):
@@ -131,7 +131,9 @@ def _branch_in(repository: Repository, place: Path) -> str:
     except GitError:
         is_ours = False
     if not is_ours:
-        raise GitError(f"`{place}` is there and is no work tree of this repository; move it away, or take another name")
+        raise GitError(
+            f"`{place}` exists and is not a work tree of this repository; move it away, or choose another name"
+        )
     return repository.run(place, "symbolic-ref", "--short", "--quiet", "HEAD", codes=(0, 1))
 
 
@@ -164,7 +166,7 @@ def how_to_bring_back(worktree: Worktree, state: WorktreeState) -> Sequence[str]
     where = f"branch `{worktree.branch}`" if worktree.branch else "no branch"
     if not state.commits and not state.uncommitted:
         remove = f"git -C {top} worktree remove {place}"
-        return (f"nothing is new in `{worktree.place}`, {where}; `{remove}` takes it away",)
+        return (f"there are no changes in `{worktree.place}`, {where}; `{remove}` removes it",)
     commits = f"{state.commits} commit{'' if state.commits == 1 else 's'}"
     files = f"{state.uncommitted} file{'' if state.uncommitted == 1 else 's'} not committed"
     lines = [f"the work is in `{worktree.place}`, {where}: {commits}, {files}"]

@@ -87,4 +87,4 @@ class OutputLog:
             self.written -= min(self.written // 2, MAX_RECLAIMED_BYTES)
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self.written)
-            self.problem = f"the output after {self.written} bytes could not be kept: {error.strerror}"
+            self.problem = f"the output after {self.written} bytes could not be stored: {error.strerror}"

@@ -115,7 +115,7 @@ def denied_paths(
         return next(refusals, "") or "; ".join(dict.fromkeys(told))
     found = dict.fromkeys(_find_denials(printed, boundary, folder))
     if boundary.kind == "bubblewrap" and (missing := next(filter(is_outside, _missing_in_tmp(printed)), "")):
-        found[f"/tmp is the session's own, so it does not see `{missing}`"] = None
+        found[f"/tmp is private to the session, so it cannot see `{missing}`"] = None
     return "; ".join(found)
 
 
@@ -138,7 +138,7 @@ def _refusal_of(match: Match[str], boundary: Boundary, folder: str) -> str:
 
 def _find_denials(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
     if printed.startswith(("bwrap: ", "sandbox: ")):
-        yield f"the sandbox could not be put up ({printed.partition(': ')[2][:200].splitlines()[0]})"
+        yield f"the sandbox could not be set up ({printed.partition(': ')[2][:200].splitlines()[0]})"
         return
     for match in (_UNWRITABLE if boundary.kind == "bubblewrap" else _PERMISSION_DENIED).finditer(printed):
         yield _refusal_of(match, boundary, folder) or _VAGUE
@@ -148,23 +148,23 @@ def _find_denials(printed: str, boundary: Boundary, folder: str) -> Iterator[str
     if boundary.network != "open" and _NETWORK.search(printed):
         yield "it has no network" if boundary.network == "none" else "only programs that use `HTTPS_PROXY` have network"
     elif boundary.network != "open" and _SERVERS.search(printed):
-        yield "of servers on this machine only those are reached that commands of this session started"
+        yield "it can reach only those servers on this machine that commands of this session started"
     if _DOCKER.search(printed):
-        yield "it does not reach Docker or Podman"
+        yield "it cannot reach Docker or Podman"
     if _SUDO.search(printed):
         yield "it cannot become another user"
     if _OWNERS.search(printed):
         yield "it cannot give files to other users"
     if _SSH.search(printed):
-        yield "it does not see SSH keys and agents"
+        yield "it cannot see SSH keys and agents"
     if _SIGNING_FAILED.search(printed):
-        yield "it does not see the keys that sign"
+        yield "it cannot see signing keys"
     if _DEVICES.search(printed):
-        yield "it has no devices of this machine"
+        yield "it cannot use devices of this machine"
     if boundary.kind == "bubblewrap" and _TWO_FOLDERS.search(printed):
-        yield "no file has a second name both in /tmp, which is a folder of its own, and elsewhere"
+        yield "files cannot be linked between /tmp, which is a folder of its own, and other folders"
     if _NAMESPACES.search(printed):
-        yield "it may make no namespaces and mount nothing"
+        yield "it may not create namespaces or mount anything"
     if (
         cut := [path for path, copy in boundary.copies.items() if not copy.is_whole]
         if _NO_LOGIN.search(printed)
@@ -173,5 +173,5 @@ def _find_denials(printed: str, boundary: Boundary, folder: str) -> Iterator[str
         yield f"it sees `{cut[0]}` without the passwords and tokens in it"
     for path, access in boundary.places.items():
         if access.startswith("hidden") and path in printed and path not in boundary.copies:
-            yield f"it does not see `{path}`"
+            yield f"it cannot see `{path}`"
             break

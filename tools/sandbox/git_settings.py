@@ -106,7 +106,7 @@ class GitSettings:
                 self._run("config", "--file", copy, *arguments)
             written = _bytes_of(copy)
         if self._parse_settings(written) != after:
-            return "the settings of Git could not be set one by one"
+            return "Git's settings could not be written"
         _write_in_place(new, written)
         return ""
 
@@ -141,7 +141,7 @@ def refusal(key: str, before: Settings, after: Settings, boundary: Boundary) -> 
     section, subsection, name = split(key)
     old, new = before.get(key, ()), after.get(key, ())
     if _CONTROL.search(key):
-        return "a name of Git's settings has control characters"
+        return "the name of a Git setting contains control characters"
     if not new and section in _FAMILIES and (name in _known_of(section) or _is_removed(section, subsection, after)):
         return ""
     if subsection is not None and section in _FAMILIES and name not in _known_of(section):
@@ -221,11 +221,11 @@ def _is_renamed(key: str, before: Settings, after: Settings) -> bool:
 def _unfit(section: str, name: str, value: str, after: Settings, boundary: Boundary) -> str:
     """Return what is wrong with a value, or an empty string."""
     if (name != "description" and _CONTROL.search(value)) or "\0" in value or "\ufffd" in value:
-        return "its value has control characters"
+        return "its value contains control characters"
     if value.startswith("-"):
         return "its value begins like an option"
     if name in ("active", "rebase"):
-        return "" if _WORDS.fullmatch(value.lower()) else "its value is none that it may have"
+        return "" if _WORDS.fullmatch(value.lower()) else "its value is not allowed"
     if name == "url" or ((section, name) == ("branch", "remote") and value != "." and not _has_url(value, after)):
         return unfit_address(value, boundary)
     return "its value names a program" if "ext::" in value.lower() and name != "description" else ""
@@ -237,7 +237,7 @@ def unfit_address(value: str, boundary: Boundary) -> str:
     if _HELPER.match(value) or "ext::" in value.lower():
         return "its value names a program"
     if "://-" in value or ":-" in value:
-        return "its value has an option for another program"
+        return "its value contains an option for another program"
     scheme = _SCHEME.match(value)
     if scheme is not None and scheme[1] != "file":
         return "" if scheme[1] in _SCHEMES else "its value names a program"
@@ -247,7 +247,7 @@ def unfit_address(value: str, boundary: Boundary) -> str:
     if not os.path.isabs(path):
         return "a folder is named by its whole path, a remote by the name that it was added with"
     if boundary.access_to(os.path.realpath(path)) == "write":
-        return "it leads to a folder that commands write, whose hooks could run"
+        return "it leads to a writable folder, whose hooks could run"
     return ""
 
 
@@ -331,7 +331,7 @@ def _bytes_of(path: str) -> bytes:
     with open(descriptor, "rb") as file:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode) or state.st_size > _MAX_FILE_BYTES:
-            raise OSError(errno.EINVAL, "it is no file of the usual size")
+            raise OSError(errno.EINVAL, "it is not a regular file of normal size")
         return file.read(_MAX_FILE_BYTES)
 
 

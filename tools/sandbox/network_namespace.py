@@ -65,7 +65,7 @@ def new_namespace() -> NetworkNamespace:
     made = _make_namespace()
     if why := _trial(made):
         made.close()
-        raise NoNamespace(f"a network of its own cannot be entered: {why}")
+        raise NoNamespace(f"a network namespace cannot be entered: {why}")
     return made
 
 
@@ -108,7 +108,7 @@ def _make_namespace() -> NetworkNamespace:
     if isinstance(found, NoSandbox):
         raise NoNamespace(found.why)
     if found.kind != "bubblewrap":
-        raise NoNamespace(f"{found.kind} cannot tell places of the network apart")
+        raise NoNamespace(f"{found.kind} cannot restrict access to single hosts")
     enters = next((path for path in _ENTERS if os.access(path, os.X_OK)), None)
     if enters is None:
         raise NoNamespace("`nsenter` of util-linux is not installed")
@@ -127,10 +127,10 @@ def _make_namespace() -> NetworkNamespace:
                 pass_fds=(theirs.fileno(),),
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise NoNamespace(f"a network of its own cannot be made: {error}") from error
+            raise NoNamespace(f"a network namespace cannot be created: {error}") from error
         if ran.returncode:
             said = ran.stderr.decode(errors="replace").strip().split("\n")[-1][:200]
-            raise NoNamespace(f"a network of its own cannot be made: {said or ran.returncode}")
+            raise NoNamespace(f"a network namespace cannot be created: {said or ran.returncode}")
         ours.setblocking(False)
         _, [(_, _, data), *_], *_ = ours.recvmsg(1, socket.CMSG_SPACE(12), socket.MSG_CMSG_CLOEXEC)
     held = array.array("i", data)

@@ -48,7 +48,7 @@ def why_not_removed(command: str, folder: Path) -> str:
     named = next((path for words in removed for path in _submodules_in(words[2:], folder)), "")
     if not named or can_remove_submodules(command, folder):
         return ""
-    return f"the submodule `{named}` is removed only by a line of `git rm` alone: run that first"
+    return f"the submodule `{named}` can be removed only by a command with nothing but `git rm`: run that first"
 
 
 def _submodules_in(words: Sequence[str], folder: Path) -> list[str]:

@@ -58,7 +58,7 @@ def found_sandbox() -> SandboxProgram | NoSandbox:
         return NoSandbox("there is none for this system")
     found = _found_bubblewrap()
     if isinstance(found, NoSandbox) and not trial_of_landlock():
-        return SandboxProgram("landlock", (), f"it holds less than bubblewrap would: {found.why}")
+        return SandboxProgram("landlock", (), f"it restricts less than bubblewrap: {found.why}")
     return found
 
 
@@ -76,7 +76,7 @@ def _found_bubblewrap() -> SandboxProgram | NoSandbox:
             tried = (*before, path, *flags, *NAMESPACES, "--as-pid-1", "--unshare-net", "--seccomp", str(held), *SYSTEM)
             said = _trial((*tried, "--", *_NOTHING), held)
             if not said:
-                note = "" if before else f"what is mounted while a command runs is open to it: {why}"
+                note = "" if before else f"what is mounted while a command runs is writable for it: {why}"
                 return SandboxProgram("bubblewrap", (path, *flags), note, before)
         why = said
     return NoSandbox(f"bubblewrap cannot work here: {said}")
@@ -116,7 +116,7 @@ def _known_filter(sockets: "Sockets") -> bytes | NoSandbox:
     from ebbtide.tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: only for commands
 
     machine = os.uname().machine
-    return system_call_filter(machine, sockets) or NoSandbox(f"the system calls of {machine} are not known here")
+    return system_call_filter(machine, sockets) or NoSandbox(f"the system calls of {machine} are unknown")
 
 
 def _trial(command: Sequence[str], descriptor: int) -> str:

@@ -35,7 +35,7 @@ class GlobPattern:
 def parse(pattern: str) -> GlobPattern:
     """Parse a pattern. Without `/` it matches names at any depth. Raises `GlobError`."""
     if not pattern or "\0" in pattern:
-        raise GlobError("the pattern is empty or holds a NUL character")
+        raise GlobError("the pattern is empty or contains a NUL character")
     folder, rest = _split(pattern)
     if ".." in rest.split("/"):
         raise GlobError("`..` cannot follow a wildcard: begin the pattern with it, or give `path`")

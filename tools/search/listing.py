@@ -23,7 +23,7 @@ def listing(folder: Path, root: Path, offset: int, limit: int | None) -> Result:
     count = _count(folder, name)
     entries = list(entries_of(str(folder)))
     if not entries:
-        what = "holds nothing that git does not ignore" if count else "is an empty folder"
+        what = "contains only what git ignores" if count else "is an empty folder"
         return Result(f"`{name}` {what}", extent=Extent("entries", 0, 0))
     if offset > len(entries):
         raise ToolError(f"`{name}` has {pluralize(len(entries), 'entry')}: offset={offset} is beyond its end")
@@ -44,7 +44,7 @@ def _count(folder: Path, name: str) -> int:
     except OSError as error:
         raise ToolError(f"cannot list `{name}`: {(error.strerror or str(error)).lower()}") from error
     if count > MAX_SORTED_NAMES:
-        raise ToolError(f"`{name}` holds more than {MAX_SORTED_NAMES:,} entries: look for names in it with glob")
+        raise ToolError(f"`{name}` has more than {MAX_SORTED_NAMES:,} entries: find names in it with glob")
     return count
 
 

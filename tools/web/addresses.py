@@ -11,7 +11,7 @@ from ebbtide.tools.outputs.plain_text import printable
 MAX_ADDRESS_CHARS = 4000
 """Maximum number of characters in an address."""
 
-WHAT_COULD_BE = "a host that is named in `web.private` of the user's settings could be reached"
+WHAT_COULD_BE = "the user can allow hosts in `web.private`"
 
 _PORTS = {"http": 80, "https": 443}
 _FIRST_FREE = 1024
@@ -51,7 +51,9 @@ def address_of(written: str) -> WebAddress:
         raise ToolError(f"the address has more than {MAX_ADDRESS_CHARS:,} characters: check it")
     shown = printable(text[:200])
     if _UNSAFE.search(text):
-        raise ToolError(f"`{shown}` holds a blank, a backslash or a control character: write it as %20 or leave it out")
+        raise ToolError(
+            f"`{shown}` contains a blank, a backslash or a control character: write it as %20 or leave it out"
+        )
     try:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
@@ -61,9 +63,9 @@ def address_of(written: str) -> WebAddress:
     if parts.scheme not in _PORTS:
         raise ToolError(f"`{shown}` is not an address of http or https: read shows files, bash fetches the rest")
     if "@" in parts.netloc:
-        raise ToolError("the address holds a name or password: leave it out")
+        raise ToolError("the address contains a name or password: leave it out")
     if literal(name) is None and (not _HOST.fullmatch(name) or "[" in parts.netloc):
-        raise ToolError(f"`{shown}` names no host that the web can have: check it")
+        raise ToolError(f"`{shown}` has no valid host: check it")
     target = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
     return WebAddress(parts.scheme, name, _PORTS[parts.scheme] if port is None else port, target)
 
@@ -81,9 +83,9 @@ def check_is_public(address: WebAddress, private: Sequence[str]) -> None:
     """Raise `ToolError` if the host's name is not public or the port is not a web port, unless permitted by the
     user."""
     if address.port < _FIRST_FREE and address.port not in _PORTS.values() and not is_allowed(address, private):
-        raise ToolError(f"not fetched: port {address.port} is not one of the web; {WHAT_COULD_BE}")
+        raise ToolError(f"not fetched: port {address.port} is not a web port; {WHAT_COULD_BE}")
     if literal(address.host) is None and ends_in_number(address.host) and not is_allowed(address, private):
-        raise ToolError(f"not fetched: `{address.host}` is an address in a form of its own; {WHAT_COULD_BE}")
+        raise ToolError(f"not fetched: `{address.host}` is an address in an unusual form; {WHAT_COULD_BE}")
     if is_private(address.host) and not is_allowed(address, private):
         raise ToolError(f"not fetched: `{address.host}` is this machine or on a private network; {WHAT_COULD_BE}")
 

@@ -83,7 +83,7 @@ def _through(proxy: str, context: "ssl.SSLContext | None") -> httpcore2.AsyncCon
         if not parts.hostname or parts.scheme not in ("http", "https", "socks5", "socks5h"):
             raise ValueError(parts.scheme)
     except ValueError as error:
-        raise ToolError("the environment names a proxy whose address cannot be used: tell the user") from error
+        raise ToolError("the environment sets a proxy with an invalid address: tell the user") from error
     if parts.scheme.startswith("socks"):
         return httpcore2.AsyncSOCKSProxy(proxy_url=url, proxy_auth=auth, ssl_context=context)
     return httpcore2.AsyncHTTPProxy(proxy_url=url, proxy_auth=auth, ssl_context=context)

@@ -104,7 +104,7 @@ async def _once(address: WebAddress, may_be_private: bool, seconds: float) -> Pa
             except asyncio.CancelledError:
                 if not body or not limit.expired():
                     raise
-                left_out = f"it did not come whole within {FETCH_TIMEOUT_S:.0f} s"
+                left_out = f"it did not arrive completely within {FETCH_TIMEOUT_S:.0f} s"
             except (httpcore2.NetworkError, httpcore2.ProtocolError):
                 if not body:
                     raise
@@ -125,9 +125,11 @@ async def _decompress(stream: AsyncIterator[bytes], encoding: str) -> AsyncItera
                 try:
                     yield unpacker.decompress(piece, MAX_PAGE_BYTES + 1)
                 except zlib.error as error:
-                    raise ToolError("the page is packed in a way that cannot be read: try curl in bash") from error
+                    raise ToolError("the page is compressed in a way that cannot be read: try curl in bash") from error
         case other:
-            raise ToolError(f"the page is packed as {printable(other[:40])}, which was not asked for: try curl in bash")
+            raise ToolError(
+                f"the page is compressed as {printable(other[:40])}, which was not asked for: try curl in bash"
+            )
 
 
 def _status(status: int) -> str:

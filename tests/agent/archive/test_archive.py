@@ -105,7 +105,7 @@ async def test_all_that_was_told_of_an_output_is_part_of_it(home: Home) -> None:
     session = await home.session(Scripted.of(calls(*wanted), again, {"text": "done"}), hooks=[*hooks, *edited])
     await events_of(session)
     note = "[A hook of the user for `bash` notes:]\nlook again"
-    late = "not finished after 1 s: it goes on as job-1; bash_output gives what it prints, bash_kill ends it"
+    late = "not finished after 1 s: it continues as job-1; bash_output shows its output, bash_kill ends it"
     outputs = outputs_of(session)
     for ref, ending in (("r1", f"\n2000\n{late}\n{note}"), ("r3", f"\n2000\nkilled by SIGSEGV\n{note}")):
         assert (await home.archive().read(ref)).decode().endswith(ending)

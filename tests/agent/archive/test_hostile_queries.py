@@ -109,6 +109,6 @@ async def test_a_pattern_that_blows_up_is_ended(
         {"ref_id": f"r{number}", "search": BLOWS_UP, "pattern": BLOWS_UP}, workspace_of(sessions, tmp_path)
     )
     said = "search" if isinstance(tool, Recall) else "pattern"
-    assert f"so lines may be missing: take a simpler `{said}`" in result.text
+    assert f"so lines may be missing: use a simpler `{said}`" in result.text
     with pytest.raises(ToolError, match="there is no `r99`"):
         await tool.run({"ref_id": "r99", "search": BLOWS_UP, "pattern": BLOWS_UP}, workspace_of(sessions, tmp_path))

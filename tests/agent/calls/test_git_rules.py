@@ -142,9 +142,9 @@ ASKED = [
     ("git remote add up helper::x", "can run another program"),
     ("git init --template=x", "installs hooks"),
     ("git add *.py", "write `--` before it"),
-    ("git log --show-signature", "known to look"),
-    ("git diff --ext-diff", "known to look"),
-    ("GIT_PAGER=less git log", "known to look"),
+    ("git log --show-signature", "known to be read-only"),
+    ("git diff --ext-diff", "known to be read-only"),
+    ("GIT_PAGER=less git log", "known to be read-only"),
 ]
 
 

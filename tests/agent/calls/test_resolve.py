@@ -70,10 +70,10 @@ def test_a_name_that_is_like_none_is_answered_with_the_tool_that_takes_these_arg
 def test_wrong_arguments_for_a_tool_that_may_be_held_back_are_answered_with_its_schema() -> None:
     with pytest.raises(ToolError) as raised:
         tool_for(unwrap_call_tool(through(GREET.name, {"whom": "A"}), TOOLS), TOOLS)
-    assert "the arguments of `mcp__a__greet` are not right" in str(raised.value)
+    assert "the arguments of `mcp__a__greet` are invalid" in str(raised.value)
     assert str(raised.value).endswith(f"Its schema is {json.dumps(GREET.schema)}")
 
 
 def test_a_call_without_a_name_is_refused_for_its_own_schema() -> None:
-    with pytest.raises(ToolError, match="the arguments of `call_tool` are not right"):
+    with pytest.raises(ToolError, match="the arguments of `call_tool` are invalid"):
         tool_for(unwrap_call_tool(ToolCall("c1", "call_tool", {"arguments": {}}), TOOLS), TOOLS)

@@ -275,7 +275,7 @@ def test_a_command_begins_in_the_folder_that_it_was_given() -> None:
 def test_tools_of_servers_keep_their_own_arguments() -> None:
     call = as_run("mcp__a__track", {"path": "a", "count": 1})
     assert call.arguments == {"path": "a", "count": 1}
-    assert "the arguments of `mcp__a__track` are not right" in told("mcp__a__track", {"path": "a"})
+    assert "the arguments of `mcp__a__track` are invalid" in told("mcp__a__track", {"path": "a"})
 
 
 def test_a_server_s_tool_is_called_through_another_with_the_same_slips() -> None:
@@ -376,8 +376,8 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
     (
         "bash_output",
         {"command": "pytest -q"},
-        "there is no job `pytest -q`; jobs of this session: none (a job is what `bash` starts with `background`; any "
-        "other command has its output in its own answer)",
+        "there is no job `pytest -q`; jobs of this session: none (`bash` with `background` starts a job; any "
+        "other command returns its output directly)",
         ("bash", {"command": "pytest -q"}),
     ),
     (
@@ -390,13 +390,13 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
     (
         "bash",
         {"restart": True},
-        "the arguments of `bash` are not right, so it was not run: \"command\" is a required property",
+        "the arguments of `bash` are invalid, so it was not run: \"command\" is a required property",
         ("bash", {"command": "ls"}),
     ),
     (
         "edit_notebook",
         {"path": "a.ipynb", "cell": -1, "action": "delete"},
-        "the arguments of `edit_notebook` are not right, so it was not run: `cell`: -1 is less than the minimum of 0",
+        "the arguments of `edit_notebook` are invalid, so it was not run: `cell`: -1 is less than the minimum of 0",
         ("edit_notebook", {"path": "a.ipynb", "cell": 1, "action": "delete"}),
     ),
 ]  # fmt: skip

@@ -62,7 +62,7 @@ def test_two_agents_work_at_once_and_hand_back_what_they_found(user: User) -> No
     ]
     refused = [event["text"] for event in inner if event["type"] == "tool_finished" and event["status"] == "failed"]
     assert [text.partition(":")[0] for text in refused] == [
-        "you are an agent yourself, and agents send off no others",
+        "you are a sub-agent, and sub-agents cannot start others",
         "the call was not run",
     ]
     assert not (user.project / "b.py").exists()

@@ -146,7 +146,7 @@ async def test_where_all_tools_fit_all_are_offered_and_nothing_is_said(home: Hom
     every = (*OWN[:-2], *(tool.name for tool in SERVED))
     assert [offered(request) for request in provider.requests] == [every] * 2
     assert notes_in(provider.requests[-1], "deferred") == []
-    assert finished(events) == [("tool_search", "done", "no tools are held back: all there are stand in your list")]
+    assert finished(events) == [("tool_search", "done", "no tools are deferred: all of them are in your list")]
 
 
 async def test_the_definitions_take_at_most_their_share(home: Home) -> None:

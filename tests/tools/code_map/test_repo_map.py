@@ -38,7 +38,7 @@ async def test_the_map_shows_what_a_project_defines_without_what_git_ignores(pro
     assert await RepoMap().run({}, project) == Result(WHOLE, extent=Extent("entries", 3, 3))
     within = await RepoMap().run({"path": "src", "focus": ["app.py"]}, project)
     assert within.text.startswith("src/app.py:\n3\tdef main() -> None")
-    with pytest.raises(ToolError, match=r"^`notes.txt` is no folder"):
+    with pytest.raises(ToolError, match=r"^`notes.txt` is not a folder"):
         await RepoMap().run({"path": "notes.txt"}, project)
 
 
@@ -73,7 +73,7 @@ async def test_a_map_that_takes_too_long_is_drawn_of_what_was_read_and_the_next_
 ) -> None:
     tool = RepoMap(tmp_path / "maps", seconds=0)
     first = (await tool.run({"focus": ["src"]}, project)).text
-    later = "(of 3 files {} were read in 0 seconds: ask again to go on with the others, or give a `path`)"
+    later = "(of 3 files {} were read in 0 seconds: ask again to continue with the others, or give a `path`)"
     assert first == f"src/app.py:\n3\tdef main() -> None\n{later.format(1)}"
     assert (await tool.run({}, project)).text.endswith(later.format(2))
     assert (await tool.run({}, project)).text == WHOLE
@@ -106,7 +106,7 @@ def _maps(root: Path) -> list[str]:
 
 
 async def test_where_there_is_no_code_that_is_said(workspace: Workspace) -> None:
-    told = "no code that can be mapped: Python, JavaScript, TypeScript, Go, Rust and Java are"
+    told = "no code that can be mapped (Python, JavaScript, TypeScript, Go, Rust, Java)"
     assert await RepoMap().run({}, workspace) == Result(told)
 
 

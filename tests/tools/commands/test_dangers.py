@@ -74,5 +74,5 @@ def test_ordinary_commands_have_no_mark(text: str) -> None:
 def test_all_that_a_part_does_is_said() -> None:
     assert [one.why for one in dangers_in("sudo rm -rf /", ROOT)] == [
         "runs as another user, with all rights",
-        "deletes folders with all that is in them",
+        "deletes folders and everything in them",
     ]

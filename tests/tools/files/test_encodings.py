@@ -143,7 +143,7 @@ async def test_text_outside_ascii_is_added_in_the_encoding_that_is_named(workspa
     patch = "*** Begin Patch\n*** Update File: f.c\n@@\n+// 测\n b = 1 // 返回值\n*** End Patch"
     refused = (
         "`f.c` is not in UTF-8, and gb18030 is only a guess: to add '值', first call `read` with path=\"f.c\" and "
-        'encoding="gb18030", or whatever it is in'
+        'encoding="gb18030", or its actual encoding'
     )
     assert await refusal(Edit(), workspace, **edit) == refused
     assert await refusal(Write(), workspace, path="f.c", content="值") == refused
@@ -179,7 +179,7 @@ async def test_an_encoding_that_cannot_be_right_is_refused(workspace: Workspace)
         "`f.c` is not in utf-8: name another `encoding`, or leave it out",
         "`encoding`: 'rot13' cannot be used: give a name such as gbk, cp932 or cp1251",
         "`u.c` is not in gbk but in utf-8: name another `encoding`, or leave it out",
-        "`f.c` cannot be changed so: cp1251 lacks '日本'; use other characters, or convert it with iconv first",
+        "`f.c` cannot be changed this way: cp1251 lacks '日本'; use other characters, or convert it with iconv first",
     ]
 
 

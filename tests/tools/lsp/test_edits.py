@@ -70,11 +70,11 @@ async def test_errors_come_first_and_many_are_counted(start: Starts, root: Path)
     ("fault", "why"),
     [
         ("dies at start", "it ended with exit code 1: no such licence"),
-        ("no messages", "it printed something that is no message"),
-        ("too long", "it printed a message of 99,999,999,999 bytes, which is too much"),
-        ("no length", "it printed a header that does not say how long its message is"),
-        ("no json", "it sent a message that is no JSON"),
-        ("flood", "it said more than 2 MB unasked"),
+        ("no messages", "it printed something that is not a message"),
+        ("too long", "it printed a message of 99,999,999,999 bytes, which is too large"),
+        ("no length", "it printed a header without the length of its message"),
+        ("no json", "it sent a message that is not JSON"),
+        ("flood", "it said more than 2 MB without being asked"),
     ],
 )
 async def test_a_server_that_cannot_be_used_is_given_up_after_three_starts(

@@ -44,12 +44,14 @@ async def test_what_cannot_be_asked_is_said(start: Starts, workspace: Workspace)
     servers = start(spec("dies at start"))
     tool = Symbols(lambda: servers)
     asked = {"find": "references", "path": "a.txt", "line": 2, "name": "three"}
-    with pytest.raises(ToolError, match=r"^`three` does not stand in line 2 of `a.txt`: give `name` and its `line`$"):
+    with pytest.raises(ToolError, match=r"^`three` is not in line 2 of `a.txt`: give `name` and its `line`$"):
         await tool.run(asked, workspace)
     with pytest.raises(ToolError, match=r"^words: it ended with exit code 1: no such licence; use grep instead$"):
         await tool.run({**asked, "name": "one"}, workspace)
     (workspace.root / "b.md").write_text("one")
-    with pytest.raises(ToolError, match=r"^no language server for such a file answers this; use grep instead$"):
+    with pytest.raises(
+        ToolError, match=r"^no language server for this kind of file can answer this; use grep instead$"
+    ):
         await tool.run({"find": "in_file", "path": "b.md"}, workspace)
     with pytest.raises(ToolError, match="has no language servers"):
         await Symbols().run(asked, workspace)
@@ -59,7 +61,7 @@ async def test_what_is_wrong_with_a_file_is_listed(start: Starts, workspace: Wor
     servers = start(spec(), spec("dies at start", name="dead"))
     tool = Diagnostics(lambda: servers)
     nothing = Result(
-        "nothing is wrong with `a.txt`\n(dead: it ended with exit code 1: no such licence)",
+        "no problems in `a.txt`\n(dead: it ended with exit code 1: no such licence)",
         extent=Extent("entries", 0, 0),
     )
     assert await tool.run({"path": "a.txt"}, workspace) == nothing

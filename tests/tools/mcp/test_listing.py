@@ -29,7 +29,7 @@ async def test_schemas_that_cannot_be_used_are_left_out(start: Starts) -> None:
         ("recursive", {"type": "object", "properties": {"child": {"$ref": "#"}}})
     ]
     assert state.notes == (
-        "`large` is left out: its schema has 500,037 bytes, more than the 100,000 that are taken",
+        "`large` is left out: its schema has 500,037 bytes, more than the 100,000 allowed",
         "`remote` is left out: its schema is not valid: Resource 'http://127.0.0.1:1/schema' is not present in a "
         "registry and retrieving it failed: ValueError: `http://127.0.0.1:1/schema` is not fetched; put the schema "
         "that it names under `$defs`",
@@ -47,7 +47,7 @@ async def test_descriptions_are_cleaned_cut_and_those_with_orders_named(start: S
     ]
     assert state.notes == (
         "`escapes` has hidden characters or terminal codes in its description; they are left out",
-        "`orders` has a description that gives the model orders (“<IMPORTANT”); look at it before you allow it",
+        "`orders` has a description that gives the model instructions (“<IMPORTANT”); look at it before you allow it",
         "`long` has a description of 9,999 characters, of which 4,096 are shown",
     )
 
@@ -62,8 +62,8 @@ async def test_words_inside_of_schemas_are_cleaned_and_looked_at_as_descriptions
     ]
     assert state.notes == (
         "`hidden` has hidden characters or terminal codes in its schema; look at it before you allow it",
-        "`orders` has a schema that gives the model orders (“Ignore all previous instructions”); look at it before you "
-        "allow it",
+        "`orders` has a schema that gives the model instructions (“Ignore all previous instructions”); look at it "
+        "before you allow it",
         "`named` has hidden characters or terminal codes in its schema; look at it before you allow it",
     )
 
@@ -72,7 +72,7 @@ async def test_a_list_without_end_is_cut(start: Starts) -> None:
     state = await start(raw("long lists")).ready()
     assert [tool.original for tool in state.tools] == [f"t{number}" for number in range(4999)]
     assert state.notes == (
-        "it lists 30,001 tools, of which 5,000 are taken",
+        "it lists 30,001 tools, of which 5,000 are used",
         "`large` is left out: it has more than 1,000,000 characters",
     )
 

@@ -144,7 +144,7 @@ async def test_a_login_that_is_refused_is_named(start: Starts) -> None:
 async def test_a_login_asks_no_place_where_clouds_keep_their_keys(start: Starts, name: str) -> None:
     with listening("misleading", name) as address:
         state = await start(ServerSpec("misleading", url=address), Browser()).login()
-    told = "the server would have the login ask another place, and `"
+    told = "the server wants the login to contact another host, and `"
     assert (state.phase, state.detail.startswith(told), "private network" in state.detail) == (
         "needs_login",
         True,

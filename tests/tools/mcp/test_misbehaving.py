@@ -30,24 +30,25 @@ async def test_a_server_that_cannot_be_started_is_named_in_a_line(
 
 
 CALLS = [
-    ("dies", "the server `raw` was lost during `echo` (it ended with exit code 3: out of luck); it may be half done"),
+    ("dies", "the server `raw` was lost during `echo` (it ended with exit code 3: out of luck); it may be partly done"),
     (
         "endless line",
-        "the server `raw` was lost during `echo` (it printed a line of more than 2,000,000 bytes); it may be half done",
+        "the server `raw` was lost during `echo` (it printed a line of more than 2,000,000 bytes); "
+        "it may be partly done",
     ),
     (
         "huge result",
-        "the server `raw` refused `echo`: the answer cannot be read: it holds 1,500,073 bytes, which is too much",
+        "the server `raw` refused `echo`: the answer cannot be read: it has 1,500,073 bytes, which is too large",
     ),
     (
         "huge result, id last",
-        "the server `raw` refused `echo`: the answer cannot be read: it holds 1,500,073 bytes, which is too much",
+        "the server `raw` refused `echo`: the answer cannot be read: it has 1,500,073 bytes, which is too large",
     ),
     ("invalid json", "the server `raw` refused `echo`: the answer cannot be read: it is not a valid message"),
-    ("wrong result", "the server `raw` answered `echo` with something the protocol does not know"),
+    ("wrong result", "the server `raw` answered `echo` with something unknown to the protocol"),
     (
         "many questions",
-        "the server `raw` was lost during `echo` (it asks more questions than can be answered); it may be half done",
+        "the server `raw` was lost during `echo` (it sends more requests than can be answered); it may be partly done",
     ),
 ]
 
@@ -104,14 +105,14 @@ async def test_an_error_of_a_server_is_no_lost_connection(said: str, start: Star
         ("only structured", '{"result": [1, 2]}'),
         (
             "unknown part",
-            "a\n[a part of the type `film` is left out: the protocol does not know it so]\n"
-            "[a part of the type `text` is left out: the protocol does not know it so]",
+            "a\n[a part of the type `film` is left out: it is unknown to the protocol]\n"
+            "[a part of the type `text` is left out: it is unknown to the protocol]",
         ),
         ("decorated", 'a\nb\nc\n{"d": 1}\ne\n[a link to `x:f` (x:f)]\n[`x:g`:]\nh'),
         ("one block", "a"),
         ("no output", ""),
         ("much progress", "at last"),
-        ("many parts", "x\n" * 10_000 + "[2 parts more are left out]"),
+        ("many parts", "x\n" * 10_000 + "[2 more parts are left out]"),
     ],
 )
 async def test_what_is_not_quite_right_is_taken_as_it_is_meant(way: str, shown: str, start: Starts) -> None:
@@ -137,7 +138,7 @@ async def test_the_details_of_an_error_are_told(start: Starts) -> None:
 NOT_LISTED = [
     ("fail", 'no database ({"at": "%s"})'),
     ("nothing", "the answer cannot be read: it is not a valid message"),
-    ("text", "it lists something the protocol does not know: `%s`: Input should be a valid list"),
+    ("text", "it lists something unknown to the protocol: `%s`: Input should be a valid list"),
     ("null", ""),
     ("none", ""),
 ]

@@ -12,10 +12,10 @@ from tests.tools.mcp.conftest import ROOT, Starts
 from tests.tools.mcp.web import misbehaving
 
 CALLS = [
-    ("large json", "refused `echo`: Failed to parse JSON response: it holds more than 1,000,000 bytes"),
+    ("large json", "refused `echo`: Failed to parse JSON response: it has more than 1,000,000 bytes"),
     ("large event", "was lost during `echo` (SSE stream failed: "),
-    ("packed", "refused `echo`: the server cannot be reached: it answers in a compressed form that was not asked for"),
-    ("cut", "refused `echo`: Failed to parse JSON response: it is not whole: peer closed connection without sending"),
+    ("packed", "refused `echo`: the server cannot be reached: its answer is compressed, which was not requested"),
+    ("cut", "refused `echo`: Failed to parse JSON response: it is incomplete: peer closed connection without sending"),
     ("page", "refused `echo`: the server answers with HTTP 503 Service Unavailable"),
     ("nested", "refused `echo`: "),
     ("no json", "refused `echo`: Failed to parse JSON response: 1 validation error for union"),
@@ -37,7 +37,7 @@ async def test_a_call_that_goes_wrong_is_told_in_a_line(way: str, told: str, sta
 async def test_a_call_without_an_answer_ends(start: Starts) -> None:
     with misbehaving("hang") as address:
         server = await start.ready(ServerSpec("web", url=address, call_timeout=0.1))
-        with pytest.raises(ToolError, match=r"gave no answer for `echo` within 0\.1 seconds"):
+        with pytest.raises(ToolError, match=r"did not answer `echo` within 0\.1 seconds"):
             await server.call("echo", {}, no_progress)
         assert server.state.phase == "ready"
         await server.close()
@@ -63,7 +63,7 @@ async def test_a_server_that_does_not_answer_a_farewell_is_started_again(
 
 
 async def test_what_is_half_a_character_harms_no_connection(start: Starts) -> None:
-    half = "what is asked for holds half a character, so nothing was sent: write it whole"
+    half = "the request contains half a character, so nothing was sent: write it whole"
     with misbehaving("well") as address:
         server = await start.ready(ServerSpec("web", url=address))
         for asked in (

@@ -74,8 +74,7 @@ async def test_a_call_without_an_answer_ends(start: Starts) -> None:
     with pytest.raises(ToolError) as caught:
         await server.call("echo", {}, no_progress)
     assert str(caught.value) == (
-        "the server `raw` gave no answer for `echo` within 0.05 seconds, so it was told to stop; "
-        "it may have done a part of it"
+        "the server `raw` did not answer `echo` within 0.05 seconds, so it was told to stop; it may be partly done"
     )
 
 

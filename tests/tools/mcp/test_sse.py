@@ -86,8 +86,8 @@ async def test_an_older_server_answers_calls(start: Starts) -> None:
 CALLS = [
     ("well", ""),
     ("refuses", "refused `echo`: the server answers with HTTP 503 Service Unavailable"),
-    ("ends", "was lost during `echo` (its connection has ended); it may be half done"),
-    ("is large", "was lost during `echo` (its connection has ended); it may be half done"),
+    ("ends", "was lost during `echo` (its connection has ended); it may be partly done"),
+    ("is large", "was lost during `echo` (its connection has ended); it may be partly done"),
 ]
 
 
@@ -122,7 +122,7 @@ async def test_a_call_that_goes_wrong_is_told_in_a_line_and_the_next_one_is_answ
     [
         ("is not there", "the server answers with HTTP 404 Not Found"),
         ("ends at once", "its connection has ended"),
-        ("points elsewhere", "it wants to be spoken to at another host: http://127.0.0.1:1/said"),
+        ("points elsewhere", "it wants messages sent to another host: http://127.0.0.1:1/said"),
     ],
 )
 async def test_a_server_that_cannot_be_spoken_to_is_named_in_a_line(way: str, told: str, start: Starts) -> None:

@@ -85,7 +85,7 @@ async def test_what_makes_itself_a_session_as_its_parent_ends_is_still_of_the_fa
 
 async def test_what_runs_on_in_a_group_of_its_own_ends_with_the_session(workspace: Workspace) -> None:
     result = await bash(workspace, "timeout 600 sh -c 'echo $$ > pid; sleep 600; :' & while [ ! -s pid ]; do :; done")
-    assert result.text.endswith("what it started in the background still runs, until the session ends")
+    assert result.text.endswith("its background processes keep running until the session ends")
     assert is_running(workspace.root / "pid")
     await workspace.jobs.close()
     await soon(lambda: not is_running(workspace.root / "pid"))

@@ -6,7 +6,7 @@ from ebbtide.tools.sandbox.blocked import denied_paths, may_have_been_blocked
 from ebbtide.tools.sandbox.boundary import Boundary
 
 BOUNDARY = Boundary({"/project": "write", "/home/me/.ssh": "hidden folder"}, "/scratch", "none")
-KEYS = "it does not see the keys that sign"
+KEYS = "it cannot see signing keys"
 UNSIGNED = "error: gpg failed to sign the data\nfatal: failed to write commit object\n"
 UNREADABLE = "error: Couldn't load public key /home/me/.ssh/id.pub: No such file or directory?\n\n" + UNSIGNED
 NO_DOCKER = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n"
@@ -17,10 +17,10 @@ NO_KEY = "git@github.com: Permission denied (publickey).\nfatal: Could not read 
     ("command", "printed", "told"),
     [
         ("git commit -m x 2>&1 | tail -3", UNSIGNED, KEYS),
-        ("git commit -m x || true", UNREADABLE, f"{KEYS}; it does not see `/home/me/.ssh`"),
+        ("git commit -m x || true", UNREADABLE, f"{KEYS}; it cannot see `/home/me/.ssh`"),
         ("git add . && git commit -m x; echo $?", f"{UNSIGNED}128\n", KEYS),
-        ("docker ps 2>&1 | head", NO_DOCKER, "it does not reach Docker or Podman"),
-        ("git push 2>&1 | tail", NO_KEY, "it does not see SSH keys and agents"),
+        ("docker ps 2>&1 | head", NO_DOCKER, "it cannot reach Docker or Podman"),
+        ("git push 2>&1 | tail", NO_KEY, "it cannot see SSH keys and agents"),
         ("ssh x 2>&1 | tail", "ssh: Could not resolve hostname x: Name or service not known\n", "it has no network"),
         ("sudo ls || true", 'sudo: The "no new privileges" flag is set\n', "it cannot become another user"),
         ("cat build.log", UNSIGNED + NO_DOCKER + NO_KEY, ""),

@@ -105,7 +105,7 @@ async def test_relative_addresses_are_written_as_whole_paths(boxed: Workspace, r
     result = await bash(boxed, ADDS)
     up = {"remote.up.url": str(repo.parent / "up.git"), "remote.up.fetch": FETCH.format("up")}
     assert result.blocked == (
-        "Git's setting `remote.in.url` was not written: it leads to a folder that commands write, whose hooks could run"
+        "Git's setting `remote.in.url` was not written: it leads to a writable folder, whose hooks could run"
     )
     assert settings(repo) == BASE | up
 
@@ -215,22 +215,22 @@ BOUNDARY = Boundary({"/project": "write", "/project/.git/config": "read"}, "/scr
         ("remote.o.url", "file:///srv/a.git", ""),
         ("remote.o.url", "/srv/a.git", ""),
         ("remote.o.url", "-oProxyCommand=x", "its value begins like an option"),
-        ("remote.o.url", "ssh://-oProxyCommand=x/y", "its value has an option for another program"),
-        ("remote.o.url", "host:-x", "its value has an option for another program"),
+        ("remote.o.url", "ssh://-oProxyCommand=x/y", "its value contains an option for another program"),
+        ("remote.o.url", "host:-x", "its value contains an option for another program"),
         ("remote.o.url", "fd::3", "its value names a program"),
         ("remote.o.url", "evil://x", "its value names a program"),
-        ("remote.o.url", "/project/bare.git", "it leads to a folder that commands write, whose hooks could run"),
-        ("remote.o.url", "file:///project/%62are", "it leads to a folder that commands write, whose hooks could run"),
-        ("remote.o.url", "/srv/../project/bare", "it leads to a folder that commands write, whose hooks could run"),
+        ("remote.o.url", "/project/bare.git", "it leads to a writable folder, whose hooks could run"),
+        ("remote.o.url", "file:///project/%62are", "it leads to a writable folder, whose hooks could run"),
+        ("remote.o.url", "/srv/../project/bare", "it leads to a writable folder, whose hooks could run"),
         ("remote.o.url", "../bare", "a folder is named by its whole path, a remote by the name that it was added with"),
         ("remote.o.url", "../known", ""),
-        ("remote.o.url", "https://example.org/\nx", "its value has control characters"),
+        ("remote.o.url", "https://example.org/\nx", "its value contains control characters"),
         ("branch.b.remote", ".", ""),
         ("branch.b.remote", "known", ""),
         ("branch.b.remote", "bare", "a folder is named by its whole path, a remote by the name that it was added with"),
-        ("branch.b.remote", "/project/bare", "it leads to a folder that commands write, whose hooks could run"),
+        ("branch.b.remote", "/project/bare", "it leads to a writable folder, whose hooks could run"),
         ("branch.b.rebase", "merges", ""),
-        ("branch.b.rebase", "$(x)", "its value is none that it may have"),
+        ("branch.b.rebase", "$(x)", "its value is not allowed"),
         ("submodule.s.active", "TRUE", ""),
         ("submodule.s.url", "ext::sh -c x", "its value names a program"),
         ("remote.o.fetch", "+refs/heads/*:refs/remotes/o/*", ""),

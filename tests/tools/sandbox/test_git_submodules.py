@@ -37,7 +37,7 @@ async def test_a_submodule_is_removed(command: str, boxed: Workspace, part: Path
     assert [is_there(path) for path in (part, kept)] == [False, True]
 
 
-REFUSED = "the submodule `{}` is removed only by a line of `git rm` alone: run that first"
+REFUSED = "the submodule `{}` can be removed only by a command with nothing but `git rm`: run that first"
 DEINIT = "`git submodule deinit` cannot change `core.worktree`: `git rm` removes a submodule"
 
 
@@ -112,7 +112,7 @@ async def test_no_other_repository_comes_in_its_place(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     result = await bash(boxed, "git rm -f libs/part")
-    assert result.blocked == f"`{part}/.git` may not be made, and was removed"
+    assert result.blocked == f"`{part}/.git` may not be created, and was removed"
     await soon(lambda: not working_in(boxed.root))
     assert not is_there(part / ".git")
 

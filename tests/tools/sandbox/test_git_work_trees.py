@@ -51,7 +51,7 @@ async def test_a_work_tree_is_removed_moved_and_added_again(boxed: Workspace, li
 )
 async def test_no_other_repository_is_left_in_its_place(command: str, boxed: Workspace, linked: Path) -> None:
     result = await bash(boxed, f"{command}; echo git worktree remove f")
-    assert result.blocked == f"`{linked}/.git` may not be made, and was removed"
+    assert result.blocked == f"`{linked}/.git` may not be created, and was removed"
     assert not is_there(linked / ".git")
 
 

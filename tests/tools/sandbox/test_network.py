@@ -163,7 +163,7 @@ async def test_past_the_proxy_there_is_nothing(boxed: Workspace) -> None:
 
 async def test_a_server_of_this_machine_that_is_not_seen_is_told_so(boxed: Workspace) -> None:
     told = await bash(boxed, "curl -sS http://localhost:8124/")
-    assert told.blocked == "of servers on this machine only those are reached that commands of this session started"
+    assert told.blocked == "it can reach only those servers on this machine that commands of this session started"
 
 
 async def test_servers_of_a_job_are_reached_by_later_commands(boxed: Workspace) -> None:

@@ -240,16 +240,16 @@ async def test_what_work_takes_goes_on_as_without_a_sandbox(boxed: Workspace, ho
         ("echo x > ~/.profile", "it may not write `{place}/home/.profile`"),
         ("mkdir /opt/x", "it may not write `/opt/x`"),
         ("echo x >> .git/config", "it may not write `{place}/project/.git/config`"),
-        ("cat ~/.ssh/id_ed25519", "it does not see `{place}/home/.ssh`"),
-        ("unshare -r true", "it may make no namespaces and mount nothing"),
+        ("cat ~/.ssh/id_ed25519", "it cannot see `{place}/home/.ssh`"),
+        ("unshare -r true", "it may not create namespaces or mount anything"),
         ("touch x && chown 1:1 x", "it cannot give files to other users"),
         ("pgrep -f no-such-program", "it sees only this session's own processes, ports and network"),
         ("echo 'see ps(1)'; false", ""),
         (
             "touch x && ln x /tmp/x",
-            "no file has a second name both in /tmp, which is a folder of its own, and elsewhere",
+            "files cannot be linked between /tmp, which is a folder of its own, and other folders",
         ),
-        ("echo Cannot connect to the Docker daemon; exit 1", "it does not reach Docker or Podman"),
+        ("echo Cannot connect to the Docker daemon; exit 1", "it cannot reach Docker or Podman"),
         ("false", ""),
         ("grep -q 'Read-only file system' x || true", ""),
     ],
@@ -426,7 +426,7 @@ async def test_a_file_in_the_real_tmp_that_a_command_does_not_see_is_named(
     boxed: Workspace, outside: dict[str, object]
 ) -> None:
     named = outside["named"]
-    assert (await bash(boxed, f"cat {named}")).blocked == f"/tmp is the session's own, so it does not see `{named}`"
+    assert (await bash(boxed, f"cat {named}")).blocked == f"/tmp is private to the session, so it cannot see `{named}`"
     nowhere = tempfile.mktemp(prefix="nowhere-", dir="/tmp")
     assert (await bash(boxed, f"cat {nowhere}")).blocked == ""
 
@@ -444,7 +444,7 @@ async def test_what_may_only_look_cannot_write_in_the_working_folder(boxed: Work
 
 async def test_what_a_command_leaves_in_the_background_runs_on_until_the_session_ends(boxed: Workspace) -> None:
     result = await bash(boxed, "sleep 987 & setsid sleep 986 & echo started")
-    assert result.text.endswith("what it started in the background still runs, until the session ends")
+    assert result.text.endswith("its background processes keep running until the session ends")
     await soon(lambda: _running("sleep 987") and _running("sleep 986"))
     await boxed.jobs.close()
     await soon(lambda: not _running("sleep 987") and not _running("sleep 986"))

@@ -48,13 +48,13 @@ def test_where_bubblewrap_cannot_be_had_landlock_is_taken_and_it_is_said_why(
         else "bubblewrap is not installed (`apt install bubblewrap`, `dnf install bubblewrap`)"
     )
     found = found_sandbox.__wrapped__()
-    assert found == SandboxProgram("landlock", (), f"it holds less than bubblewrap would: {why}")
+    assert found == SandboxProgram("landlock", (), f"it restricts less than bubblewrap: {why}")
 
 
 def test_a_machine_whose_system_calls_are_not_known_has_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="s390x", sysname="Linux"))
     monkeypatch.setattr(system, "_BUBBLEWRAP", ("/bin/true",))
-    assert found_sandbox.__wrapped__() == NoSandbox("the system calls of s390x are not known here")
+    assert found_sandbox.__wrapped__() == NoSandbox("the system calls of s390x are unknown")
 
 
 def test_landlock_runs_no_program_of_the_folder_in_the_place_of_one_of_the_path(

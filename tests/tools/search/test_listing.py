@@ -26,7 +26,7 @@ async def test_a_folder_is_listed_without_what_git_ignores(workspace: Workspace)
     (root / "src" / "x.log").touch()
     (root / "build" / "out.o").touch()
     assert (await Read().run({"path": "build"}, workspace)).text == "out.o"
-    assert (await Read().run({"path": "src"}, workspace)).text == "`src` holds nothing that git does not ignore"
+    assert (await Read().run({"path": "src"}, workspace)).text == "`src` contains only what git ignores"
     (root / "src" / "x.log").unlink()
     assert (await Read().run({"path": "src"}, workspace)).text == "`src` is an empty folder"
 
@@ -43,5 +43,5 @@ async def test_a_folder_with_many_names_is_listed_in_parts(
     with pytest.raises(ToolError, match=r"`.` has 350 entries: offset=351 is beyond its end"):
         await Read().run({"path": ".", "offset": 351}, workspace)
     monkeypatch.setattr(ebbtide.tools.search.listing, "MAX_SORTED_NAMES", 349)
-    with pytest.raises(ToolError, match=r"`.` holds more than 349 entries: look for names in it with glob"):
+    with pytest.raises(ToolError, match=r"`.` has more than 349 entries: find names in it with glob"):
         await Read().run({"path": "."}, workspace)

@@ -134,8 +134,8 @@ def test_what_is_dangerous_in_a_command_is_said_in_words() -> None:
     assert lines[:5] == (
         "Question: may bash run this command?",
         command,
-        "Dangerous: `rm -rf b` deletes folders with all that is in them.",
-        "Dangerous: `sh` runs whatever comes out of the pipe.",
+        "Dangerous: `rm -rf b` deletes folders and everything in them.",
+        "Dangerous: `sh` runs the output of the pipe.",
         "Reason: why",
     )
 

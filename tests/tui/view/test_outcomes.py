@@ -94,7 +94,7 @@ def test_what_a_program_prints_is_not_taken_for_how_it_ended() -> None:
 
 
 def test_a_sentence_of_a_tool_is_read_to_its_end() -> None:
-    sentence = "the arguments are not right, so it was not run: `items.2.status` is not one of todo, doing, done"
+    sentence = "the arguments are invalid, so it was not run: `items.2.status` is not one of todo, doing, done"
     long = Call("1", "todo", {}, "failed", text=" ".join([sentence] * 9))
     drawn = ["".join(segment.text for segment in line) for line in paint(long, "normal", 60, INKS)]
     assert len(drawn) == 1 + MAX_FAILURE_LINES
