@@ -171,7 +171,7 @@ def test_lines_that_are_not_there_are_no_empty_output(one: User) -> None:
     (one.project / "rows.txt").write_text("row\n")
     session = session_of(one, call("read", path="rows.txt"))
     run = one.ebb("sessions", "show", session, "r1:L2")
-    assert (run.code, run.out, run.err) == (1, "", "ebb: `r1` has the line 1 only: 2 is beyond its end\n")
+    assert (run.code, run.out, run.err) == (1, "", "ebb: `r1` has only line 1: 2 is beyond its end\n")
     run = one.ebb("sessions", "show", session, "r1:B5-9")
     assert (run.code, run.out, run.err) == (1, "", "ebb: `r1` has 5 bytes: offset=5 is beyond its end\n")
 
