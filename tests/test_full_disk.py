@@ -105,7 +105,7 @@ def test_a_turn_that_cannot_be_written_down_ends_and_goes_on_when_there_is_room(
 
 def test_a_migration_that_finds_no_room_leaves_the_database_as_it_was(seen: Seen, tmp_path: Path) -> None:
     database = f"{tmp_path}/data/sessions.db"
-    told = f"the session database `{database}` is of an older version, and no copy of it can be kept aside"
+    told = f"the session database `{database}` is of an older version and cannot be backed up"
     why = "cannot grow: the disk is full; free some space and resume the session"
     assert seen("migration", tmp_path) == {
         "codes": [1, 0],
@@ -128,12 +128,12 @@ def test_an_export_or_import_that_finds_no_room_leaves_everything_as_it_was(seen
 
 
 def test_what_is_stored_can_be_read_while_the_disk_is_full(seen: Seen, tmp_path: Path) -> None:
-    why = f"no session can be stored in `{tmp_path}/data/sessions.db`: the disk is full; `--ephemeral` starts one"
+    why = f"no session can be stored in `{tmp_path}/data/sessions.db`: the disk is full; use `--ephemeral` to start"
     assert seen("reading", tmp_path) == {
         "listed": [True],
         "shown": True,
         "found": 0,
-        "refused": [1, f"ebb: {why} that is not kept\n"],
+        "refused": [1, f"ebb: {why} one that is not saved\n"],
         "again": "So.",
         "doctor": [],
     }
@@ -145,8 +145,8 @@ def test_what_cannot_be_kept_before_a_command_is_told_and_leaves_room_for_the_se
     happened = seen("checkpoint", tmp_path)
     (notice,) = happened.pop("notices")
     assert re.fullmatch(
-        rf"`/undo` cannot revert this: nothing more is kept in `{tmp_path}/data/checkpoints/\w+`: "
-        "the disk is as good as full; free some space",
+        rf"`/undo` cannot revert this: no more checkpoints are stored in `{tmp_path}/data/checkpoints/\w+`: "
+        "the disk is almost full; free some space",
         notice,
     )
     assert happened == {

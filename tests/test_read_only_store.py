@@ -78,7 +78,7 @@ def test_what_is_stored_can_be_read_where_nothing_can_be_written(has_log: bool, 
     for arguments in (("-p", "go on"), ("-c", "-p", "go on")):
         asked = as_reader(worker, *arguments, "-m", worker.working())
         assert asked.code == 1
-        assert "it is read-only; `--ephemeral` starts one that is not kept" in asked.err
+        assert "it is read-only; use `--ephemeral` to start one that is not saved" in asked.err
     assert as_reader(worker, "-p", "go on", "-m", worker.working(), "--ephemeral").out == "Done.\n"
     for arguments in (("delete", session), ("fork", session), ("rename", session, "New")):
         changed = as_reader(worker, "sessions", *arguments)

@@ -63,7 +63,7 @@ def test_a_picture_that_is_refused_is_named_and_the_session_goes_on(provider: st
     assert [(one.code, one.result["result"]) for one in (run, again)] == [(0, "done"), (0, "done")]
     assert shown == {"read": [0, 1, 0, 0, 0], "shown before": [0, 1, 1, 0, 0]}[when]
     assert "rejected an image in the request (400)" in run.err
-    assert "since the provider refused a picture: " in run.err
+    assert "because the provider refused a picture: " in run.err
     assert "[recall:r1" in json.dumps(server.requests[-1].body) or "r1:tool-1" in json.dumps(server.requests[-1].body)
 
 

@@ -222,4 +222,7 @@ def test_what_a_killed_batch_has_left_of_tasks_that_are_done_goes_with_the_next_
 def test_without_a_repository_each_task_says_so(user: User) -> None:
     run = user.ebb("batch", tasks(user, {"id": "a", "prompt": "x"}), "--worktree", "-m", user.script({"text": "Done."}))
     assert run.code == 1
-    assert results(user)["a"]["error"]["message"] == "the task has no work tree: this folder is not in a git repository"
+    assert (
+        results(user)["a"]["error"]["message"]
+        == "cannot create a worktree for the task: this folder is not in a git repository"
+    )

@@ -248,8 +248,8 @@ async def test_what_may_not_run_or_becomes_too_long_is_not_sent(brought: Brought
         for event in await say(session, text)
         if isinstance(event, TurnFailed)
     ]
-    assert told[0] == "the command `/big` becomes longer than 200,000 characters: not sent"
-    assert told[1].startswith("`/bad` is not sent, since `rm -rf /` may not run: denied")
+    assert told[0] == "the command `/big` expands to more than 200,000 characters: not sent"
+    assert told[1].startswith("`/bad` was not sent, because `rm -rf /` may not run: denied")
     assert session.history.messages == ()
     await sessions.close()
 
@@ -265,7 +265,7 @@ async def test_what_a_project_brings_is_one_question_and_then_can_be_used(brough
     ]
     failed = (await say(session, "/look x"))[-1]
     assert isinstance(failed, TurnFailed)
-    assert failed.message == "the command `/look` of this project is not approved; `/trust` shows what is"
+    assert failed.message == "the command `/look` of this project is not approved; see `/trust`"
     await sessions.close()
 
     sessions, session = await open_session(brought, interactive=True)
@@ -332,7 +332,7 @@ async def test_what_a_command_would_run_unasked_is_offered_as_a_rule(brought: Br
         elif isinstance(event, PermissionAsked):
             permissions += 1
             session.answer(event.id, Decision("allow"))
-    offered = "`/state` would like to run these without a question, in this session:\n\n  bash(python3)"
+    offered = "`/state` asks to run these without asking, for this session:\n\n  bash(python3)"
     assert (questions, permissions) == ([offered], asks)
     assert notes(session)[0].rstrip().endswith("State: one")
     await sessions.close()

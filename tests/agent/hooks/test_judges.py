@@ -113,7 +113,7 @@ async def test_an_agent_looks_before_it_lets_the_turn_end(home: Hooked) -> None:
     home.flags["agents.model"] = f"scripted/{agent}"
     home.replies(DONE, DONE)
     done = await home.run()
-    assert done.told == ["a hook has the model go on: tests are missing"]
+    assert done.told == ["a hook makes the model continue: tests are missing"]
     assert "`Stop` says that you are not done:]\ntests are missing" in done.said
     assert not (home.project / "told").exists()
 
@@ -137,7 +137,7 @@ async def test_a_tool_of_a_server_is_asked_by_a_hook_of_the_user(home: Hooked, t
     assert [status for status, _ in done.outputs] == ["done"]
     (problem,) = done.told
     assert problem == (
-        "the hook `calls `none` of the server `forge`` for PreToolUse could not be run: no server brings "
+        "the hook `calls `none` of the server `forge`` for PreToolUse could not be run: no server offers "
         "`mcp__forge__none`; it was skipped"
     )
 

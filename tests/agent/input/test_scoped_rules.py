@@ -42,7 +42,7 @@ def test_the_head_of_a_rule_says_what_it_is_for(tmp_path: Path) -> None:
     assert [problem.split("rules/")[1] for problem in reader.problems] == [
         "broken.mdc` is left out: line 2: the front matter is not a list of `key: value`",
         "open.mdc` is left out: line 1: the front matter is not closed with `---`",
-        "out.mdc` is left out: it is outside of the project",
+        "out.mdc` is left out: it is outside the project",
         "pipe.mdc` is left out: it is not a file",
     ]
     covered = {

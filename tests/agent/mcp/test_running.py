@@ -59,7 +59,9 @@ async def test_the_first_request_waits_no_longer_than_it_was_told(house: House) 
     house.user(slow=command(house.server("slow")))
     house.approval("slow")
     session = await house.open({"text": "done"}, settings=("mcp.wait=0.05",))
-    assert notices(await say(session)) == ["the server `slow` was not ready within 0.05 s: its tools come later"]
+    assert notices(await say(session)) == [
+        "the server `slow` was not ready within 0.05 s; its tools will be added later"
+    ]
 
 
 async def test_without_a_server_that_is_required_nothing_is_sent(house: House) -> None:
@@ -162,7 +164,7 @@ async def test_a_server_that_is_killed_is_started_again_and_the_turn_goes_on(hou
     assert (failed, again) == ("failed", ("mcp__forge__echo", "done", "again"))
     assert "forge" in why
     (line,) = notices(events)
-    assert line.startswith("the server `forge` has broken down: ")
+    assert line.startswith("the server `forge` crashed: ")
     assert line.endswith("restarting (1 of 5)")
 
 
@@ -179,7 +181,7 @@ async def test_a_server_killed_from_outside_between_two_turns_is_told_of_with_th
     await until(lambda: phase(session, "forge") == "starting")
     events = await say(session)
     assert finished(events) == [("mcp__forge__echo", "done", "again")]
-    assert [line.partition(":")[0] for line in notices(events)] == ["the server `forge` has broken down"]
+    assert [line.partition(":")[0] for line in notices(events)] == ["the server `forge` crashed"]
 
 
 async def test_tools_that_come_and_go_leave_the_list_as_it_is(house: House) -> None:

@@ -20,7 +20,7 @@ from tests.kit.project import Project
 from tests.kit.session import call, events_of
 
 DONE = {"text": "ok"}
-NO_GIT = "what commands changed is not known: this folder is not in a git repository"
+NO_GIT = "changes made by commands are unknown: this folder is not in a git repository"
 
 
 def write(path: str, content: str) -> dict[str, object]:
@@ -64,7 +64,7 @@ async def test_a_session_that_goes_on_knows_what_it_changed(tmp_path: Path, proj
     (project / "a").write_text("by hand")
     async with opened(tmp_path, DONE, resume=id) as session:
         found = await session.files.changes("session")
-    note = "changed since, and not by a tool of this session"
+    note = "changed since, but not by a tool of this session"
     assert found.files == (FileChange("a", b"old", b"by hand", note=note),)
 
 
@@ -76,7 +76,7 @@ async def test_files_that_go_move_and_come_back(tmp_path: Path, project: Path) -
         await events_of(session)
         found = await session.files.changes("turn")
     assert set(found.files) == {
-        FileChange("a", b"one\n", b"one\n", note="as it was before"),
+        FileChange("a", b"one\n", b"one\n", note="unchanged"),
         FileChange("b", b"two\n", None),
         FileChange("c", None, b"two\n"),
     }
@@ -94,8 +94,8 @@ async def test_what_is_not_known_is_said(tmp_path: Path, project: Path) -> None:
     async with opened(tmp_path, *replies) as session:
         await events_of(session)
         big, gone = (await session.files.changes("turn")).files
-    assert big == FileChange("big", now=b"z", unknown="what it held before was not kept")
-    assert gone.unknown.startswith("what it holds now cannot be read: ")
+    assert big == FileChange("big", now=b"z", unknown="its previous content was not stored")
+    assert gone.unknown.startswith("its current content cannot be read: ")
 
 
 async def test_bytes_that_were_removed_are_missed_and_said(tmp_path: Path, project: Path) -> None:
@@ -107,7 +107,7 @@ async def test_bytes_that_were_removed_are_missed_and_said(tmp_path: Path, proje
         assert len(kept) == 1
         kept[0].unlink()
         (found,) = (await session.files.changes("turn")).files
-    assert found == FileChange("a", now=b"new", unknown="what it held before was not kept")
+    assert found == FileChange("a", now=b"new", unknown="its previous content was not stored")
 
 
 async def test_what_is_kept_stays_while_its_session_does(tmp_path: Path, project: Path) -> None:
@@ -278,7 +278,7 @@ def test_names_and_kinds_of_files_that_git_tells_of(project: Path) -> None:
     assert [found[name].now for name in ("a b", "日本", "-x")] == [b"2", b"2", b"2"]
     assert len([file for file in found.values() if file.before == b"1"]) == 5
     assert found["binary"].now == b"\0\1"
-    assert found["link"].unknown == "it is a symbolic link in the last commit"
+    assert found["link"].unknown == "a symbolic link in the last commit"
 
 
 def test_a_folder_without_git_says_so(project: Path) -> None:

@@ -94,7 +94,7 @@ BYTES = calls(call("bash", command="head -c 9000 /dev/zero"))
         (READ, "nonsense", "`nonsense` is not a reference"),
         (READ, "ebb://a/b/r1", "there is no session `b` in project `a`: it was deleted"),
         (READ, "r1:L400", "`r1` has lines 1-399: 400 is beyond its end"),
-        (BYTES, "r1", "`r1` is not text: let the model look at it with `read_result`"),
+        (BYTES, "r1", "`r1` is not text: let the model read it with `read_result`"),
     ],
     ids=["an output", "a message", "a summary", "no reference", "a session", "lines beyond the end", "what is no text"],
 )

@@ -185,7 +185,7 @@ async def test_a_session_that_goes_on_keeps_nothing_before_its_first_request(hom
     ("turn", "why"),
     [
         (Turn(status=529, error=("overloaded_error", "Overloaded")), "verloaded"),
-        (replace(KEPT, usage=Usage(input=10, cache_write=40_200, output=1)), "nothing was in it any more"),
+        (replace(KEPT, usage=Usage(input=10, cache_write=40_200, output=1)), "it was empty"),
         (replace(KEPT, fault="cut"), "was cut off"),
     ],
     ids=["refused", "the cache was gone", "cut"],
