@@ -1,1 +1,1 @@
-"""The front ends: the terminal on a screen and in lines, the command line, the browser."""
+"""The front ends: full-screen interface, line mode, command line, browser and editor."""

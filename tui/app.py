@@ -1,4 +1,4 @@
-"""The terminal: widgets around one session. The app knows who is asked for what, and does none of it itself."""
+"""The full-screen app: widgets around one session. It delegates all work to its parts."""
 
 import os
 from collections.abc import Callable
@@ -41,17 +41,16 @@ if TYPE_CHECKING:  # types only: what a session and its commands are made of is 
 
 
 class EbbApp(CaretApp, App[str]):
-    """The terminal for sessions that `sessions` opens. Returns the id of the session to go on with, if
-    anything was said in it.
+    """The full-screen app. Returns the id of the session to resume, if it has any messages.
 
-    Behind its first paint it makes `sessions`, if that is a function, and opens a session: the one that `resume` names,
-    the one that the user picks from a list (`choose`), or a new one, with `model` if given. `first_message` is sent as
-    soon as it is open; with `may_be_word`, `resume` is its first word where no session's id begins so. Where the first
-    session cannot be opened the app ends, and `jobs.refused` tells why. What the user types is kept in `history_file`,
-    as said in `project`. The app closes every session it shows; whoever made `sessions` closes that. `guard`: seconds
-    without a key before one counts as an answer. `theme` is worn, and `keys` are used, from the first paint on. What
-    waits when a session is left is kept in `drafts`. `notify` is how somebody who looks elsewhere is told of news,
-    `status` what the status line says. `settings` gives those of this run, where the user may change them.
+    After its first paint it calls `sessions`, if that is a function, and opens a session: the one named by `resume`,
+    one chosen from a list (`choose`), or a new one, with `model` if given. `first_message` is sent once it is open;
+    with `may_be_word`, `resume` is the first word of the message if it matches no session id. If the first session
+    cannot be opened, the app exits and `jobs.refused` has the error. Prompt history is stored in `history_file` under
+    `project`. The app closes every session that it shows; the caller closes `sessions`. `guard`: minimum seconds
+    without a key before a key counts as an answer. `theme` and `keys` apply from the first paint. Queued messages are
+    saved in `drafts` on exit. `notify`: how to notify an unfocused user. `status`: parts of the status line. `settings`
+    returns the settings of this run, if the user may change them.
     """
 
     CSS_PATH = "app.tcss"
@@ -96,7 +95,7 @@ class EbbApp(CaretApp, App[str]):
 
     @cached_property
     def context(self) -> "ScreenContext":
-        """Made when it is first asked for. Nobody asks before the first paint: much is loaded for it."""
+        """The command context, created on first use: it imports too much for the first paint."""
         from ebbtide.tui.dialogs import Dialogs  # noqa: PLC0415  # deferred: see above
         from ebbtide.tui.presenter import Presenter  # noqa: PLC0415  # deferred: see above
         from ebbtide.tui.screen_context import ScreenContext  # noqa: PLC0415  # deferred: see above
@@ -134,7 +133,7 @@ class EbbApp(CaretApp, App[str]):
 
     @property
     def main(self) -> MainScreen:
-        """The screen at the bottom."""
+        """The main screen, at the bottom of the stack."""
         screen = self.screen_stack[0]
         assert isinstance(screen, MainScreen)
         return screen
@@ -152,8 +151,8 @@ class EbbApp(CaretApp, App[str]):
             self.context.showing.recolor()
 
     async def on_event(self, event: events.Event) -> None:
-        """Everything that happens passes here first. What was not typed for a question goes no further, and no mouse
-        that is outside of the screen, as it may be while the screen shrinks: nothing would have the focus any more."""
+        """Filter all events: drop keys typed before a question appeared, and mouse events outside the screen
+        (possible while it shrinks), which would clear the focus."""
         event = as_typed(event)
         self.outside.saw(event)
         if self._type_ahead.consumes(event):
@@ -168,7 +167,7 @@ class EbbApp(CaretApp, App[str]):
 
     @property
     def is_working(self) -> bool:
-        """Something runs, or what it led to is not drawn yet."""
+        """Whether a job is running or its result is not drawn yet."""
         return self.jobs.is_busy or self.context.showing.is_behind
 
     def on_size_mismatch(self, message: "SizeMismatch") -> None:
@@ -186,7 +185,7 @@ class EbbApp(CaretApp, App[str]):
         self.jobs.take(message.text)
 
     def action_command(self, name: str, argument: str = "") -> None:
-        """For keys: what the command of that name does."""
+        """Run the command of that name; for key bindings."""
         self.jobs.invoke(Invocation(command_named(name), argument))
 
     @on(PromptInput.HintRequested)
@@ -219,7 +218,7 @@ class EbbApp(CaretApp, App[str]):
         self.context.showing.show_hint("Ctrl-C copies")
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copies it by every way that this terminal has, and says what came of it."""
+        """Copy by every method that this terminal supports, and report the result."""
         self._clipboard = text
         self.outside.copy(text, self.context.showing.show_hint)
 

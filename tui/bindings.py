@@ -1,4 +1,4 @@
-"""The table of keys as Textual wants it."""
+"""The key table as Textual bindings."""
 
 from textual.binding import Binding, BindingType
 
@@ -6,7 +6,7 @@ from ebbtide.tui.keys import KEYS
 
 
 def bindings(home: str) -> list[BindingType]:
-    """The keys whose action is at home there: `app`, or what an action's name begins with and a dot."""
+    """The bindings whose action belongs to `home`: `app`, or the prefix before the dot in the action's name."""
     return [
         Binding(key.keys, action, key.help, show=False, priority=key.wins)
         for key in KEYS

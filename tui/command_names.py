@@ -1,5 +1,4 @@
-"""Other names by which people know commands: those that do the same here, those whose work something else does, and
-words for what somebody wants."""
+"""Other names for commands: aliases from other programs, pointers for missing commands, and synonyms."""
 
 import re
 from collections.abc import Mapping
@@ -41,7 +40,7 @@ ALIASES: Mapping[str, str] = {
     "run": "shell",
     "find": "why",
 }
-"""Names of other programs, and what is typed here for the same."""
+"""Command names of other programs, mapped to the equivalent here."""
 
 ELSEWHERE: Mapping[str, str] = {
     "logout": "`ebb key remove PROVIDER` forgets a key; there is no other login",
@@ -61,7 +60,7 @@ ELSEWHERE: Mapping[str, str] = {
     "approvals": "Shift-Tab or `/mode NAME` says what runs unasked, `/settings permissions` shows rules for it",
     "security-review": "`/review security` asks for one",
 }
-"""What does the work of commands that are none here, a sentence each."""
+"""Where to do what has no slash command here, one sentence each."""
 
 _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "quit": ("leave", "bye", "stop", "end", "close", "logoff"),
@@ -106,14 +105,14 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "why": ("search", "grep", "locate", "where"),
     "help": ("keys", "commands-list", "man", "docs", "manual", "h"),
 }
-"""Words for what somebody wants, by the command that does it."""
+"""Synonyms, by command."""
 
 WORDS: Mapping[str, str] = {word: name for name, words in _SYNONYMS.items() for word in words}
-"""The same, by the words."""
+"""Commands, by synonym."""
 
 
 def commands_meaning(word: str) -> tuple[str, ...]:
-    """The commands that do what a word says, in any of its parts; none where nobody knows it."""
+    """The commands that match any part of a word by synonym, or none."""
     if word in WORDS:
         return (WORDS[word],)
     parts = [part for part in re.split(r"[-_]", word) if part]

@@ -1,4 +1,4 @@
-"""The slash commands, as a table: what may be typed. What a command does is for the front end to say."""
+"""The table of slash commands and their parser. What a command does is in `tui/actions`."""
 
 import difflib
 import re
@@ -9,7 +9,7 @@ from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tui.command_names import ALIASES, ELSEWHERE, commands_meaning
 
 SHELL, MEMORY = "!", "# "
-"""How a message begins that is a command for the shell, or something to remember."""
+"""Prefixes of shell commands and of notes."""
 
 PromptMode: TypeAlias = Literal["message", "shell", "memory"]
 
@@ -18,12 +18,12 @@ PromptMode: TypeAlias = Literal["message", "shell", "memory"]
 class SlashCommand:
     name: str
     hint: str
-    """What may follow the name, as shown in help and completion."""
+    """The arguments, as shown in help and completion."""
     help: str
     when_busy: bool = False
-    """The command may run while a turn runs."""
+    """Whether the command may run during a turn."""
     of_session: bool = False
-    """It changes a session or tells of it: while another one is being opened, it is meant for that one."""
+    """Whether the command acts on a session. While another session is being opened, it waits for that one."""
 
     @property
     def usage(self) -> str:
@@ -141,7 +141,7 @@ class Invocation:
 
     @property
     def source_text(self) -> str:
-        """The message that asks for it."""
+        """The message that would invoke it."""
         match self.command.name:
             case "shell":
                 return f"{SHELL}{self.argument}"
@@ -157,7 +157,7 @@ class Unknown:
     closest: tuple[str, ...]
 
     alternative: str = ""
-    """What does that here, where no command does."""
+    """What to use instead, if there is no such command."""
 
     @property
     def message(self) -> str:
@@ -168,7 +168,7 @@ class Unknown:
 
 
 PROMPTS = "mcp__"
-"""How the commands begin that stand for prompts of servers."""
+"""Prefix of commands for MCP prompts."""
 
 _BY_NAME = {command.name: command for command in COMMANDS}
 
@@ -177,7 +177,7 @@ _FORM = regex(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 
 
 def mode_of(text: str) -> PromptMode:
-    """What a message is for, as far as its first characters tell. A heading with text below it is for the model."""
+    """The kind of message, from its first characters. A heading with text below it is a message."""
     if text.startswith(SHELL):
         return "shell"
     if text.startswith(MEMORY) and "\n" not in text.strip():
@@ -186,12 +186,11 @@ def mode_of(text: str) -> PromptMode:
 
 
 _WORDS = {"exit": "quit", "quit": "quit", ":q": "quit", ":q!": "quit", ":wq": "quit", "?": "help"}
-"""What other programs are left or asked with. Alone such a word is no message either."""
+"""Words that quit or ask for help in other programs; alone they are commands, not messages."""
 
 
 def parse(text: str) -> Invocation | Unknown | None:
-    """The command that a message is, or None when it is a message for the model: a path is no command, and what a
-    server's prompt says is for the model."""
+    """Return the command in a message, or None for a message to the model. Paths and MCP prompts are messages."""
     mode = mode_of(text)
     if mode == "shell":
         return Invocation(command_named("shell"), text[len(SHELL) :].strip())
@@ -213,32 +212,31 @@ def parse(text: str) -> Invocation | Unknown | None:
 
 
 def custom_name(text: str) -> str:
-    """The name that a message begins with as a command does, if no command of the program has it."""
+    """The command name at the start of a message, unless it is a built-in one."""
     form = _CUSTOM.fullmatch(text.strip())
     return form[1] if form is not None and form[1].lower() not in _BY_NAME else ""
 
 
 def command_named(name: str) -> SlashCommand:
-    """The command of that name. Raises `KeyError`."""
+    """Return the command of that name. Raises `KeyError`."""
     return _BY_NAME[name]
 
 
 def closest(name: str, names: Sequence[str] = tuple(_BY_NAME), alike: float = 0.5) -> tuple[str, ...]:
-    """The names that begin so, or else those that are at least so much alike."""
+    """The names that start with `name`, else those with a similarity of at least `alike`."""
     starting = [known for known in names if known.startswith(name)]
     return tuple(starting or difflib.get_close_matches(name, names, n=2, cutoff=alike))
 
 
 def completions(text: str) -> tuple[SlashCommand, ...]:
-    """The commands that what is in the prompt may become; none once the name is complete and an argument follows."""
+    """The commands that complete the text of the prompt; none once an argument follows."""
     if not re.fullmatch(r"/[\w-]*", text):
         return ()
     return tuple(command for command in COMMANDS if command.name.startswith(text[1:].lower()))
 
 
 def other_names(text: str) -> tuple[tuple[str, SlashCommand], ...]:
-    """The names by which other programs know commands that what is in the prompt may become, from its second letter
-    on."""
+    """The aliases that complete the text of the prompt, from its second letter on."""
     if not re.fullmatch(r"/[\w-]{2,}", text):
         return ()
     return tuple(
@@ -249,7 +247,7 @@ def other_names(text: str) -> tuple[tuple[str, SlashCommand], ...]:
 
 
 def hint_for(text: str) -> SlashCommand | None:
-    """The command whose argument is being written."""
+    """The command whose argument is being typed."""
     name, blank, _ = text.partition(" ")
     command = _BY_NAME.get(name[1:].lower()) if blank and name.startswith("/") else None
     return command if command is not None and command.hint else None

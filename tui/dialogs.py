@@ -1,4 +1,4 @@
-"""The question that is on the screen."""
+"""The open question on the screen."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,21 +15,21 @@ from ebbtide.tui.view.questions import panel_of
 
 
 class Dialogs:
-    """Shows one open question after the other, and takes away what was answered elsewhere or has become void."""
+    """Shows one open question at a time, and removes those answered elsewhere or void."""
 
     def __init__(
         self, app: App[Any], answer: Callable[[str, Decision | PlanDecision | str], None], stop: Callable[[], None]
     ) -> None:
-        """`stop`: ends the turn, and the open questions with it."""
+        """`stop`: interrupts the turn and its open questions."""
         self._app = app
         self._answer = answer
         self._stop = stop
         self._shown: tuple[OpenQuestion, QuestionDisplay] | None = None
         self._open: tuple[OpenQuestion, ...] = ()
         self._done = 0
-        """Questions that were answered while others waited."""
+        """Number of questions answered while others waited."""
         self._answered: set[str] = set()
-        """Questions whose answer is on its way: they are open until the session says otherwise."""
+        """Questions whose answer was sent but not yet confirmed by the session."""
 
     def show(self, view: SessionView) -> None:
         self._show(view.asked)
@@ -51,7 +51,7 @@ class Dialogs:
             self._shown[1].show_position(place)
 
     def _take(self, question: OpenQuestion, answer: Answer | None) -> None:
-        """Hands on the answer; Esc ends the turn."""
+        """Pass on the answer; None (Esc) interrupts the turn."""
         self._shown = None
         self._answered.add(question.id)
         self._done += 1

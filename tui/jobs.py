@@ -1,4 +1,4 @@
-"""The jobs of the terminal with a screen, the first of which opens the first session."""
+"""The job queue of the full-screen app. Its first job opens the first session."""
 
 import asyncio
 import gc
@@ -19,32 +19,32 @@ if TYPE_CHECKING:  # types only: what a session and its commands are made of is 
     from ebbtide.tui.session.controller import SessionController
 
 _YOUNG = (5_000, 5, 1_000)
-"""After how many new objects garbage is collected once all modules are loaded: keys and drawing wait each time, for the
-longer the more objects there are."""
+"""Garbage collection thresholds once all modules are loaded. Each collection delays keys and drawing, longer with
+more objects."""
 
 
 class Jobs(JobQueue):
-    """What is asked for before there is a session is done as soon as there is."""
+    """Runs requests made before the session is open as soon as it is."""
 
     def __init__(
         self, app: App[Any], first: FirstSession, load: Callable[[], object], context: "Callable[[], ScreenContext]"
     ) -> None:
-        """`load` loads what sessions are made of, in a thread. `desk` is not asked for before that."""
+        """`load` imports what sessions need, in a thread; `desk` is not called before that."""
         super().__init__()
         self._app = app
         self._load = load
         self._asked_desk = context
         self.first = first
-        """What a session begins with where no other is chosen."""
+        """How the first session is opened, unless another one is chosen."""
         self.refused: AgentError | None = None
-        """Why there is no first session."""
+        """Why the first session could not be opened."""
         self.is_busy = True
         self.is_loaded = self.is_open = False
-        """All is there that sessions are made of; there was a first session."""
+        """Whether the session modules are loaded, and whether a first session was opened."""
         self._early: list[str] = []
-        """What was said before all was loaded."""
+        """Messages sent before loading finished."""
         self._due: list[Invocation] = []
-        """Commands that were given before there was a session."""
+        """Commands given before there was a session."""
 
     @property
     def _desk(self) -> "ScreenContext":
@@ -99,7 +99,7 @@ class Jobs(JobQueue):
             self.interrupt()
         self._due.append(invocation)
 
-    # How they are done and shown
+    # Running and showing jobs
 
     def run_job(self, work: Coroutine[object, object, None]) -> Worker[None]:
         return self._app.run_worker(work, group="job")
@@ -119,7 +119,7 @@ class Jobs(JobQueue):
         self._app.query_one(TranscriptView).go_end()
 
     def return_queue_to_prompt(self) -> None:
-        """Before what is being written there."""
+        """Put the queue before the text in the prompt."""
         context = self._desk
         if context.controller.queue:
             context.prompt.prepend(context.controller.queue.take_back())
@@ -128,16 +128,16 @@ class Jobs(JobQueue):
         if not self._desk.prompt.text:
             self._desk.prompt.set_text(written)
 
-    # The end of them
+    # Shutdown
 
     def interrupt(self) -> None:
-        """Ends soon what runs. What waits is not sent."""
+        """Interrupt the running job soon. The queue is not sent."""
         self._due.clear()
         self.stop_work()
 
     async def leave(self) -> None:
-        """Ends what runs, closes the session, and the app with it, which gives the session's id if anything was said
-        in it."""
+        """Stop the running job, close the session and exit the app, which returns the session's id if it has
+        messages."""
         context = self._desk
         id = await self.end(context.prompt.text)
         context.showing.end()

@@ -1,4 +1,4 @@
-"""The keys of the main screen, as a table. It knows which key does what and says so in `/help`."""
+"""The key table of the main screen: key, action and the line in `/help`."""
 
 from ebbtide.tools.lazy import dataclass
 
@@ -6,13 +6,13 @@ from ebbtide.tools.lazy import dataclass
 @dataclass(frozen=True, slots=True)
 class KeyBinding:
     keys: str
-    """As Textual names them, separated by commas; empty when the prompt itself handles the key."""
+    """As Textual names them, separated by commas; empty if the prompt itself handles the key."""
     label: str
     action: str
-    """Of the app, or with `main.` before it of the main screen."""
+    """An action of the app, or with the prefix `main.` of the main screen."""
     help: str
     wins: bool = False
-    """It means this also where the prompt has a use for it."""
+    """Whether it takes precedence over the prompt's own use of the key."""
 
 
 KEYS: tuple[KeyBinding, ...] = (

@@ -1,4 +1,4 @@
-"""The session on the screen: its view, what waits to be said, the status line."""
+"""Shows the session on the screen: its view, the queue and the status line."""
 
 import asyncio
 import os
@@ -31,42 +31,42 @@ from ebbtide.tui.widgets.transcript import TranscriptView
 from ebbtide.tui.widgets.transcript_pane import TranscriptPane
 
 FLUSH_INTERVAL_S = 1 / 12
-"""Seconds from one drawing of what streams in to the next."""
+"""Seconds between two drawings of streamed text."""
 
 ANIMATION_INTERVAL_S = 0.7
-"""Seconds from one picture of the mark that moves to the next: little is written, and there is silence between."""
+"""Seconds between two frames of the activity mark, kept slow to write little to the terminal."""
 
 HINT_DURATION_S = 2.0
 """Seconds for which a hint is shown."""
 
 
 def next_drawing(began: float, ended: float) -> float:
-    """When to draw next, after a drawing that took from `began` to `ended`: half of the time at least is for keys, and
-    for what is done only when nothing else waits, such as a new size of the window."""
+    """When to draw next, after a drawing from `began` to `ended`. At least half of the time is left for keys and
+    idle work, such as a resize."""
     return max(began + FLUSH_INTERVAL_S, ended + (ended - began))
 
 
 class Presenter:
-    """Draws what the controller says, into the widgets of the main screen."""
+    """Draws the controller's view into the widgets of the main screen."""
 
     def __init__(
         self, app: App[Any], controller: SessionController, drawn: Sequence[Callable[[SessionView], None]]
     ) -> None:
-        """`drawn`: each is called with every view that has been drawn."""
+        """`drawn`: callbacks, called with every view after it is drawn."""
         self._app = app
         self._controller = controller
         self._drawn = drawn
         self._draw_at = 0.0
-        """When what streams in may be drawn next."""
+        """Earliest time of the next drawing of streamed text."""
         self._due: asyncio.TimerHandle | None = None
-        """The drawing that is to come."""
+        """Timer of the next drawing."""
         self._tick_timer: Timer | None = None
         self._beat = 0
-        """How often it has ticked since something runs."""
+        """Number of ticks since work began."""
         self.is_animated = False
-        """The mark of what goes on moves."""
+        """Whether the activity mark moves."""
         self._panel: SidePanel | None = None
-        """Beside the conversation, once there is something to be told."""
+        """The side panel, once there is something to show."""
         self._elapsed = ElapsedTimer()
         self._hint = ""
         self._hint_timer: Timer | None = None
@@ -89,19 +89,18 @@ class Presenter:
 
     @property
     def is_behind(self) -> bool:
-        """Whether something has changed that is not drawn yet."""
+        """Whether there are changes not drawn yet."""
         return self._due is not None
 
     def schedule_drawing(self) -> None:
-        """What streams in is drawn a few times a second, whatever its pace."""
+        """Schedule a drawing. Streamed text is drawn a few times a second, at any speed."""
         if self._due is None and self._app.is_running and not self._is_over:
             wait = max(0.0, self._draw_at - monotonic())
-            # Textual's short timers are lost where the machine is too busy to begin them in time, and with them every
-            # later drawing.
+            # Not a Textual timer: on a busy machine short ones are lost, and later drawings with them.
             self._due = asyncio.get_running_loop().call_later(wait, self._app.call_next, self.view)
 
     def end(self) -> None:
-        """Nothing is drawn any more: the widgets are about to go."""
+        """Stop drawing: the widgets are about to be removed."""
         self._is_over = True
 
     def view(self) -> None:
@@ -122,7 +121,7 @@ class Presenter:
         self._draw_at = next_drawing(began, monotonic())
 
     def session(self) -> None:
-        """Starts the transcript anew, at the end of what the session holds."""
+        """Reset the transcript to the end of the new session."""
         if self._is_over or not self._app.is_running:  # a session may be open only when the app ends
             return
         session = self._controller.session
@@ -137,7 +136,7 @@ class Presenter:
         if draft:
             self._app.query_one(PromptInput).prepend(draft)
         if session is not None:
-            # After the paint: an SDK takes long to load, and the user sees the prompt meanwhile.
+            # After the paint: importing an SDK takes long, and the prompt should be visible meanwhile.
             self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")
             self._app.call_after_refresh(self._app.run_worker, self._controller.measure, group="aside")
             self._app.call_after_refresh(self._app.run_worker, self._look, group="aside")
@@ -153,7 +152,7 @@ class Presenter:
         self._app.query_one(TranscriptPane).look_again()
 
     def recolor(self) -> None:
-        """Draws in the colours of another theme what does not do so by itself."""
+        """Redraw what does not follow a theme change by itself."""
         self._greet()
         self.queue()
 
@@ -188,7 +187,7 @@ class Presenter:
 
     @has_panel.setter
     def has_panel(self, wanted: bool) -> None:
-        """Whether there is a panel beside the conversation, where the screen is wide enough for one."""
+        """Whether the side panel is wanted. It needs a wide screen."""
         self._main.set_class(wanted, "beside")
         if wanted and self._panel is None:
             self._panel = SidePanel(id="side")
@@ -201,7 +200,7 @@ class Presenter:
             self._update_side_panel()
 
     async def _count_files(self) -> None:
-        """Looks at the files that the session has changed: what calls did to them may have been taken back since."""
+        """Recount the changed files of the session: changes may have been reverted since."""
         session, turn = self._controller.session, self._controller.view.turn
         if session is None or self._panel is None:
             return
@@ -231,7 +230,7 @@ class Presenter:
         self._status()
         if self._hint_timer is not None:
             self._hint_timer.stop()
-        # A timer of the line ends with it; one of the app would still look for the line while the app ends.
+        # A timer of the line ends with it. A timer of the app would still look for the line during shutdown.
         self._hint_timer = self._app.query_one(StatusBar).set_timer(HINT_DURATION_S, self._clear_hint)
 
     def _clear_hint(self) -> None:
@@ -239,12 +238,12 @@ class Presenter:
         self._status()
 
     def look_at_branch(self) -> None:
-        """Reads which branch is checked out: where somebody comes back, and each second while something runs."""
+        """Read the checked-out branch: on focus, and each second while working."""
         session = self._controller.session
         self._branch = branch_of(session.root) if session is not None else ""
 
     async def _look_at_sandbox(self) -> None:
-        """Finds out what holds commands, which takes some 10 ms the first time."""
+        """Find the sandbox in use. The first call takes some 10 ms."""
         if (session := self._controller.session) is not None:
             self._sandbox = await asyncio.to_thread(lambda: session.boundary.state)
             if self._app.is_running and not self._is_over:
@@ -269,7 +268,7 @@ class Presenter:
         self._status()
 
     def _keep_time(self, busy: bool) -> None:
-        """Counts seconds while there is something to wait for, and wakes nobody otherwise."""
+        """Run the clock while something is running, and stop it otherwise."""
         if busy and self._tick_timer is None:
             wait = ANIMATION_INTERVAL_S if self.is_animated else 1.0
             self._tick_timer = self._app.query_one(StatusBar).set_interval(wait, self._tick)

@@ -1,4 +1,4 @@
-"""What commands act on where there is a screen, and what they do there in its own way."""
+"""The command context of the full-screen app."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -32,7 +32,7 @@ class Send(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScreenContext:
-    """A `CommandContext`."""
+    """A `CommandContext` for the full-screen app."""
 
     app: App[Any]
     controller: SessionController
@@ -54,7 +54,7 @@ class ScreenContext:
         return self.app.query_one(PromptInput)
 
     async def show(self, panel: Panel) -> RowChosen | None:
-        """Not where the same list is on the screen already."""
+        """Show a panel, unless the same one is already on the screen."""
         from ebbtide.tui.screens.panel import PanelScreen  # noqa: PLC0415  # deferred: see above
 
         shown = self.app.screen
@@ -96,7 +96,7 @@ class ScreenContext:
             await self._run_chosen(taken.value)
 
     async def _run_chosen(self, chosen: str) -> None:
-        """Does what was chosen: a command that needs more words is written into the prompt."""
+        """Run the chosen command. If it needs an argument, put it into the prompt."""
         kind, _, action = chosen.partition(":")
         invocation = parse(chosen)
         if kind == "action":
@@ -199,7 +199,7 @@ class ScreenContext:
             self.app.query_one(TranscriptView).show_in(thoughts=self.settings.config.tui_thoughts)
 
     async def play_demo(self) -> None:
-        """Plays the demo in the place of this, and comes back."""
+        """Suspend the app, play the demo and return."""
         from ebbtide.tui.session.demo import show_demo  # noqa: PLC0415  # deferred: see above
         from ebbtide.tui.terminal.edit_text import ignore_interrupt_keys  # noqa: PLC0415  # deferred: see above
 

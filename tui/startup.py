@@ -1,5 +1,4 @@
-"""The first session: which it is, and how it comes about behind the first paint. What sessions are made of is loaded
-only when it is asked for."""
+"""Opens the first session after the first paint. Session modules are imported on demand."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,21 +14,21 @@ if TYPE_CHECKING:  # types only: see above
 
 @dataclass(frozen=True, slots=True)
 class FirstSession:
-    """What is known of the first session."""
+    """Which session to open first."""
 
     resume: str | None = None
-    """The beginning of its id; empty for the newest one, None for a new one."""
+    """The start of its id; empty for the newest session, None for a new one."""
     may_be_word: bool = False
-    """`resume` is the first word of the message instead where no session's id begins so."""
+    """Whether `resume` is the first word of the message if it matches no session id."""
     choose: bool = False
-    """The user picks it from a list."""
+    """Whether the user picks it from a list."""
     model: str | None = None
     message: str = ""
-    """What is said in it at once."""
+    """The message to send at once."""
 
 
 class LazySessions:
-    """Sessions that are made when they are first asked for, by whichever thread that does."""
+    """Sessions created on first use, thread-safe."""
 
     def __init__(self, make: "Callable[[], Sessions]") -> None:
         self._make = make
@@ -44,14 +43,15 @@ class LazySessions:
 
 
 def load_sessions(sessions: "Sessions | Callable[[], Sessions]") -> "Sessions":
-    """The sessions, with all that showing one needs. It takes long the first time: a thread may do it ahead."""
+    """Import all that showing a session needs and return the sessions. The first call is slow and may run in a
+    thread."""
     from ebbtide.tui.actions import registry  # noqa: F401, PLC0415  # loaded for whoever asks for it next
 
     return sessions() if callable(sessions) else sessions
 
 
 async def resolve_first(context: "ScreenContext", first: FirstSession) -> FirstSession:
-    """The same with what may be a word known to be one or not. Its message is queued. Raises `AgentError`."""
+    """Decide whether `resume` is an id or a word, and queue the message. Raises `AgentError`."""
     if first.may_be_word and first.resume and not await context.controller.sessions.knows(first.resume):
         first = replace(first, resume=None, choose=True, message=f"{first.resume} {first.message}".rstrip())
     if first.message:
@@ -60,9 +60,8 @@ async def resolve_first(context: "ScreenContext", first: FirstSession) -> FirstS
 
 
 async def open_first(context: "ScreenContext", first: FirstSession) -> FirstSession:
-    """Shows the first session. Gives what to begin with later where the one that the user chose could not be opened,
-    which is shown; raises `AgentError` where nothing was to be chosen. Where the user chose none, nothing is sent: what
-    was to be said is in the prompt."""
+    """Open the first session. If the user's choice cannot be opened, show the error and return what to open later;
+    without a choice raise `AgentError`. If the user picks none, the message stays in the prompt and is not sent."""
     from ebbtide.tui.actions.first_run import first_model  # noqa: PLC0415  # deferred: see above
     from ebbtide.tui.actions.sessions import pick_session  # noqa: PLC0415  # deferred: see above
 

@@ -1,4 +1,4 @@
-"""Which theme is worn: what was chosen, and what the terminal draws on."""
+"""The theme in use, from the user's choice and the terminal's background."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ from ebbtide.tui.text.themes import ANSI, Ground, theme_for
 
 
 def driver_class() -> type[Driver] | None:
-    """The driver that hears what the terminal answers; None where another has to be used."""
+    """The driver class that reads the terminal's replies, or None to use the default."""
     if constants.DRIVER is not None or sys.platform == "win32":
         return None
     from ebbtide.tui.terminal.colour_query import AnsweringDriver  # noqa: PLC0415  # deferred: it cannot be loaded on every platform
@@ -26,10 +26,10 @@ def driver_class() -> type[Driver] | None:
 
 
 class ThemeChoice:
-    """The theme of an app, as it was chosen and as the terminal is."""
+    """The theme of an app, from the user's choice and the terminal's background."""
 
     def __init__(self, app: App[Any], chosen: ThemeName, colorless: bool) -> None:
-        """`colorless`: whatever is chosen, there are no colours, and the rest is told by bold, underlined, reversed."""
+        """`colorless`: never use colours, only bold, underline and reverse."""
         self._app = app
         self.chosen = chosen
         self.colorless = colorless
@@ -39,14 +39,14 @@ class ThemeChoice:
         self._begin_with(self._fitting)
 
     def ask(self, write: Callable[[str], object]) -> None:
-        """Asks the terminal what it draws on, in case that is of use. Nobody waits for the answer."""
+        """Query the terminal's background, if needed. The reply arrives later."""
         if not self.colorless and sys.platform != "win32" and constants.DRIVER is None:
             from ebbtide.tui.terminal.colour_query import QUESTION  # noqa: PLC0415  # deferred: as the driver
 
             write(QUESTION)
 
     def set_ground(self, ground: Ground) -> None:
-        """Wears what was chosen on that ground."""
+        """Apply the choice for that background."""
         self._ground = ground
         self.apply_theme(self.chosen)
 
@@ -60,7 +60,7 @@ class ThemeChoice:
         return ANSI if self.colorless else theme_for(self.chosen, self._ground)
 
     def _begin_with(self, theme: Theme) -> None:
-        """Wears a theme before anything is drawn: set as any other, all style sheets would be read once more."""
+        """Set a theme before anything is drawn. Setting it the usual way would parse all style sheets again."""
         app = self._app
         app.register_theme(theme)
         app.set_reactive(App.theme, theme.name)

@@ -1,4 +1,4 @@
-"""Keeps keys from questions that they were not typed at."""
+"""Keeps keys typed earlier from answering a question."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
@@ -12,38 +12,38 @@ from ebbtide.tui.screens.typeahead_guard import TypeaheadGuard
 from ebbtide.tui.widgets.prompt import PromptInput
 
 _ALWAYS = ("ctrl+c", "ctrl+z")
-"""Keys that answer nothing, whenever they come."""
+"""Keys that never answer a question."""
 
 
 @runtime_checkable
 class Gathering(Protocol):
-    """A driver that can take what comes at once for one read."""
+    """A driver that can treat simultaneous input as one read."""
 
     gathers: Callable[[], bool]
-    """Whether it is to."""
+    """Whether to gather input now."""
 
 
 class TypeAhead:
-    """Hands on what was typed for a question, and what was not to the prompt."""
+    """Passes keys typed for a question on to it, and other keys to the prompt."""
 
     def __init__(self, app: App[Any], prompt: Callable[[], PromptInput], guard: float) -> None:
-        """`guard`: seconds."""
+        """`guard`: seconds without a key before one counts as an answer."""
         self._app = app
         self._prompt = prompt
         self._arrivals = Arrivals(guard)
         self._drops_click = False
-        """The button was pressed too soon: that it is let go makes no click."""
+        """A mouse button was pressed too soon; its release must not count as a click."""
         self._gave_away_in: int | None = None
-        """The read that brought what was put into the prompt last."""
+        """The read whose text last went to the prompt."""
 
     def attend(self, driver: Driver) -> None:
-        """Has the driver take what comes at once for one read while something is asked."""
+        """Have the driver gather simultaneous input while a question is open."""
         if isinstance(driver, Gathering):
             driver.gathers = lambda: self._arrivals.guard > 0 and self._asking() is not None
 
     def consumes(self, event: events.Event) -> bool:
-        """Whether an event goes no further. Decided before anything is done about the events before it: what they will
-        have done to the screen by then is nothing that the user could see."""
+        """Whether to drop an event. Decided before earlier events are processed, because the user has not seen their
+        effect."""
         match event:
             case events.Key() if not event.is_forwarded:
                 return self._takes_key(event)
@@ -55,7 +55,7 @@ class TypeAhead:
                 return False
 
     def _asking(self) -> TypeaheadGuard[Any] | None:
-        """The screen that asks."""
+        """The screen with the open question."""
         try:
             screen = self._app.screen
         except ScreenStackError:  # there is none yet, or none any more
@@ -66,7 +66,7 @@ class TypeAhead:
         asking, arrival = self._asking(), arrival_of(key, key.time)
         if asking is None or not asking.could_answer(key):
             self._arrivals.saw(arrival)
-            # A line that arrives as a whole is not sent: it was begun at a question.
+            # Do not send a line that arrives whole: it was started at a question.
             return key.key == "enter" and arrival.read is not None and arrival.read == self._gave_away_in
         purpose = self._arrivals.take(arrival, asking.painted)
         if key.key in _ALWAYS:

@@ -1,3 +1,2 @@
-"""`ebb acp`: sessions for editors, over the Agent Client Protocol on standard input and output. What is shown, and what
-questions may be answered, is made of the same values as in the terminal; only this folder knows the protocol's library.
-"""
+"""`ebb acp`: sessions for editors, over the Agent Client Protocol on stdin and stdout. Views and questions use the
+same values as the interface; only this folder imports the protocol's library."""

@@ -1,4 +1,4 @@
-"""A configuration with what an editor brings into a session: servers, and further folders to work in."""
+"""Adds an editor's MCP servers and additional folders to a configuration."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,8 +16,7 @@ SOURCE = "the editor"
 
 
 def with_client(config: Config, servers: Sequence[McpServer], folders: Sequence[str]) -> Config:
-    """The configuration with them: they come from the user's own editor, and count as the user's. Raises
-    `UsageError`."""
+    """The configuration with the editor's additions, which count as the user's own. Raises `UsageError`."""
     tables = {server.name: _table(server) for server in servers}
     sources = {f"mcp.servers.{name}.{key}": SOURCE for name, table in tables.items() for key in table}
     return replace(

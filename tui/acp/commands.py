@@ -1,5 +1,4 @@
-"""The slash commands that an editor may offer: some of the terminal's, those of the user and the project, the prompts
-of servers."""
+"""The slash commands offered to an editor: some of the interface's, custom commands and MCP prompts."""
 
 import re
 from collections.abc import Callable
@@ -17,15 +16,15 @@ from ebbtide.tui.session.completion import COMMAND_NAMES
 from ebbtide.tui.view.context import overview_lines
 
 OWN = ("compact", "context", "review", "init")
-"""Those of the terminal that mean something here."""
+"""Commands of the interface that are useful in an editor."""
 WIDTH = 100
-"""Characters of a line of what `/context` shows."""
+"""Line width for `/context`."""
 
 _FORM = re.compile(r"/(\w+)(?:\s+(.*))?", re.DOTALL)
 
 
 def available_commands(session: Session) -> list[AvailableCommand]:
-    """All that may follow a slash now."""
+    """All commands that are available now."""
     own = [_command(one.name, one.help, one.hint) for one in COMMANDS if one.name in OWN]
     extensions, servers = session.extensions, session.servers
     named = extensions.usable(COMMAND_NAMES) if extensions is not None else ()
@@ -36,13 +35,13 @@ def available_commands(session: Session) -> list[AvailableCommand]:
 
 
 def own_command(text: str) -> tuple[str, str] | None:
-    """The name of one of ours that a prompt is, and what follows it."""
+    """The name and argument of one of our commands in a prompt."""
     form = _FORM.fullmatch(text.strip())
     return (form[1], (form[2] or "").strip()) if form is not None and form[1] in OWN else None
 
 
 def prompt_for_model(name: str, argument: str, pastes: Pastes) -> str:
-    """The message that a command is for the model; empty where it does something itself."""
+    """The prompt of a command for the model; empty if the command does something itself."""
     if name in ("review", "init"):
         return pastes.with_prompt(f"/{name} {argument}", prompt_of(name, argument))
     return ""
@@ -51,7 +50,7 @@ def prompt_for_model(name: str, argument: str, pastes: Pastes) -> str:
 async def run_command(
     name: str, argument: str, sessions: Sessions, session: Session, hear: Callable[[Event], None]
 ) -> str:
-    """Does what a command says; what is told of it, in Markdown. Raises `AgentError`."""
+    """Run a command and return its output as Markdown. Raises `AgentError`."""
     if name == "context":
         lines = overview_lines(await sessions.overview(session.id), WIDTH)
         return "\n".join(fenced_lines("\n".join("".join(words for words, _ in line).rstrip() for line in lines)))

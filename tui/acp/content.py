@@ -1,4 +1,4 @@
-"""What an editor sends as a prompt, made into a message: words, pictures, files that are named or come with it."""
+"""Turns an editor's prompt into a message: text, images, and named or embedded files."""
 
 import base64
 import binascii
@@ -31,8 +31,8 @@ _LINES = re.compile(r"L?(\d{1,9})(?:[:-]L?(\d{1,9}))?")
 
 
 def message_of(blocks: Sequence[Block], root: str, pastes: Pastes) -> User:
-    """The message. A file that is named is attached as `@PATH` does it; one that comes with its text stands beside the
-    words as it came, which may be another than the one on disk. Raises `UsageError`."""
+    """The message. A named file is attached as by `@PATH`; an embedded file is attached as sent, since it may differ
+    from the one on disk. Raises `UsageError`."""
     text, beside = "", list[Note]()
     for block in blocks:
         match block:
@@ -85,7 +85,7 @@ def _link_name(uri: str, root: str) -> str:
 
 
 def _file(uri: str, root: str) -> MentionReading | None:
-    """The file that an address means, from the working folder on where it lies there, and which of its lines."""
+    """The file and lines of a URI, relative to the working folder if it is in there."""
     parts = urlsplit(uri)
     if parts.scheme != "file":
         return None

@@ -1,5 +1,4 @@
-"""One session that an editor has open: its prompts become turns, what happens becomes updates, and what the session
-asks is put to the editor."""
+"""A session in an editor: prompts become turns, events become updates, and questions are put to the editor."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -40,7 +39,7 @@ ASKED_AGAIN = "this session was left at a question; it is asked again with your 
 
 @dataclass(frozen=True, slots=True)
 class EndedPrompt:
-    """What became of a prompt."""
+    """How a prompt ended."""
 
     end: TurnEnd
     usage: Usage = field(default_factory=Usage)
@@ -49,27 +48,27 @@ class EndedPrompt:
 
 @dataclass(slots=True, eq=False)
 class WaitingPrompt:
-    """A prompt that came while a turn runs."""
+    """A prompt that arrived during a turn."""
 
     message: User
     ended: EndedPrompt | None = None
-    """Once it needs no turn of its own."""
+    """Set once it needs no turn of its own."""
 
 
 class EditorSession:
-    """Turns run one after the other; `cancel` and the choices may come at any moment."""
+    """Runs one turn at a time; `cancel` and option changes are accepted at any time."""
 
     def __init__(
         self, sessions: Sessions, session: Session, client: Client, *, has_forms: bool, has_terminals: bool
     ) -> None:
-        """`sessions` are its own. `has_forms`: the editor can show questions that are answered in words;
-        `has_terminals`: and what commands print, as a terminal."""
+        """`sessions` are its own. `has_forms`: the editor can show questions with free text; `has_terminals`: it can
+        show command output as a terminal."""
         self.sessions = sessions
         self._client, self._config = client, sessions.config
         self._told = UpdateState(str(sessions.root), has_terminals)
         self._pastes, self._title = Pastes(), session.title
         self._commands: list[AvailableCommand] = []
-        """Those that the editor was told of."""
+        """The commands last sent to the editor."""
         self._turns = asyncio.Lock()
         self._waiting: list[WaitingPrompt] = []
         self._questions = OpenQuestions(client, self._told.root, lambda: self.session, has_forms=has_forms)
@@ -99,7 +98,7 @@ class EditorSession:
     # What the editor asks for
 
     async def prompt(self, blocks: Sequence[Block]) -> EndedPrompt:
-        """Runs a turn. What is said while one runs is heard in its next step, or else has a turn afterwards. Raises
+        """Run a turn. A prompt during a turn is delivered at its next step, or else gets its own turn. Raises
         `AgentError`."""
         said = message_of(blocks, str(self.sessions.root), self._pastes)
         command, waiting = own_command(said.text), WaitingPrompt(said)
@@ -118,7 +117,7 @@ class EditorSession:
             return EndedPrompt("answered")
 
     def cancel(self) -> None:
-        """Ends the turn soon, and what waits for its end is not said."""
+        """Interrupt the turn; prompts waiting for its end are dropped."""
         self._drop_waiting()
         self.session.interrupt()
 
@@ -137,18 +136,18 @@ class EditorSession:
         await self._reopen(self.sessions.config, name)
 
     async def change_effort(self, name: str) -> None:
-        """As `change_model`."""
+        """Like `change_model`."""
         await self._reopen(with_effort(self._config, effort_named(name)), self.session.model)
 
     async def greet(self, notices: Sequence[str] = ()) -> None:
-        """Tells what an editor should know of a session that it has opened."""
+        """Send the initial updates of a newly opened session."""
         again = (ASKED_AGAIN,) if self.session.is_at_question else ()
         for update in notice_updates((*notices, *self.session.news, *again)):
             await self._send(update)
         await self._send_commands()
 
     async def replay(self) -> None:
-        """Tells all that was said in the session, also what has left the model's view. Raises `AgentError`."""
+        """Send all messages of the session, including those no longer in context. Raises `AgentError`."""
         log = await self.sessions.log(self.id)
         shown = await asyncio.to_thread(self.sessions.visible, Conversation(log.messages))
         for update in chain(
@@ -157,11 +156,11 @@ class EditorSession:
             await self._send(update)
 
     def begin_to_greet(self, notices: Sequence[str] = ()) -> None:
-        """Greets once the request that is being answered is answered."""
+        """Send the greeting after the current response."""
         self._begin(lambda: self.greet(notices))
 
     async def close(self) -> None:
-        """Ends what runs; a question about a call stays open. Raises `AgentError`."""
+        """Stop the current work and close; a question about a call stays open. Raises `AgentError`."""
         self._drop_waiting()
         self.session.leave_turn()
         async with self._turns:
@@ -216,7 +215,7 @@ class EditorSession:
     # What the editor is told
 
     def _on_event(self, event: Event) -> None:
-        """What happens between two turns, and while a command works."""
+        """Handle events between turns and while a command runs."""
         self._begin(lambda: self._send_event(event))
 
     async def _send_event(self, event: Event) -> None:
@@ -267,7 +266,7 @@ class EditorSession:
 
 
 def _record_event(ended: EndedPrompt, event: Event) -> EndedPrompt:
-    """What becomes of a prompt, with one more event of its turn."""
+    """Update the outcome of a prompt with an event of its turn."""
     match event:
         case ReplyFinished(usage=usage) | AgentActivity(event=ReplyFinished(usage=usage)):
             return replace(ended, usage=ended.usage + usage)

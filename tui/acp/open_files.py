@@ -1,5 +1,4 @@
-"""Files that the editor has open and has not saved: it is asked to save them before a call looks at them, so that the
-disk, which tools and commands work on, is what its user sees."""
+"""Asks the editor to save open files before a call uses them, so that tools and commands see what the user sees."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,21 +10,21 @@ from ebbtide.tools.files.change import look_content
 from ebbtide.tools.files.text import decode, with_newline
 
 MAX_SAVED_FILES = 20
-"""Files of one call."""
+"""Maximum files of one call."""
 SAVE_TIMEOUT_S = 2.0
-"""An editor that takes longer to answer is not waited for."""
+"""Seconds to wait for the editor."""
 
 
 class OpenFiles:
-    """Those of one session."""
+    """The open files of one session."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self.session = ""
-        """Its id, once it has one."""
+        """The session id, once known."""
 
     async def save(self, paths: Sequence[str]) -> None:
-        """Files that are not on the disk, are no text or are large are left alone."""
+        """Save these files. Missing, binary and large files are skipped."""
         for path in paths[:MAX_SAVED_FILES]:
             try:
                 async with asyncio.timeout(SAVE_TIMEOUT_S):
@@ -44,8 +43,8 @@ class OpenFiles:
 
 
 def unsaved_text(on_disk: bytes, held: str) -> str | None:
-    """What an editor should save, with the line ends of the file; None where it holds what is on the disk. Some leave
-    out the last line end of what they hold."""
+    """The text that the editor should save, with the file's line endings; None if it equals the file. Some editors
+    omit the last line ending."""
     file = decode(on_disk)
     text = with_newline(held, "\n")
     if text.rstrip("\n") == file.normalised_text.rstrip("\n"):

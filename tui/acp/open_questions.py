@@ -1,4 +1,4 @@
-"""The questions of a session that an editor is being asked, each until it is answered, by whomever."""
+"""Questions of a session that are open in the editor."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,33 +15,33 @@ from ebbtide.tui.view.blocks import OpenQuestion
 
 
 class OpenQuestions:
-    """Of the session that `session` gives."""
+    """The open questions of the session that `session` returns."""
 
     def __init__(self, client: Client, root: str, session: Callable[[], Session], *, has_forms: bool) -> None:
-        """`root` is the working folder. `has_forms`: the editor can show questions that are answered in words."""
+        """`root`: the working folder. `has_forms`: the editor can show questions with free text."""
         self._client, self._root, self._session, self._has_forms = client, root, session, has_forms
         self._asking: dict[str, asyncio.Task[None]] = {}
-        """By the ids of the questions."""
+        """Requests by question id."""
 
     def ask(self, question: OpenQuestion) -> None:
-        """Puts it to the editor, and hands on the answer."""
+        """Ask the editor and pass on its answer."""
         self._asking[question.id] = asyncio.create_task(self._ask(question))
 
     def drop(self, id: str) -> None:
-        """It is answered: what the editor says of it now comes too late."""
+        """The question was answered elsewhere: ignore the editor's answer."""
         task = self._asking.pop(id, None)
         if task is not None:
             task.cancel()
 
     async def close(self) -> None:
-        """Drops all of them."""
+        """Drop all questions."""
         asking, self._asking = [*self._asking.values()], {}
         for task in asking:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
 
     async def _ask(self, question: OpenQuestion) -> None:
-        """An editor that has gone answers nothing: the question stays, for when the session goes on."""
+        """If the editor disconnects, the question stays open until the session continues."""
         with suppress(ConnectionError):
             self._session().answer(question.id, await self._answer_to(question))
 

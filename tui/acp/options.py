@@ -1,4 +1,4 @@
-"""What an editor may choose for a session: its permission mode, its model, how hard that thinks. Pure."""
+"""The session options of an editor: permission mode, model and reasoning effort. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,21 +16,21 @@ from ebbtide.agent.context.reminder_notes import MODES as MEANINGS
 from ebbtide.agent.errors import UsageError
 
 MODE, MODEL, EFFORT = "mode", "model", "thought_level"
-"""The ids of the options."""
+"""The option ids."""
 AS_CONFIGURED = "default"
-"""The effort where none is set."""
+"""The effort option if none is configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """How it stands with a session."""
+    """The current options of a session."""
 
     mode: str
     model: str
     effort: str
-    """Empty where none is set."""
+    """Empty if not set."""
     models: Sequence[str]
-    """Those to offer."""
+    """The models to offer."""
 
 
 def modes_of(chosen: SessionOptions) -> SessionModeState:
@@ -69,7 +69,7 @@ def mode_named(name: str) -> Mode:
 
 
 def effort_named(name: str) -> str | None:
-    """None where none is to be set. Raises `UsageError`."""
+    """None for the default. Raises `UsageError`."""
     if name == AS_CONFIGURED:
         return None
     if name not in EFFORTS:
@@ -78,7 +78,7 @@ def effort_named(name: str) -> str | None:
 
 
 def with_effort(config: Config, effort: str | None) -> Config:
-    """The configuration with this effort, which wins over what files say of a model."""
+    """The configuration with this effort, which overrides per-model settings."""
     if effort is None:
         return config
     sources = {**config.sources, "agent.reasoning_effort": "command line"}

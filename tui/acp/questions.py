@@ -1,5 +1,5 @@
-"""A question of a session as an editor can put it, and what its answer means. Nothing but a choice that was offered
-allows anything. Pure."""
+"""Questions in the form that an editor can show, and the meaning of its answers. Only an offered choice can allow
+anything. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,21 +29,21 @@ from ebbtide.tui.view.question import Choice, QuestionSpec
 from ebbtide.tui.view.questions import panel_of
 
 NO_WORDS = "(nobody could be asked: the editor only lets its user choose; ask in your answer instead)"
-"""What a question is answered with that an editor cannot put."""
+"""The answer to a question that the editor cannot show."""
 CHOICE_FIELD, TEXT_FIELD = "choice", "answer"
 """The fields of a form."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditorQuestion:
-    """What an editor is asked."""
+    """A question for the editor."""
 
     call: ToolCallUpdate
     options: tuple[PermissionOption, ...]
     answers: Mapping[str, Answer]
-    """By the ids of the options."""
+    """Answers by option id."""
     otherwise: Answer
-    """What anything else answers."""
+    """The answer for anything else."""
 
     def answer(self, outcome: AllowedOutcome | DeniedOutcome) -> Answer:
         if isinstance(outcome, AllowedOutcome):
@@ -52,7 +52,7 @@ class EditorQuestion:
 
 
 def editor_question(question: OpenQuestion, root: str) -> EditorQuestion:
-    """The question with the choices that the terminal offers, but for those that want something written."""
+    """The question with the interface's choices, except those that need text."""
     spec = panel_of(question)
     lasting = [choice for choice in spec.for_project if choice.is_lasting]
     first_no = next((n for n, each in enumerate(spec.choices) if _kind(each).startswith("reject")), len(spec.choices))
@@ -66,7 +66,7 @@ def editor_question(question: OpenQuestion, root: str) -> EditorQuestion:
 
 
 def form_of(question: QuestionAsked, session: str) -> ElicitationFormSessionMode:
-    """The question as a form: something to choose, words to write, or both."""
+    """The question as a form with choices, a text, or both."""
     fields: dict[str, Any] = {}
     options = list(question.options)
     if options and question.several:
@@ -83,7 +83,7 @@ def form_of(question: QuestionAsked, session: str) -> ElicitationFormSessionMode
 
 
 def form_answer(question: QuestionAsked, content: Mapping[str, object]) -> str:
-    """What was filled in: words, or else what was chosen, a line each; only what was offered."""
+    """The submitted text, or else the chosen options, one per line; unknown options are ignored."""
     words, chosen = content.get(TEXT_FIELD), content.get(CHOICE_FIELD)
     if question.takes_words and isinstance(words, str) and words.strip():
         return words.strip()
@@ -133,7 +133,7 @@ def _name(choice: Choice) -> str:
 
 
 def _kind(choice: Choice) -> PermissionOptionKind:
-    """How an editor is to show a choice: what it means is ours to say."""
+    """The kind of a choice, which determines how the editor shows it."""
     match choice.answer:
         case Decision(verdict="deny") | PlanDecision(verdict="reject") | "not now":
             return "reject_once"

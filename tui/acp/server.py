@@ -1,4 +1,4 @@
-"""The methods of the protocol, for any number of sessions at once; and the run of the program that answers them."""
+"""The protocol's methods, for any number of sessions, and the server loop."""
 
 import asyncio
 import functools
@@ -58,12 +58,12 @@ from ebbtide.tui.terminal.signals import shut_down_on_signals
 
 OpenedFolder: TypeAlias = tuple[Sessions, Sequence[str]]
 OpenFolder: TypeAlias = Callable[[str, Callable[[Config], Config]], OpenedFolder]
-"""The sessions of a folder and what is remarkable about its settings, which the second argument changes first."""
+"""Opens the sessions of a folder, after the second argument has changed its settings, and returns warnings as well."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 PAGE = 50
-"""Sessions that are listed at once."""
+"""Sessions per page of a list."""
 KEY = "key"
 HOW_TO_LOG_IN = "Say `ebb key set anthropic` (or openai) in a terminal; or start the editor with ANTHROPIC_API_KEY"
 INTERNAL_ERROR, NO_KEY, BAD_PARAMETERS = -32603, -32000, -32602
@@ -75,8 +75,7 @@ _STOPS: dict[TurnEnd, StopReason] = {
 
 
 def _with_rpc_errors(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """A method that answers what goes wrong with one sentence for the editor's user; a bug of ours leaves a report
-    besides."""
+    """Wraps a method so that errors are returned as one sentence; for bugs a crash report is written as well."""
 
     @functools.wraps(method)
     async def answered(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -101,12 +100,12 @@ def _refuse(why: str, code: str) -> NoReturn:
 
 
 class AcpServer(Agent):
-    """Answers one editor."""
+    """Serves one editor."""
 
     def __init__(self, open_folder: OpenFolder, logs: Path) -> None:
         self.logs = logs
         self.secrets: tuple[str, ...] = ()
-        """What no report may hold."""
+        """Strings to mask in crash reports."""
         self._open_folder = open_folder
         self._client: Client | None = None
         self._can = ClientCapabilities()
@@ -146,14 +145,14 @@ class AcpServer(Agent):
 
     @_with_rpc_errors
     async def authenticate(self, method_id: str, **_: object) -> AuthenticateResponse:
-        """There is nothing to log in to: it is looked whether a model can be asked now."""
+        """No login exists; checks that a model is reachable."""
         if method_id != KEY:
             raise UsageError(f"there is no method `{method_id}`; there is `{KEY}`")
         await self._check_key()
         return AuthenticateResponse()
 
     async def _has_key(self) -> bool:
-        """Whether there is nothing to log in for; programs may begin no session where there is a way to."""
+        """Whether no login is needed. Clients may not start a session while one is."""
         try:
             await self._check_key()
         except AgentError:
@@ -278,7 +277,7 @@ class AcpServer(Agent):
 
     @_with_rpc_errors
     async def delete_session(self, session_id: str) -> None:
-        """One that is open is closed first; of one that is not there nothing is left to delete."""
+        """Delete a session, closing it first if open; a missing one is no error."""
         if (held := self._sessions.pop(session_id, None)) is not None:
             await held.close()
         sessions, _notices = self._open_folder(os.getcwd(), lambda config: config)
@@ -290,7 +289,7 @@ class AcpServer(Agent):
             await sessions.close()
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """A method of the protocol that the library does not know comes here."""
+        """Handle protocol methods that the library does not know."""
         if method == "session/delete" and isinstance(id := params.get("sessionId"), str):
             await self.delete_session(id)
             return {}
@@ -299,15 +298,15 @@ class AcpServer(Agent):
         raise RequestError.method_not_found(f"_{method}")
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """None means anything here."""
+        """Ignore unknown notifications."""
 
     async def close(self) -> None:
-        """Ends all sessions; one that cannot be closed does not keep the others from it."""
+        """Close all sessions, even if one fails to close."""
         held, self._sessions = [*self._sessions.values()], {}
         await asyncio.gather(*(each.close() for each in held), return_exceptions=True)
 
     def leave(self) -> None:
-        """The editor has gone: questions stay open, what runs is stopped."""
+        """The editor has disconnected: interrupt turns and leave questions open."""
         for held in self._sessions.values():
             held.session.leave_turn()
 
@@ -369,7 +368,7 @@ def _usage(counted: Counted) -> Usage:
 
 
 async def serve(server: AcpServer, transport: LineTransport) -> int:
-    """Answers until the editor goes, or somebody ends the program; the exit code."""
+    """Serve until the editor disconnects or the program is terminated; return the exit code."""
     connection = AgentSideConnection(server, transport, listening=False, use_unstable_protocol=True)
     with shut_down_on_signals(transport.end) as ending:
         try:

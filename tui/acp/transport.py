@@ -1,4 +1,4 @@
-"""JSON-RPC messages, one a line, from a pipe and to another. What is no message is answered and does no harm."""
+"""JSON-RPC messages, one per line, over two pipes. Invalid messages get an error response."""
 
 import asyncio
 import json
@@ -14,25 +14,25 @@ Message = dict[str, Any]
 
 CANCEL_REQUEST = "$/cancel_request"
 PREFIXED_METHODS = frozenset({"session/delete"})
-"""Methods of the protocol that the library has no way for; it passes on what begins with `_`."""
+"""Protocol methods that the library does not route; it passes on names that start with `_`."""
 MAX_MESSAGE_BYTES = 32 << 20
-"""Bytes of one message: providers take no more in one request."""
+"""Maximum bytes of a message: providers accept no more in one request."""
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 NO_PIPES = "`ebb acp` speaks to an editor through pipes, and these are none; see docs/editors.md"
 _ID = re.compile(rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"]*"\s*,\s*)*"id"\s*:\s*(\d+|"[^"\\]*")')
 
 
 class LineTransport:
-    """What `acp` calls a transport: it moves messages. Those that the library could not deal with stay here."""
+    """A transport for `acp` that filters messages which the library cannot handle."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, end: Callable[[], None]) -> None:
-        """`reader` has the limit of `MAX_MESSAGE_BYTES`; `end` ends what it reads."""
+        """`reader` has the limit `MAX_MESSAGE_BYTES`; `end` ends its input."""
         self._reader, self._writer, self.end = reader, writer, end
         self._prompts: dict[str | int, object] = {}
-        """The sessions of the prompts that have no answer yet, by the ids of their requests."""
+        """Session ids of unanswered prompts, by request id."""
 
     async def send(self, message: Message) -> None:
-        """Messages leave in the order of the calls. Who takes none any more has gone, which `receive` tells."""
+        """Send messages in order. A disconnected client is reported by `receive`."""
         if "method" not in message:
             self._prompts.pop(message.get("id", ""), None)
         if self._writer.is_closing():
@@ -45,7 +45,7 @@ class LineTransport:
         return None
 
     async def receive(self) -> Message | None:
-        """The next message that is one; None at the end."""
+        """The next valid message; None at the end."""
         while True:
             line, is_whole = await self._line()
             if not line:
@@ -68,8 +68,8 @@ class LineTransport:
                 await self._refuse(INVALID_REQUEST, "this is no message of JSON-RPC 2.0; batches are not taken")
 
     def _route(self, message: Message) -> Message | None:
-        """The message; for one that cancels the request of a prompt, the one that cancels the turn, if that began with
-        this prompt. None for others that begin with `$/`: whoever does not know them leaves them alone."""
+        """The message. A cancellation of a prompt request becomes a cancellation of its turn, if that prompt started
+        it. None for other `$/` messages, which may be ignored."""
         method, params, id = message.get("method"), message.get("params"), message.get("id")
         if method == "session/prompt" and isinstance(id, str | int) and isinstance(params, dict):
             self._prompts[id] = params.get("sessionId")
@@ -86,7 +86,7 @@ class LineTransport:
         self._writer.close()
 
     async def _line(self) -> tuple[bytes, bool]:
-        """A line; of one that is too long its beginning, and False."""
+        """A line; if too long its beginning, and False."""
         beginning = b""
         while True:
             try:
@@ -104,7 +104,7 @@ class LineTransport:
 
 
 def _is_message(message: object) -> bool:
-    """Whether the library can take it apart."""
+    """Whether the library can parse it."""
     if not isinstance(message, dict):
         return False
     if "method" in message:
@@ -113,7 +113,7 @@ def _is_message(message: object) -> bool:
 
 
 async def pipes(stdin: IO[Any], stdout: IO[Any], otherwise: str = NO_PIPES) -> LineTransport:
-    """The transport over two pipes or sockets. Raises `UsageError`, which says `otherwise`, where they are none."""
+    """The transport over two pipes or sockets. Raises `UsageError` with the text `otherwise` if they are not."""
     for stream in (stdin, stdout):
         mode = os.fstat(stream.fileno()).st_mode
         if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):

@@ -1,4 +1,4 @@
-"""What happens in a session, and what was said in it earlier, as updates for an editor. Pure."""
+"""Events and messages of a session as updates for an editor. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -76,9 +76,9 @@ Update: TypeAlias = (
 CallContent: TypeAlias = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
 
 MAX_RUNNING_OUTPUT_CHARS = 4_000
-"""Characters of what a running call has printed that are shown: each update brings all of them again."""
+"""Maximum characters of a running call's output: each update sends all of them again."""
 MAX_OUTPUT_CHARS = 20_000
-"""Characters of an output that are shown when a call is over."""
+"""Maximum characters of a finished call's output."""
 
 _KINDS: Mapping[str, ToolKind] = {
     "read": "read", "read_result": "read", "bash_output": "read", "diagnostics": "read", "symbols": "search",
@@ -87,18 +87,18 @@ _KINDS: Mapping[str, ToolKind] = {
     "web_search": "search", "web_fetch": "fetch", "ask_user": "think", "submit_plan": "think", "task": "think",
 }  # fmt: skip
 _STATUSES: Mapping[OutputStatus, ToolCallStatus] = {"done": "completed"}
-"""Of outputs; the others have failed."""
+"""Statuses of outputs; all others count as failed."""
 SHOWS_TERMINALS = "terminal_output"
-"""What an editor says that shows what commands of an agent's own print as a terminal: `terminal_info` begins one,
-`terminal_output` brings more, `terminal_exit` ends it, each beside an update. Commands do not run in the editor's
-terminals: they would be out of the sandbox, and what they print would not be kept."""
+"""The capability of an editor to show command output of an agent as a terminal: `terminal_info` starts one,
+`terminal_output` appends, `terminal_exit` ends it, each beside an update. Commands do not run in the editor's
+terminals, outside the sandbox and without stored output."""
 _LIST = "todo"
 """The tool whose calls are shown as the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningCall:
-    """A call that an editor has been told of and that is not over."""
+    """A running call known to the editor."""
 
     name: str
     arguments: Mapping[str, object]
@@ -107,19 +107,19 @@ class RunningCall:
 
 @dataclass(frozen=True, slots=True)
 class UpdateState:
-    """What an editor has been told of a session, as far as later updates go on from there."""
+    """What the editor already knows of a session."""
 
     root: str
     """The working folder."""
     has_terminals: bool = False
-    """It shows what commands print as terminals."""
+    """Whether it shows command output as terminals."""
     calls: Mapping[str, RunningCall] = field(default_factory=dict)
-    """By their ids."""
+    """Running calls by id."""
 
 
 def updates_of(told: UpdateState, event: Event) -> tuple[UpdateState, tuple[Update, ...]]:
-    """What an event tells an editor. Questions are put in requests of their own, and the end of a turn is the answer to
-    its prompt."""
+    """The updates for an event. Questions are separate requests, and the end of a turn is the response to its
+    prompt."""
     match event:
         case TextDelta(text=text):
             return told, (update_agent_message_text(text),)
@@ -150,17 +150,17 @@ def updates_of(told: UpdateState, event: Event) -> tuple[UpdateState, tuple[Upda
 
 
 def notice_updates(lines: Sequence[str]) -> tuple[AgentThoughtChunk, ...]:
-    """What the program says itself: nothing that the model has answered."""
+    """Notices of the program, which are not model text."""
     return (update_agent_thought_text("\n".join(lines) + "\n\n"),) if lines else ()
 
 
 def with_cost(used: UsageUpdate, cost: float | None) -> UsageUpdate:
-    """How full the window is, with the US dollars of the session so far, where they are known."""
+    """The context usage, with the session's cost in US dollars if known."""
     return used.model_copy(update={"cost": Cost(amount=cost, currency="USD")}) if cost else used
 
 
 def replay_updates(messages: Sequence[Message], told: UpdateState) -> Iterator[Update]:
-    """What was said in a session earlier, in order. Calls that never got an output are shown as failed."""
+    """Updates for earlier messages, in order. Calls without output are shown as failed."""
     outputs = {output.call_id: output for one in messages if isinstance(one, User) for output in one.outputs}
     for message in messages:
         match message:
@@ -192,7 +192,7 @@ def _replayed_call(call: ToolCall, output: ToolOutput | None, told: UpdateState)
 
 
 def call_content(arguments: Mapping[str, object], diff: str, root: str) -> list[CallContent]:
-    """What a call would do, to be looked at before it does."""
+    """What a call would do, to review before it runs."""
     if diff:
         return list(diffs(diff, root))
     command = command_of(arguments)
@@ -200,7 +200,7 @@ def call_content(arguments: Mapping[str, object], diff: str, root: str) -> list[
 
 
 def diffs(diff: str, root: str) -> Iterator[FileEditToolCallContent]:
-    """A unified diff as the editor takes one: for each place that changes, what stands there before and then."""
+    """A unified diff as the protocol's diffs: old and new text of each hunk."""
     for file in files_of(diff):
         path = _absolute(file.name, root)
         for part in file.parts:
@@ -213,7 +213,7 @@ def kind_of(name: str) -> ToolKind:
 
 
 def locations(arguments: Mapping[str, object], root: str) -> list[ToolCallLocation]:
-    """Where in the project a call works, to be followed."""
+    """Files and lines that a call works on, for follow mode."""
     path, line = path_of(arguments), arguments.get("offset")
     if not path:
         return []
@@ -248,7 +248,7 @@ def _uses_terminal(name: str, told: UpdateState) -> bool:
 
 
 def _output_progress(told: UpdateState, id: str, text: str) -> tuple[UpdateState, tuple[Update, ...]]:
-    """With what a running call has printed more: an editor without terminals is shown the last of all of it."""
+    """Add output of a running call: an editor without terminals gets the end of all of it."""
     call = told.calls.get(id)
     if call is None:
         return told, ()
@@ -289,7 +289,7 @@ def _terminal_output(id: str, data: str) -> dict[str, object]:
 
 
 def _plan(arguments: Mapping[str, object]) -> AgentPlanUpdate:
-    """The model's list of what is to be done."""
+    """The model's to-do list."""
     statuses = {"doing": "in_progress", "done": "completed"}
     items = items_of(Call("", _LIST, arguments))
     return update_plan([plan_entry(item.text, status=statuses.get(item.status, "pending")) for item in items])  # type: ignore[arg-type]  # one of its words
@@ -308,7 +308,7 @@ def _absolute(path: str, root: str) -> str:
 
 
 def _old_side(hunk: Hunk, file: FileDiff) -> str | None:
-    """None where there was no file."""
+    """None if the file did not exist."""
     return None if file.state == "new" else _side(hunk, "removed", file)
 
 

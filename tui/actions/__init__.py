@@ -1,1 +1,1 @@
-"""What each slash command does, in either terminal."""
+"""The slash commands, for the full-screen interface and line mode."""

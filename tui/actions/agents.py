@@ -1,5 +1,4 @@
-"""The command that shows the agents of the session: those at work, which can be stopped one by one, and those that are
-done, whose sessions can be looked at and opened."""
+"""The command that lists sub-agents: running ones can be stopped, and the sessions of finished ones opened."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +22,7 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
 
 
 async def show_agents(context: CommandContext, said: str) -> None:
-    """Shows them, or ends one: `stop`, and the name of it, the id of its session or that of its call."""
+    """List the agents, or stop one: `stop` and its name, session id or call id."""
     session = context.controller.session
     if session is None or session.agents is None:
         return
@@ -57,12 +56,12 @@ def _stop(context: CommandContext, agents: "Agents", which: str) -> None:
 
 
 class AgentList:
-    """The agents as they are now, and what is done with one."""
+    """The list of agents and its actions."""
 
     def __init__(
         self, context: CommandContext, agents: "Agents", library: "Library", done: "Sequence[SessionInfo]"
     ) -> None:
-        """`done`: the sessions of agents when the list is opened, also of those at work."""
+        """`done`: the agent sessions that exist when the list is opened, including running ones."""
         self._context, self._agents, self._library, self._done = context, agents, library, done
 
     def panel(self) -> Panel:

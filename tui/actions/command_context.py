@@ -1,5 +1,4 @@
-"""What commands act on, whichever terminal it is. A context knows the user and the session, not what is done with
-them."""
+"""The interface between commands and the front ends."""
 
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from ebbtide.tui.view.panel import Panel, RowChosen
 
 
 class Themes(Protocol):
-    """What the terminal wears."""
+    """Themes of a front end."""
 
     chosen: ThemeName
     colorless: bool
@@ -28,73 +27,73 @@ class CommandContext(Protocol):
     def controller(self) -> SessionController: ...
     @property
     def model(self) -> str | None:
-        """For new sessions, where no other was chosen."""
+        """The model for new sessions, unless another is chosen."""
 
     @property
     def settings(self) -> Settings | None:
-        """None where nobody can change them."""
+        """None if settings cannot be changed."""
 
     @property
     def looks(self) -> Themes | None:
-        """None where there are no colours."""
+        """None without colours."""
 
-    # What is said and asked
+    # Output and questions
 
     async def show(self, panel: Panel) -> RowChosen | None:
-        """What the user takes from a list; None where it was only looked at."""
+        """Show a panel and return what was chosen; None if nothing was."""
 
     async def confirm(self, question: str, lines: Sequence[Line], yes: str) -> bool:
-        """Whether the user wants it. `yes`: what that does, in a word or two."""
+        """Ask for confirmation. `yes`: what yes does, in a word or two."""
 
     def hint(self, text: str) -> None:
-        """Says it for a moment."""
+        """Show a hint for a moment."""
 
     def write(self, text: str) -> None:
-        """Lets the user go on with a text in the prompt, in the place of what is there."""
+        """Replace the text of the prompt."""
 
     def insert(self, text: str) -> None:
-        """The same, where the prompt is written on."""
+        """Insert a text into the prompt at the cursor."""
 
     def show_session(self) -> None:
-        """Shows the session that is open now, which is another one than before."""
+        """Show the session that is open now, after a switch."""
 
-    # What is begun and ended
+    # Starting and stopping work
 
     def send(self, text: str, *, later: bool = False) -> None:
-        """Says a message at once, or with the next step of what runs; `later` only when that is over."""
+        """Send a message at once, or with the next step of the running turn; `later` only after the turn."""
 
     def invoke(self, invocation: Invocation) -> None:
-        """Does what a command asks for, at once or as the next job."""
+        """Run a command, at once or as the next job."""
 
     def leave(self) -> Awaitable[None]:
-        """Ends all that runs, and the program."""
+        """Stop all work and exit."""
 
-    # What each terminal does in its own way
+    # Commands that each front end implements itself
 
     async def show_help(self) -> None: ...
     async def show_palette(self) -> None:
-        """Everything that can be done."""
+        """Show the command palette."""
 
     async def show_context(self) -> None:
-        """What the window holds."""
+        """Show the context."""
 
     async def steer(self, written: str) -> None:
-        """Does what was written after `/context`. Raises `AgentError`."""
+        """Run the action typed after `/context`. Raises `AgentError`."""
 
     async def compact(self, by_hand: ManualCompaction) -> None:
-        """A compaction, step by step."""
+        """Run a manual compaction, step by step."""
 
     async def find_message(self) -> None:
-        """A message that was written before."""
+        """Search the prompt history."""
 
     async def edit_message(self, text: str) -> None:
-        """The message in the user's editor. Raises `AgentError`."""
+        """Edit the message in the user's editor. Raises `AgentError`."""
 
     async def edit_file(self, path: Path) -> None:
-        """A file in the user's editor. What went wrong is told."""
+        """Edit a file in the user's editor. Errors are shown."""
 
     async def switch_vim(self) -> None: ...
     def copy(self, text: str) -> None: ...
     async def print_conversation(self) -> None: ...
     def apply_setting(self, key: str) -> None:
-        """A setting has become another: does what holds at once."""
+        """Apply a changed setting that takes effect immediately."""

@@ -1,4 +1,4 @@
-"""Commands about what the model sees: making room, finding out, bringing back."""
+"""Commands about the context: undo a rewrite, show it, find and bring back texts."""
 
 from time import time
 
@@ -21,7 +21,7 @@ async def compact(context: CommandContext, focus: str) -> None:
 
 
 async def undo_rewrite(context: CommandContext) -> None:
-    """Takes back the last change of what the model sees, once its price was agreed to."""
+    """Undo the last context change after confirming its price."""
     event = await what_undo_does(context.controller)
     if event is not None and await context.confirm(
         "Undo the last change of what the model sees?", undo_lines(event), "undo it"
@@ -30,7 +30,7 @@ async def undo_rewrite(context: CommandContext) -> None:
 
 
 async def show_context(context: CommandContext, written: str) -> None:
-    """Shows what the context holds; with an act and what it is meant for, does that."""
+    """Show the context; with an action and a reference, run that action."""
     if not written.strip():
         return await context.show_context()
     if written.strip() == "undo":

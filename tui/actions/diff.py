@@ -1,4 +1,4 @@
-"""Commands that show what was changed in files."""
+"""Commands that show file changes."""
 
 import asyncio
 
@@ -9,12 +9,12 @@ from ebbtide.tui.view.panel import Panel
 
 
 async def show_turn(context: CommandContext, argument: str) -> None:
-    """What the last turn changed; with `session` behind the command, what the whole session did."""
+    """Show the changes of the last turn, or with `session` those of the whole session."""
     await _show(context, "session" if argument.strip().lower() == "session" else "turn")
 
 
 async def show_session(context: CommandContext, name: str) -> None:
-    """What the session changed, in the file of that name first."""
+    """Show the changes of the session, starting at the file of that name."""
     await _show(context, "session", name.strip())
 
 

@@ -1,4 +1,4 @@
-"""The command that writes the conversation into a file for people or programs to read."""
+"""The command that exports the conversation to a file."""
 
 import asyncio
 import os
@@ -19,8 +19,8 @@ def _path(root: Path, file: str) -> Path:
 
 
 async def export(context: CommandContext, file: str) -> None:
-    """Into the working folder unless the file's name says otherwise, and as Markdown unless it ends in `.html` or
-    `.json`; an existing one stays."""
+    """Export to the working folder unless the name contains a folder, as Markdown unless it ends in `.html` or
+    `.json`. Existing files are not overwritten."""
     session = context.controller.session
     if session is None or not has_messages(context):
         return context.controller.notice("there is nothing to write down: nothing was said yet")

@@ -1,4 +1,4 @@
-"""Commands about what a folder and its user bring: skills, hooks, and what of all of it is approved."""
+"""Commands for skills, hooks and approvals."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # types only: few folders bring something
 
 
 async def show_skills(context: CommandContext, _: str) -> None:
-    """Shows the skills; one that is taken is written into the prompt."""
+    """List the skills; choosing one inserts it into the prompt."""
     session = context.controller.session
     extensions = session.extensions if session is not None else None
     if extensions is None or not extensions.skills:
@@ -29,7 +29,7 @@ async def show_skills(context: CommandContext, _: str) -> None:
 
 
 async def show_trust(context: CommandContext, _: str) -> None:
-    """Shows what the project brings, and decides about it."""
+    """List what the project ships, and approve or refuse it."""
     session = context.controller.session
     if session is None or session.trust is None:
         context.controller.notice("this folder brings nothing that would have to be approved")
@@ -38,7 +38,7 @@ async def show_trust(context: CommandContext, _: str) -> None:
 
 
 async def show_hooks(context: CommandContext, _: str) -> None:
-    """Shows the hooks with what became of them, and decides about those of other programs and of the project."""
+    """List the hooks with their results, and decide about those of other programs and the project."""
     session, settings = context.controller.session, context.settings
     hooks = session.hooks if session is not None else None
     after_tool = settings.config.hooks_after_tool if settings is not None else ()
@@ -98,7 +98,7 @@ def _deciding(
     again: Callable[[], Panel],
     can: Callable[[PanelRow], bool] = any_row,
 ) -> PanelAction:
-    """What decides about a row: `decide` does so by its value and tells what it means."""
+    """An action that decides about a row: `decide` gets its value and returns a message."""
 
     async def do(row: PanelRow, _: str) -> Outcome:
         try:

@@ -1,4 +1,4 @@
-"""The first run: the user chooses a model, or enters a key, which is tried and stored."""
+"""The first start: the user chooses a model, or enters an API key, which is tested and stored."""
 
 import asyncio
 from typing import Protocol
@@ -17,11 +17,11 @@ from ebbtide.tui.view.first_run import CHOOSE, DEMO, KEY_PREFIX, LOCAL_PREFIX, L
 
 class FirstRunContext(CommandContext, Protocol):
     async def play_demo(self) -> None:
-        """Plays the demo where it is in nobody's way."""
+        """Play the demo outside the running interface."""
 
 
 async def first_model(context: FirstRunContext) -> str | None:
-    """The model that somebody chose who had none; None where one is known, or none was chosen."""
+    """Let the user choose a first model; None if one is configured, or none was chosen."""
     settings = context.settings
     if settings is None or not is_first(settings.config, settings.environment):
         return None
@@ -54,7 +54,7 @@ async def first_model(context: FirstRunContext) -> str | None:
 
 
 def _apply_choice(settings: Settings, local: tuple[LocalModelServer, ...], value: str) -> str:
-    """The model that a row stands for, with what it needs written into the user's file."""
+    """The model of a row; saves the settings that it needs to the user's file."""
     if value.startswith(MODEL_PREFIX):
         return value.removeprefix(MODEL_PREFIX)
     if value.startswith(LOCAL_PREFIX):

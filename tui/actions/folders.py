@@ -1,4 +1,4 @@
-"""Commands about what a session works in: further folders, and what holds its commands."""
+"""Commands for additional folders and the sandbox."""
 
 import asyncio
 from dataclasses import replace
@@ -36,7 +36,7 @@ async def add_folder(context: CommandContext, written: str) -> None:
 
 
 async def show_sandbox(context: CommandContext, _: str) -> None:
-    """Shows what holds commands, and what they may do."""
+    """Show the sandbox and its limits."""
     session = context.controller.session
     if session is None:
         return context.controller.notice("there is no session yet, and so no sandbox: say something first")

@@ -1,4 +1,4 @@
-"""Commands about what later sessions are to know: the instructions and what is remembered."""
+"""Commands for instructions and notes."""
 
 import asyncio
 from dataclasses import replace
@@ -27,7 +27,7 @@ async def remember(context: CommandContext, text: str) -> None:
 
 
 async def show_memory(context: CommandContext, _: str) -> None:
-    """Shows what sessions begin with, opens it in the editor, and takes out of it what is to be forgotten."""
+    """List the instructions and notes of sessions, open them in the editor, and remove notes."""
     settings, session = context.settings, context.controller.session
     if settings is None or session is None:
         return context.controller.notice("there is no session yet: this shows what one begins with")
@@ -54,8 +54,7 @@ async def show_memory(context: CommandContext, _: str) -> None:
 def _files_and_notes(
     settings: Settings, session: Session
 ) -> tuple[tuple[tuple[Path, int], ...], tuple[MemoryNote, ...]]:
-    """The files of instructions with their bytes, those that were read since the session began among them; and what is
-    remembered."""
+    """The instruction files with their size, including those read later in the session; and the notes."""
     config = settings.config
     begun = instruction_files(session.root, config.project, config.folders.config, config.folders.home)
     paths = dict.fromkeys((*begun, *(Path(note.name) for note in instruction_notes(session.history))))

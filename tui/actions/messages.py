@@ -1,4 +1,4 @@
-"""Commands that say something to the model, or help to write it."""
+"""Commands that send or edit messages."""
 
 from pathlib import Path
 
@@ -40,8 +40,7 @@ async def propose_instructions(context: CommandContext, wishes: str) -> None:
 
 
 def prompt_of(command: str, argument: str) -> str:
-    """What `/review` and `/init` say to the model for the user. `/review` asks for a review of what is named, or of
-    what is not committed yet."""
+    """The prompt of `/review` or `/init`. `/review` reviews what is named, or the uncommitted changes."""
     prompt = Path(__file__).with_name(f"{command}.md").read_text(encoding="utf-8").strip()
     if command == "review":
         changed = "what is changed here and not committed yet (`git diff HEAD` and new files), or else the last commit"
@@ -50,5 +49,5 @@ def prompt_of(command: str, argument: str) -> str:
 
 
 def _send(context: CommandContext, command: str, argument: str) -> None:
-    """Says what a command means, and shows it as it was typed."""
+    """Send the prompt of a command, shown as the command that was typed."""
     context.send(context.controller.pastes.with_prompt(f"/{command} {argument}", prompt_of(command, argument)))

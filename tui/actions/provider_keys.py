@@ -1,4 +1,4 @@
-"""Keys of providers entered in a session: tried by one short request, then stored as `ebb key set` does."""
+"""API keys entered in a session: tested with a short request, then stored as by `ebb key set`."""
 
 import asyncio
 
@@ -21,17 +21,17 @@ def usual_model(provider: str) -> str:
 
 
 class KeyEntry:
-    """Takes keys of providers."""
+    """Tests and stores API keys."""
 
     def __init__(self, settings: Settings, model: str = "") -> None:
-        """`model` is the one in use: a key of its provider is tried with it."""
+        """`model`: the current model, used to test a key of its provider."""
         self._settings, self._model = settings, model
         self._untried: tuple[str, str] | None = None
-        """The provider and key that could not be tried: entered once more, the key is stored."""
+        """The provider and key that could not be tested: entered again, the key is stored."""
 
     async def take(self, provider: str, written: str) -> None:
-        """Try a key, store it, and use it from now on. Raises `AgentError` if it is malformed, is refused, or cannot
-        be tried."""
+        """Test a key, store it, and use it from now on. Raises `AgentError` if it is malformed or rejected, or
+        cannot be tested."""
         settings, key = self._settings, checked_key(written)
         config = settings.config
         model = self._model if self._model.startswith(f"{provider}/") else usual_model(provider)

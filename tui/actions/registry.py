@@ -1,4 +1,4 @@
-"""What each command does, as a table: one row for every row of `ebbtide.tui.commands`."""
+"""The function of each slash command: one row for every row of `ebbtide.tui.commands`."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -77,4 +77,4 @@ ACTIONS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
     "files": show_session,
     "quit": lambda context, _: context.leave(),
 }
-"""Each takes what followed the command's name. Those that a terminal does in its own way are methods of its context."""
+"""Each takes the argument of the command. Commands that differ by front end are methods of the context."""

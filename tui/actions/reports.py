@@ -1,4 +1,4 @@
-"""Commands that tell how it stands: with the session, with what runs beside it, with the installation."""
+"""Commands that report the state of the session, of background work and of the installation."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ _SIGNS: dict[str, tuple[str, TextStyle]] = {"well": ("ok", "good"), "note": ("no
 
 
 _HOW = {"idle": "is ended ({})", "starting": "is starting", "ready": "runs", "failed": "cannot be used: {}"}
-"""How it stands with a language server."""
+"""State of a language server, in words."""
 
 
 async def show_status(context: CommandContext, _: str) -> None:
@@ -43,7 +43,7 @@ async def show_status(context: CommandContext, _: str) -> None:
 
 
 async def _file_change_totals(session: Session) -> tuple[int, int, int]:
-    """Files that tools of the session changed, and lines added and removed; none where that is not known."""
+    """Number of files changed by tools, and lines added and removed; zeros if unknown."""
     try:
         changes = await session.files.changes("session")
     except AgentError:  # nothing is kept of it

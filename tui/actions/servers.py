@@ -1,4 +1,4 @@
-"""The command that shows the servers of the session, and starts, stops and asks them for a login."""
+"""The command that lists MCP servers, and starts, stops or logs in to them."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # a type only: few sessions have servers
 
 KEYS = "Space on, off  r restarts  l logs in  o shows its log  PgUp, PgDn  Esc closes"
 MAX_LOG_LINES = 200
-"""Lines of a log."""
+"""Maximum lines of a log."""
 
 
 async def show_servers(context: CommandContext, _: str) -> None:
@@ -24,12 +24,12 @@ async def show_servers(context: CommandContext, _: str) -> None:
 
 
 class ServerList:
-    """The servers as they are now, and what is done with one."""
+    """The list of servers and its actions."""
 
     def __init__(self, running: "RunningServers") -> None:
         self._running = running
         self._address = ""
-        """Where the user is to log in now."""
+        """The URL of a pending login."""
         self._shows_log = False
         self._changed: Callable[[], None] | None = None
 

@@ -1,4 +1,4 @@
-"""Commands that go on with another session or another model, or end this one."""
+"""Commands that switch the session or model, or end the session."""
 
 from time import time
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ async def show_sessions(context: CommandContext, _: str) -> None:
 
 
 async def pick_session(context: CommandContext) -> str:
-    """The id of the session that the user picks from the list; empty when none is. What is to be deleted goes then."""
+    """Let the user choose a session; return its id, or empty. Sessions marked for deletion are deleted then."""
     current = context.controller.session.id if context.controller.session is not None else ""
     library = await context.controller.sessions.library()
     listed = SessionList(library, current, time())
@@ -46,8 +46,8 @@ async def pick_session(context: CommandContext) -> str:
 
 
 async def rewind(context: CommandContext, _: str) -> None:
-    """Goes on before one of the user's messages, which comes back to the prompt, or brings files back to what they were
-    then, or does both. The session stays as it is."""
+    """Rewind to before one of the user's messages, which returns to the prompt; restore the files of that time; or
+    both. The original session is not changed."""
     library, session = await context.controller.sessions.library(), context.controller.session
     tree = await _tree_here(context.controller, library)
     if tree is None or session is None:
@@ -77,7 +77,7 @@ async def rewind(context: CommandContext, _: str) -> None:
 
 
 async def _tree_here(controller: "SessionController", library: "Library") -> Tree | None:
-    """The user's messages of the session and its forks; None when there is nothing to go back to, which is told."""
+    """The user's messages of the session and its forks; None if there are none, which is shown."""
     tree = await library.tree(controller.session.id) if controller.session is not None else None
     if tree is None or not any(branch.own_messages for branch in tree.branches):
         controller.notice("there is nothing to go back to: nothing was said yet")
@@ -88,8 +88,8 @@ async def _tree_here(controller: "SessionController", library: "Library") -> Tre
 async def _go_back(
     controller: "SessionController", library: "Library", tree: Tree, said: MessagePreview, *, with_files: bool = False
 ) -> bool:
-    """Goes on in a fork from before the message, as far as it can be opened. The session that was left stays as it is.
-    `with_files`: they are brought back, too."""
+    """Switch to a fork from before the message, if it can be opened. The original session is not changed.
+    `with_files`: also restore the files."""
     fork = await library.fork(said.session, said.position, draft=True)
     if is_open := await controller.open(resume=fork.id):
         controller.notice(rewound(() if with_files else changed_since(tree, said)))
@@ -97,7 +97,7 @@ async def _go_back(
 
 
 async def _changed_since(context: CommandContext, tree: Tree, said: MessagePreview) -> tuple[UndoPoint, ...]:
-    """The turns since then that changed files. That there are none is told."""
+    """The turns since then that changed files. If there are none, that is shown."""
     session = context.controller.session
     if session is None:
         return ()
@@ -124,15 +124,15 @@ async def choose_model(context: CommandContext, name: str) -> None:
 
 
 async def pick_model(context: CommandContext, current: str, words: str, *, asks: bool = False) -> str:
-    """The model that the user picks, which may be one that is not in the list; empty when none is. `asks`: to go on
-    with another one costs something."""
+    """Let the user choose a model, which need not be in the list; empty if none was chosen. `asks`: switching costs
+    money."""
     listed, offer_of = offers_here(context.settings, current, context.controller.sessions.models())
     taken = await context.show(models_panel(listed, offer_of, current, context.controller.view.used, words, asks=asks))
     return taken.value if taken is not None else ""
 
 
 def has_messages(context: CommandContext) -> bool:
-    """Whether there is anything in the session: it is stored then."""
+    """Whether the session has messages, and so is stored."""
     return any(isinstance(block, UserText) for block in context.controller.view.blocks)
 
 
@@ -152,7 +152,7 @@ async def rename(context: CommandContext, title: str) -> None:
 
 
 async def fork(context: CommandContext, _: str) -> None:
-    """Goes on in a copy of the session."""
+    """Switch to a copy of the session."""
     session = context.controller.session
     if session is None or not has_messages(context):
         return context.controller.notice("there is nothing to go on from in a copy: nothing was said yet")

@@ -1,4 +1,4 @@
-"""Commands that change how the program is set."""
+"""Commands that change settings."""
 
 from ebbtide.agent.config.options import EFFORTS, THEMES, THOUGHTS
 from ebbtide.agent.config.settings import Settings
@@ -69,7 +69,7 @@ NO_SETTINGS = "the settings cannot be changed here; `ebb config` lists them"
 
 
 async def choose_effort(context: CommandContext, level: str) -> None:
-    """How hard the model thinks from now on; the session goes on with that."""
+    """Set the reasoning effort from now on, also for the current session."""
     settings, session = context.settings, context.controller.session
     if settings is None or session is None:
         return context.controller.notice(NO_SETTINGS)
@@ -88,7 +88,7 @@ async def choose_effort(context: CommandContext, level: str) -> None:
 
 
 def _effort_message(settings: Settings, model: str, told: str) -> str:
-    """What has changed, and whether the model heeds it."""
+    """The message after a change, including whether the model supports it."""
     _, offer_of = offers_here(settings, model, ())
     heeds = offer_of(model).thinking
     told = told.replace(", from the next session on", ", also in later sessions")
@@ -102,7 +102,7 @@ def _efforts_panel(now: str) -> Panel:
 
 
 async def choose_thoughts(context: CommandContext, how: str) -> None:
-    """How much of the model's thoughts is shown, the next way where none is named."""
+    """Set how reasoning is shown, or switch to the next way."""
     settings = context.settings
     if settings is None:
         return context.controller.notice(NO_SETTINGS)

@@ -1,4 +1,4 @@
-"""Commands that take back what turns changed in files."""
+"""Commands that revert file changes of turns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ NOTHING_TO_REDO = "there is nothing to redo: nothing was taken back, or files we
 
 
 async def undo(context: CommandContext, written: str) -> None:
-    """Takes back what was just remembered, or else what the last turn changed in files; `list` shows all points."""
+    """Revert the note just saved, or else the last turn's file changes; `list` shows all undo points."""
     session = context.controller.session
     if await take_back_note(context.controller) or session is None:
         return
@@ -38,7 +38,7 @@ async def undo(context: CommandContext, written: str) -> None:
 
 
 async def redo(context: CommandContext, _: str) -> None:
-    """Brings back what was taken back last."""
+    """Reapply the last reverted change."""
     session = context.controller.session
     if session is None:
         return
@@ -50,7 +50,7 @@ async def redo(context: CommandContext, _: str) -> None:
 
 
 async def _points_here(context: CommandContext, session: Session) -> tuple[UndoPoint, ...]:
-    """Those of the session, and of what it was forked from up to there."""
+    """The undo points of the session, and of the session that it was forked from, up to the fork."""
     library = await context.controller.sessions.library()
     line = await library.ancestors(session.id)
     await session.checkpoints.run(lambda project: project.finish_interrupted(session.id))
@@ -60,7 +60,7 @@ async def _points_here(context: CommandContext, session: Session) -> tuple[UndoP
 async def _pick_point(
     context: CommandContext, kept: SessionCheckpoints, points: Sequence[UndoPoint]
 ) -> UndoPoint | None:
-    """The point that the user picks from the list, in which each shows what it changed."""
+    """Let the user choose an undo point from a list with its changes."""
     files = await kept.run(
         lambda project: {point.id: [change.path for change in project.changes_of((point.id,))] for point in points}
     )
@@ -73,7 +73,7 @@ async def _pick_point(
 
 
 async def take_back(context: CommandContext, points: Sequence[UndoPoint], kind: PointKind) -> None:
-    """Takes points back once the user has seen what that does."""
+    """Revert undo points after a preview."""
     agreed = await confirm_restore(context, points, kind)
     if agreed is not None:
         await carry_out(context, agreed, kind)
@@ -88,7 +88,7 @@ class ConfirmedRestore:
 async def confirm_restore(
     context: CommandContext, points: Sequence[UndoPoint], kind: PointKind
 ) -> ConfirmedRestore | None:
-    """What the user agrees to, having seen what it does; None where nothing is to be done."""
+    """Show a preview and return what the user confirms; None if there is nothing to do."""
     session = context.controller.session
     if session is None:
         return None
@@ -104,7 +104,7 @@ async def confirm_restore(
 
 
 async def carry_out(context: CommandContext, agreed: ConfirmedRestore, kind: PointKind) -> None:
-    """What goes wrong is told, and then nothing has changed."""
+    """Run the plan. Errors are shown, and then nothing has changed."""
     session = context.controller.session
     if session is None:
         return

@@ -1,1 +1,1 @@
-"""The command line, and what each subcommand prints."""
+"""The command line and its subcommands."""

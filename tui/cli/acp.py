@@ -1,4 +1,4 @@
-"""`ebb acp`: what it takes, and how it opens the sessions of the folders that an editor names."""
+"""`ebb acp`: its arguments, and the sessions of the folders that an editor names."""
 
 import argparse
 import asyncio
@@ -20,7 +20,7 @@ BY_HAND = "`ebb acp` is started by an editor, which speaks to it over its standa
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Serves an editor until it goes; the exit code. Raises `UsageError`."""
+    """Serve an editor until it disconnects; return the exit code. Raises `UsageError`."""
     parser = parser_of(
         "acp", "Sessions for an editor, over the Agent Client Protocol. Other options are those of `ebb`."
     )
@@ -47,7 +47,7 @@ async def _serve(options: argparse.Namespace) -> int:
 def _folder(
     options: argparse.Namespace, cwd: str, change: "Callable[[Config], Config]"
 ) -> "tuple[Sessions, Sequence[str]]":
-    """The sessions of a folder, with the settings of the command line, and what is remarkable about them."""
+    """The sessions of a folder with the settings of the command line, and warnings about them."""
     here = argparse.Namespace(**{**vars(options), "cd": cwd})
     root, config = read_settings(here)
     return sessions_of(root, change(config), here, interactive=True), config.notices

@@ -1,4 +1,4 @@
-"""What `ebb` may be told on its command line, and the settings that follow from it. It starts no front end."""
+"""The arguments of `ebb`, and the settings derived from them. It starts no front end."""
 
 import argparse
 import os
@@ -52,12 +52,12 @@ SUBCOMMANDS: Mapping[str, str] = {
     "serve": "the terminal in a browser",
     "acp": "sessions for an editor",
 }
-"""Each first word that is no prompt, and what it does."""
+"""The subcommands and their descriptions."""
 
 _MAX_SYSTEM_PROMPT_CHARS = 1_000_000
-"""Characters: a device never ends, and no window has room for more."""
+"""Limit in characters. A device may be endless, and no window is larger."""
 _LIKE_ID = r"[0-9a-f]{4,12}|[0-9a-f]{8}-[0-9a-f-]{0,27}"
-"""The beginning of a session's id, as it is typed."""
+"""The start of a session id, as typed."""
 
 FORMATS = ("text", "json", "stream-json", "claude-stream-json")
 INPUT_FORMATS = ("text", "stream-json", "claude-stream-json")
@@ -66,7 +66,7 @@ _inspecting: ContextVar[bool] = ContextVar("_inspecting", default=False)
 
 
 class ParserMade(Exception):
-    """In place of reading arguments, where only what may be given is asked for."""
+    """Raised instead of parsing, to get the parser itself."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         super().__init__(parser.prog)
@@ -74,7 +74,7 @@ class ParserMade(Exception):
 
 
 class CliArguments(argparse.ArgumentParser):
-    """Arguments as they are taken everywhere. A help that cannot be printed is an error like any other output."""
+    """An argument parser that reports usage errors in one line, and output errors like any other."""
 
     def parse_known_args(  # type: ignore[override]  # namespaces of another type are nowhere asked for
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
@@ -84,7 +84,7 @@ class CliArguments(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Says what is wrong in a line, and ends with 2: all the flags above it would hide it."""
+        """Print the error in one line and exit with 2. The usual list of flags would hide it."""
         from ebbtide.tools.secrets.redaction import redact_text  # noqa: PLC0415  # deferred: few command lines are wrong
         from ebbtide.tui.text.sanitise import sanitised_line  # noqa: PLC0415  # deferred: as above
 
@@ -98,7 +98,7 @@ class CliArguments(argparse.ArgumentParser):
 
 
 def whole_number(word: str) -> int:
-    """What a flag is given as a number. Whether it can be that large or small is said with the setting it is for."""
+    """Parse an integer argument. Its range is checked with the setting."""
     try:
         return int(word)
     except ValueError as error:
@@ -106,7 +106,7 @@ def whole_number(word: str) -> int:
 
 
 def decimal_number(word: str) -> float:
-    """As `whole_number`."""
+    """Parse a float argument. Its range is checked with the setting."""
     try:
         return float(word)
     except ValueError as error:
@@ -114,7 +114,7 @@ def decimal_number(word: str) -> float:
 
 
 def parser_made_by(command: Callable[[Sequence[str]], object], arguments: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser with which a command would read these arguments. Nothing of the command is done."""
+    """Return the parser that a command would use for these arguments, without running the command."""
     token = _inspecting.set(True)
     try:
         command(arguments)
@@ -126,7 +126,7 @@ def parser_made_by(command: Callable[[Sequence[str]], object], arguments: Sequen
 
 
 def verbs(parser: argparse.ArgumentParser) -> Sequence[str]:
-    """The words that the first one behind a command has to be of, if there are such."""
+    """The allowed values of a command's first positional argument, if it is an action."""
     for action in parser._actions:
         if not action.option_strings:
             return tuple(map(str, action.choices or ())) if action.dest == "action" else ()
@@ -134,7 +134,7 @@ def verbs(parser: argparse.ArgumentParser) -> Sequence[str]:
 
 
 class ShowVersions(argparse.Action):
-    """Prints a version a line, that of the program first, and ends."""
+    """Print the versions, one per line, the program's first, and exit."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from ebbtide.agent.doctor.versions import versions  # noqa: PLC0415  # deferred: few want to know
@@ -144,7 +144,7 @@ class ShowVersions(argparse.Action):
 
 
 def first_word(arguments: Sequence[str]) -> int | None:
-    """Where the first word stands that is neither a flag nor a flag's value; None when there is none, or after `--`."""
+    """Index of the first word that is neither a flag nor a flag's value; None if there is none or it follows `--`."""
     index = 0
     while index < len(arguments):
         word = arguments[index]
@@ -158,7 +158,7 @@ def first_word(arguments: Sequence[str]) -> int | None:
 
 
 def _is_flag(rest: Sequence[str]) -> bool:
-    """Whether a flag is next, so that one whose value may be left out has none."""
+    """Whether the next word is a flag, so a flag with an optional value has none."""
     return bool(rest) and rest[0].startswith("-") and rest[0] != "-"
 
 
@@ -222,7 +222,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _commands_and_codes() -> str:
-    """The end of `--help`: a line for each command, and the exit codes."""
+    """The epilog of `--help`: commands and exit codes."""
     import textwrap  # noqa: PLC0415  # deferred: argparse itself loads it only to print a help
 
     commands = "\n".join(f"  ebb {name:<12} {does}" for name, does in SUBCOMMANDS.items())
@@ -234,15 +234,15 @@ def _commands_and_codes() -> str:
 
 
 def parser_of(command: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
-    """For the arguments of a subcommand, to be read by `parse_subcommand_args`."""
+    """Return the parser of a subcommand, for `parse_subcommand_args`."""
     return CliArguments(prog=f"ebb {command}", description=description, epilog=epilog, allow_abbrev=False)
 
 
 def parse_subcommand_args(
     parser: argparse.ArgumentParser, arguments: Sequence[str], prints: str, *, has_one_word: bool = False
 ) -> argparse.Namespace:
-    """The arguments of a subcommand, with those that all have, in whatever order flags and words stand. `prints`: what
-    `--json` has it print. `has_one_word`: it takes one word at most, for which argparse knows the order."""
+    """Parse the arguments of a subcommand, adding the common flags, in any order of flags and words. `prints`: the
+    output of `--json`. `has_one_word`: it takes at most one positional argument."""
     parser.add_argument("--json", action="store_true", help=f"print {prints}")
     add_common(parser)
     return parser.parse_args(arguments) if has_one_word else parser.parse_intermixed_args(arguments)
@@ -257,7 +257,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def confirm(question: str, *, as_json: bool) -> bool:
-    """What the user says in a terminal. What was typed before the question is no answer."""
+    """Ask in the terminal. Input typed before the question is discarded."""
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     import termios  # noqa: PLC0415  # deferred: few runs ask
@@ -273,8 +273,8 @@ def confirm(question: str, *, as_json: bool) -> bool:
 
 
 def with_resume(arguments: Sequence[str]) -> list[str]:
-    """The arguments with `-r WORD` joined when WORD is meant as the beginning of a session's id: it looks like one, it
-    is the only word, or there is a prompt already. Several words, or one with blanks in it, are a prompt."""
+    """Join `-r WORD` if WORD is meant as a session id: it looks like one, it is the only word, or there is another
+    prompt. Several words, or one with spaces, are a prompt."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     known, rest = arguments[:end], arguments[end:]
     has_prompt = any(re.match(r"-p|--prompt(=|$)", word) for word in known)
@@ -292,13 +292,13 @@ def with_resume(arguments: Sequence[str]) -> list[str]:
 
 
 def open_sessions(options: argparse.Namespace, *, interactive: bool) -> "Sessions":
-    """The sessions of the folder that the command line names, with its settings. Raises `UsageError`."""
+    """Open the sessions of the working folder with its settings. Raises `UsageError`."""
     root, config = read_settings_with_warnings(options)
     return sessions_of(root, config, options, interactive=interactive)
 
 
 def with_sessions(options: argparse.Namespace, work: "Callable[[Sessions], Coroutine[Any, Any, T]]") -> T:
-    """What the work comes to, with the sessions of that folder, closed behind it. Raises `UsageError`."""
+    """Run `work` with the sessions of the working folder and close them. Raises `UsageError`."""
     import asyncio  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     async def run() -> T:
@@ -312,7 +312,7 @@ def with_sessions(options: argparse.Namespace, work: "Callable[[Sessions], Corou
 
 
 def read_settings_with_warnings(options: argparse.Namespace) -> tuple[Path, "Config"]:
-    """As `read_settings`. What is remarkable about them is told on stderr."""
+    """Call `read_settings` and print its warnings on stderr."""
     from ebbtide.tui.text.sanitise import sanitised_line  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     root, config = read_settings(options)
@@ -322,7 +322,7 @@ def read_settings_with_warnings(options: argparse.Namespace) -> tuple[Path, "Con
 
 
 def sessions_of(root: Path, config: "Config", options: argparse.Namespace, *, interactive: bool) -> "Sessions":
-    """The sessions of a folder with these settings."""
+    """Create the sessions of a folder with these settings."""
     from ebbtide.agent.sessions import Sessions  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     environment = environment_of(config)
@@ -330,7 +330,7 @@ def sessions_of(root: Path, config: "Config", options: argparse.Namespace, *, in
 
 
 def environment_of(config: "Config") -> Mapping[str, str]:
-    """The user's environment with the keys that `ebb key` keeps."""
+    """The environment, with the API keys stored by `ebb key`."""
     if not os.path.lexists(config.folders.config / "keys.json"):
         return os.environ
     from ebbtide.agent.providers.keys import with_stored_keys  # noqa: PLC0415  # deferred: many have their keys in variables
@@ -339,7 +339,7 @@ def environment_of(config: "Config") -> Mapping[str, str]:
 
 
 def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
-    """The working folder and the configuration for it. Raises `UsageError`."""
+    """Return the working folder and its configuration. Raises `UsageError`."""
     from ebbtide.agent.config.load import load_config  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     try:
@@ -374,7 +374,7 @@ def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
 
 
 def _system_prompt(name: str | None) -> str:
-    """What the file holds; empty where none is named. Raises `UsageError`."""
+    """Read the system prompt file; empty if none is given. Raises `UsageError`."""
     if name is None:
         return ""
     try:

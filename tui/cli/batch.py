@@ -1,4 +1,4 @@
-"""`ebb batch`: what it takes and what it prints."""
+"""`ebb batch`: arguments and output."""
 
 import argparse
 import asyncio
@@ -36,15 +36,15 @@ from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 
 JOBS = 4
 MAX_JOBS = 256
-"""Each has a thread of the store and some files open."""
+"""Each job has a store thread and some open files."""
 MAX_TASK_FILE_BYTES = 1 << 30
-"""Bytes of a file of tasks."""
+"""Maximum bytes of a task file."""
 MAX_NAMED_PROBLEMS = 20
-"""Lines that are wrong and named."""
+"""Maximum invalid lines that are listed."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`ebb batch FILE`; the exit code. Raises `AgentError`."""
+    """Run `ebb batch FILE`; return the exit code. Raises `AgentError`."""
     parser = parser_of(
         "batch",
         "Does the tasks of a file, a JSON object a line with `prompt` and, if you like, `id`, `model`, `cwd`, "
@@ -120,7 +120,7 @@ def _output(options: argparse.Namespace) -> Path:
 
 
 def _tasks(options: argparse.Namespace) -> Sequence[BatchTask]:
-    """The tasks of the file. Raises `UsageError` that names each line with which something is wrong."""
+    """Read the tasks. Raises `UsageError`, which lists the invalid lines."""
     name = "standard input" if options.file == "-" else f"`{options.file}`"
     try:
         content = (
@@ -146,7 +146,7 @@ def _tasks(options: argparse.Namespace) -> Sequence[BatchTask]:
 
 
 def _problem(options: argparse.Namespace, task: BatchTask) -> str:
-    """Why the settings of a task cannot be; empty where they can."""
+    """Why the settings of a task are invalid; empty if they are valid."""
     try:
         read_settings(_task_options(options, task))
     except UsageError as error:
@@ -155,7 +155,7 @@ def _problem(options: argparse.Namespace, task: BatchTask) -> str:
 
 
 def _task_options(options: argparse.Namespace, task: BatchTask) -> argparse.Namespace:
-    """The flags for one task: its own where it has some."""
+    """The options for one task; its own values override the flags."""
     said = dict(task.options)
     folder, _ = said.pop("cwd", ""), said.pop("max_time", None)
     added: dict[str, object] = {
@@ -180,7 +180,7 @@ def _sessions(options: argparse.Namespace, task: BatchTask, folder: Path | None)
 
 
 def _refuse_changed(tasks: Sequence[BatchTask], journal: BatchJournal, *, retries: bool) -> None:
-    """Raises `UsageError` where another task has the id of one that is done."""
+    """Raises `UsageError` if a different task with the same id is already done."""
     for task in tasks:
         result, begun = journal.results.get(task.id), journal.begun.get(task.id)
         is_kept = result is not None and not (retries and result["exit_code"] != 0)

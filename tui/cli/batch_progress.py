@@ -1,4 +1,4 @@
-"""How a batch is told while it runs: on a terminal a bar and what runs, otherwise a line for each task that is over."""
+"""Progress of a batch: on a terminal a bar and the running tasks, otherwise a line per finished task."""
 
 import os
 import time
@@ -16,12 +16,12 @@ if TYPE_CHECKING:  # types only: lines need no rich
     from rich.console import Console, RenderableType
 
 MAX_SHOWN_TASKS = 8
-"""Tasks that run and are shown."""
+"""Maximum running tasks that are shown."""
 
 
 @contextmanager
 def progress_on(err: TextIO, tasks: int, done: int) -> Iterator[BatchProgress]:
-    """What tells of a batch of so many tasks, of which some are done already, until it is over."""
+    """Show the progress of a batch of `tasks`, of which `done` are already finished."""
     if not err.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         yield LineProgress(partial(_print_line, err), tasks, done)
         return
@@ -40,7 +40,7 @@ def _print_line(err: TextIO, text: str) -> None:
 
 
 class LineProgress:
-    """Tells of each task when it is over."""
+    """Prints a line for each finished task."""
 
     def __init__(self, tell: Callable[[str], None], tasks: int, done: int) -> None:
         """`tell` prints a line."""
@@ -51,7 +51,7 @@ class LineProgress:
             self._tell(f"{done} of {tasks} are done already")
 
     def begin(self, run: TaskRun, *, goes_on: bool) -> None:
-        """Nothing is told: it may be one of thousands."""
+        """Print nothing when a task starts: there may be thousands."""
 
     def show(self, run: TaskRun, event: Event) -> None:
         if isinstance(event, Noticed) and event.text not in self._told:
@@ -71,13 +71,13 @@ class LineProgress:
 
 
 class BarProgress(LineProgress):
-    """Shows besides how far the batch is and what runs now."""
+    """Also shows a progress bar and the running tasks."""
 
     def __init__(self, console: "Console", tasks: int, done: int) -> None:
         super().__init__(lambda text: console.print(text, markup=False, highlight=False), tasks, done)
         self._first, self._started = done, time.monotonic()
         self._running: dict[str, tuple[float, str]] = {}
-        """Since when each task runs that does, and what it does now, by its id."""
+        """Start time and current activity of each running task, by id."""
 
     def begin(self, run: TaskRun, *, goes_on: bool) -> None:
         self._running[run.task.id] = run.started, "goes on" if goes_on else "begins"
@@ -93,7 +93,7 @@ class BarProgress(LineProgress):
         super().end(run)
 
     def renderable(self) -> "RenderableType":
-        """The lines at the end of the screen, as they are now."""
+        """The current lines at the bottom of the screen."""
         from rich.console import Group  # noqa: PLC0415  # deferred: lines need no rich
         from rich.progress_bar import ProgressBar  # noqa: PLC0415  # deferred: as above
         from rich.text import Text  # noqa: PLC0415  # deferred: as above
@@ -109,7 +109,7 @@ class BarProgress(LineProgress):
 
     @property
     def _summary(self) -> str:
-        """Counts, dollars, and how long it may take."""
+        """Counts, cost and remaining time."""
         parts = [f"{self._done} of {self._tasks}", f"{len(self._running)} running"]
         parts += [f"{self._failed} failed"] if self._failed else []
         parts += [f"{self._cost:.2f} USD"] if self._cost else []

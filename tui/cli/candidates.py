@@ -1,4 +1,4 @@
-"""What the word that is being typed on the command line may become. Pure but for the sources that it is given."""
+"""Shell completions for the word being typed. Pure apart from its sources."""
 
 import re
 from argparse import Action, ArgumentParser
@@ -9,40 +9,40 @@ from typing import Literal, Protocol
 from ebbtide.tui.cli.arguments import SUBCOMMANDS, first_word, verbs, whole_number
 
 LazyNames = Callable[[], Iterable[tuple[str, str]]]
-"""Names with what they are, looked up only when they are asked for."""
+"""Names with descriptions, looked up on demand."""
 
 
 class CommandParsers(Protocol):
     def __call__(self, *words: str) -> ArgumentParser:
-        """The parser of a command by its words, or of `ebb` itself without one."""
+        """Return the parser of a command, or of `ebb` itself without words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What is not in the program itself."""
+    """Completion sources outside the program."""
 
     sessions: LazyNames
-    """Ids with titles, the newest first."""
+    """Session ids with titles, newest first."""
     models: LazyNames
-    """As PROVIDER/NAME."""
+    """Models as PROVIDER/NAME."""
     settings: LazyNames
-    """Keys of the configuration with their help."""
+    """Configuration keys with their help."""
     servers: LazyNames
-    """Of the Model Context Protocol, by their names."""
+    """Names of MCP servers."""
     tags: LazyNames
-    """Of sessions, with how many have each."""
+    """Session tags with their number of sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShellCompletion:
     words: tuple[tuple[str, str], ...] = ()
-    """What the whole word may be, each with what it means."""
+    """Completed words, each with its description."""
     paths: Literal["files", "folders"] | None = None
-    """Whether the shell is to add names of files or folders."""
+    """Whether the shell should add file or folder names."""
 
 
 def complete(before: Sequence[str], word: str, parsers: CommandParsers, sources: Sources) -> ShellCompletion:
-    """For `ebb BEFORE… WORD`, where the word is what is typed so far, perhaps nothing."""
+    """Complete `ebb BEFORE… WORD`; WORD may be empty."""
     if "--" in before:
         return ShellCompletion(paths="files")
     parser, rest = _parser_for(before, parsers)
@@ -61,7 +61,7 @@ def complete(before: Sequence[str], word: str, parsers: CommandParsers, sources:
 
 
 def _parser_for(before: Sequence[str], parsers: CommandParsers) -> tuple[ArgumentParser, Sequence[str]]:
-    """The parser of the command that the words name, and the words without its name."""
+    """The parser of the command in `before`, and the words without the command's name."""
     first = first_word(before)
     if first is None or before[first] not in SUBCOMMANDS:
         return parsers(), before
@@ -76,7 +76,7 @@ def _parser_for(before: Sequence[str], parsers: CommandParsers) -> tuple[Argumen
 
 
 def _longest(flags: dict[str, Action]) -> Iterator[tuple[str, Action]]:
-    """Each flag by its long name, if it has one."""
+    """Each flag with its long name if it has one."""
     for name, action in flags.items():
         if name == max(action.option_strings, key=len):
             yield name, action
@@ -96,7 +96,7 @@ def _positional(parser: ArgumentParser, rest: Sequence[str], sources: Sources) -
 
 
 def _words(rest: Sequence[str], parser: ArgumentParser) -> Iterator[str]:
-    """What stands there besides flags and their values."""
+    """The positional words, without flags and their values."""
     valued = {name for action in parser._actions if _takes_value(action) for name in action.option_strings}
     skip = False
     for word in rest:

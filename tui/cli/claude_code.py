@@ -1,5 +1,4 @@
-"""`ebb claude-code`: the command line of Claude Code, for programs that start it and read what it prints. It becomes
-ours; what would be missed is refused by name."""
+"""`ebb claude-code`: Claude Code's command line, translated to ours. Unknown flags are errors."""
 
 import argparse
 import json
@@ -21,7 +20,7 @@ from ebbtide.tui.cli.arguments import decimal_number, make_parser, parser_of, wh
 _IGNORED_FLAGS = (
     "--setting-sources", "--thinking", "--max-thinking-tokens", "--thinking-display", "--fallback-model", "--betas",
 )  # fmt: skip
-"""Flags with a value from which nothing follows here."""
+"""Flags with a value that are ignored."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -77,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _ebb_arguments(options: argparse.Namespace, files: ExitStack) -> Iterator[str]:
-    """The same in our words. Raises `UsageError`."""
+    """Translate the arguments to those of `ebb`. Raises `UsageError`."""
     for flag, form in (("--output-format", options.output_format), ("--input-format", options.input_format)):
         yield from (flag, "claude-stream-json" if form == "stream-json" else form)
     if options.input_format == "text":
@@ -144,7 +143,7 @@ def _tools(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _split_rules(texts: Sequence[str]) -> Iterator[str]:
-    """Names and rules between commas or blanks, but for those in brackets."""
+    """Split rules at commas and spaces outside brackets."""
     for text in texts:
         start = depth = 0
         for at, sign in enumerate(f"{text},"):
@@ -164,7 +163,7 @@ def _model(said: str) -> str:
 
 
 def _file(text: str, suffix: str, files: ExitStack) -> str:
-    """A text as a file, which goes with the run."""
+    """Write a text to a temporary file that is deleted after the run."""
     make = partial(tempfile.NamedTemporaryFile, "w", suffix=suffix, encoding="utf-8", errors="surrogateescape")
     file = files.enter_context(make())
     file.write(text)

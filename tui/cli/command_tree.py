@@ -1,4 +1,4 @@
-"""Every command with the arguments that it takes, as the commands themselves read them."""
+"""The parsers of all commands."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
@@ -8,12 +8,12 @@ from ebbtide.tui.cli.arguments import SUBCOMMANDS, make_parser, parser_made_by, 
 
 
 def command_parser(*words: str) -> ArgumentParser:
-    """The parser of a command (`sessions`, `sessions search`), or of `ebb` itself without a word."""
+    """Return the parser of a command (`sessions`, `sessions search`), or of `ebb` itself without words."""
     return parser_made_by(_command(words[0]), words[1:]) if words else make_parser()
 
 
 def all_parsers() -> Iterator[tuple[Sequence[str], ArgumentParser]]:
-    """Each command with its parser, `ebb` itself first, and each verb that takes arguments of its own."""
+    """All commands and verbs with their parsers, `ebb` first."""
     yield (), make_parser()
     for name in SUBCOMMANDS:
         parser = command_parser(name)

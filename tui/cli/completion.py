@@ -1,4 +1,4 @@
-"""`ebb completion`: the script that a shell loads, and what that script asks for at each Tab."""
+"""`ebb completion`: the shell script, and the completions it requests at each Tab."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -18,14 +18,14 @@ if TYPE_CHECKING:  # a type only: most words are completed without sessions
 SHELLS = ("bash", "zsh", "fish")
 
 MAX_OFFERED_SESSIONS = 50
-"""Sessions that are offered: more would not be read."""
+"""Maximum sessions offered."""
 
 _PROVIDERS = ("anthropic", "openai")
-"""Those whose models are known without asking."""
+"""Providers whose models are known offline."""
 
 
 def run(arguments: Sequence[str], parsers: CommandParsers) -> int:
-    """`ebb completion`; the exit code. `parsers`: those of all commands."""
+    """Run `ebb completion`; return the exit code. `parsers`: those of all commands."""
     parser = parser_of(
         "completion",
         "Prints what makes your shell complete commands, flags, sessions, models and settings of `ebb`.",
@@ -51,7 +51,7 @@ def run(arguments: Sequence[str], parsers: CommandParsers) -> int:
 
 
 def split_line(line: str) -> Sequence[str]:
-    """The words of a line behind the program's name, the last one as far as it is typed. A quotation may be open."""
+    """Split a line after the program's name into words. The last may be incomplete or an open quotation."""
     for quote in ("", "'", '"'):
         with suppress(ValueError):
             words = shlex.split(line + quote)
@@ -60,7 +60,7 @@ def split_line(line: str) -> Sequence[str]:
 
 
 def _lines(found: ShellCompletion, shell: str, known: int) -> Iterable[str]:
-    """`known`: how many characters of the word the shell leaves as they are."""
+    """`known`: number of characters of the word that the shell keeps."""
     for name, help in found.words:
         means = sanitised_line(help) if help and shell != "bash" else ""
         yield f"{name[known:]}\t{means}" if means else name[known:]
@@ -69,7 +69,7 @@ def _lines(found: ShellCompletion, shell: str, known: int) -> Iterable[str]:
 
 
 def _sources(before: Sequence[str]) -> Sources:
-    """What this machine has, as the settings say that these words choose. What cannot be read is not offered."""
+    """Completion sources on this machine, with the settings selected by these words. Unreadable ones are skipped."""
     flags = [
         word
         for place, word in enumerate(before)

@@ -1,4 +1,4 @@
-"""`ebb config`: every setting, its value and where it comes from; the schema of the file."""
+"""`ebb config`: every setting, its value and source; the schema of the file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from ebbtide.tui.text.sanitise import sanitised_line
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`ebb config [show|schema]`; the exit code."""
+    """Run `ebb config [show|schema]`; return the exit code."""
     parser = parser_of("config", "Every setting, its value and where it comes from.")
     told = "`schema` prints the JSON Schema of the configuration file, for your editor"
     parser.add_argument("action", nargs="?", choices=("show", "schema"), default="show", help=told)
@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _saved_rules(root: Path, config: Config) -> list[str]:
-    """The rules that the user keeps for the folder, and where they can be removed."""
+    """The rules saved for this folder, and where to remove them."""
     rules = ProjectRules(config.folders.config, root.resolve())
     kept = rules.read()
     lines = [f"allowed in this folder: {rule}    # {rules.place}" for rule in kept.allow]
@@ -72,7 +72,7 @@ def _provider_value(config: Config, key: str) -> object:
 
 
 def _server_value(config: Config, key: str) -> object:
-    """What is said of a server, without what may be a secret."""
+    """The settings of a server, without secrets."""
     name, _, said = key.removeprefix("mcp.servers.").rpartition(".")
     value = config.servers[name][said]
     if said == "client_secret":
@@ -85,7 +85,7 @@ def _server_value(config: Config, key: str) -> object:
 
 
 def _numbers(config: Config) -> list[str]:
-    """The window of the configured model with the source of each number, as far as it is known without asking it."""
+    """The context window of the configured model with the source of each number, as far as known offline."""
     window = _window(config)
     if window is None:
         return []
@@ -106,7 +106,7 @@ def _numbers(config: Config) -> list[str]:
 
 
 def _window(config: Config) -> Window | None:
-    """The window of the configured model, as far as it is known without asking it."""
+    """The context window of the configured model, as far as known offline."""
     name, _, model = (config.model or "").partition("/")
     if name in ("", "scripted") or not model:
         return None

@@ -1,4 +1,4 @@
-"""`ebb context`: what a session's context holds and what it has cost."""
+"""`ebb context`: the contents and cost of a session's context."""
 
 import shutil
 import sys
@@ -11,7 +11,7 @@ from ebbtide.tui.view.context import overview_lines
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`ebb context [ID]`; the exit code."""
+    """Run `ebb context [ID]`; return the exit code."""
     parser = parser_of("context", "What a session's context holds and what it has cost.")
     parser.add_argument("id", nargs="?", default="", help="the beginning of a session's id; the newest without it")
     options = parse_subcommand_args(parser, arguments, "one JSON object")

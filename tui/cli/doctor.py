@@ -1,4 +1,4 @@
-"""`ebb doctor`: what it prints, and how far it is while that takes a while."""
+"""`ebb doctor`: its output and progress."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ _SIGNS = {"well": "ok  ", "note": "note", "broken": "BAD "}
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`ebb doctor`; 0 when nothing is broken, otherwise 1."""
+    """Run `ebb doctor`; return 0 if all checks passed, otherwise 1."""
     parser = parser_of(
         "doctor",
         "Checks settings, keys, the way to providers, the terminal, folders, the store and every reference in it. No "
@@ -73,13 +73,13 @@ def _findings(options: argparse.Namespace, tell: ReportProgress) -> Iterator[Che
 
 
 def finding_line(finding: CheckResult) -> str:
-    """A finding in one line: how it is, what, and what to do."""
+    """One check result as a line: status, subject and advice."""
     advice = f": {finding.advice}" if finding.advice else ""
     return sanitised_line(f"{_SIGNS[finding.state]}  {finding.subject:<15} {finding.text}{advice}")
 
 
 class CheckProgress:
-    """Tells on a terminal's stderr what is looked at once that has taken a second."""
+    """Shows the current check on a terminal's stderr once it has taken a second."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()

@@ -1,4 +1,4 @@
-"""`ebb -p`: the command line becomes the job of a run without a terminal."""
+"""`ebb -p`: builds a headless run from the command line."""
 
 import argparse
 import asyncio
@@ -17,7 +17,7 @@ from ebbtide.tui.text.sanitise import sanitised
 
 
 def run(options: argparse.Namespace) -> int:
-    """Answers, and prints that; the exit code. Raises `AgentError` where nothing is to be printed."""
+    """Run the prompt and print the answer; return the exit code. Raises `AgentError` if nothing is to be printed."""
     resume = options.resume if options.pick is None else options.pick
     is_driven = options.input_format != "text"
     if is_driven and options.output_format != options.input_format:
@@ -48,14 +48,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _first_message(options: argparse.Namespace) -> tuple[str, str]:
-    """What the command line says itself, where lines on standard input say the rest."""
+    """The prompt from the command line, if stdin carries messages."""
     return _join_parts([*([options.prompt] if options.prompt not in (None, "-") else ()), *options.words]), ""
 
 
 def _whole_prompt(prompt: str, words: Sequence[str]) -> tuple[str, str]:
-    """The prompt, and what was piped in beside it: a text of somebody else's, perhaps, in which `@PATH` attaches
-    nothing. What is piped in alone, or in the place of `-`, is the prompt. Raises `UsageError` when there is nothing to
-    ask."""
+    """The prompt and the piped input. Piped input may be untrusted, so `@PATH` in it attaches nothing. If it is the
+    only input, or `-` is given, it is the prompt. Raises `UsageError` if both are empty."""
     parts = [*words] if prompt == "-" else [prompt, *words]
     if prompt == "-" and sys.stdin.isatty():
         print("ebb: type the prompt; Ctrl-D in an empty line ends it", file=sys.stderr)
@@ -86,7 +85,7 @@ def seconds(text: str | None) -> float | None:
 
 
 def _session_id(text: str | None, resume: str | None) -> str:
-    """The id that a new session is to have, or empty. Raises `UsageError`."""
+    """The id for the new session, or empty. Raises `UsageError`."""
     if text is None:
         return ""
     if resume is not None:

@@ -1,4 +1,4 @@
-"""`ebb hooks`: which hooks a session here would have, from where, and whether they are approved."""
+"""`ebb hooks`: the hooks of a session here, their sources and approval."""
 
 import sys
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from ebbtide.tui.view.extensions import NO_HOOKS
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`ebb hooks`; the exit code. Raises `AgentError`."""
+    """Run `ebb hooks`; return the exit code. Raises `AgentError`."""
     parser = parser_of("hooks", "Programs and servers that are told what happens in a session, and may object.")
     options = parse_subcommand_args(parser, arguments, "one JSON object")
     _, config = read_settings(options)

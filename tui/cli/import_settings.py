@@ -1,4 +1,4 @@
-"""What `ebb import` shows and takes besides conversations: the model, rules and servers of other agents."""
+"""The part of `ebb import` for models, rules and servers of other agents."""
 
 import argparse
 import os
@@ -14,15 +14,15 @@ from ebbtide.tui.cli.mcp_import import show_servers, write_servers
 from ebbtide.tui.text.sanitise import sanitised_line
 
 Ask = Callable[[str], bool]
-"""Whether the user wants something."""
+"""Asks the user a yes/no question."""
 
 
 class OtherSettings:
-    """The settings and servers of some agents."""
+    """Settings and servers of other agents."""
 
     def __init__(self, config: Config, agents: Sequence[AgentName] | None, what: Sequence[str]) -> None:
-        """`agents`: only of these; None: of all programs, of which some have nothing but servers. `what`: which kinds
-        are looked at."""
+        """`agents`: import only from these; None: from all programs, some of which have only servers. `what`: kinds
+        to look at."""
         folders = agent_folders(os.environ)
         settings, self.problems = setting_offers(folders, config.project)
         self._settings = [one for one in settings if (agents is None or one.agent in agents) and one.what in what]
@@ -46,7 +46,7 @@ class OtherSettings:
             show_servers(self._servers)
 
     def take(self, options: argparse.Namespace, asked: Ask) -> dict[str, object]:
-        """Writes what the user wants, a kind at a time; what was written and what was not."""
+        """Import what the user confirms, kind by kind; return what was written and what was skipped."""
         done: dict[str, object] = {}
         for what, question in (("model", "Set the model as it is set there?"), ("rules", "Add {} for calls?")):
             some = [one for one in self._settings if one.what == what]

@@ -1,4 +1,4 @@
-"""`ebb import`: what other agents have kept, shown first, and what is chosen of it made ours."""
+"""`ebb import`: shows data of other agents and imports what is chosen."""
 
 import argparse
 import asyncio
@@ -32,11 +32,11 @@ from ebbtide.tui.text.sanitise import sanitised_line
 _DAY = 86_400
 _DELETE = "Delete all imported sessions that nobody has gone on with?"
 KINDS = ("conversations", "model", "rules", "servers")
-"""What can be taken. Instructions, skills, commands, agents and hooks of other agents are read in place."""
+"""What can be imported. Instructions, skills, commands, agents and hooks of other agents are read in place."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The exit code."""
+    """Run `ebb import`; return the exit code."""
     parser = parser_of(
         "import",
         "Shows what Claude Code, Codex, opencode, Gemini and aider have kept here, and takes what is chosen: "
@@ -100,7 +100,7 @@ def _is_chosen(one: ForeignTranscript, project: str | None, since: float) -> boo
 
 
 def _since(text: str | None) -> float:
-    """Unix seconds."""
+    """Parse `--since` to Unix seconds."""
     if text is None:
         return 0.0
     try:
@@ -112,7 +112,7 @@ def _since(text: str | None) -> float:
 
 
 def _show(chosen: Sequence[ForeignTranscript], new: Sequence[ForeignTranscript]) -> None:
-    """How many conversations of whom, how large, from when, and in which projects."""
+    """Print the number, size, date and projects of the conversations of each agent."""
     fresh = {(one.agent, one.id) for one in new}
     for agent, label in AGENTS.items():
         of_agent = [one for one in chosen if one.agent == agent]
@@ -133,7 +133,7 @@ def _figures(some: Sequence[ForeignTranscript], fresh: set[tuple[AgentName, str]
 
 
 def _take(config: Config, new: Sequence[ForeignTranscript], options: argparse.Namespace) -> dict[str, object]:
-    """Imports them; what became of them."""
+    """Import the conversations and return the results."""
     states, left_out = Counter[str](), Counter[str]()
     sessions, problems = list[str](), list[str]()
     failure: StoreFailed | None = None
@@ -167,7 +167,7 @@ def _take(config: Config, new: Sequence[ForeignTranscript], options: argparse.Na
 
 
 def _problems(label: str, taken: ImportResult | str, troubles: ImportProblems) -> list[str]:
-    """What the user is told of one that was not imported as it was."""
+    """Messages about a conversation that was skipped or imported in part."""
     if isinstance(taken, str):
         return [f"{label} was left out: {taken}"]
     if taken.state == "open":

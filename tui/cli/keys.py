@@ -1,4 +1,4 @@
-"""`ebb key`: keys of providers handed over, named and taken away. None is ever printed."""
+"""`ebb key`: store, list and remove API keys. Keys are never printed."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ _WITH_KEYS = tuple(name for name in PROVIDERS if name != "scripted")
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`ebb key set|list|remove [PROVIDER]`; the exit code. Raises `AgentError`."""
+    """Run `ebb key set|list|remove [PROVIDER]`; return the exit code. Raises `AgentError`."""
     parser = parser_of(
         "key",
         "Keeps the keys of providers: in the keyring of the system where there is one, otherwise in a file that only "

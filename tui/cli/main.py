@@ -1,4 +1,4 @@
-"""The command line: arguments to a front end and an exit code."""
+"""The entry point of `ebb`: picks a front end and returns an exit code."""
 
 import argparse
 import errno
@@ -14,11 +14,11 @@ from ebbtide.agent.errors import AgentError, UsageError, is_unwritable
 from ebbtide.tui.cli.arguments import SUBCOMMANDS, first_word, make_parser, with_resume
 
 _MIN_SIMILARITY = 0.7
-"""How much a word is like a subcommand that is taken for one: `ebb sesions`, but not `ebb search`."""
+"""Minimum similarity of a word to a subcommand to count as misspelt: `ebb sesions`, but not `ebb search`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `ebb` with the arguments after the program's name; the exit code. Errors are one sentence on stderr."""
+    """Run `ebb` with these arguments; return the exit code. Errors are printed as one sentence on stderr."""
     try:
         try:
             return _run(list(sys.argv[1:] if argv is None else argv))
@@ -59,22 +59,21 @@ def _run(arguments: list[str]) -> int:
 
 
 def _raise_on_interrupt() -> None:
-    """From now on Ctrl-C is a `KeyboardInterrupt`, so that what was begun is put in order. Before it the program just
-    ends, since nothing was begun."""
+    """From now on raise `KeyboardInterrupt` on Ctrl-C, for cleanup. Before this the process simply ends."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.unraisablehook = _unraisable
 
 
 def _unraisable(fault: "sys.UnraisableHookArgs", /) -> None:
-    """Where Python would print an interruption and go on, in the middle of its own bookkeeping, the program ends."""
+    """Exit where Python would print an interrupt and continue, e.g. in a finaliser."""
     if isinstance(fault.exc_value, KeyboardInterrupt):
         os._exit(130)
     sys.__unraisablehook__(fault)
 
 
 def _crash(error: Exception, arguments: Sequence[str]) -> int:
-    """Tells of a fault of the program, without what only its authors can read; the exit code."""
+    """Report a bug in the program without its internals; return the exit code."""
     from ebbtide.agent.config.load import find_folders  # noqa: PLC0415  # deferred: this is not to happen
     from ebbtide.agent.crash import crash_error  # noqa: PLC0415  # deferred: as above
 
@@ -99,7 +98,7 @@ def _print_traceback(error: BaseException) -> None:
 
 
 def _prepare_streams() -> None:
-    """Lets no closed stream and no character that a locale cannot write end a run."""
+    """Keep closed streams and characters that the locale cannot encode from ending the run."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None and name == "stdout":
@@ -131,7 +130,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _refuse_misspelt(word: str) -> None:
-    """Raises `UsageError` where a message of one word is meant as a subcommand: to send it would cost."""
+    """Raises `UsageError` if a one-word message looks like a misspelt subcommand, which would cost money to send."""
     from ebbtide.tui.commands import closest  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     near = closest(word.lower(), [*SUBCOMMANDS], _MIN_SIMILARITY)

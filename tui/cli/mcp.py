@@ -1,4 +1,4 @@
-"""`ebb mcp`: what each of its commands takes and prints."""
+"""`ebb mcp`: arguments and output of its actions."""
 
 import argparse
 import asyncio
@@ -52,11 +52,11 @@ from ebbtide.tui.cli.subcommands import subcommand_at
 from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 
 LINES = 50
-"""Of a log, when nothing else is asked for."""
+"""Default number of log lines."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`ebb mcp`; the exit code."""
+    """Run `ebb mcp`; return the exit code."""
     first = first_word(arguments)
     action = arguments[first] if first is not None else "list"
     if first is None or action not in _ACTIONS:
@@ -215,7 +215,7 @@ def _test_one(declared: DeclaredServer, config: Config, options: argparse.Namesp
 
 
 def _may_start(declared: DeclaredServer, config: Config, options: argparse.Namespace) -> bool:
-    """Whether the server may be started; whoever is there to be asked, is."""
+    """Whether the server may be started; asks in a terminal."""
     trust, item = FolderTrust(config), item_of(declared)
     if trust.standing(item) == "on":
         return True
@@ -301,7 +301,7 @@ def _login(arguments: Sequence[str]) -> int:
 
 
 class Browser(ClientHandlers):
-    """Shows where to log in."""
+    """Shows the login URL."""
 
     def __init__(self, *, opens: bool) -> None:
         self._opens = opens
@@ -349,7 +349,7 @@ def _parser(action: str, description: str) -> argparse.ArgumentParser:
 
 
 def _split_at_dashes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What stands before `--` and what after it."""
+    """Split the arguments at `--`."""
     place = arguments.index("--") if "--" in arguments else len(arguments)
     return [*arguments[:place]], [*arguments[place + 1 :]]
 
@@ -365,7 +365,7 @@ def _pairs(texts: Sequence[str], flag: str) -> dict[str, str]:
 
 
 def _print_result(options: argparse.Namespace, value: Mapping[str, object], said: str) -> None:
-    """Prints what was done or found, as JSON or in words."""
+    """Print a result as JSON or text."""
     if options.json:
         print_json(sys.stdout, value)
     else:

@@ -1,4 +1,4 @@
-"""`ebb mcp import`: the servers of other programs, shown first, and those that are chosen written down as ours."""
+"""`ebb mcp import`: shows the servers of other programs and adds those that are chosen."""
 
 import argparse
 import os
@@ -17,7 +17,7 @@ _SOURCES = ("vscode", "cursor", "codex", "claude", "claude-desktop", "opencode",
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The exit code: 0 also where some of what was chosen could not be written, each of which is named."""
+    """Run `ebb mcp import`; return the exit code, 0 even if some servers could not be added (each is named)."""
     parser = parser_of(
         "mcp import",
         "Shows the servers that VS Code, Cursor, Codex, Claude, opencode and Gemini know, and writes down those that "
@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def show_servers(offers: Sequence[ServerOffer]) -> None:
-    """Prints what each is and takes, without a secret."""
+    """Print what each server is and what it starts, without secrets."""
     for number, one in enumerate(offers, 1):
         print(sanitised_line(f"{number:>3}  {one.name:<20}  {one.agent:<14}  {one.target or '-'}"))
         print(sanitised_line(f"     in {one.source}"))
@@ -65,7 +65,7 @@ def show_servers(offers: Sequence[ServerOffer]) -> None:
 
 
 def _ask_which(offers: Sequence[ServerOffer], options: argparse.Namespace) -> list[str]:
-    """What somebody at a terminal chooses."""
+    """Ask which servers to add."""
     if options.json or options.dry_run or not offers or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return []
     try:
@@ -83,8 +83,8 @@ def write_servers(
     tries: bool = False,
     quiet: bool = False,
 ) -> tuple[list[str], dict[str, str]]:
-    """Writes them down and says so, unless it is to be `quiet` or only `tries`; the names of those that were written,
-    and why others were not."""
+    """Add the servers, and report it unless `quiet` or `tries` (dry run). Return the names added, and why others
+    were not."""
     taken = {ServerSpec(name).prefix: name for name in config.servers}
     written, left = list[str](), dict[str, str]()
     for one in chosen:

@@ -1,4 +1,4 @@
-"""`ebb mcp serve`: what it takes, and how it opens the sessions of its folder."""
+"""`ebb mcp serve`: its arguments, and the sessions of its folder."""
 
 import argparse
 import asyncio
@@ -19,7 +19,7 @@ NO_CLIENT = "`ebb mcp serve` is started by another agent, which speaks to it thr
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Serves another agent until it goes; the exit code. Raises `UsageError`."""
+    """Serve another agent until it disconnects; return the exit code. Raises `UsageError`."""
     parser = parser_of(
         "mcp serve",
         "Tools for another agent, over the Model Context Protocol on standard input and output: recall, read_result, "

@@ -1,4 +1,4 @@
-"""`ebb permissions test`: what would be decided about a command, and why. Nothing is run."""
+"""`ebb permissions test`: shows the decision about a command and why, without running it."""
 
 import argparse
 import sys
@@ -52,7 +52,7 @@ _CODES = {"allow": 0, "ask": 1, "deny": 5}
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`ebb permissions`; the exit code says what was decided."""
+    """Run `ebb permissions`; the exit code is the decision."""
     first = first_word(arguments)
     rest = [*arguments[:first], *arguments[first + 1 :]] if first is not None and arguments[first] == "test" else None
     parser = parser_of(
@@ -99,7 +99,7 @@ def _test(options: argparse.Namespace) -> int:
 
 
 def _of_claude(config: Config, command: str, root: Path) -> ClaudeRuling | None:
-    """What rules say that stand in files for Claude Code."""
+    """The matching rules from Claude Code's files."""
     views = views_of(ToolCall("", "bash", {"command": command}), str(root))
     return claude_rules(config).ruling(views, str(root), str(config.project))
 
@@ -118,7 +118,7 @@ def _test_host(host: str, policy: Policy, private: Sequence[str], *, as_json: bo
 
 
 def _with_rules(policy: Policy, file: Path) -> Policy:
-    """The policy with the rules of a file alone. Raises `UsageError`."""
+    """The policy with only the rules of a file. Raises `UsageError`."""
     try:
         found: Mapping[str, object] = tomllib.loads(file.read_text())
     except OSError as error:
@@ -135,8 +135,8 @@ def _with_rules(policy: Policy, file: Path) -> Policy:
 
 
 def _uncovered_commands(asked: PermissionRequest, policy: Policy) -> list[str]:
-    """The commands of a line that no rule covers, each in backticks, with the word because of which a rule for how it
-    begins does not cover it; none where there is no such rule."""
+    """The commands of a line that no rule matches, in backticks, each with the word that keeps a prefix rule from
+    matching; empty if there is no such rule."""
     covered, found = covered_by_rules(asked, policy), list[str]()
     beginnings = [rule.words for rule in policy.allow if rule.tool == asked.tool and rule.words]
     for command in (one.command for one in covered if one.prefix is None and beginnings):
@@ -148,7 +148,7 @@ def _uncovered_commands(asked: PermissionRequest, policy: Policy) -> list[str]:
 
 
 def _why_uncovered(words: Sequence[Word]) -> str:
-    """The word because of which a rule for how a command begins does not cover it, and why where that is known."""
+    """The word that keeps a prefix rule from matching, and why if known."""
     doubt = git_doubt(words) if words[0].text == "git" else None
     proof = check_read_only(words, is_fed=True)
     if doubt is not None and (proof is None or proof.beyond is None or not is_git_look(words)):
@@ -161,7 +161,7 @@ def _why_uncovered(words: Sequence[Word]) -> str:
 
 
 def _doubts(command: str, asked: PermissionRequest, policy: Policy) -> list[str]:
-    """Why a command that seems to only look is not proved to, in sentences."""
+    """Why a command that looks read-only is not known to be."""
     if asked.read_only is not None and asked.read_only.paths != ("/",):
         return []
     root = Path(policy.root)
@@ -176,8 +176,7 @@ def _doubts(command: str, asked: PermissionRequest, policy: Policy) -> list[str]
 
 
 def _why_sandboxed(asked: PermissionRequest, policy: Policy) -> str:
-    """Why a rule that names a place outside the sandbox does not move the whole line there; empty where none is about
-    it."""
+    """Why an `outside` rule does not move the whole line out of the sandbox; empty if no rule applies."""
     placed, rules = with_resolved_paths(asked, policy)
     covered = covered_by_rules(placed, rules)
     left = [f"`{' '.join(one.command.texts)}`" for one in covered if one.prefix is None]

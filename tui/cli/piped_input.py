@@ -1,4 +1,4 @@
-"""What is piped into the program."""
+"""Input piped into the program."""
 
 import os
 import select
@@ -8,15 +8,15 @@ import sys
 from ebbtide.agent.errors import UsageError
 
 _FIRST_BYTE_TIMEOUT_S = 2.0
-"""Seconds to wait for the first byte of a pipe that may never say anything."""
+"""Seconds to wait for the first byte of a pipe that may stay silent."""
 _MAX_INLINE_CHARS = 8_000
-"""Characters that stand in the prompt itself."""
+"""Maximum characters that are put into the prompt itself."""
 _MAX_PIPED_BYTES = 64 << 20
-"""Bytes that a message may bring."""
+"""Maximum bytes of piped input."""
 
 
 def has_piped_input() -> bool:
-    """Whether stdin is a file, or a pipe that says something soon."""
+    """Whether stdin is a file, or a pipe with data soon."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError, AttributeError):
@@ -29,8 +29,8 @@ def has_piped_input() -> bool:
 
 
 def piped_input() -> str:
-    """What standard input holds, as text where its bytes are one in any encoding that files are read in; otherwise a
-    byte that is no text is half of a surrogate pair. Raises `UsageError`."""
+    """Read stdin and decode it in any encoding supported for files. Undecodable bytes become surrogate escapes.
+    Raises `UsageError`."""
     data = sys.stdin.buffer.read(_MAX_PIPED_BYTES + 1)
     if len(data) > _MAX_PIPED_BYTES:
         most = f"more than {_MAX_PIPED_BYTES >> 20} MB was piped in"
@@ -51,12 +51,13 @@ def _in_other_encoding(data: bytes) -> str:
 
 
 def is_attachment(piped: str) -> bool:
-    """Whether what was piped in stands beside the words: it is long, or not text alone."""
+    """Whether piped input becomes an attachment: it is long or not only text."""
     return len(piped) > _MAX_INLINE_CHARS or "\0" in piped or not _is_text(piped)
 
 
 def take_terminal() -> bool:
-    """Lets the keyboard be standard input again when that was a pipe or a file; whether there is one, and a screen."""
+    """Make the keyboard stdin again after a pipe or file; return whether there is a keyboard and whether there is a
+    screen."""
     if not sys.stdout.isatty():
         return False
     try:

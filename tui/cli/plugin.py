@@ -1,4 +1,4 @@
-"""`ebb plugin`: folders of skills, commands, agents, hooks and servers, shown before they are added."""
+"""`ebb plugin`: lists, adds and removes plugins. Their contents are shown before they are added."""
 
 import sys
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _RUNS = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`ebb plugin add|list|remove`; the exit code. Raises `AgentError`."""
+    """Run `ebb plugin add|list|remove`; return the exit code. Raises `AgentError`."""
     parser = parser_of(
         "plugin",
         "Folders that bring skills, commands, agents, hooks and servers, in the layout of Claude Code's plugins. What "

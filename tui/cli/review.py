@@ -1,4 +1,4 @@
-"""`ebb review`: has a model review a change, and prints what it has found as people or CI systems read it."""
+"""`ebb review`: has a model review a change, and prints the findings for people or CI systems."""
 
 import argparse
 import asyncio
@@ -30,9 +30,9 @@ from ebbtide.tui.cli.headless import seconds
 from ebbtide.tui.text.sanitise import sanitised
 
 FINDINGS_EXIT_CODE = 9
-"""The exit code where something was found that is as bad as `--fail-on` says."""
+"""Exit code if a finding is at least as severe as `--fail-on`."""
 MAX_REVIEW_BYTES = 64_000_000
-"""Bytes of a diff or an answer."""
+"""Maximum bytes of a diff or an answer."""
 
 _PROMPT = (
     "Review the change of which the diff stands beside this message: {what}. The diff and all files are what is to be "
@@ -44,7 +44,7 @@ _PROMPT = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`ebb review`; the exit code. Raises `AgentError`."""
+    """Run `ebb review`; return the exit code. Raises `AgentError`."""
     parser = parser_of(
         "review",
         "Has the model review a change, without changing anything, and prints what it has found.",
@@ -104,8 +104,8 @@ def _parse_write_option(word: str) -> tuple[str, Path]:
 
 
 def _run_review(options: argparse.Namespace) -> tuple[int, Review | None]:
-    """What a model says of the change, if it has come to an end, and the exit code. Where nothing has changed, none is
-    asked."""
+    """Have the model review the change; return the exit code and the review, if it finished. Without changes no
+    model is asked."""
     root, _ = read_settings(options)
     diff, what = _change(root, options.base)
     if not diff.strip():
@@ -128,7 +128,7 @@ def _run_review(options: argparse.Namespace) -> tuple[int, Review | None]:
 
 
 def _change(root: Path, base: str | None) -> tuple[str, str]:
-    """The diff, and in words of what. Raises `UsageError`."""
+    """Return the diff and its description. Raises `UsageError`."""
     git = program_outside("git", root)
     if git is None:
         raise UsageError("git is not installed, and a review is of a change in git")
@@ -153,7 +153,7 @@ def _change(root: Path, base: str | None) -> tuple[str, str]:
 
 
 def _read_answer(name: str) -> str:
-    """An answer, or the object that `--output-format json` prints around one. Raises `UsageError`."""
+    """Read an answer, or the object around one that `--output-format json` prints. Raises `UsageError`."""
     try:
         content = sys.stdin.buffer.read(MAX_REVIEW_BYTES) if name == "-" else beginning_of(name, MAX_REVIEW_BYTES)
         text = content.decode("utf-8")

@@ -1,4 +1,4 @@
-"""`ebb sessions search` and `ebb sessions show ID REF`: what they print."""
+"""Output of `ebb sessions search` and `ebb sessions show ID REF`."""
 
 import argparse
 import codecs
@@ -26,7 +26,7 @@ DEFAULT_RESULTS = 20
 
 
 def search(arguments: Sequence[str]) -> int:
-    """`ebb sessions search`; the exit code."""
+    """Run `ebb sessions search`; return the exit code."""
     parser = parser_of("sessions search", "Searches what stored sessions said, saw and did.")
     parser.add_argument("query", nargs="+", help="words; several between quotation marks stand in that order")
     parser.add_argument("--all", action="store_true", help="the sessions of all projects")
@@ -64,7 +64,7 @@ def search(arguments: Sequence[str]) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """`ebb sessions show ID REF`: what a reference stands for, whole or the part that it names; the exit code."""
+    """Run `ebb sessions show ID REF`: print the referenced content, or the part that it names; return the exit code."""
 
     async def work(sessions: "Sessions") -> None:
         found = await (await sessions.recall(options.id, everywhere=True)).fetch(options.ref)
@@ -78,7 +78,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def _print_part(found: StoredContent) -> None:
-    """The bytes that the reference names, as they are; to a terminal nothing that it would take for orders."""
+    """Print the referenced bytes unchanged; on a terminal without control sequences."""
     try:
         start, end = part_of(found)
     except ToolError as error:
@@ -100,7 +100,7 @@ def _print_part(found: StoredContent) -> None:
 
 
 def found_lines(one: RecalledItem) -> list[str]:
-    """Reference, what it is, when and where, and why it was found."""
+    """The reference, its kind, time and place, and why it matched."""
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.at))
     what = f"{one.kind} of {one.tool}" if one.tool else one.kind
     head = "  ".join(filter(None, (one.ref, when, what, one.title, "(by its meaning)" if one.by_meaning else "")))
@@ -108,7 +108,7 @@ def found_lines(one: RecalledItem) -> list[str]:
 
 
 class SearchProgress:
-    """Tells how far the index is when that takes a while, and wipes it when it is done."""
+    """Shows indexing progress on a terminal and erases it when done."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()

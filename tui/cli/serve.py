@@ -1,4 +1,4 @@
-"""`ebb serve`: what it takes, and whether it can be."""
+"""`ebb serve`: its arguments and requirements."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from ebbtide.tui.cli.arguments import make_parser, parser_of, read_settings, who
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Serves the terminal until Ctrl-C; the exit code. Raises `UsageError`."""
+    """Serve the interface until Ctrl-C; return the exit code. Raises `UsageError`."""
     parser = parser_of("serve", "The terminal in a browser on this machine. Other options are those of `ebb`.")
     parser.add_argument("--port", type=whole_number, default=0, help="any free one without it")
     options, others = parser.parse_known_args(arguments)

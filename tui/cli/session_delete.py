@@ -1,4 +1,4 @@
-"""`ebb sessions delete`: some by their ids, or all for which filters hold, once they were shown."""
+"""`ebb sessions delete`: deletes sessions by id, or by filters after a preview."""
 
 import argparse
 import sys
@@ -19,11 +19,11 @@ from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 from ebbtide.tui.view.sessions import deleted_message
 
 MAX_PREVIEWED_SESSIONS = 20
-"""Sessions of a preview; the others are counted."""
+"""Maximum sessions in a preview; the others are counted."""
 
 
 def delete(arguments: Sequence[str]) -> int:
-    """`ebb sessions delete ID…`, or with filters; 2 where nobody was there to agree."""
+    """Run `ebb sessions delete ID…`, or with filters; return 2 if confirmation was impossible."""
     parser = parser_of(
         "sessions delete",
         "Deletes sessions with everything that they have kept, and those of their agents. With filters it shows them "
@@ -60,7 +60,7 @@ def delete(arguments: Sequence[str]) -> int:
 def _select_sessions(
     config: Config, options: argparse.Namespace
 ) -> tuple[tuple[SessionInfo, ...], tuple[SkippedSession, ...]]:
-    """Raises `UsageError`."""
+    """Select the sessions to delete. Raises `UsageError`."""
     if options.project and options.all:
         raise UsageError("`--project` and `--all` exclude each other: write one or the other")
     if options.tag and options.untagged:
@@ -106,7 +106,7 @@ def _confirm(found: Sequence[SessionInfo], kept: Sequence[SkippedSession], optio
 def _report_not_deleted(
     found: Sequence[SessionInfo], kept: Sequence[SkippedSession], options: argparse.Namespace
 ) -> int:
-    """Says what would have been deleted; the exit code."""
+    """Report what would have been deleted; return the exit code."""
     asked = not options.dry_run and bool(found)
     is_answered = asked and not options.json and sys.stdin.isatty() and sys.stdout.isatty()
     if options.json:
@@ -168,7 +168,7 @@ def _skipped_json(kept: Sequence[SkippedSession]) -> list[dict[str, str]]:
 
 
 class _Progress:
-    """Tells how far it is, where somebody sees it and there are many."""
+    """Shows progress on a terminal if there are many sessions."""
 
     def __init__(self, total: int) -> None:
         self._total = total

@@ -1,4 +1,4 @@
-"""A stored session as `ebb sessions` prints it: a line, or fields of JSON."""
+"""A stored session as `ebb sessions` prints it: one line, or JSON fields."""
 
 import time
 
@@ -15,7 +15,7 @@ def line_of(info: SessionInfo) -> str:
 
 
 def json_fields(info: SessionInfo) -> dict[str, object]:
-    """With the sessions of its agents, if it has any."""
+    """The JSON fields, including sub-agent sessions if there are any."""
     agents = [_fields(agent, "id", "agent", "title", "model", "updated_at", "messages") for agent in info.agents]
     fields = _fields(info, "id", "title", "model", "updated_at", "messages", "project", "tags")
     return {**fields, **({"agents": agents} if agents else {})}

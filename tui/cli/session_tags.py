@@ -1,4 +1,4 @@
-"""`ebb sessions tag` and `untag`: what they take and print."""
+"""`ebb sessions tag` and `untag`."""
 
 import argparse
 import sys
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # types only
 
 
 def tag(arguments: Sequence[str]) -> int:
-    """`ebb sessions tag ID TAG…`; the exit code."""
+    """Run `ebb sessions tag ID TAG…`; return the exit code."""
     parser = parser_of(
         "sessions tag", "Gives a session tags, by which `ebb sessions list --tag` and /sessions find it."
     )
@@ -28,7 +28,7 @@ def tag(arguments: Sequence[str]) -> int:
 
 
 def untag(arguments: Sequence[str]) -> int:
-    """`ebb sessions untag ID [TAG…]`; the exit code."""
+    """Run `ebb sessions untag ID [TAG…]`; return the exit code."""
     parser = parser_of("sessions untag", "Takes tags from a session.")
     parser.add_argument("id", help="the beginning of the session's id")
     parser.add_argument("tags", nargs="*", metavar="TAG", help="those that it has without one of these: all")
@@ -37,7 +37,7 @@ def untag(arguments: Sequence[str]) -> int:
 
 
 def _change(options: argparse.Namespace, added: Sequence[str] = (), removed: Sequence[str] | None = ()) -> int:
-    """`removed`: all for None."""
+    """`removed`: None removes all tags."""
 
     async def work(sessions: "Sessions") -> SessionInfo:
         gone = None if removed is None else tags_named(removed)

@@ -1,4 +1,4 @@
-"""`ebb sessions show`: what was said in a session, or what a reference in it stands for."""
+"""`ebb sessions show`: prints a session's messages, or the content of a reference."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 
 
 def show(options: argparse.Namespace) -> int:
-    """`ebb sessions show ID [REF]`; the exit code."""
+    """Run `ebb sessions show ID [REF]`; return the exit code."""
     if options.ref:
         return search.show(options)
     log = with_sessions(options, lambda sessions: sessions.log(options.id))

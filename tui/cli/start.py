@@ -1,4 +1,4 @@
-"""Opens the terminal: a session on a screen, or in lines where there is none. It draws nothing itself."""
+"""Starts the interactive interface: full-screen, or line mode without a screen."""
 
 import argparse
 import asyncio
@@ -22,11 +22,12 @@ if TYPE_CHECKING:  # types only: a front end loads what it needs, when it needs 
     from ebbtide.agent.sessions import Sessions
 
 _SWITCH_INTERVAL_S = 0.001
-"""Seconds that a key waits for a thread that computes; by default five times as long, and that several times."""
+"""Seconds that a key waits for a computing thread. Python's default is five times as long, and may apply several
+times."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs a session in the terminal; the exit code. Raises `AgentError` when none can be opened."""
+    """Run an interactive session; return the exit code. Raises `AgentError` if none can be opened."""
     is_served = os.environ.get("TEXTUAL_DRIVER", "").endswith(":ServedDriver")
     is_there = is_served or (sys.stdin.isatty() and sys.stdout.isatty())
     piped = ""
@@ -101,7 +102,7 @@ async def _screen(options: argparse.Namespace, root: Path, config: "Config", dra
 async def _lines(
     options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts, piped: str, *, is_there: bool
 ) -> tuple[str | None, int]:
-    """`piped`: what came through a pipe; `is_there`: somebody types."""
+    """Run line mode. `piped`: piped input; `is_there`: a user can type."""
     from ebbtide.tui.plain.app import PlainFront  # noqa: PLC0415  # deferred: few runs are in lines
     from ebbtide.tui.plain.start import run_plain  # noqa: PLC0415  # deferred: see above
     from ebbtide.tui.prompt.history import History  # noqa: PLC0415  # deferred: see below
@@ -130,7 +131,7 @@ async def _lines(
 
 
 def _sessions(options: argparse.Namespace, root: Path, config: "Config", *, is_there: bool = True) -> "Sessions":
-    """The sessions of a folder. From here on nothing but the front end prints."""
+    """The sessions of a folder. From here on only the front end prints."""
     from ebbtide.agent.crash import log_stray_errors  # noqa: PLC0415  # deferred: behind the first paint
 
     log_stray_errors(config.folders.logs)
@@ -138,7 +139,7 @@ def _sessions(options: argparse.Namespace, root: Path, config: "Config", *, is_t
 
 
 def _settings(options: argparse.Namespace, config: "Config", made: "Callable[[], object]") -> "Settings":
-    """Those of this run. `made`: the sessions that use them from then on, if there are any yet."""
+    """The settings of this run. `made`: the sessions that then use them, if there are any yet."""
     from ebbtide.agent.config.settings import Settings  # noqa: PLC0415  # deferred: as above
     from ebbtide.agent.sessions import Sessions  # noqa: PLC0415  # deferred: behind the first paint
 

@@ -1,4 +1,4 @@
-"""`ebb sessions`: which verbs there are, and what those print that take no arguments of their own."""
+"""`ebb sessions`: its verbs, and the output of those without arguments of their own."""
 
 import argparse
 import sys
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # types only: the list needs no more than its rows
     from ebbtide.agent.sessions import Sessions
 
 MAX_LISTED_SESSIONS = 100
-"""Sessions that are listed, without those of their agents."""
+"""Maximum sessions listed, without sub-agent sessions."""
 _VERBS: Mapping[str, str] = {
     "search": "search:search",
     "tag": "session_tags:tag",
@@ -24,11 +24,11 @@ _VERBS: Mapping[str, str] = {
     "export": "transfer:export",
     "import": "transfer:import_archive",
 }
-"""Those that take arguments of their own."""
+"""Verbs with arguments of their own."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`ebb sessions [VERB …]`; the exit code."""
+    """Run `ebb sessions [VERB …]`; return the exit code."""
     first = first_word(arguments)
     if first is not None and arguments[first] in _VERBS:
         return subcommand_at(_VERBS[arguments[first]])([*arguments[:first], *arguments[first + 1 :]])
@@ -65,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _list(options: argparse.Namespace) -> None:
-    """It is asked for often, so it loads neither models nor tools, nor an event loop."""
+    """List sessions. It is called often, so it imports no models, tools or event loop."""
     from ebbtide.agent.archive.session_page import newest_sessions  # noqa: PLC0415  # deferred: only the list needs it
     from ebbtide.agent.archive.tags import tags_named  # noqa: PLC0415  # deferred: as above
     from ebbtide.tui.cli.arguments import read_settings_with_warnings  # noqa: PLC0415  # deferred: as above
@@ -94,7 +94,7 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _change(options: argparse.Namespace) -> None:
-    """Forks or renames a session."""
+    """Fork or rename a session."""
 
     async def work(sessions: "Sessions") -> tuple[SessionInfo, str]:
         library = await sessions.library()

@@ -1,4 +1,4 @@
-"""The subcommands: who knows what each takes and prints."""
+"""The functions of all subcommands."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 from ebbtide.tui.cli.arguments import parser_of
 
 Subcommand: TypeAlias = Callable[[Sequence[str]], int]
-"""Takes the arguments around its name and gives the exit code."""
+"""Takes the arguments before and after its name and returns the exit code."""
 
 _PLACES: Mapping[str, str] = {
     "sessions": "stored_sessions:run",
@@ -32,18 +32,18 @@ _PLACES: Mapping[str, str] = {
 
 
 def run(name: str, arguments: Sequence[str]) -> int:
-    """Runs a subcommand with the arguments around its name; the exit code."""
+    """Run a subcommand with the arguments around its name; return the exit code."""
     return subcommand_at(_PLACES[name])(arguments)
 
 
 def subcommand_at(place: str) -> Subcommand:
-    """The function at `MODULE:NAME` of this package. Only now is the module loaded, with all that it needs."""
+    """Import and return the function at `MODULE:NAME` of this package."""
     module, _, name = place.partition(":")
     return cast(Subcommand, getattr(import_module(f"{__package__}.{module}"), name))
 
 
 def demo(arguments: Sequence[str]) -> int:
-    """`ebb demo`; the exit code."""
+    """Run `ebb demo`; return the exit code."""
     parser = parser_of(
         "demo",
         "A scripted model repairs a real bug with the real tools: in the terminal, or printed where there is none. No "

@@ -1,4 +1,4 @@
-"""Moments as they are written on the command line: how long ago, or a day."""
+"""Times on the command line: an age or a day."""
 
 import re
 import time
@@ -11,8 +11,8 @@ _AGO = re.compile(r"(\d{1,6})\s*(h|d|w|mo|y)")
 
 
 def moment_before(text: str) -> float:
-    """The moment that lies so long ago (`30d`, `12h`, `2w`, `6mo`, `1y`), or at which a day begins here
-    (`2026-01-31`), in Unix seconds. Raises `UsageError`."""
+    """Return Unix seconds for an age (`30d`, `12h`, `2w`, `6mo`, `1y`) or the local start of a day (`2026-01-31`).
+    Raises `UsageError`."""
     ago = _AGO.fullmatch(text.strip().lower())
     if ago is not None:
         return time.time() - int(ago[1]) * _UNITS[ago[2]]

@@ -1,4 +1,4 @@
-"""`ebb sessions export` and `ebb sessions import`: what they take and what they print."""
+"""`ebb sessions export` and `ebb sessions import`."""
 
 import argparse
 import os
@@ -21,7 +21,7 @@ from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 
 
 def export(arguments: Sequence[str]) -> int:
-    """`ebb sessions export ID [FILE]`; the exit code."""
+    """Run `ebb sessions export ID [FILE]`; return the exit code."""
     parser = parser_of(
         "sessions export",
         "Writes a session with everything it has kept to one file, which `ebb sessions import` reads, or what was said "
@@ -92,7 +92,7 @@ def _export_readable(
 
 
 def _to_stdout() -> Callable[[str], object]:
-    """To a terminal nothing is written that could steer it."""
+    """Return a writer to stdout; on a terminal it strips control sequences."""
     if sys.stdout.isatty():
         return lambda text: sys.stdout.write(sanitised(text))
     sys.stdout.flush()
@@ -107,7 +107,7 @@ def _masking_note(count: int | None) -> str:
 
 
 def import_archive(arguments: Sequence[str]) -> int:
-    """`ebb sessions import FILE`; the exit code."""
+    """Run `ebb sessions import FILE`; return the exit code."""
     parser = parser_of(
         "sessions import",
         "Brings back a session that `ebb sessions export` wrote. It asks for permission as your "
@@ -130,7 +130,7 @@ def import_archive(arguments: Sequence[str]) -> int:
 
 
 class _WriteOnlyStream:
-    """A stream that is only written to, from front to back, wherever it leads."""
+    """A write-only, unseekable stream."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""`ebb trust`: what a project brings and what of it is approved; approved, refused, or asked about again."""
+"""`ebb trust`: lists what a project ships, and approves, refuses or forgets it."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`ebb trust list|approve|refuse|forget`; the exit code. Raises `AgentError`."""
+    """Run `ebb trust list|approve|refuse|forget`; return the exit code. Raises `AgentError`."""
     parser = parser_of(
         "trust",
         "What this project brings (skills, commands, agents, hooks, servers), and what of it you have approved. "
@@ -58,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _project_items(config: Config) -> Iterable[TrustItem]:
-    """All that the project brings. Why some of it is left out is told."""
+    """Everything that the project ships. Reasons for skipped items are printed."""
     (skills, of_skills), (commands, of_commands) = find_skills(config), find_commands(config)
     (agents, of_agents), hooks = find_agents(config), declared_hooks(config)
     environment = environment_of(config)
@@ -81,7 +81,7 @@ def _project_items(config: Config) -> Iterable[TrustItem]:
 
 
 def _selected_keys(known: Mapping[str, object], names: Sequence[str]) -> list[str]:
-    """The keys of those that are named; without names, of all. Raises `UsageError`."""
+    """The keys of the named items; without names, of all. Raises `UsageError`."""
     for name in names:
         if name not in known:
             raise UsageError(f"`{name}` is none of what `ebb trust` lists: write KIND:NAME as it does")
@@ -89,7 +89,7 @@ def _selected_keys(known: Mapping[str, object], names: Sequence[str]) -> list[st
 
 
 def _rows(trust: FolderTrust, items: Mapping[str, TrustItem]) -> Iterable[dict[str, str]]:
-    """What there is, and what was decided about that is not there now."""
+    """Rows for existing items, and for decisions about items that are gone."""
     for key, item in items.items():
         standing = trust.standing(item)
         yield {"name": key, "standing": "approved" if standing == "on" else standing, "source": item.source}

@@ -1,4 +1,4 @@
-"""`ebb undo`: takes back what a turn changed in files, or takes that back."""
+"""`ebb undo`: reverts a turn's file changes, or reapplies them."""
 
 import sys
 import time
@@ -23,7 +23,7 @@ NOT_COVERED = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`ebb undo`; 0 when files are as they were before, or nothing was asked to change."""
+    """Run `ebb undo`; return 0 if files were restored or there was nothing to do."""
     parser = parser_of("undo", "Takes back what the agent changed in the files of this folder.", NOT_COVERED)
     parser.add_argument("id", nargs="?", type=whole_number, help="a point of `--list`; the last turn without it")
     parser.add_argument("--list", action="store_true", help="the points that there are, the newest first")

@@ -1,4 +1,4 @@
-"""`ebb usage`: what requests took and cost, as a plot of lines or as JSON."""
+"""`ebb usage`: tokens and cost of requests, as a bar chart or JSON."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.view.usage import bar, cost_of, hit_of, measured_by, name_of, tokens_of, total_lines, usage_rows
 
 USUAL = "30d"
-"""How far back it looks by day."""
+"""Default period by day."""
 _COLUMNS: Sequence[tuple[str, Callable[[UsageLine], str]]] = (
     ("cost", cost_of),
     ("tokens", tokens_of),
@@ -29,13 +29,13 @@ _COLUMNS: Sequence[tuple[str, Callable[[UsageLine], str]]] = (
     ("sessions", lambda line: f"{line.sessions:,}" if line.requests else ""),
 )
 _DISPENSABLE = ("cached", "sessions", "requests")
-"""Columns that a narrow terminal does without, in this order."""
+"""Columns dropped on a narrow terminal, in this order."""
 _MIN_NAMES_WIDTH = 36
-"""Columns that names and bars have together before it does."""
+"""Minimum width of names and bars before columns are dropped."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """`ebb usage`; the exit code."""
+    """Run `ebb usage`; return the exit code."""
     parser = parser_of(
         "usage",
         "What the requests of all stored sessions took and cost, those of their agents and of summaries among them. "
@@ -75,7 +75,7 @@ def _fields(report: UsageReport, since: float | None, project: str | None) -> di
 
 
 def _print(report: UsageReport, heading: str) -> None:
-    """A line each with a bar, in the colours that the terminal has; letters alone where the locale has no more."""
+    """Print a line with a bar each, in the terminal's colours; ASCII only if the locale requires it."""
     rows, hidden = usage_rows(report)
     letters = draws_letters_only(os.environ) or "utf" not in (sys.stdout.encoding or "").lower()
     wide = shutil.get_terminal_size((100, 24)).columns

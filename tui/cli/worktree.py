@@ -1,4 +1,4 @@
-"""`ebb -w NAME`: work in a git work tree of the repository."""
+"""`ebb -w NAME`: work in a git worktree of the repository."""
 
 import argparse
 import os
@@ -14,8 +14,8 @@ from ebbtide.tui.text.sanitise import sanitised_line
 
 
 def run_in_worktree(options: argparse.Namespace, front: Callable[[argparse.Namespace], int]) -> int:
-    """Has a front end work in the work tree that the command line names, and says how to bring the work back; the exit
-    code. Raises `UsageError`."""
+    """Run a front end in the named worktree and print how to merge the work; return the exit code. Raises
+    `UsageError`."""
     out = sys.stdout if options.prompt is None else sys.stderr
     worktree = _enter(options, find_folders(os.environ).worktrees)
     begins = f"a new work tree, from {worktree.repository.head[:9]}" if worktree.is_new else "a work tree"

@@ -1,4 +1,4 @@
-"""The tools that other agents are offered: names, what their models read, arguments and answers. Pure."""
+"""The tools offered to other agents: names, descriptions and schemas. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from ebbtide.tools.read_result import ReadResult
 from ebbtide.tools.recall import Recall
 
 DEPTH_VARIABLE = "EBB_TASK_DEPTH"
-"""The variable that tells a server for other agents that it runs in a task of one: it offers no tasks then."""
+"""Environment variable set inside a task: a server started there offers no `task` tool."""
 
 INSTRUCTIONS = (
     "Ebbtide is a coding agent that keeps all that was said and seen in its sessions. Use `sessions_search` and "

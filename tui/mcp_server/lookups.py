@@ -1,4 +1,4 @@
-"""What sessions said and saw, looked up for other agents, as far as the user lets it be seen."""
+"""Looks up sessions for other agents, within the user's `recall.scope`."""
 
 import time
 from base64 import b64encode
@@ -18,12 +18,12 @@ from ebbtide.tools.read_result import ReadResult
 from ebbtide.tools.recall import Recall
 
 DEFAULT_SESSIONS = 20
-"""Sessions that are listed, unless more are wanted."""
+"""Default number of sessions listed."""
 NO_SCOPE = "the user lets a session recall only what it said itself (`recall.scope` is `session`), and this is none"
 
 
 class SessionLookups:
-    """Of the project that the server works in. Methods raise `ToolError` and `AgentError`."""
+    """Lookups in the server's project. Methods raise `ToolError` and `AgentError`."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -35,7 +35,7 @@ class SessionLookups:
         return await self._run(ReadResult(), arguments)
 
     async def search(self, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """Sessions in which something was said."""
+        """The sessions whose messages match."""
         scope = self._scope()
         everywhere = arguments.get("scope") == "all"
         if everywhere and scope != "all":

@@ -1,4 +1,4 @@
-"""The server that other agents speak to: which tools there are, and who answers a call."""
+"""The MCP server: its tools, and the dispatch of calls."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
@@ -27,7 +27,7 @@ Answer: TypeAlias = Callable[[Mapping[str, Any], Context], Awaitable[types.CallT
 
 
 class ToolServer:
-    """For one client."""
+    """Serves one client."""
 
     def __init__(self, config: Config, open_sessions: OpenSessions, *, offers_tasks: bool) -> None:
         self._config = config
@@ -51,7 +51,7 @@ class ToolServer:
         )
 
     async def serve(self, transport: LineTransport) -> int:
-        """Answers until the client goes, or somebody ends the program; the exit code."""
+        """Serve until the client disconnects or the program is terminated; return the exit code."""
         with shut_down_on_signals(transport.end) as ending:
             try:
                 options = self._server.create_initialization_options()

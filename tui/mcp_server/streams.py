@@ -1,4 +1,4 @@
-"""The messages of a client as the protocol's library reads and writes them."""
+"""Adapts the transport to the streams of the MCP library."""
 
 import anyio
 import mcp_types as types
@@ -10,7 +10,7 @@ from ebbtide.tui.acp.transport import INVALID_REQUEST, LineTransport
 
 
 class FromClient(IncomingStream):
-    """What a client says. What is no message of the protocol is answered and does no harm."""
+    """Messages of the client. Invalid ones get an error response."""
 
     def __init__(self, transport: LineTransport) -> None:
         self._transport = transport
@@ -32,7 +32,7 @@ class FromClient(IncomingStream):
 
 
 class ToClient(HalfStream):
-    """What a client is told."""
+    """Messages to the client."""
 
     def __init__(self, transport: LineTransport) -> None:
         self._transport = transport

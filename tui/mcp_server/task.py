@@ -1,4 +1,4 @@
-"""Tasks of other agents: each a headless session of its own, which may do what the user has configured and no more."""
+"""Tasks of other agents: headless sessions with at most the user's permissions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,20 +22,20 @@ from ebbtide.tools.outputs.extent import join_limited, pluralize
 from ebbtide.tui.view.call_titles import title_of
 
 OpenSessions: TypeAlias = Callable[[Config], Sessions]
-"""The sessions of the server's folder, with these settings, for one task alone."""
+"""Opens the sessions of the server's folder with these settings, for one task."""
 Report: TypeAlias = Callable[[float, str], Awaitable[None]]
-"""Tells how far a task is: a number that grows, and what it does."""
+"""Reports progress: an increasing number and the current activity."""
 
 MAX_TASKS = 4
-"""At once."""
+"""Maximum tasks at a time."""
 MAX_NAMED_ITEMS = 20
-"""Files and denied calls that an answer names."""
+"""Maximum files and denied calls named in an answer."""
 CLOSE_TIMEOUT_S = 10.0
-"""Seconds that tasks have to end in order once nobody waits for them any more."""
+"""Seconds that abandoned tasks have to end cleanly."""
 
 
 class Tasks:
-    """Those that run. Each ends in order when whoever asked for it does not want it any more, or has gone."""
+    """The running tasks. Each is interrupted cleanly if its client cancels it or disconnects."""
 
     def __init__(self, config: Config, open_sessions: OpenSessions) -> None:
         self._config = config
@@ -43,7 +43,7 @@ class Tasks:
         self._running: dict[asyncio.Task[RunOutcome], RunStopper] = {}
 
     async def run(self, arguments: Mapping[str, Any], report: Report) -> types.CallToolResult:
-        """Raises `ToolError` and `AgentError` where it cannot be begun. Cancelled, it interrupts the task."""
+        """Run a task. Raises `ToolError` and `AgentError` if it cannot be started. Cancelling interrupts the task."""
         if len(self._running) >= MAX_TASKS:
             raise ToolError(f"{MAX_TASKS} tasks are running, which is the most: wait for one, or cancel it")
         stop, progress = RunStopper(), _Progress(report)
@@ -64,7 +64,7 @@ class Tasks:
         return _answer(outcome)
 
     async def close(self) -> None:
-        """Interrupts all tasks and waits until they have ended."""
+        """Interrupt all tasks and wait for them."""
         for stop in self._running.values():
             stop.request()
         running = {*self._running}
@@ -94,7 +94,7 @@ class Tasks:
         return outcome
 
     def _settings(self, arguments: Mapping[str, Any]) -> Config:
-        """Those of the user, narrowed by what was asked for."""
+        """The user's settings, narrowed by the arguments."""
         mode: Mode = stricter_mode(self._config.permission_mode, arguments.get("mode", self._config.permission_mode))
         limits = [limit for limit in (self._config.max_turns, arguments.get("max_turns")) if limit is not None]
         return replace(self._config, permission_mode=mode, max_turns=min(limits, default=None))
@@ -123,7 +123,7 @@ class Tasks:
         return None
 
     async def _session_of(self, sessions: Sessions, prefix: str) -> str | None:
-        """The id of the session to go on with. Those of other projects are reached where `recall.scope` is `all`."""
+        """The id of the session to resume. Sessions of other projects are allowed if `recall.scope` is `all`."""
         if not prefix:
             return None
         info = await sessions.find(prefix)
@@ -133,7 +133,7 @@ class Tasks:
 
 
 class _Progress:
-    """What a task does, told as fast as it is taken: of what comes meanwhile only the last."""
+    """Sends a task's progress as fast as the client reads it, skipping all but the latest."""
 
     def __init__(self, report: Report) -> None:
         self._report = report

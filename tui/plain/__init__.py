@@ -1,1 +1,1 @@
-"""The terminal in lines."""
+"""Line mode: the interface without a full screen."""

@@ -1,4 +1,4 @@
-"""The session in lines: what is typed goes in, what happens is printed."""
+"""A session in line mode: reads lines and prints events."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
 
 @dataclass(frozen=True, slots=True)
 class WantedAnswer:
-    """What a command asks."""
+    """A question asked by a command."""
 
     prompt: str
     answer: asyncio.Future[str]
@@ -51,7 +51,7 @@ class WantedAnswer:
 
 
 class PrintingController(SessionController):
-    """A talk that also tells what happens in it."""
+    """A controller that also prints events."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class PrintingController(SessionController):
 
 
 class PlainFront(LineJobs):
-    """The terminal in lines. `run` gives the id of the session to go on with, if anything was said in it.
+    """Line mode. `run` returns the id of the session to resume, if it has messages.
 
     The arguments are those of `EbbApp`.
     """
@@ -121,16 +121,16 @@ class PlainFront(LineJobs):
         self._printing = Printing()
         self._leaving = LeaveKeys()
         self._asked: OpenQuestion | None = None
-        """The question of the session that was printed last and is open."""
+        """The open question that was printed last."""
         self._asked_at = 0.0
         self._answered: set[str] = set()
-        """Questions whose answer is on its way."""
+        """Questions whose answer was sent."""
         self._wanted: list[WantedAnswer] = []
-        """What commands ask."""
+        """Open questions of commands."""
         self._changing: asyncio.Task[None] | None = None
-        """What lets the user change a call."""
+        """The task in which the user edits a call."""
         self._piped = piped_parts(piped) if not first_message else ()
-        """What is said one after the other, since there are commands in it."""
+        """Piped input with commands, to be sent part by part."""
         self._saying: asyncio.Task[None] | None = None
         said = [] if self._piped else [first_message, self.controller.pastes.fold(piped) if piped else ""]
         if any(said):
@@ -154,7 +154,7 @@ class PlainFront(LineJobs):
         return id
 
     async def wait_until_answered(self) -> None:
-        """Returns once all that was piped in has been said, and nothing is left to be done."""
+        """Return when all piped input was sent and nothing is left to do."""
         if self._saying is not None:
             await asyncio.wait([self._saying])
         await self.wait_until_done()
@@ -174,12 +174,12 @@ class PlainFront(LineJobs):
 
     @property
     def has_failed(self) -> bool:
-        """Whether the last thing that was done went wrong."""
+        """Whether the last job failed."""
         blocks = self.controller.view.blocks
         return bool(blocks) and isinstance(blocks[-1], Failure)
 
     def interrupt(self) -> None:
-        """What Ctrl-C does where nothing is written: it ends what is asked, or what runs; otherwise twice leaves."""
+        """Handle Ctrl-C on an empty line: cancel the question or stop the turn; otherwise exit when pressed twice."""
         if self._wanted:
             self._wanted.pop(0).answer.set_result("")
             return
@@ -194,7 +194,7 @@ class PlainFront(LineJobs):
                 self.print_lines(("Ctrl-C again leaves.",))
 
     def may_end(self) -> bool:
-        """What Ctrl-D does where nothing is written: whether no more lines are to be read."""
+        """Handle Ctrl-D on an empty line; return whether to stop reading."""
         if self._leaving.ctrl_d(works=self.is_busy) == "leave":
             return True
         self.print_lines(("Ctrl-D again leaves.",))
@@ -220,7 +220,7 @@ class PlainFront(LineJobs):
     # What the user types
 
     def _handle_line(self, line: str, came: Arrival) -> None:
-        """Takes a line for what is asked only if it can have been typed for that."""
+        """Take a line as an answer only if it can have been typed for the question."""
         is_ahead = self._asked is not None and not self._wanted and came.at < self._asked_at + self._guard
         if not self._guard or not (is_ahead or self._is_type_ahead(came)):
             self._handle_prompted_line(line)
@@ -232,14 +232,14 @@ class PlainFront(LineJobs):
             self._stash_line(line)
 
     def _is_type_ahead(self, came: Arrival) -> bool:
-        """Whether a line came before what a command asks, or at a question with other lines. What a command asks
-        follows a line of the user: the next one may come at once."""
+        """Whether a line arrived before a command's question, or together with other lines at a session's question.
+        A command's question follows a line of the user, so the next one may come at once."""
         if self._wanted:
             return came.at < self._wanted[0].asked_at or not came.is_alone
         return self._asked is not None and not came.is_alone
 
     def _stash_line(self, line: str) -> None:
-        """Keeps a line for the prompt that came with others, as a part of what is pasted does."""
+        """Keep a line that arrived with others, as part of a paste, for the prompt."""
         written = self._reader.draft if self._reader is not None else ""
         if self._reader is not None and self._reader.prefill("\n".join(filter(None, (written, line)))):
             self.print_lines(
@@ -273,7 +273,7 @@ class PlainFront(LineJobs):
             self._take_answer(question, answer)
 
     async def _change(self, question: PermissionAsked | PlanSubmitted) -> None:
-        """Lets the user change a call or a plan; without a change, the question stays."""
+        """Let the user edit a call or plan; without a change, the question stays open."""
         try:
             decision = await change(self.context, question)
         except UsageError as error:
@@ -300,7 +300,7 @@ class PlainFront(LineJobs):
         self.print_lines(lines)
 
     def _ask_open_question(self) -> None:
-        """Asks what is to be asked now."""
+        """Print the next open question."""
         questions = self.controller.view.asked
         self._answered &= {question.id for question in questions}
         due = next((question for question in questions if question.id not in self._answered), None)
@@ -351,8 +351,8 @@ class PlainFront(LineJobs):
 
 
 def piped_parts(text: str) -> Sequence[str]:
-    """Split what is piped in into messages and commands, in order; nothing where no line is a command. A line with `!`
-    or `#` is none: a text may begin so by chance."""
+    """Split piped input into messages and commands, in order; empty if no line is a slash command. A line with `!`
+    or `#` does not count: a text may start with it by chance."""
     parts, message = list[str](), list[str]()
 
     def end_message() -> None:

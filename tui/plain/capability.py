@@ -1,15 +1,15 @@
-"""What a terminal can do, as far as it says so."""
+"""Capabilities of a terminal, as far as it reports them."""
 
 import os
 import sys
 from collections.abc import Mapping
 
 UNABLE = ("", "dumb", "unknown")
-"""Values of `TERM` by which a terminal can do nothing but print."""
+"""Values of `TERM` for terminals that can only print."""
 
 
 def is_unable(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal can do nothing but print, or does not say how large it is."""
+    """Whether the terminal can only print, or does not report its size."""
     if environment.get("TERM", "") in UNABLE:
         return True
     try:

@@ -1,4 +1,4 @@
-"""What commands act on where there is no screen, and what they do there in its own way."""
+"""The command context of line mode."""
 
 import os
 from collections.abc import Sequence
@@ -37,12 +37,12 @@ HELP = (
 EDITING = (
     "Alt-Enter begins a new line. Up, Down, Ctrl-R go through what you typed before; Tab completes commands and files."
 )
-"""Where keys do more than the terminal itself lets them."""
+"""Help text where line editing is available."""
 PRINTING = "Keys work here as far as the terminal allows; `/history` brings back what you typed before."
 
 
 class LineContext(Lines):
-    """A `CommandContext`."""
+    """A `CommandContext` for line mode."""
 
     looks = None
 
@@ -84,7 +84,7 @@ class LineContext(Lines):
             )
 
     async def steer(self, written: str) -> None:
-        """Once its price was agreed to."""
+        """Run the action after confirming its price."""
         offered = await propose_written(self.controller, written)
         if not offered.is_possible:
             self.print_lines((offered.text,))
@@ -121,8 +121,7 @@ class LineContext(Lines):
         self.controller.notice("this is for the prompt of the screen; here a line goes on after `\\` at its end")
 
     def copy(self, text: str) -> None:
-        """A clipboard is reached with what steers a terminal, which lines do without: it is printed as it was
-        written."""
+        """Print the text as written. A clipboard needs control sequences, which line mode avoids."""
         self.print_lines(lines_of_text(text) or ("Nothing to copy.",))
 
     async def print_conversation(self) -> None:
@@ -131,7 +130,7 @@ class LineContext(Lines):
         )
 
     def apply_setting(self, key: str) -> None:
-        """Nothing that can be changed is seen in lines."""
+        """Do nothing: no setting changes how line mode looks."""
 
 
 async def compact(context: Lines, by_hand: ManualCompaction) -> None:
@@ -157,7 +156,7 @@ async def compact(context: Lines, by_hand: ManualCompaction) -> None:
 
 
 def greet(context: Lines) -> None:
-    """Says which session is open, and how it ended when it goes on."""
+    """Print which session is open, and its last exchange if it was resumed."""
     said, view = context.greeter.greeting(), context.controller.view
     if said is not None:
         context.print_lines((*greeting_words(said), *before_this(view), *last_exchange(view)))
@@ -166,12 +165,12 @@ def greet(context: Lines) -> None:
 
 
 def before_this(view: SessionView) -> tuple[str, ...]:
-    """How much was said before what the model is shown in full, and how it is read."""
+    """The number of earlier messages, and how to read them."""
     return words_of(view.past[0]) if view.earlier else ()
 
 
 def last_exchange(view: SessionView) -> tuple[str, ...]:
-    """The last message and its answer, of a session that goes on."""
+    """The last message and its answer, of a resumed session."""
     said = [index for index, block in enumerate(view.blocks) if isinstance(block, UserText)]
     if not said:
         return ()
@@ -185,7 +184,7 @@ COMMAND = "Command to run: "
 
 
 async def change(context: Lines, question: PermissionAsked | PlanSubmitted) -> Decision | PlanDecision | None:
-    """What the user makes of the call or the plan; None when nothing was made of it. Raises `UsageError`."""
+    """Let the user edit a call or plan; None if nothing was changed. Raises `UsageError`."""
     if isinstance(question, PlanSubmitted):
         plan = await in_editor(context, question.plan, FILE)
         return PlanDecision("edit", plan=plan) if plan.strip() and plan != question.plan else None
@@ -204,7 +203,7 @@ async def change(context: Lines, question: PermissionAsked | PlanSubmitted) -> D
 
 
 async def in_editor(context: Lines, text: str, name: str) -> str:
-    """What the user makes of a text in an editor, in a file whose name ends as `name` does. Raises `UsageError`."""
+    """Edit a text in the editor, in a file with the suffix `name`. Raises `UsageError`."""
     command = editor_of(os.environ)
     with ignore_interrupt_keys():
         return await context.reader().lend_terminal(lambda: edit_with(command, text, name))

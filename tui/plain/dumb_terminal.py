@@ -1,5 +1,4 @@
-"""Lines as the terminal itself lets the user type them: for terminals that can do nothing but print. Not a byte steers
-anything."""
+"""Reads lines edited by the terminal itself, for terminals that can only print. It writes no control sequences."""
 
 import asyncio
 import codecs
@@ -14,11 +13,11 @@ from ebbtide.tui.plain.reader import PROMPT, LineKeys, is_continued, join_contin
 from ebbtide.tui.prompt.key_arrivals import Arrival
 
 MAX_LINE_BYTES = 4_095
-"""Bytes after which a terminal drops what is typed on a line."""
+"""Bytes of a line after which a terminal drops input."""
 
 
 _MAX_JOINED_READS = 1_000
-"""Reads that are taken for one, at most."""
+"""Maximum reads that are joined."""
 
 
 class CookedReader:
@@ -31,7 +30,7 @@ class CookedReader:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._typed = ""
         self._parts: list[str] = []
-        """Lines of a message that goes on."""
+        """Lines of an incomplete message."""
         self._lines: deque[tuple[str, Arrival]] = deque()
         self._arrival = Arrival(monotonic())
         self._reads = 0
@@ -42,9 +41,9 @@ class CookedReader:
         """The prompt stands at the beginning of the line that the cursor is on."""
         self._keys = keys
         self._is_lent = False
-        """Somebody else has the terminal."""
+        """Whether another program is using the terminal."""
         self._unshown: list[str] = []
-        """Lines that wait until it is back."""
+        """Lines to print when the terminal is returned."""
         self._loop.add_reader(source, self._read_some)
         self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
 
@@ -72,7 +71,7 @@ class CookedReader:
             self._show_prompt()
 
     async def wait_until_printed(self) -> None:
-        """Lines are printed at once."""
+        """Return at once: lines are printed immediately."""
 
     def ask(self, prompt: str) -> None:
         if prompt != self._prompt:
@@ -131,7 +130,7 @@ class CookedReader:
             self._keys.interrupted()
 
     def _read_some(self) -> None:
-        """Takes all that is there. A terminal gives line by line what came at once."""
+        """Read all available input. A terminal delivers a paste line by line."""
         came, whole = monotonic(), list[str]()
         self._reads += 1
         for _ in range(_MAX_JOINED_READS):
@@ -158,7 +157,7 @@ class CookedReader:
             return b""
 
     def _lines_in(self, raw: bytes) -> list[str]:
-        """The messages that end with what was read."""
+        """The messages completed by this input."""
         if len(raw) == MAX_LINE_BYTES + 1:
             self.show(("Note: the terminal takes no more on one line; end a line with \\ to go on with the next.",))
         *lines, self._typed = (self._typed + self._decoder.decode(raw)).split("\n")

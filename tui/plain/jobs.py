@@ -1,4 +1,4 @@
-"""The jobs of the terminal in lines, and how what becomes of them is told."""
+"""The job queue of line mode."""
 
 import asyncio
 from abc import abstractmethod
@@ -13,41 +13,41 @@ from ebbtide.tui.session.job_queue import JobQueue
 
 
 class LineJobs(JobQueue):
-    """Whoever reads lines and prints them is told what to say, and when something else may be asked for."""
+    """A job queue that reads and prints lines."""
 
     STOP_KEY = "Ctrl-C"
     context: LineContext
     model: str | None
-    """Of a new session."""
+    """The model for new sessions."""
 
     def __init__(self) -> None:
         super().__init__()
         self._reader: PromptReader | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._commands = 0
-        """How many commands run beside a job."""
+        """Number of commands running in parallel to a job."""
         self._failure: BaseException | None = None
-        """The bug that ends the program."""
+        """The exception that ends the program."""
 
     @abstractmethod
     def print_lines(self, lines: Sequence[str]) -> None: ...
 
     @abstractmethod
     def prompt(self) -> None:
-        """Asks for what is to be typed now."""
+        """Show the current prompt."""
 
     def leave(self) -> None:
-        """Ends all that runs, and the program."""
+        """Stop all work and exit."""
         if self._reader is not None:
             self._reader.close()
 
     async def wait_until_done(self) -> None:
-        """Returns once nothing is left to be done."""
+        """Return when nothing is left to do."""
         while self.is_busy or self._commands:
             await asyncio.wait(set(self._tasks))
 
     def start_background(self, work: Awaitable[None]) -> "asyncio.Task[None]":
-        """Begins work that is no command, beside a job."""
+        """Start work other than a command, in parallel to a job."""
         return self._begin(self.with_error_notice(work))
 
     def run_job(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
@@ -92,7 +92,7 @@ class LineJobs(JobQueue):
             self.print_lines((f"Queued: {'it is sent when the turn is over' if later else 'the model sees it next'}.",))
 
     def return_queue_to_prompt(self) -> None:
-        """Where it cannot be edited, it goes on waiting."""
+        """If the prompt cannot be edited, the messages stay queued."""
         self.prompt()
         queue = self.controller.queue
         if queue and self._reader is not None:

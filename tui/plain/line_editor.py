@@ -1,4 +1,4 @@
-"""Lines that can be edited while they are typed: history, completion, several lines to a message."""
+"""Line editing in line mode: history, completion and multi-line messages."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
 
 
 class SessionLineCompleter:
-    """For the session that `session` gives; there may be none yet."""
+    """Completions for the session that `session` returns, if any."""
 
     def __init__(self, session: "Callable[[], Session | None]") -> None:
         self._offers = SessionPromptCompleter(session)
@@ -57,7 +57,7 @@ class SessionLineCompleter:
         return mention_prefix(before) is not None and self._offers.files is not None
 
     async def files(self, before: str, behind: str) -> Sequence[CompletionItem]:
-        """Resources of servers, and the files that begin as it is written, or else the likeliest."""
+        """MCP resources, and files that start with the text, or else the best matches."""
         written, files = mention_prefix(before), self._offers.files
         paths: tuple[str, ...] = ()
         if written is not None and files is not None:
@@ -69,37 +69,37 @@ class SessionLineCompleter:
 
 
 _ENDING = (Keys.ControlM, Keys.ControlJ, Keys.BracketedPaste)
-"""What ends a line, or may hold several."""
+"""Keys that end a line, or may paste several."""
 _PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
 MAX_PRINTED_COMPLETIONS = 20
-"""Lines of what is offered that are printed."""
+"""Maximum completions printed."""
 
 
 class LineCompleter(Protocol):
-    """What may be typed next."""
+    """Source of completions."""
 
     def texts(self, before: str) -> Sequence[CompletionItem]:
-        """What a text may become."""
+        """Completions of a text."""
 
     def is_file(self, before: str) -> bool:
-        """Whether a text ends in the beginning of a file's name."""
+        """Whether a text ends in the start of a file name."""
 
     async def files(self, before: str, behind: str) -> Sequence[CompletionItem]:
-        """What it may become with the name of a file at its end."""
+        """Completions of the file name at the end."""
 
 
 class _TimedInput(Vt100Input):
-    """The keys of a terminal, and when they came."""
+    """Terminal input with arrival times."""
 
     arrival = Arrival(0.0, 0)
-    """How what was read last came."""
+    """Arrival of the last read."""
 
     def __init__(self, stdin: TextIO) -> None:
         super().__init__(stdin)
         self.stdin_reader = PosixStdinReader(stdin.fileno(), errors="replace", encoding=stdin.encoding)
         self._replies = TerminalReplies()
         self._begun_at = 0.0
-        """When the reply began that is waited for."""
+        """When the awaited reply began."""
 
     def read_keys(self) -> list[KeyPress]:
         pieces = [self.stdin_reader.read()]
@@ -138,7 +138,7 @@ class _TimedInput(Vt100Input):
 
 
 class _SanitisingProcessor(Processor):
-    """Draws what could steer the terminal, or hide, as something to be seen. The text stays as it is."""
+    """Shows control and invisible characters as visible ones. The text itself is not changed."""
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         fragments = transformation_input.fragments
@@ -151,15 +151,15 @@ class _SanitisingProcessor(Processor):
 
 
 class EditedReader:
-    """Reads from standard input and writes to standard output, which are a terminal."""
+    """Reads from stdin and writes to stdout, which are a terminal."""
 
     def __init__(self, past: Sequence[str], offering: LineCompleter, keys: LineKeys) -> None:
-        """`past`: what was typed before, the oldest first."""
+        """`past`: the history, oldest first."""
         self._offering = offering
         self._keys = keys
         self._prompt = PROMPT
         self._drafts: dict[str, str] = {}
-        """What was being typed, by the prompt it was typed for."""
+        """Unfinished texts, by their prompt."""
         self._unprinted: list[str] = []
         self._printing: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -174,7 +174,7 @@ class EditedReader:
             key_bindings=self._bindings(),
             input_processors=[_SanitisingProcessor()],
             rprompt=lambda: invisible_words(invisible_count(self._session.default_buffer.text)),
-            # It is told where the cursor is by nobody: to ask the terminal would be one more thing that is written.
+            # Do not query the cursor position: that would write another control sequence.
             output=Vt100_Output(sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False),
         )
 
@@ -242,7 +242,7 @@ class EditedReader:
 
     @property
     def _is_typed_into(self) -> bool:
-        """A line is being typed: between two lines, the buffer still holds the one that was taken."""
+        """Whether a line is being typed. Between lines, the buffer still contains the last one."""
         return self._session.app.is_running and not self._session.app.is_done
 
     @property
@@ -263,7 +263,7 @@ class EditedReader:
         self.show(())
 
     def _complete(self, buffer: Buffer) -> None:
-        """Writes what all that is offered has in common, and prints what that is."""
+        """Insert the common prefix of all completions, and print them."""
         before, behind = buffer.document.text_before_cursor, buffer.document.text_after_cursor
 
         def take(offered: Sequence[CompletionItem]) -> None:
@@ -346,13 +346,13 @@ class EditedReader:
 
 
 def _before(document: Document) -> int:
-    """Code points of the character in front of the cursor; 0 at the beginning of a line."""
+    """Number of code points of the character before the cursor; 0 at the start of a line."""
     line = with_control_pictures(document.current_line_before_cursor)
     return len(line) - grapheme_start(line, len(line))
 
 
 def _behind(document: Document) -> int:
-    """Those of the character behind it; 0 at the end of a line."""
+    """Number of code points of the character after the cursor; 0 at the end of a line."""
     return grapheme_end(with_control_pictures(document.current_line_after_cursor), 0)
 
 

@@ -1,4 +1,4 @@
-"""How lines are said, asked for and sent."""
+"""Printing, asking and sending in line mode."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ class SendLine(Protocol):
 
 
 class PutText(Protocol):
-    """Lets the user go on with a text in the prompt; where that cannot be, `unsent` ones wait to be sent."""
+    """Puts a text into the prompt; if that is impossible, `unsent` messages stay queued."""
 
     def __call__(self, text: str, unsent: bool = False) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """What a session in lines is made of."""
+    """The parts of a session in line mode."""
 
     controller: SessionController
     history: History
     print_lines: Callable[[Sequence[str]], None]
     """Prints lines."""
     ask: Callable[[str], Awaitable[str]]
-    """What the user types next; empty when the user does not want to answer."""
+    """Returns the user's next line; empty to cancel."""
     write: PutText
     model: str | None
     send: SendLine
@@ -40,8 +40,8 @@ class Lines:
     close: Callable[[], None]
     greeter: Greeter
     reader: Callable[[], PromptReader]
-    """Who reads lines now."""
+    """Returns the current reader."""
 
     async def ask_hidden(self, question: str) -> str:
-        """As `ask`, for what is not shown as it is typed; empty, too, where that cannot be."""
+        """Ask with hidden input; empty if cancelled or impossible."""
         return await self.reader().lend_terminal(lambda: read_hidden(question))

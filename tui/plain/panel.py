@@ -1,4 +1,4 @@
-"""The list of a command in lines: numbers and words in the place of keys."""
+"""A panel in line mode, with numbers and words instead of keys."""
 
 from collections.abc import Callable, Sequence
 
@@ -25,13 +25,13 @@ from ebbtide.tui.view.panel import (
 )
 
 PAGE = 40
-"""Lines that are printed at once."""
+"""Lines printed at once."""
 MAX_PRINTED_ROWS = 20
-"""Rows that are printed at once."""
+"""Rows printed at once."""
 
 
 async def show_panel(context: Lines, panel: Panel) -> RowChosen | None:
-    """What the user takes from the list; None where nothing was taken."""
+    """Show a panel and return what was chosen; None if nothing was."""
     words = panel.words
     panel = await _search_panel(panel, words)
     head, *besides = plain_lines(panel.head)
@@ -55,7 +55,7 @@ async def show_panel(context: Lines, panel: Panel) -> RowChosen | None:
 
 
 async def _search_panel(panel: Panel, words: str) -> Panel:
-    """The panel with all that the words find."""
+    """The panel with all search results."""
     if panel.find is not None:
         async for better in panel.find(words):
             panel = better
@@ -65,8 +65,8 @@ async def _search_panel(panel: Panel, words: str) -> Panel:
 async def _choose(
     context: Lines, panel: Panel, rows: Sequence[PanelRow], head: str
 ) -> tuple[PanelRow | None, PanelAction | None]:
-    """The row that the user chooses by its number, and what is to be done with it if that was named; None when none is.
-    Words show the rows that they find. Where all that may be done is done with the whole list, a row is only read."""
+    """Let the user choose a row by number and, optionally, an action; None if cancelled. Other words search. If all
+    actions are on the whole list, a row is only shown."""
     whole = {action.word: action for action in panel.actions if action.word and not action.needs_row}
     only_reads = bool(whole) and all(action.word in whole for action in panel.actions if action.word)
     named = f" {' or '.join(f'`{word}`' for word in whole)} for all of it;" if whole else ""
@@ -97,14 +97,14 @@ async def _choose(
 
 
 def list_of(heading: str, rows: Sequence[tuple[int, str]]) -> tuple[str, ...]:
-    """A numbered list; of a long one the beginning."""
+    """A numbered list, cut if long."""
     left = len(rows) - MAX_PRINTED_ROWS
     more = (f"{left} more: type words to find them.",) if left > 0 else ()
     return (heading, *(f"{number}: {sanitised_line(words)}" for number, words in rows[:MAX_PRINTED_ROWS]), *more)
 
 
 async def _print_row(context: Lines, row: PanelRow) -> None:
-    """Prints all there is to read of a row, a page at a time."""
+    """Print the content of a row, page by page."""
     match row.content:
         case PagedText():
             await _print_pages(context, row.content)
@@ -136,7 +136,7 @@ async def _print_pages(context: Lines, text: PagedText) -> None:
 
 
 async def _action(context: Lines, panel: Panel, row: PanelRow) -> PanelAction | None:
-    """What is to be done with the row: what Enter does, or where there is no such thing, what the user names."""
+    """The action on the row: that of Enter, or else the one that the user names."""
     enter = action_of(panel, "enter", row)
     if enter is not None:
         agreed = enter.confirm is None or (await context.ask(enter.confirm(row))).strip().lower() == "y"
@@ -188,7 +188,7 @@ async def _do(context: Lines, panel: Panel, action: PanelAction, row: PanelRow) 
 
 
 def _heads(context: Lines, panel: Panel, now: Callable[[], Panel]) -> Callable[[], None]:
-    """Prints what is said newly above the rows, such as where to log in."""
+    """Print heading lines that changed, e.g. a login URL."""
     told = set(plain_lines(panel.head)[1:])
 
     def changed() -> None:

@@ -1,4 +1,4 @@
-"""What happens in a session as lines to be read aloud: whole sentences, calls with their outcome in words."""
+"""Events of a session as sentences for line mode, with outcomes in words."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -49,42 +49,42 @@ from ebbtide.tui.view.reduce import advance
 from ebbtide.tui.view.turn_total import total_words
 
 SHORTEST = 40
-"""Characters below which a sentence waits for the next one."""
+"""Minimum characters of a sentence that is printed by itself."""
 MAX_PENDING_CHARS = 1_000
-"""Characters after which what is said is printed without an end of a sentence."""
+"""Maximum characters kept while waiting for the end of a sentence."""
 
 _SENTENCE = re.compile(r"[.!?…:;][\"'”’)\]*_`]*\s+|[。！？]")
 _FENCE = re.compile(r"\s*(```|~~~)")
 _SPACE = re.compile(r"\s")
 _DRAWING_CHARS = re.compile("[─-▟]+")
-"""Boxes, bars and rules, which say nothing when they are read aloud."""
+"""Box-drawing characters, which mean nothing when read aloud."""
 
 
 @dataclass(frozen=True, slots=True)
 class Printing:
-    """What has been heard of a turn and is not printed yet, and what later lines have to know of it."""
+    """The unprinted text of a turn, and what later lines depend on."""
 
     pending: str = ""
-    """The end of the answer so far, of which no sentence is complete."""
+    """The incomplete sentence at the end of the answer."""
     in_code: bool = False
-    """Between two fences, where only lines end."""
+    """Whether inside a code fence, where only lines end."""
     has_turn_text: bool = False
-    """The model has said something in this turn."""
+    """Whether the model has written text in this turn."""
     has_step_text: bool = False
-    """It has said something since its step began."""
+    """Whether it has written text in this step."""
     calls: Mapping[str, Call] = field(default_factory=dict)
-    """By their ids."""
+    """Calls by id."""
     lookups: tuple[tuple[Call, str], ...] = ()
-    """Reads and searches in a row that are over, each with its own line: one is printed for all."""
+    """Consecutive finished lookups with their lines, printed as one."""
 
 
 _ANNOUNCED_EVENTS = (TurnStarted, TurnFinished, TurnFailed, PermissionAsked, QuestionAsked, PlanSubmitted)
-"""Events behind which something is said that is not their line."""
+"""Events after which text that is not their own line follows."""
 
 
 def lines_of(before: Printing, event: Event, *, is_full: bool = False) -> tuple[Printing, tuple[str, ...]]:
-    """The lines that an event brings to an end. Reads and searches are told together, once something else is told, or
-    each by itself where it `is_full`."""
+    """The lines completed by an event. Lookups are printed together when something else follows, or one by one if
+    `is_full`."""
     after, lines = _lines_of(before, event)
     if isinstance(event, ToolFinished) and event.status == "done" and lines and not is_full:
         call = before.calls.get(event.call_id)
@@ -157,13 +157,13 @@ def _title(before: Printing, event: ToolFinished) -> str:
 
 
 def lines_of_new(event: Event) -> tuple[str, ...]:
-    """What an event adds to a transcript, in words; calls and what the model says are printed by themselves."""
+    """What an event adds to a transcript, in words, except calls and model text."""
     blocks = advance(SessionView(), event).turn
     return tuple(line for block in blocks if not isinstance(block, AnswerText | Call) for line in words_of(block))
 
 
 def words_of(block: Block) -> tuple[str, ...]:
-    """One block of a transcript, as it is read aloud."""
+    """A block of a transcript, in words."""
     match block:
         case UserText(text=text):
             first, *rest = lines_of_text(text) or ("",)
@@ -217,27 +217,27 @@ def outcome_of(event: ToolFinished) -> str:
 
 
 def lines_of_text(text: str) -> tuple[str, ...]:
-    """A text of others, a line each, without anything that steers a terminal."""
+    """Untrusted text as lines, without control sequences."""
     return tuple(sanitised(text).expandtabs(4).rstrip().split("\n")) if text.strip() else ()
 
 
 def plain_lines(lines: Sequence[Line]) -> tuple[str, ...]:
-    """Lines of words in colours without their colours, and without what is only drawn."""
+    """Styled lines as plain text, without decoration."""
     return tuple(_DRAWING_CHARS.sub("", "".join(words for words, _ in line)).rstrip() for line in lines)
 
 
 def pending_lines(before: Printing) -> tuple[str, ...]:
-    """The lines of what is not printed yet."""
+    """The lines not printed yet."""
     return lines_of_text(before.pending)
 
 
 def _flush_pending(before: Printing, *lines: str) -> tuple[Printing, tuple[str, ...]]:
-    """These lines behind what was said before them."""
+    """These lines, after any unprinted text."""
     return replace(before, pending="", in_code=False), (*pending_lines(before), *lines)
 
 
 def _add_text(before: Printing, text: str) -> tuple[Printing, tuple[str, ...]]:
-    """The sentences that a piece of an answer brings to an end. It looks at that piece only, however long they are."""
+    """The sentences completed by a piece of an answer. Only the new piece is scanned."""
     pending, looked_at = before.pending + text, max(0, len(before.pending) - 8)
     after = replace(before, pending=pending, has_turn_text=True, has_step_text=True)
     if not _SPACE.search(text) and not _SENTENCE.search(text) and len(pending) < MAX_PENDING_CHARS:
@@ -257,7 +257,7 @@ def _add_text(before: Printing, text: str) -> tuple[Printing, tuple[str, ...]]:
 
 
 def _end(text: str, start: int, looked_at: int, in_code: bool) -> int | None:
-    """Where the line or sentence ends that begins at `start`; None when it is not complete."""
+    """The end of the line or sentence at `start`; None if incomplete."""
     most = min(len(text), start + MAX_PENDING_CHARS)
     newline = text.find("\n", looked_at, most)
     if not in_code and not _FENCE.match(text, start):

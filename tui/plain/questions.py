@@ -1,4 +1,4 @@
-"""Questions as lines to be read aloud, and what a line that was typed answers."""
+"""Questions as lines, and the meaning of a typed answer."""
 
 import re
 from collections.abc import Mapping
@@ -22,12 +22,12 @@ from ebbtide.tui.view.rule_wording import words_of_rule
 ANSWER = "Answer: "
 
 _FOR_PROJECT = re.compile(r"p *([0-9]{1,2})")
-"""The number of a rule that is to hold for the project."""
+"""The number of a rule to store for the project."""
 _WORDS: Mapping[str, str] = {"yes": "y", "ok": "y", "accept": "y", "no": "n", "always": "a"}
 
 
 def lines_of_question(question: OpenQuestion) -> tuple[str, ...]:
-    """All that there is to know before it is answered, and how it is answered."""
+    """The question with its subject, reason and possible answers."""
     match question:
         case PermissionAsked():
             return (
@@ -46,7 +46,7 @@ def lines_of_question(question: OpenQuestion) -> tuple[str, ...]:
 
 
 def how_to_answer(question: OpenQuestion) -> tuple[str, ...]:
-    """What may be typed, and what it means: the numbers and letters of the panel on the screen."""
+    """The possible answers: the numbers and letters of the question panel."""
     listed = tuple(_choice(number, choice) for number, choice in enumerate(panel_of(question).choices, 1))
     match question:
         case PermissionAsked(rules_file=file, offers=offers):
@@ -70,13 +70,13 @@ def _choice(number: int, choice: Choice) -> str:
 
 
 def wants_to_change(question: OpenQuestion, line: str) -> bool:
-    """Whether a line says that the call is to be changed first."""
+    """Whether a line asks to edit the call first."""
     choice = typed_choice("e" if line.strip().lower() == "edit" else line, panel_of(question))
     return choice is not None and choice.writes is not None and choice.writes.how != "words"
 
 
 def answer_of(question: OpenQuestion, line: str) -> Decision | PlanDecision | str | None:
-    """What a line answers; None when it is no answer: nothing that was typed for something else allows a call."""
+    """The answer in a line; None if it is none: text typed for something else must not allow a call."""
     words = line.strip()
     if isinstance(question, QuestionAsked):
         return _answer_in_words(question, words)
@@ -93,8 +93,7 @@ def answer_of(question: OpenQuestion, line: str) -> Decision | PlanDecision | st
 
 
 def _answer_in_words(question: QuestionAsked, words: str) -> str | None:
-    """The option of a number, or, where several may be chosen, those of all the numbers; else what was written, if that
-    may be an answer."""
+    """The option with that number, or all options if several can be chosen; else the text, if allowed as an answer."""
     panel = panel_of(question)
     typed = re.split(r"[\s,]+", words) if question.several else [words]
     choices = [typed_choice(word, panel) for word in typed]
@@ -107,7 +106,7 @@ def _answer_in_words(question: QuestionAsked, words: str) -> str | None:
 def _decision_of(
     question: PermissionAsked | PlanSubmitted, words: str
 ) -> Decision | PlanDecision | Literal["nothing"] | None:
-    """What a number, a letter or one of a few words decides; None where the line is none of them."""
+    """The decision for a number, letter or word; None if the line is none of them."""
     word, panel = words.lower(), panel_of(question)
     typed = _FOR_PROJECT.fullmatch(word)
     if typed is not None and isinstance(question, PermissionAsked):
@@ -122,7 +121,7 @@ def _decision_of(
 
 
 def answer_text(answer: Decision | PlanDecision | str) -> tuple[str, ...]:
-    """What is said when an answer was taken; a denial is told where it takes effect."""
+    """The message after an answer. A denial is reported where it takes effect."""
     match answer:
         case Decision(verdict="allow", rule=rule, kept=kept):
             return (f"Allowed, and {words_of_rule(rule)}, {SCOPES[kept]}." if rule else "Allowed.",)
@@ -154,7 +153,7 @@ def _headline(question: PermissionAsked) -> str:
 
 
 def _subject(question: PermissionAsked) -> tuple[str, ...]:
-    """All that the call would do: the whole command line, the diff, or every argument."""
+    """What the call would do: the command line, the diff, or all arguments."""
     command = command_of(question.arguments)
     if command:
         return lines_of_text(command)
@@ -164,7 +163,7 @@ def _subject(question: PermissionAsked) -> tuple[str, ...]:
 
 
 def diff_words(diff: str) -> tuple[str, ...]:
-    """A unified diff with the kind of each line, and where it stands, in words before it."""
+    """A unified diff in words: each line with its kind and number."""
     lines: list[str] = []
     for file in files_of(sanitised(diff).expandtabs(4)):
         if file.name:

@@ -1,4 +1,4 @@
-"""How lines come in and go out, whatever kind of terminal there is. A reader knows no session."""
+"""The reader interface of line mode, for any kind of terminal."""
 
 import getpass
 import warnings
@@ -11,64 +11,64 @@ from ebbtide.tui.prompt.key_arrivals import Arrival
 PROMPT = "> "
 
 CompletionItem: TypeAlias = tuple[str, str]
-"""What a text may become, and how that is shown."""
+"""A completion and its display text."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineKeys:
-    """What keys do that write nothing."""
+    """Callbacks for control keys."""
 
     interrupted: Callable[[], None] = lambda: None
-    """Ctrl-C where nothing is written."""
+    """Ctrl-C on an empty line."""
     may_end: Callable[[], bool] = lambda: True
-    """Ctrl-D where nothing is written: whether nothing more is read."""
+    """Ctrl-D on an empty line; returns whether to stop reading."""
     cleared: Callable[[str], None] = lambda text: None
-    """Takes what was written when Ctrl-C took it away."""
+    """Receives the text that Ctrl-C cleared."""
 
 
 class PromptReader(Protocol):
-    """One line after the other from the user; lines for the user in between. No line is drawn twice."""
+    """Reads lines from the user and prints lines in between, without redrawing."""
 
     async def read(self) -> str:
-        """What the user has typed next. Raises `EOFError` when there is nothing more to come."""
+        """Return the user's next line. Raises `EOFError` at the end of input."""
 
     @property
     def arrival(self) -> Arrival:
-        """How the line came that was read last; alone, if that read brought no other line and nothing pasted."""
+        """The arrival of the last line; alone if the read brought no other line and no paste."""
 
     def show(self, lines: Sequence[str]) -> None:
-        """Prints lines, above what is being typed."""
+        """Print lines above the line being typed."""
 
     async def wait_until_printed(self) -> None:
-        """Returns once all lines are printed."""
+        """Return when all lines are printed."""
 
     def ask(self, prompt: str) -> None:
-        """What is typed from now on is for this: `PROMPT` for messages, empty for messages while the session works, or
-        a question. What was being typed for another one is kept for when that is back."""
+        """Set the prompt: `PROMPT` for messages, empty while the session works, or a question. Text typed for
+        another prompt is kept until that is shown again."""
 
     def prefill(self, text: str) -> bool:
-        """Lets the user go on with a text, as if it had been typed; False where that cannot be."""
+        """Put a text on the line as if typed; return False if impossible."""
 
     def prefill_answer(self, prompt: str, text: str) -> bool:
-        """Lets the answer to a question that is asked next begin with a text; False where that cannot be."""
+        """Start the answer to the next question with a text; return False if impossible."""
 
     async def lend_terminal(self, work: Callable[[], str]) -> str:
-        """What the work gives, which has the terminal for itself meanwhile."""
+        """Run work that uses the terminal, and return its result."""
 
     @property
     def has_line_editing(self) -> bool:
-        """Whether keys move in what is typed, complete it and bring back what was typed before."""
+        """Whether line editing, completion and history are available."""
 
     @property
     def draft(self) -> str:
-        """The message that is being typed, as far as that is known."""
+        """The message being typed, as far as known."""
 
     def close(self) -> None:
-        """Lets `read` raise `EOFError`."""
+        """Make `read` raise `EOFError`."""
 
 
 def read_hidden(question: str) -> str:
-    """A line from the terminal that is not shown as it is typed; empty where there is none, or that cannot be."""
+    """Read a line from the terminal without echo; empty if impossible."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", getpass.GetPassWarning)  # it would be shown
         try:
@@ -78,10 +78,10 @@ def read_hidden(question: str) -> str:
 
 
 def join_continued(lines: Sequence[str]) -> str:
-    """Lines that end with a backslash, but the last, as one message."""
+    """Join lines that end with a backslash."""
     return "\n".join([*(line[:-1] for line in lines[:-1]), *lines[-1:]])
 
 
 def is_continued(line: str) -> bool:
-    """Whether the next line belongs to the same message: it ends with a backslash that is not one of a pair."""
+    """Whether the next line continues the message: it ends with an unpaired backslash."""
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1

@@ -1,4 +1,4 @@
-"""Starts the terminal in lines, on whatever kind of terminal there is."""
+"""Starts line mode on any kind of terminal."""
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,8 +15,8 @@ from ebbtide.tui.terminal.signals import shut_down_on_signals
 async def run_plain(
     front: PlainFront, history: History, environment: Mapping[str, str], *, is_there: bool = True
 ) -> tuple[str | None, int]:
-    """Runs a session in lines until the user leaves or the terminal is gone; with nobody there, until all is answered.
-    Its id, if anything was said in it, and the exit code."""
+    """Run a session in line mode until the user exits or the terminal is gone; without a user until all input is
+    answered. Returns its id if it has messages, and the exit code."""
     if not is_there:
         return await front.run(NonInteractiveReader(front.wait_until_answered)), int(front.has_failed)
     with shut_down_on_signals(front.leave) as ending:
@@ -36,10 +36,10 @@ def _reader(front: PlainFront, history: History, environment: Mapping[str, str])
 
 
 class NonInteractiveReader:
-    """Prints to standard output."""
+    """Prints to stdout and reads nothing."""
 
     def __init__(self, finished: Callable[[], Awaitable[None]]) -> None:
-        """`finished`: waits until nothing is left to be done."""
+        """`finished`: waits until nothing is left to do."""
         self._finished = finished
         self._arrival = Arrival(monotonic())
 
@@ -56,10 +56,10 @@ class NonInteractiveReader:
         sys.stdout.flush()
 
     async def wait_until_printed(self) -> None:
-        """Lines are printed at once."""
+        """Return at once: lines are printed immediately."""
 
     def ask(self, prompt: str) -> None:
-        """Nobody is there to read it."""
+        """Do nothing: there is no user to read it."""
 
     def prefill(self, text: str) -> bool:
         return False
@@ -79,4 +79,4 @@ class NonInteractiveReader:
         return ""
 
     def close(self) -> None:
-        """It ends by itself."""
+        """Do nothing: it ends by itself."""

@@ -1,1 +1,1 @@
-"""What is typed: history, completion, files, pastes, vi keys."""
+"""The prompt's logic: history, completion, files, pastes and vi keys."""

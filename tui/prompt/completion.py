@@ -1,4 +1,4 @@
-"""What the prompt offers while it is written: commands, prompts of servers and their resources, files. Pure."""
+"""Completions of the prompt: commands, MCP prompts and resources, and files. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ if TYPE_CHECKING:  # a type only: few sessions have servers
 @dataclass(frozen=True, slots=True)
 class PromptCompletion:
     insert: str
-    """What the prompt holds once the candidate is taken."""
+    """The text of the prompt if accepted."""
     label: str
     help: str
     final: bool = True
-    """Nothing has to follow: Enter takes the candidate and sends it."""
+    """Whether Enter also sends it: no argument is needed."""
     behind: str = ""
-    """What the prompt holds behind the cursor then."""
+    """The text after the cursor if accepted."""
 
 
 MAX_RESOURCES = 50
-"""Resources that are offered at once."""
+"""Maximum resources offered."""
 
 _MENTION = regex(r'(?<![\w@/.])@("[^"\n]*|[^\s"]*)\Z')
 
@@ -33,8 +33,7 @@ _MENTION = regex(r'(?<![\w@/.])@("[^"\n]*|[^\s"]*)\Z')
 def candidates(
     text: str, servers: "Sequence[ServerStatus]", named: "Sequence[UserInvocable]" = ()
 ) -> tuple[PromptCompletion, ...]:
-    """What the text may become: a command when it begins as one, a resource when it ends in the beginning of one.
-    `named`: the commands and skills of the user and the project."""
+    """Completions of a text: commands at its start, resources at its end. `named`: custom commands and skills."""
     mention = _MENTION.search(text)
     if mention is not None:
         return _resources(text[: mention.start()], mention[1], servers)
@@ -50,13 +49,13 @@ def candidates(
 
 
 def mention_prefix(before: str) -> str | None:
-    """What is written so far of the file that the text in front of the cursor ends in; None when it ends in none."""
+    """The path after the `@` at the end of the text; None if there is none."""
     mention = _MENTION.search(before)
     return mention[1].removeprefix('"') if mention is not None else None
 
 
 def with_files(before: str, behind: str, paths: Sequence[str]) -> tuple[PromptCompletion, ...]:
-    """Candidates for paths in the place of what is written of one. `behind`: what follows the cursor."""
+    """Completions of a path. `behind`: the text after the cursor."""
     from ebbtide.agent.context.mentions import written_as  # noqa: PLC0415  # deferred: much is loaded with it
 
     mention = _MENTION.search(before)

@@ -1,7 +1,7 @@
-"""The files and folders of a project, found by a few letters of their paths.
+"""Finds files and folders of a project by a few letters of their paths.
 
-The list is made by the search of the tools, in a process of its own, so that it leaves out what git ignores and costs
-the screen nothing. Paths are compared on the event loop, a little at a time: a key never waits for it.
+The list comes from the search tools, in a separate process, so it excludes what git ignores and does not slow the
+screen. Paths are scored on the event loop in small batches, so that keys never wait.
 """
 
 import asyncio
@@ -16,36 +16,35 @@ from threading import Event
 from time import monotonic
 
 MAX_PATHS = 50
-"""Paths that are offered at once."""
+"""Maximum paths offered."""
 MAX_LIST_AGE_S = 15.0
-"""Seconds after which the list is made anew when it is needed again."""
+"""Seconds after which the list is refreshed when needed."""
 _MAX_EARLY_PATHS = 2_000
-"""Paths that are known before the list is made: those with the fewest folders before them."""
+"""Maximum paths known before the list is complete: those with the fewest parent folders."""
 _BATCH_PATHS = 200
-"""Paths that are compared between two looks at the clock."""
+"""Paths scored between two checks of the clock."""
 _YIELD_INTERVAL_S = 0.002
-"""Seconds that are spent on comparing before others have their turn."""
+"""Seconds of scoring before yielding to the event loop."""
 _FIRST_RESULTS_S = 0.03
-"""Seconds after which what was found so far is offered."""
+"""Seconds after which partial results are offered."""
 _BOUNDARY = "/_-. "
 
 Score = tuple[int, int, int, str]
 
 
 class PathSearch:
-    """One search among paths that may become more meanwhile. No path is compared twice."""
+    """A search among a growing list of paths. Each path is scored once."""
 
     def __init__(self, written: str) -> None:
         self._wanted = written.lower()
         self._letters = re.compile(".*?".join(map(re.escape, self._wanted)))
         self._near: list[Score] = []
-        """Paths in which the letters stand together; those in which they stand apart are looked for when these are
-        too few."""
+        """Paths with the letters together. Paths with the letters apart are searched only if these are too few."""
         self._apart: list[Score] = []
         self._near_at = self._apart_at = 0
 
     def advance(self, paths: Sequence[str]) -> bool:
-        """Compares a few more of the paths, of which the first are those of last time. Tells whether there were any."""
+        """Score more of the paths, which start with those of last time; return whether there were any."""
         if self._near_at < len(paths):
             part = paths[self._near_at : self._near_at + _BATCH_PATHS]
             self._near_at += len(part)
@@ -60,29 +59,29 @@ class PathSearch:
 
     @property
     def matches(self) -> tuple[str, ...]:
-        """The likeliest first."""
+        """The best matches first."""
         found = self._near if len(self._near) >= MAX_PATHS else [*self._near, *self._apart]
         return tuple(score[-1] for score in nsmallest(MAX_PATHS, found))
 
 
 def _likeliest(before: list[Score], more: Sequence[Score]) -> list[Score]:
-    """Both, or those of them that may still be offered."""
+    """The best of both, up to the maximum."""
     both = [*before, *more] if more else before
     return both if len(both) <= 20 * MAX_PATHS else nsmallest(MAX_PATHS, both)
 
 
 class ProjectFiles:
-    """Of one folder. Folders end in a slash."""
+    """The files of one folder. Folders end in a slash."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._paths: list[str] = []
-        """As far as they are known; only added to while the list is made for the first time."""
+        """The known paths; only appended to while the list is first built."""
         self._made_at: float | None = None
         self._making: asyncio.Task[None] | None = None
 
     async def matching(self, written: str) -> AsyncIterator[tuple[str, ...]]:
-        """What the letters may mean, the likeliest first: soon what is known, and again when more is."""
+        """The best matches first: soon those among known paths, and again when there are more."""
         self.refresh()
         if not written:
             yield await asyncio.to_thread(_top, self._root)
@@ -105,13 +104,13 @@ class ProjectFiles:
             yield exactly
 
     def refresh(self) -> None:
-        """Makes the list in the background when it is old or was never made."""
+        """Build the list in the background if it is old or missing."""
         is_old = self._made_at is None or monotonic() - self._made_at > MAX_LIST_AGE_S
         if is_old and (self._making is None or self._making.done()):
             self._making = asyncio.create_task(self._make())
 
     async def close(self) -> None:
-        """Makes the list no further."""
+        """Stop building the list."""
         if self._making is not None:
             self._making.cancel()
             await asyncio.gather(self._making, return_exceptions=True)
@@ -125,7 +124,7 @@ class ProjectFiles:
         folders, first, has_first = {""}, set[str](), Event()
 
         def take_first() -> None:
-            """What is near is known before the process that lists all files has begun."""
+            """Make nearby paths known before the listing process starts."""
             try:
                 near = (path for path in nearest_below(str(self._root)) if not is_generated(path))
                 for path in islice(near, _MAX_EARLY_PATHS):
@@ -154,7 +153,7 @@ class ProjectFiles:
 
 
 async def _search_paths(hunt: PathSearch, paths: Sequence[str]) -> AsyncIterator[tuple[str, ...]]:
-    """What is found among the paths, now and then before all were compared, and then."""
+    """Yield matches now and then while scoring, and at the end."""
     begun = rested = monotonic()
     while hunt.advance(paths):
         if monotonic() - rested > _YIELD_INTERVAL_S:
@@ -167,7 +166,7 @@ async def _search_paths(hunt: PathSearch, paths: Sequence[str]) -> AsyncIterator
 
 
 def _top(root: Path) -> tuple[str, ...]:
-    """What stands in the folder itself, folders first."""
+    """The entries of the folder itself, folders first."""
     from ebbtide.tools.search.walk import entries_of, is_generated  # noqa: PLC0415  # deferred: needed with the first `@`
 
     found = entries_of(str(root))
@@ -177,8 +176,8 @@ def _top(root: Path) -> tuple[str, ...]:
 
 
 def scores(wanted: str, paths: Sequence[str], letters: re.Pattern[str], *, is_near: bool) -> list[Score]:
-    """How well each path fits, those that do not left out; smaller is better. `is_near`: the letters stand together;
-    otherwise only those are meant in which they stand apart. Hidden paths are meant when a dot is written."""
+    """The scores of matching paths; lower is better. `is_near`: the letters must be together, otherwise apart.
+    Hidden paths match only if a dot is typed."""
     is_hidden_meant = wanted.startswith(".") or "/." in wanted
     found = []
     for path in paths:
@@ -211,7 +210,7 @@ def _rank(wanted: str, path: str, letters: re.Pattern[str], is_near: bool) -> in
 
 
 def typed_exactly(root: Path, written: str) -> tuple[str, ...]:
-    """What is in a folder that is typed out, also one that is ignored, hidden or elsewhere."""
+    """The contents of a folder typed in full, even if ignored, hidden or elsewhere."""
     folder, slash, beginning = written.rpartition("/")
     place = os.path.join(root, os.path.expanduser(folder + slash))
     try:

@@ -1,7 +1,7 @@
-"""What the user typed before, across sessions and projects. A history knows its file and no widget.
+"""The prompt history, across sessions and projects.
 
-Each line of the file is one message as JSON: a text, or an object that also names the project. Several programs may add
-to it at the same time.
+Each line of the file is a message as JSON: a string, or an object with its project. Several programs may append at the
+same time.
 """
 
 import contextlib
@@ -15,29 +15,29 @@ from ebbtide.tools.files.private_folder import make_private
 from ebbtide.tools.lazy import dataclass
 
 MAX_ENTRY_CHARS = 65_536
-"""Characters of a message that is kept in the file."""
+"""Maximum characters of a stored message."""
 _MAX_READ_BYTES = 8 * 1024 * 1024
-"""Bytes at the end of the file that are read: the newest messages, many thousands of them."""
+"""Bytes read from the end of the file: many thousands of the newest messages."""
 
 
 class History:
-    """Messages of the past, each once, those of this project first. A file that cannot be read or written costs the
-    history, never a message."""
+    """Earlier messages without duplicates, those of this project first. If the file is unusable, only the history is
+    lost."""
 
     def __init__(self, file: Path | None, project: str = "") -> None:
-        """Without a file it is a history of this run only. Nothing is read before it is needed."""
+        """Without a file it lasts only for this run. The file is read on demand."""
         self._file = file
         self._project = project
         self._said: dict[str, bool] = {}
-        """Every message, the newest last, and whether it was said in this project."""
+        """All messages, newest last, and whether each is from this project."""
         self._read_to = 0
         self._walk: tuple[str, ...] = ()
-        """What Up and Down go through, newest first, since the first of them was pressed."""
+        """The messages that Up and Down step through, newest first, fixed at the first press."""
         self._place = -1
         self._draft = ""
 
     def add(self, text: str) -> None:
-        """Store a message, unless it begins with a blank or is a `/key` command, which may hold a key."""
+        """Store a message, unless it starts with a space or is a `/key` command, which may contain a key."""
         if text and not text[0].isspace() and text.split(maxsplit=1)[0] != "/key":
             is_again = next(reversed(self._said.items()), None) == (text, True)
             self._take(text, True)
@@ -47,14 +47,13 @@ class History:
         self.rest()
 
     def entries(self) -> tuple[str, ...]:
-        """All of them, newest first: those of this project, then those of others. What other programs have added since
-        is among them."""
+        """All messages, newest first: this project's, then others, including those added by other programs since."""
         self._catch_up()
         newest = list(reversed(self._said.items()))
         return tuple(text for wanted in (True, False) for text, is_own in newest if is_own is wanted)
 
     def older(self, current: str) -> str | None:
-        """The message before the one shown, or None at the beginning. What is being written is kept for `newer`."""
+        """The message before the current one, or None at the start. The unsent text is kept for `newer`."""
         if self._place < 0:
             self._walk, self._draft = self.entries(), current
         if self._place + 1 >= len(self._walk):
@@ -63,14 +62,14 @@ class History:
         return self._walk[self._place]
 
     def newer(self) -> str | None:
-        """The message after the one shown, at last what was being written; None when there is nothing newer."""
+        """The message after the current one, and finally the unsent text; None if there is nothing newer."""
         if self._place < 0:
             return None
         self._place -= 1
         return self._walk[self._place] if self._place >= 0 else self._draft
 
     def rest(self) -> None:
-        """Goes back to the end."""
+        """Return to the end of the history."""
         self._walk, self._place, self._draft = (), -1, ""
 
     def _take(self, text: str, is_own: bool) -> None:
@@ -103,7 +102,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class HistorySearch:
-    """One word that is looked for, and the messages that hold it."""
+    """A search for one word and its matches."""
 
     sought: str = ""
     found: tuple[str, ...] = ()
@@ -111,12 +110,12 @@ class HistorySearch:
 
     @property
     def current(self) -> str:
-        """The message that is gone to; empty when there is none."""
+        """The current match; empty if there is none."""
         return self.found[self.at] if self.found else ""
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where in the message the word begins and ends."""
+        """The range of the word in the match."""
         start = _fold_case(self.current, self.sought).find(_fold_case(self.sought, self.sought))
         return (start, start + len(self.sought)) if self.sought and start >= 0 else (0, 0)
 
@@ -128,8 +127,7 @@ class HistorySearch:
 
 
 def looked_for(sought: str, entries: Sequence[str], before: HistorySearch | None = None) -> HistorySearch:
-    """The search for a word, at the first message that holds it; at the one where the search before was, when that
-    holds it, too. Capitals count once there are some in the word."""
+    """Search for a word, starting at the previous match if it still matches. Case matters if the word has capitals."""
     wanted = _fold_case(sought, sought)
     found = tuple(entry for entry in entries if wanted in _fold_case(entry, sought))
     at = found.index(before.current) if before is not None and before.current in found else 0
@@ -137,7 +135,7 @@ def looked_for(sought: str, entries: Sequence[str], before: HistorySearch | None
 
 
 def _fold_case(text: str, sought: str) -> str:
-    """The text as it is compared; it keeps its length."""
+    """The text for comparison, of the same length."""
     if sought != sought.lower():
         return text
     lowered = text.lower()
@@ -145,7 +143,7 @@ def _fold_case(text: str, sought: str) -> str:
 
 
 def _entries(data: bytes) -> Iterator[tuple[str, str]]:
-    """Texts with their projects; lines that cannot be read are left out."""
+    """The texts with their projects; unreadable lines are skipped."""
     for line in data.decode("utf-8", "replace").split("\n"):
         try:
             value = json.loads(line) if line else None
@@ -160,7 +158,7 @@ def _entries(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _append(file: Path, line: bytes) -> None:
-    """Adds a whole line, whatever other programs add meanwhile, and however one of them ended."""
+    """Append a whole line, safe against concurrent or interrupted writes of other programs."""
     make_private(file.parent)
     handle = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with open(handle, "r+b", buffering=0) as stream:

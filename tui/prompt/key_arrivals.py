@@ -1,34 +1,34 @@
-"""What a key is for, by when its bytes arrived."""
+"""Decides by arrival time what a key is for."""
 
 from typing import Literal, TypeAlias
 
 from ebbtide.tools.lazy import dataclass
 
 GUARD = 0.3
-"""Seconds without a key, and behind the painting of a question, before a key counts as an answer."""
+"""Minimum seconds since the last key and since the question was painted, for a key to count as an answer."""
 
 _ARRIVAL, _BEHIND_ESCAPE = "ebb_arrival", "ebb_behind_escape"
 
 Purpose: TypeAlias = Literal["answer", "text", "ahead"]
-"""`answer`: typed by itself at the question. `text`: it came with others, as what is pasted does; a field may take it,
-and it answers nothing. `ahead`: meant for what was on the screen before."""
+"""`answer`: typed alone at the question. `text`: arrived with others, as in a paste; it may go to a field but
+answers nothing. `ahead`: meant for the earlier screen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """How a key came: not when somebody had time for it."""
+    """When and how a key arrived, not when it was processed."""
 
     at: float
     """Monotonic seconds at which its bytes were read."""
     read: int | None = None
-    """The number of the read that brought it; None where nobody counts them."""
+    """The number of the read; None if not counted."""
     is_alone: bool = True
-    """That read brought nothing else that was pressed or pasted."""
+    """Whether the read contained nothing else."""
 
 
 def purpose_of(key: Arrival, before: Arrival | None, meant: Purpose, painted: float | None, guard: float) -> Purpose:
-    """What a key is for at a question. `before`: the key before it, and what that was for (`meant`). `painted`: when
-    the question was on the screen; None as long as it is not."""
+    """The purpose of a key at a question. `before`: the previous key, and its purpose `meant`. `painted`: when the
+    question was painted; None before that."""
     if guard <= 0:
         return "answer"
     if painted is None or key.at < painted + guard:
@@ -40,29 +40,29 @@ def purpose_of(key: Arrival, before: Arrival | None, meant: Purpose, painted: fl
 
 
 def stamp(event: object, arrival: Arrival) -> None:
-    """Writes on an event how it came."""
+    """Record the arrival on an event."""
     setattr(event, _ARRIVAL, arrival)
 
 
 def arrival_of(event: object, made_at: float) -> Arrival:
-    """How an event came; where nobody has written that down, it came when it was made."""
+    """The arrival of an event; if not recorded, its creation time."""
     arrival = getattr(event, _ARRIVAL, None)
     return arrival if isinstance(arrival, Arrival) else Arrival(made_at)
 
 
 def note_escape(event: object, character: str) -> None:
-    """Writes on a key that it came as Esc and a character right behind it, as Alt does."""
+    """Record that a key arrived as Esc and a character, as Alt does."""
     setattr(event, _BEHIND_ESCAPE, character)
 
 
 def behind_escape(event: object) -> str:
-    """The character of a key that came so; empty for any other."""
+    """The character of such a key; empty for any other."""
     character = getattr(event, _BEHIND_ESCAPE, "")
     return character if isinstance(character, str) else ""
 
 
 class Arrivals:
-    """The key before the next one, and what it was for."""
+    """The previous key and its purpose."""
 
     def __init__(self, guard: float) -> None:
         self.guard = guard
@@ -70,20 +70,20 @@ class Arrivals:
         self._meant: Purpose = "ahead"
 
     def saw(self, key: Arrival) -> None:
-        """A key came while nothing was asked."""
+        """Record a key that came while no question was open."""
         self._before, self._meant = key, "ahead"
 
     def take(self, key: Arrival, painted: float | None) -> Purpose:
-        """What a key is for that came while something was asked."""
+        """The purpose of a key at an open question."""
         purpose = self.would_be(key, painted)
         self._before, self._meant = key, purpose
         return purpose
 
     def would_be(self, pressed: Arrival, painted: float | None) -> Purpose:
-        """The same of what is no key, as a click, and says nothing of the next key."""
+        """The same for an event that is no key, e.g. a click, without recording it."""
         return purpose_of(pressed, self._before, self._meant, painted, self.guard)
 
     def mark_ignored(self) -> None:
-        """The question does not know the key that came last: somebody writes, and what follows at once answers nothing
+        """The question did not know the last key: the user is typing text, so what follows at once is no answer
         either."""
         self._meant = "ahead"

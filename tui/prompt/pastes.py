@@ -1,4 +1,4 @@
-"""Long texts and pictures that were pasted. A name in brackets stands for each in a message."""
+"""Long pasted texts and images, each represented by a placeholder in brackets."""
 
 import base64
 import shlex
@@ -15,9 +15,9 @@ if TYPE_CHECKING:  # types only: much is loaded with them
     from ebbtide.agent.messages import Image, Note
 
 MAX_INLINE_LINES, MAX_INLINE_CHARS = 20, 2_000
-"""A longer text is folded."""
+"""Longer texts are collapsed."""
 MAX_UNFOLDED_CHARS = 200_000
-"""Characters of a text that can be unfolded in the prompt."""
+"""Maximum characters of a text that can be expanded in the prompt."""
 
 _UNIT = regex(r"\[(?:(?:pasted|prompt) [\d,]+ (?:lines|characters) #\d+|image #\d+(?: \d+×\d+)?)\]")
 
@@ -30,22 +30,22 @@ class PastedPicture:
 
 
 class Pastes:
-    """What the units of this run's messages stand for."""
+    """The placeholders of this run and their contents."""
 
     def __init__(self) -> None:
         self._kept: dict[str, str | PastedPicture] = {}
         self._invisible: dict[str, int] = {}
 
     def fold(self, text: str) -> str:
-        """What stands in a message for a pasted text: a short one itself."""
+        """The placeholder of a pasted text, or the text itself if short."""
         lines = text.count("\n") + (not text.endswith("\n"))
         if lines <= MAX_INLINE_LINES and len(text) <= MAX_INLINE_CHARS:
             return text
         return self._fold_text("pasted", text, lines)
 
     def with_prompt(self, command: str, prompt: str) -> str:
-        """A command as it was typed, and what stands for what it says to the model. One that comes back out of the
-        queue has that already: another one takes its place."""
+        """The command as typed, with a placeholder for its prompt. A command recalled from the queue gets a new
+        placeholder."""
         typed = _UNIT.sub(lambda match: "" if match[0].startswith("[prompt") else match[0], command).strip()
         return f"{typed} {self._fold_text('prompt', prompt, prompt.count(chr(10)) + 1)}"
 
@@ -56,7 +56,7 @@ class Pastes:
         return name
 
     def add_picture(self, data: bytes) -> str:
-        """What stands in a message for a picture. Raises `ValueError` with why it cannot be one."""
+        """The placeholder of an image. Raises `ValueError` with the reason if it is not supported."""
         from ebbtide.agent.context.images import image_size  # noqa: PLC0415  # deferred: much is loaded with it
         from ebbtide.agent.messages import Image  # noqa: PLC0415  # as above
 
@@ -75,24 +75,24 @@ class Pastes:
         return 1 + sum(name.startswith(f"[{kind} ") for name in self._kept)
 
     def units(self, text: str) -> tuple[tuple[int, int], ...]:
-        """Where in a message units stand."""
+        """The ranges of placeholders in a message."""
         return tuple(match.span() for match in _UNIT.finditer(text) if match[0] in self._kept)
 
     def unit_at(self, text: str, index: int) -> tuple[int, int] | None:
-        """The unit that a place is in, or right in front of or behind."""
+        """The placeholder at or next to an index."""
         return next((unit for unit in self.units(text) if unit[0] <= index <= unit[1]), None)
 
     def text_of(self, name: str) -> str | None:
-        """The text that a unit stands for; None for a picture."""
+        """The text of a placeholder; None for an image."""
         kept = self._kept.get(name)
         return kept if isinstance(kept, str) else None
 
     def unfold(self, text: str) -> str:
-        """The message with the texts that its units stand for."""
+        """The message with placeholders expanded."""
         return _UNIT.sub(lambda match: self.text_of(match[0]) or match[0], text)
 
     def invisible_in(self, text: str) -> int:
-        """Count the characters that nobody sees in a message, and in the texts that its units stand for."""
+        """Count the invisible characters in a message and its pasted texts."""
         count = invisible_count(text)
         for name in {text[start:end] for start, end in self.units(text)}:
             if name not in self._invisible:  # once: it may be megabytes, and this is asked at every key
@@ -101,8 +101,8 @@ class Pastes:
         return count
 
     def folded_again(self, edited: str, before: str) -> str:
-        """A message that was edited unfolded, with the pasted texts of `before` folded again that are still whole in
-        it. What became of the others stays; too long for the prompt, all of it is folded."""
+        """Collapse the pasted texts of `before` that are unchanged in an edited message. Changed ones stay expanded;
+        if it is too long for the prompt, all of it is collapsed."""
         for name in (before[start:end] for start, end in self.units(before)):
             whole = self.text_of(name)
             if whole is not None:
@@ -110,7 +110,7 @@ class Pastes:
         return edited if len(edited) <= MAX_UNFOLDED_CHARS else self.fold(edited)
 
     def attachments(self, text: str) -> "tuple[Image | Note, ...]":
-        """What goes to the model with a message: all that its units stand for."""
+        """The contents of a message's placeholders, for the model."""
         from ebbtide.agent.context.mentions import note_with_heading, pasted_note  # noqa: PLC0415  # deferred: much is loaded with it
         from ebbtide.agent.messages import Image  # noqa: PLC0415  # as above
 
@@ -127,7 +127,7 @@ class Pastes:
 
 
 def _once(text: str, old: str, new: str) -> str:
-    """The text with another one in the place of the first that is in it, which may have lost line ends at the end."""
+    """Replace the first occurrence of a text, which may have lost trailing line breaks."""
     if old in text:
         return text.replace(old, new, 1)
     bare = old.rstrip("\n")
@@ -135,8 +135,7 @@ def _once(text: str, old: str, new: str) -> str:
 
 
 def dropped_picture(text: str, environment: Mapping[str, str]) -> bytes | None:
-    """The bytes of the one picture whose path was pasted or dropped onto the terminal; None when it was anything
-    else."""
+    """The bytes of an image whose path was pasted or dropped; None for anything else."""
     if "\n" in text.strip() or len(text) > 4096:
         return None
     try:

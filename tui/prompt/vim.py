@@ -1,4 +1,4 @@
-"""Keys of vi for a text, as a state that each key changes. Pure: it knows no widget."""
+"""Vi keys as a state machine. Pure."""
 
 import re
 from collections.abc import Callable
@@ -7,15 +7,15 @@ from typing import Literal, TypeAlias
 
 VimMode: TypeAlias = Literal["insert", "normal"]
 VimRequest: TypeAlias = Literal["", "pass", "undo", "redo", "up", "down"]
-"""What is left to whoever shows the text: nothing, the key itself, undoing, or to go beyond the first or last line."""
+"""What is left to the widget: nothing, the key itself, undo, or to leave the first or last line."""
 VimExtent: TypeAlias = Literal["exclusive", "inclusive", "lines"]
-"""What an operator takes up to where a motion leads."""
+"""The range of an operator with a motion."""
 
 _COMMAND = re.compile(r"(?P<count>[1-9]\d*)?(?P<operator>[dcy])?(?P<again>[1-9]\d*)?(?P<rest>.*)", re.DOTALL)
 _MOTIONS = ("h", "j", "k", "l", "w", "b", "e", "0", "^", "$", "gg", "G")
 _CHANGES = ("x", "D", "C", "i", "a", "I", "A", "o", "O", "p", "P")
 STARTS = "/!#@"
-"""With what something begins that is no plain message: in an empty text it is written at once."""
+"""Characters that start a command or mention: in an empty text they are inserted even in normal mode."""
 _MAX_COUNT = 9_999
 """The largest count."""
 
@@ -26,24 +26,24 @@ class Repeat:
 
     keys: tuple[str, ...] = ()
     typed: str = ""
-    """What was written before the insert mode was left."""
+    """The text typed in insert mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vim:
     mode: VimMode = "insert"
     pending: str = ""
-    """The keys so far of a command that is not complete."""
+    """The keys of an incomplete command."""
     register: str = ""
     is_lines: bool = False
-    """The register holds whole lines."""
+    """Whether the register contains whole lines."""
     last: Repeat = Repeat()  # a frozen value
     entered: tuple[str, int] | None = None
-    """Text and cursor when the insert mode was entered by a command."""
+    """Text and cursor when a command entered insert mode."""
 
     @property
     def status_text(self) -> str:
-        """The mode and what is pending, for people to read."""
+        """The mode and the pending keys."""
         return f"{self.mode.upper()} {self.pending}".rstrip()
 
 
@@ -52,12 +52,12 @@ class VimStep:
     vim: Vim
     text: str
     cursor: int
-    """Characters in front of it."""
+    """Number of characters before it."""
     ask: VimRequest = ""
 
 
 def press(vim: Vim, key: str, text: str, cursor: int) -> VimStep:
-    """What a key makes of a text. `key`: a character, or the name of a key that writes none."""
+    """Apply a key to a text. `key`: a character, or the name of another key."""
     if vim.mode == "insert":
         return _leave_insert(vim, text, cursor) if key == "escape" else VimStep(vim, text, cursor, "pass")
     if key == "escape" and vim.pending:
@@ -132,7 +132,7 @@ def _move(vim: Vim, motion: str, count: int, has_count: bool, text: str, cursor:
 
 
 def _target(motion: str, count: int, has_count: bool, text: str, cursor: int) -> tuple[int, VimExtent]:
-    """Where a motion leads, not behind the text."""
+    """The target of a motion, at most the end of the text."""
     match motion:
         case "h":
             return max(cursor - count, _line_start(text, cursor)), "exclusive"
@@ -230,7 +230,7 @@ def _line_number(text: str, number: int) -> int:
 
 
 def _line_down(text: str, at: int, count: int) -> int:
-    """The same column so many lines further down, or up; as far as there are lines."""
+    """The same column `count` lines further down or up, within the text."""
     start = _line_start(text, at)
     column = at - start
     number = text.count("\n", 0, at) + 1
@@ -239,7 +239,7 @@ def _line_down(text: str, at: int, count: int) -> int:
 
 
 def _on_character(text: str, at: int) -> int:
-    """The place, or the last character of its line when it is behind that."""
+    """The index, or the last character of its line if it is past that."""
     start, end = _line_start(text, at), _line_end(text, at)
     return at if at < end else max(start, end - 1)
 
@@ -269,7 +269,7 @@ def _operate(
 
 
 def _word_end_from(text: str, cursor: int, count: int) -> int:
-    """The end of the word that the cursor is on, or of one after it."""
+    """The end of the word at or after the cursor."""
     at = cursor
     while at + 1 < len(text) and _kind(text[at + 1]) == _kind(text[cursor]):
         at += 1

@@ -1,1 +1,1 @@
-"""Blocks, markdown and diffs as lines of the terminal."""
+"""Renders blocks, Markdown and diffs as terminal lines."""

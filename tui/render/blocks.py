@@ -1,4 +1,4 @@
-"""Blocks of the transcript as lines of the terminal. Paint knows how a block looks, not where it stands."""
+"""Renders transcript blocks as terminal lines."""
 
 from dataclasses import replace
 
@@ -47,27 +47,28 @@ from ebbtide.tui.view.todos import items_of, short_list, todo_lines
 from ebbtide.tui.view.turn_total import total_text
 
 _TAIL_LINES = 8
-"""Of what a running command has printed, at most a quarter of the screen."""
+"""Maximum output lines of a running command; also at most a quarter of the screen."""
 _PLAN_LINES = 24
 _MAX_MARKDOWN_CHARS = 150_000
-"""Characters of an answer that are drawn as markdown. Models write less than that in one answer."""
+"""Maximum characters of an answer rendered as Markdown, more than any normal answer."""
 _PLAIN_LINES = 60
 _MAX_LINE_CHARS = 4_000
-"""Characters of one line of plain text. A longer one is broken at a blank: only the end of an answer is drawn again."""
+"""Maximum characters of one line of plain text. Longer lines are split at a space, so that only the end of an answer
+is redrawn."""
 _SCREENFUL = 2 / 3
-"""The part of the terminal's rows that a diff takes where it is not opened."""
+"""Share of the terminal's rows for a collapsed diff."""
 _MAX_SHORT_DIFF_CHARS = 200
-"""Characters of a line of such a diff."""
+"""Maximum characters of a line in a collapsed diff."""
 _TODO_ITEMS = 12
 _OPEN_LINES = 400
 _OPEN_CHARACTERS = 60_000
 _OPEN_ROWS = 2_000
-"""Lines of the screen that a diff takes at most where it is opened."""
+"""Maximum lines of an expanded diff."""
 _WHERE_ALL_IS = "; `/diff session` shows what the files hold now"
 
 
 def paint(block: Block, detail: Detail, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """The lines of a block, none wider than `width`."""
+    """The lines of a block, at most `width` wide."""
     palette, opened = console.palette, detail == "full"
     match block:
         case UserText(text=text):
@@ -102,21 +103,21 @@ def paint(block: Block, detail: Detail, width: int, console: PaletteConsole) -> 
 
 
 class AnswerPainter:
-    """Draws an answer that grows. What is certain is drawn once; only the end is drawn again. What is beyond the length
-    of any answer is drawn as plain text: markdown of a megabyte takes long."""
+    """Renders a growing answer. Finished parts are rendered once, and only the end is redrawn. Excessively long text
+    is rendered as plain text, because Markdown of a megabyte is slow."""
 
     def __init__(self, width: int, console: PaletteConsole) -> None:
         self._width = max(1, width - MARGIN)
         self._console = console
         self._drawn: list[SegmentLine] = []
         self._seen = 0
-        """Characters of the text that are in `_drawn`, or in `_rest`."""
+        """Number of characters in `_drawn` and `_rest`."""
         self._rest = ""
         self._gap = True
         self._is_plain = False
 
     def draw(self, text: str) -> list[SegmentLine]:
-        """The lines of the text, which starts with the text of the last call."""
+        """The lines of the text, which must start with the text of the last call."""
         text = stable_prefix(text)
         new, before = text[self._seen :], text[max(0, self._seen - 2) : self._seen]
         formatted = 0 if self._is_plain else max(0, _MAX_MARKDOWN_CHARS - self._seen)
@@ -149,7 +150,7 @@ class AnswerPainter:
 
 
 def _split_long_lines(text: str) -> list[str]:
-    """The lines of a text, at least one. Where a line is broken depends on what stands before, not on what follows."""
+    """Split a text into lines, at least one. Breaks depend only on the preceding text."""
     lines = []
     for line in text.split("\n"):
         start = 0
@@ -239,7 +240,7 @@ def _call(block: Call, detail: Detail, width: int, console: PaletteConsole) -> l
 
 
 def _plan(block: Call, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """The plan that a call submits; of a long one the beginning, until it is opened."""
+    """The plan that a call submits; a long one is cut until expanded."""
     plan = text_of(block)
     drawn = [line[1:] for line in AnswerPainter(width - MARGIN, console).draw(plan)]  # without the margin
     if not opened and len(drawn) > _PLAN_LINES:
@@ -249,7 +250,7 @@ def _plan(block: Call, opened: bool, width: int, console: PaletteConsole) -> lis
 
 
 def _call_work(block: Call, diff: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """What a call that ended well has done: a short diff, the list that it keeps, or the end of what it printed."""
+    """The result of a successful call: a short diff, the to-do list or the end of its output."""
     if diff:
         return _with_rule(_short_diff(diff, file_of(block), max(1, width - MARGIN - 2), console), console.palette)
     if block.name == "todo":
@@ -260,7 +261,7 @@ def _call_work(block: Call, diff: str, width: int, console: PaletteConsole) -> l
 
 
 def paint_lookups(lookups: LookupGroup, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """Reads and searches in a row as one line."""
+    """Consecutive lookups as one line."""
     palette = console.palette
     said, which = lookup_summary(lookups)
     mark, ink = _mark("running" if any(call.status == "running" for call in lookups.calls) else "done", palette)
@@ -269,8 +270,8 @@ def paint_lookups(lookups: LookupGroup, width: int, console: PaletteConsole) -> 
 
 
 def _call_title(block: Call, diff: str, width: int, palette: Palette, shown: int = 0) -> Text:
-    """Mark, name, subject and outcome. The subject gives way, so that the outcome is always read. `shown`: lines of
-    what was printed that stand below it."""
+    """Mark, name, argument and outcome. The argument is cut so that the outcome always fits. `shown`: output lines
+    shown below."""
     name, _, subject = title_of(block.name, block.arguments).partition("  ")
     mark, ink = _mark(block.status, palette)
     title = Text.assemble((f"{mark} ", ink), (name, palette.strong), end="")
@@ -324,7 +325,7 @@ def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -
 
 
 def _short_diff(diff: str, name: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """A screenful of a diff, without the name of its file where it is of one: the title of the call says it."""
+    """A screenful of a diff, without the file name if the call's title has it."""
     most = max(4, int(console.height * _SCREENFUL))
     files = tuple(replace(file, parts=tuple(map(_without_long_lines, file.parts))) for file in files_of(diff))
     files = tuple(map(without_blank_ends, files))
@@ -343,7 +344,7 @@ def _without_long_lines(part: Hunk | Remark) -> Hunk | Remark:
 
 
 def _diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """The beginning of a diff; what is left out is said."""
+    """The start of a diff, with a note on what is left out."""
     layout = layout_of(files_of(diff), width=width, most=_OPEN_LINES, name=name, how=_WHERE_ALL_IS)
     return _drawn_lines(RenderedDiff(layout, width, console), _OPEN_ROWS, _WHERE_ALL_IS, width, console)
 
@@ -358,7 +359,7 @@ def _drawn_lines(drawn: RenderedDiff, most: int, how: str, width: int, console: 
 
 
 def _printed_so_far(tail: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """The last lines of what a running call has printed, and that there are earlier ones."""
+    """The last output lines of a running command, and a mark for earlier ones."""
     most = max(3, min(_TAIL_LINES, console.height // 4))
     said = tail.rstrip("\n").split("\n")
     earlier = _quote_lines("…", console.palette.dim, width, console) if len(said) > most else []
@@ -366,7 +367,7 @@ def _printed_so_far(tail: str, width: int, console: PaletteConsole) -> list[Segm
 
 
 def _middle_cut(text: str) -> str:
-    """The text, or its beginning and its end when it is too long to be read on a screen."""
+    """The text, without its middle if it is too long."""
     if len(text) > _OPEN_CHARACTERS:
         half = _OPEN_CHARACTERS // 2
         text = f"{text[:half]}\n… {len(text) - 2 * half:,} characters …\n{text[-half:]}"
@@ -378,7 +379,7 @@ def _middle_cut(text: str) -> str:
 
 
 def _quote_lines(text: str, style: Style, width: int, console: PaletteConsole, wrap: bool = True) -> list[SegmentLine]:
-    """Text behind a thin rule, wrapped, or cut at the edge."""
+    """Text beside a thin rule, wrapped, or cut at the edge."""
     inner = max(1, width - MARGIN - 2)
     words = Text(sanitised(text).expandtabs(4), style, end="")
     if not wrap:

@@ -1,4 +1,4 @@
-"""Rows of a diff as lines of the terminal, each drawn when it is looked at."""
+"""Renders rows of a diff as terminal lines, on demand."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -20,26 +20,25 @@ from ebbtide.tui.text.unified_diff import DiffLine, FileDiff
 SegmentLine: TypeAlias = list[Segment]
 
 MAX_LINE_CHARS = 100_000
-"""Characters of a line that are shown."""
+"""Maximum characters shown of a line."""
 NO_END = "no newline at the end of the file"
 _TAB = 4
 _JOINER = "\N{ZERO WIDTH JOINER}"
 _MAX_CHARS_PER_CELL = 16
-"""Characters a cell that are looked at to keep a sign together."""
+"""Maximum characters per cell, to keep grapheme clusters together."""
 _CHUNK = 200
-"""Lines that are coloured together."""
+"""Lines highlighted together."""
 _MAX_HIGHLIGHTED_CHARS = 2_000
-"""Characters of a line that gets the colours of its language."""
+"""Maximum characters of a highlighted line."""
 _MAX_CACHED_ROWS = 1_000
-"""Rows whose lines are kept for the next look."""
+"""Maximum rows with cached lines."""
 _GUTTER = 24
-"""Columns from which on the number of a line is shown."""
+"""Minimum columns for line numbers."""
 _SIGNS = {"added": "+", "removed": "-", "kept": " "}
 
 
 class RenderedDiff:
-    """The lines of a layout at a width. None is wider, and nothing in them is a control character; two sides take three
-    columns at least."""
+    """The lines of a layout at a width, without control characters. Two sides need at least three columns."""
 
     def __init__(self, layout: Layout, width: int, console: PaletteConsole) -> None:
         self._layout = layout
@@ -53,16 +52,16 @@ class RenderedDiff:
 
     @property
     def count(self) -> int:
-        """How many lines there are."""
+        """The number of lines."""
         return self._ends[-1] if self._ends else 0
 
     def line(self, y: int) -> SegmentLine:
-        """One of them, counted from 0."""
+        """A line, counted from 0."""
         row = bisect_right(self._ends, y)
         return self._row(row)[y - (self._ends[row - 1] if row else 0)]
 
     def row_at(self, y: int) -> int:
-        """The row that a line is part of."""
+        """The row of a line."""
         return min(bisect_right(self._ends, y), max(0, len(self._ends) - 1))
 
     def start_of(self, row: int) -> int:
@@ -116,7 +115,7 @@ class RenderedDiff:
         return [[*one, rule, *other] for one, other in zip(left_lines, right_lines, strict=True)]
 
     def _half(self, row: LineRow | None, width: int, console: PaletteConsole) -> list[SegmentLine]:
-        """The lines of one side; none when nothing stands there."""
+        """The lines of one side; empty if nothing is there."""
         if row is None:
             return []
         text, ground = self._text(row), _ground_of(row.line, self._palette)
@@ -144,18 +143,18 @@ class RenderedDiff:
         return [*gutter, Segment(f"{_SIGNS[line.kind] if is_first else ' '} ", sign_ink)]
 
     def _has_numbers(self, width: int) -> bool:
-        """Whether a line of that width has its number before it: that of the file in which it is looked at."""
+        """Whether lines of that width have numbers."""
         return self._layout.digits > 0 and width >= _GUTTER
 
     def _pieces(self, row: LineRow, width: int) -> list[str]:
-        """The text of a line, cut where the side ends."""
+        """The text of a line, wrapped to the side."""
         gutter = 0 if row.side == "code" else self._has_numbers(width) * (self._layout.digits + 1) + 2
         room = max(1, width - gutter)
         pieces = cut_at_blanks(displayed_line(row.line.text), room)
         return pieces if row.line.ends else [*pieces, NO_END]
 
     def _text(self, row: LineRow) -> Text:
-        """The line in the colours of its language, with what changed in it marked."""
+        """The highlighted line with its changes marked."""
         plain = displayed_line(row.line.text)
         text = (
             self._highlighted_line(row)
@@ -190,7 +189,7 @@ class RenderedDiff:
         return self._colours[key][row.at % _CHUNK].copy()
 
     def _chunk(self, hunk: int, is_old: bool, chunk: int, is_code: bool) -> list[Text]:
-        """Neighbouring lines of one side, coloured together: what begins in one line may end in another."""
+        """Neighbouring lines of one side, highlighted together because constructs span lines."""
         name, found = self._layout.hunks[hunk]
         left_out = "added" if is_old else "removed"
         lines = [line for line in found.lines if line.kind != left_out][chunk * _CHUNK : (chunk + 1) * _CHUNK]
@@ -198,7 +197,7 @@ class RenderedDiff:
 
 
 def highlight_lines(lines: Sequence[str], language: str, palette: Palette) -> list[Text]:
-    """Each line as it is shown, in the colours of a language."""
+    """The lines as shown, highlighted for a language."""
     plain = [displayed_line(line) for line in lines]
     whole = "\n".join(line if len(line) <= _MAX_HIGHLIGHTED_CHARS else "" for line in plain)
     found = list(highlight_code(whole, language, palette).split("\n", allow_blank=True)) if language else []
@@ -213,7 +212,7 @@ def highlight_lines(lines: Sequence[str], language: str, palette: Palette) -> li
 
 
 def cut_at_blanks(text: str, room: int) -> list[str]:
-    """The text in pieces that fit into so many cells, which end with a blank where one is near their end."""
+    """Split the text to fit into `room` cells, at a space if one is near the end."""
     pieces: list[str] = []
     at = 0
     while len(text) - at > room or (not text.isascii() and cell_len(text[at:]) > room):
@@ -225,7 +224,7 @@ def cut_at_blanks(text: str, room: int) -> list[str]:
 
 
 def _fitting(text: str, at: int, room: int) -> str:
-    """As much of the text as fits into so many cells. What is drawn as one sign stays together."""
+    """The part of the text that fits into `room` cells. Grapheme clusters stay together."""
     reach = room
     while True:
         head = next((piece for piece in chop_cells(text[at : at + reach], room) if piece), text[at : at + 1])
@@ -237,14 +236,14 @@ def _fitting(text: str, at: int, room: int) -> str:
 
 
 def displayed_line(line: str) -> str:
-    """What a line looks like: tabs as blanks, and nothing that steers a terminal or hides."""
+    """A line for display: tabs expanded, control and invisible characters replaced."""
     more = len(line) - MAX_LINE_CHARS
     cut = f"{line[:MAX_LINE_CHARS]}… {more:,} more characters of this line are not shown" if more > 0 else line
     return sanitised(cut).expandtabs(_TAB)
 
 
 def with_blanks(line: str) -> str:
-    """The line with its blanks to be seen, as long as it is shown."""
+    """The line with visible whitespace, of the same length."""
     pieces = []
     at = 0
     for sign in sanitised(line[:MAX_LINE_CHARS]):
@@ -261,7 +260,7 @@ def _file_line(file: FileDiff, palette: Palette) -> Text:
 
 
 def _styled_text(text: str, ink: Style) -> Text:
-    """The text in an ink. Rich leaves out the style of a text that has no other."""
+    """Text with a style. Rich drops the style of an otherwise unstyled text."""
     return Text(end="").append(text, ink)
 
 
@@ -280,7 +279,7 @@ def _ground_line(row: LineRow | None, width: int, palette: Palette) -> SegmentLi
 
 
 def _pad_to_width(line: SegmentLine, width: int, ground: Style) -> SegmentLine:
-    """The line, exactly as wide as that."""
+    """The line padded to exactly `width` cells."""
     missing = width - sum(cell_len(segment.text) for segment in line)
     if missing >= 0:
         return [*line, Segment(" " * missing, ground)] if missing else line

@@ -1,4 +1,4 @@
-"""Which removed line became which added one, and which words of it changed."""
+"""Pairs removed and added lines, and finds the changed words."""
 
 import re
 from collections import Counter
@@ -8,17 +8,17 @@ from difflib import SequenceMatcher
 from typing import TypeAlias
 
 CharRange: TypeAlias = tuple[int, int]
-"""Where something begins in a line, and the place behind its end."""
+"""Start and end of a range in a line."""
 Pair: TypeAlias = tuple[int | None, int | None]
-"""A removed line and an added one, by their places; None where there is no such line."""
+"""Indices of a removed and an added line; None if there is none."""
 
 MAX_COMPARED_CHARS = 2_000
-"""Characters of a line whose words are compared."""
+"""Maximum characters of a line whose words are compared."""
 MAX_COMPARED_PAIRS = 400
-"""Pairs of lines of one change that are looked at to find out which belong together."""
+"""Maximum pairs of lines compared per change."""
 _MIN_SIMILARITY = 0.5
 _MAX_COMPARED_WORDS = 10_000
-"""Pairs of words that are compared one by one; the middle of longer lines counts as changed."""
+"""Maximum pairs of words compared; in longer lines the whole middle counts as changed."""
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -30,7 +30,7 @@ class Marks:
 
 
 def marks_of(old: str, new: str) -> Marks | None:
-    """What changed between two lines; None when they are too different for that to be of use."""
+    """The changed ranges of two lines; None if they are too different."""
     if max(len(old), len(new)) > MAX_COMPARED_CHARS or not _are_alike(_words(old), _words(new)):
         return None
     before, after = _WORD.findall(old), _WORD.findall(new)
@@ -50,15 +50,15 @@ def marks_of(old: str, new: str) -> Marks | None:
 
 
 def pair_lines(removed: Sequence[str], added: Sequence[str], most: int = MAX_COMPARED_PAIRS) -> list[Pair]:
-    """The lines of one change side by side, each once and in order: those that are alike beside each other, where there
-    are few enough to tell; otherwise the first beside the first."""
+    """The lines of a change side by side, in order: similar lines beside each other if there are few enough,
+    otherwise in sequence."""
     if not removed or not added or len(removed) * len(added) > most:
         size = max(len(removed), len(added))
         return [(at if at < len(removed) else None, at if at < len(added) else None) for at in range(size)]
     pairs: list[Pair] = []
     old = new = 0
     for i, j in (*_alike_in_order(removed, added), (len(removed), len(added))):
-        # Lines that became no other stand beside each other all the same: that takes less room.
+        # Unpaired lines also share rows, which saves space.
         gap = pair_lines(removed[old:i], added[new:j], 0)
         pairs += [(None if a is None else a + old, None if b is None else b + new) for a, b in gap]
         pairs += [(i, j)] if i < len(removed) else []
@@ -67,7 +67,7 @@ def pair_lines(removed: Sequence[str], added: Sequence[str], most: int = MAX_COM
 
 
 def _alike_in_order(removed: Sequence[str], added: Sequence[str]) -> list[tuple[int, int]]:
-    """The pairs of lines that are alike, as many as can be had in order, the most alike first."""
+    """Pairs of similar lines that keep the order, most similar first."""
     before, after = [_words(line) for line in removed], [_words(line) for line in added]
     best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]
     likeness = [[_likeness(one, other) for other in after] for one in before]
@@ -101,7 +101,7 @@ def _are_alike(one: Counter[str], other: Counter[str]) -> bool:
 
 
 def _common_prefix_length(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many words both begin with."""
+    """The number of words in the common prefix."""
     count = 0
     for word, same in zip(one, other, strict=False):
         if word != same:
@@ -111,7 +111,7 @@ def _common_prefix_length(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _spans(words: Sequence[str], ranges: Sequence[tuple[int, int]]) -> tuple[CharRange, ...]:
-    """Where the words of the ranges stand, those with only blanks between them as one."""
+    """The character ranges of words, merged if only whitespace is between them."""
     starts = [0]
     for word in words:
         starts.append(starts[-1] + len(word))

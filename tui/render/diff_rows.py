@@ -1,5 +1,4 @@
-"""A diff as rows, one below the other or side by side. Rows know lines and pairs; they know no colours, and of the
-width only whether two sides can be read in it."""
+"""The layout of a diff as rows, unified or side by side."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,15 +10,15 @@ from ebbtide.tui.render.diff_pairing import MAX_COMPARED_PAIRS, pair_lines
 from ebbtide.tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark
 
 WIDE = 112
-"""Columns from which on both sides may stand beside each other: a screen of 120, less what frames them."""
+"""Minimum columns for side by side: a screen of 120 minus frames."""
 _MIN_FITTING_SHARE = 0.9
-"""The share of lines that has to fit into a side: two columns of broken lines are harder to read than one of whole."""
+"""Minimum share of lines that must fit into a side: wrapped columns are harder to read than one whole column."""
 _MAX_MEASURED_LINES = 1_000
-"""Lines of a file by which that is decided."""
+"""Maximum lines measured per file."""
 MAX_ROWS = 5_000
-"""Rows that are shown at first."""
+"""Maximum rows shown at first."""
 _MAX_HUNK_PAIRS = 20_000
-"""Pairs of lines that are looked at in a hunk to find out which belong together."""
+"""Maximum pairs of lines compared per hunk."""
 
 Side: TypeAlias = Literal["old", "new", "code"]
 
@@ -31,7 +30,7 @@ class FileRow:
 
 @dataclass(frozen=True, slots=True)
 class GapRow:
-    """Lines that are left out of the file."""
+    """Lines of the file left out between hunks."""
 
     heading: str
 
@@ -45,15 +44,15 @@ class RemarkRow:
 class LineRow:
     line: DiffLine
     side: Side
-    """In which file it is looked at; `code` is neither."""
+    """The side that it is on; `code` is neither."""
     hunk: int
-    """In which hunk of the layout it stands."""
+    """Index of its hunk in the layout."""
     at: int
-    """Its place among the hunk's lines of that side."""
+    """Its index among the hunk's lines on that side."""
     other: DiffLine | None = None
-    """The line that it was before, or became."""
+    """The paired line on the other side."""
     marks: tuple[tuple[int, int], ...] = ()
-    """Where in it something stands that is to be seen first."""
+    """Ranges to highlight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +68,18 @@ DiffRow: TypeAlias = FileRow | GapRow | RemarkRow | LineRow | PairRow
 class Layout:
     rows: tuple[DiffRow, ...] = ()
     hunks: tuple[tuple[str, Hunk], ...] = ()
-    """Each with the name of the file or, of code, with its language."""
+    """Each with its file name or, for code, its language."""
     left_out: int = 0
-    """Lines of the diff that are not among the rows."""
+    """Lines of the diff that are not in the rows."""
     digits: int = 0
-    """Of the longest line number; 0 when no numbers are known."""
+    """Digits of the longest line number; 0 without numbers."""
 
 
 def layout_of(
     files: Sequence[FileDiff], *, width: int = 0, most: int = MAX_ROWS, name: str = "", how: str = ""
 ) -> Layout:
-    """The first rows of a diff: each file side by side where `width` columns are enough for its lines. `name`: that of
-    the file where the diff does not say it; `how`: how to see the rest."""
+    """The first rows of a diff, each file side by side if `width` suffices. `name`: the file name if the diff has
+    none; `how`: how to see the rest."""
     hunks: list[tuple[str, Hunk]] = []
     rows = tuple(islice(_rows(files, hunks, width, name), most))
     left_out = sum(1 for file in files for _ in file.lines) - sum(map(_lines_in, rows))
@@ -89,7 +88,7 @@ def layout_of(
 
 
 def without_blank_ends(file: FileDiff) -> FileDiff:
-    """The file without the blank lines that a hunk begins or ends with and that stay: they tell nothing."""
+    """The file without unchanged blank lines at the ends of hunks."""
     return replace(
         file, parts=tuple(_trim_blank_lines(part) if isinstance(part, Hunk) else part for part in file.parts)
     )
@@ -103,7 +102,7 @@ def _trim_blank_lines(hunk: Hunk) -> Hunk:
 
 
 def first_change(rows: Sequence[DiffRow]) -> tuple[int, int]:
-    """The first rows that change something and stand together: from one to before another. (0, 0): there are none."""
+    """The range of the first consecutive changed rows; (0, 0) if there are none."""
     changes = [at for at, row in enumerate(rows) if _changes(row)]
     if not changes:
         return 0, 0
@@ -122,7 +121,7 @@ def _changes(row: DiffRow) -> bool:
 
 
 def without_name(layout: Layout) -> Layout:
-    """The same without the line that names a file, where it is about one whose name is said beside it."""
+    """The layout without the file name line, if there is one file whose name is shown elsewhere."""
     named = [at for at, row in enumerate(layout.rows) if isinstance(row, FileRow)]
     return replace(layout, rows=layout.rows[1:]) if named == [0] else layout
 
@@ -130,7 +129,7 @@ def without_name(layout: Layout) -> Layout:
 def code_layout(
     text: str, language: str, most: int = MAX_ROWS, how: str = "", marks: Sequence[tuple[int, int]] = ()
 ) -> Layout:
-    """The first lines of a text that changes nothing, such as a command. `marks`: places in the text."""
+    """The first lines of a text without changes, e.g. a command. `marks`: ranges to highlight."""
     lines = [DiffLine("kept", line) for line in text.split("\n")]
     shown = lines[:most]
     starts = accumulate((len(line.text) + 1 for line in shown), initial=0)
@@ -143,14 +142,14 @@ def code_layout(
 
 
 def _marks_in(marks: Sequence[tuple[int, int]], first: int, last: int) -> tuple[tuple[int, int], ...]:
-    """The parts of the marks that lie in a line, from its beginning."""
+    """The parts of the marks inside a line, relative to its start."""
     return tuple(
         (max(start, first) - first, min(end, last) - first) for start, end in marks if start < last and end > first
     )
 
 
 def _with_rest(rows: tuple[DiffRow, ...], left_out: int, how: str) -> tuple[DiffRow, ...]:
-    """The rows, and what is not among them."""
+    """The rows and the number of lines left out."""
     return (
         (*rows, RemarkRow(f"… {pluralize(left_out, 'more line')} {'is' if left_out == 1 else 'are'} not shown{how}"))
         if left_out
@@ -163,7 +162,7 @@ def _numbers(hunks: Iterable[tuple[str, Hunk]]) -> Iterator[int]:
 
 
 def _lines_in(row: DiffRow) -> int:
-    """How many lines of the diff a row shows; one that stays is one, on both sides."""
+    """Number of diff lines that a row shows; an unchanged line counts once for both sides."""
     match row:
         case LineRow():
             return 1
@@ -176,7 +175,7 @@ def _lines_in(row: DiffRow) -> int:
 
 
 def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], width: int, name: str) -> Iterator[DiffRow]:
-    """The rows, and the hunks as far as there are rows of them."""
+    """The rows, and the hunks that they cover."""
     for file in files:
         if file.name:
             yield FileRow(file)
@@ -195,7 +194,7 @@ def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], width: int, 
 
 
 def _has_sides(file: FileDiff, width: int) -> bool:
-    """Whether the file was there before and is there after, with lines that can be read in half of the width."""
+    """Whether the file exists before and after, and its lines fit into half of the width."""
     kinds = {line.kind for line in file.lines}
     if not kinds - {"added"} or not kinds - {"removed"}:
         return False

@@ -1,4 +1,4 @@
-"""Markdown in pieces that can be drawn one by one."""
+"""Splits Markdown into pieces that can be rendered separately."""
 
 import re
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
-"""HTML is text here: what a model writes between angle brackets must not vanish from the screen. An image is a link."""
+"""HTML is treated as text: what a model writes in angle brackets must stay visible. Images are links."""
 
 _LONG_FENCE = 60
-"""Lines of an open code fence, after which its first half is drawn once and for all."""
+"""Lines of an open code fence after which its first half is rendered for good."""
 _LONG_LIST = 40
 _LONG_PARAGRAPH = 6_000
 
@@ -19,19 +19,19 @@ _FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})(.*)$")
 
 @dataclass(frozen=True, slots=True)
 class MarkdownPiece:
-    """Markdown that can be drawn by itself."""
+    """Markdown that can be rendered by itself."""
 
     source: str
     gap: bool = True
-    """A blank line comes before it, unless it is the first."""
+    """Whether a blank line comes before it, unless it is the first."""
 
 
 def advance_pieces(
     pieces: tuple[MarkdownPiece, ...], rest: str, gap: bool
 ) -> tuple[tuple[MarkdownPiece, ...], str, bool]:
-    """Moves what is certain from `rest` to `pieces`: all blocks but the last, and the first part of an overlong one.
+    """Move finished blocks from `rest` to `pieces`: all but the last, and the first part of an overlong one.
 
-    `gap` says whether a blank line comes before `rest`; it is returned for the new rest.
+    `gap`: whether a blank line comes before `rest`; the value for the new rest is returned.
     """
     rest = rest.replace("\r\n", "\n").replace("\r", "\n")  # as the parser counts lines
     tokens = [token for token in PARSER.parse(rest) if token.level == 0 and token.map is not None]
@@ -53,7 +53,7 @@ def advance_pieces(
 
 
 def _cut_overlong(rest: str, token: Token | None) -> tuple[str, str] | None:
-    """The first part of an overlong block and what is left of it, each markdown that stands alone."""
+    """Split an overlong block into two pieces of valid Markdown."""
     if token is None:
         return None
     if token.type == "fence":
@@ -97,7 +97,7 @@ def _cut_list(rest: str) -> tuple[str, str] | None:
 
 
 def _cut_paragraph(rest: str) -> tuple[str, str] | None:
-    """Cuts behind a sentence. What follows starts on a line of its own: better than drawing all of it every time."""
+    """Split after a sentence. The rest starts on a new line, which is better than redrawing everything each time."""
     end = rest.rfind(". ", 0, _LONG_PARAGRAPH)
     end = end + 1 if end > 0 else rest.rfind(" ", 0, _LONG_PARAGRAPH)
     if end <= 0:

@@ -1,4 +1,4 @@
-"""Markdown as lines of the terminal. Prose knows how text looks, not who said it."""
+"""Renders Markdown as terminal lines."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from ebbtide.tui.text.sanitise import sanitised
 from ebbtide.tui.text.styles import Palette
 
 BOXES = ("☐", "☑")
-"""Of a task that is to be done, and of one that is done."""
+"""Marks of open and done tasks."""
 _TASK = "is a done task"
 _TASK_MARK = re.compile(r"\[([ xX])\]\s+")
 _LIGHT_RULES = Box("    \n  │ \n ─┼ \n  │ \n ─┼ \n ─┼ \n  │ \n    \n")
@@ -31,12 +31,12 @@ _SHELLS = ("bash", "sh", "shell", "zsh", "console")
 
 
 def prose(source: str, palette: Palette) -> Markdown:
-    """A renderable for one piece of markdown. What it draws is safe: nothing in the text is a control character."""
+    """A renderable for a piece of Markdown, without control characters."""
     return _Prose(sanitised(source), palette)
 
 
 def highlight_code(code: str, language: str, palette: Palette) -> Text:
-    """Code in the palette's colours; plain text when the language is not known."""
+    """Highlighted code; plain text for an unknown language."""
     text = Syntax("", language or "text", theme=CodeColors(palette, language)).highlight(sanitised(code).expandtabs(4))
     text.rstrip()
     return text
@@ -44,8 +44,8 @@ def highlight_code(code: str, language: str, palette: Palette) -> Text:
 
 @lru_cache(maxsize=256)
 def language_of(name: str) -> str:
-    """The language of a file by its name, as `highlight_code` takes it; empty when it is not known."""
-    # Deferred: it loads the list of languages. Pygments brings no types.
+    """The language of a file name for `highlight_code`; empty if unknown."""
+    # Deferred: it loads the list of languages. Pygments has no type hints.
     from pygments.lexers import find_lexer_class_for_filename  # type: ignore[import-untyped]  # noqa: PLC0415
 
     found = find_lexer_class_for_filename(name)
@@ -53,7 +53,7 @@ def language_of(name: str) -> str:
 
 
 class CodeColors(SyntaxTheme):
-    """Code in the same few colours as everything else."""
+    """Syntax colours from the theme's palette."""
 
     def __init__(self, palette: Palette, language: str = "") -> None:
         self._styles: dict[tuple[str, ...], Style] = {
@@ -82,7 +82,7 @@ class CodeColors(SyntaxTheme):
 
 
 class _Code(CodeBlock):
-    """A code block: highlighted, behind a quiet rule, without a ground of its own."""
+    """A code block: highlighted, beside a thin rule, without a background."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         palette = _palette_of(console)
@@ -104,7 +104,7 @@ class _Rule(HorizontalRule):
 
 
 class _Item(ListItem):
-    """An item of a list, which may be a task: then a box stands before it."""
+    """A list item, with a box if it is a task."""
 
     def __init__(self, is_done: bool | None) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class _Item(ListItem):
 
 
 class _Table(TableElement):
-    """A table with a light rule under its head and between its columns."""
+    """A table with thin rules below its head and between columns."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = Table(box=_LIGHT_RULES, pad_edge=False, style="markdown.table.border", show_edge=False)
@@ -163,10 +163,10 @@ def _palette_of(console: Console) -> Palette:
 
 
 class PaletteConsole(Console):
-    """A console that draws into memory with one palette, for one thread."""
+    """A console that renders into memory with one palette, for one thread."""
 
     def __init__(self, palette: Palette, rows: int = 24) -> None:
-        """`rows`: those of the terminal, by which what is long is folded."""
+        """`rows`: height of the terminal, by which long content is collapsed."""
         super().__init__(
             width=80,
             height=rows,
@@ -182,7 +182,7 @@ class PaletteConsole(Console):
         self.palette = palette
 
     def lines(self, renderable: Text | Markdown, width: int) -> list[list[Segment]]:
-        """The renderable at that width, one list of segments a line, without blank lines at its ends."""
+        """The renderable at that width as lines of segments, without blank lines at its ends."""
         options = self.options.update(width=max(1, width), height=None)
         lines = self.render_lines(renderable, options, pad=False)
         first = next((index for index, line in enumerate(lines) if not _is_blank(line)), 0)
@@ -195,7 +195,7 @@ def _is_blank(line: list[Segment]) -> bool:
 
 
 def _with_tasks(tokens: list[Token]) -> list[Token]:
-    """The tokens with the items of lists told that are tasks, which are written with `[ ]` or `[x]` before them."""
+    """The tokens, with list items that start with `[ ]` or `[x]` marked as tasks."""
     for item, paragraph, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if item.type == "list_item_open" and paragraph.type == "paragraph_open" and inline.children:
             first = inline.children[0]
@@ -207,8 +207,8 @@ def _with_tasks(tokens: list[Token]) -> list[Token]:
 
 
 def _with_addresses(tokens: list[Token]) -> list[Token]:
-    """The tokens with the address behind each link whose words are another: nobody follows one that is not to be seen.
-    Only links into the web can be followed."""
+    """The tokens with URLs added after link texts that differ from them, so that the target is visible. Only web
+    links can be followed."""
     for token in tokens:
         if token.children:
             token.children = list(_insert_addresses(token.children))
@@ -242,7 +242,7 @@ class _Prose(Markdown):
     }
 
     def __init__(self, markup: str, palette: Palette) -> None:
-        # Not `super().__init__`: it builds a parser of its own, which takes longer than drawing a paragraph.
+        # Not `super().__init__`: it builds a parser, which takes longer than rendering a paragraph.
         self.markup = markup
         self.parsed = _with_tasks(_with_addresses(PARSER.parse(markup)))
         self.style = palette.text

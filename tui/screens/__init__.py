@@ -1,1 +1,1 @@
-"""Screens, one a file."""
+"""Screens, one per file."""

@@ -1,5 +1,4 @@
-"""A compaction by hand: what it would do and cost, then the summary to read and edit, and then the change. The screen
-asks for each step and knows not how it is done."""
+"""The screen for a manual compaction: preview, summary, then compaction."""
 
 from typing import ClassVar, Literal
 
@@ -26,7 +25,7 @@ EDIT_KEYS = "Ctrl-S compacts   Ctrl-N adds what is missing   Esc cancels"
 
 
 class CompactionScreen(TypeaheadGuardedDialog[None]):
-    """Is over when the compaction is done, or the user does not want it."""
+    """Closes when the compaction is done or cancelled."""
 
     AUTO_FOCUS = "#subject"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -50,7 +49,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
         self._by_hand = by_hand
         self._step: Literal["plan", "making", "editing", "applying"] = "plan"
         self._loaded = ""
-        """The text before anything was edited."""
+        """The summary before any edit."""
         self._is_warned = False
 
     def compose(self) -> ComposeResult:
@@ -86,7 +85,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
             self._show_gate()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Which keys mean something in this step; the others are for whatever has the focus."""
+        """Enable only the keys of the current step."""
         match action:
             case "draft" | "write":
                 return self._step == "plan"
@@ -115,7 +114,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
             self.action_write()
 
     def action_write(self) -> None:
-        """Shows the summary, to be edited, as far as there is one."""
+        """Show the summary, if any, for editing."""
         self._step, self._loaded = "editing", self._by_hand.text
         self.add_class("editing")
         self.draft.cursor_blink = False

@@ -1,5 +1,4 @@
-"""The context of the session: what fills the window, what can be done about it and at what price, and what each request
-took. It knows rows, lines and keys; what they say and do comes from elsewhere."""
+"""The context screen: what fills the window, the actions on it with their prices, and the usage of each request."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -62,17 +61,17 @@ ACTS: dict[str, Act] = {
 }
 
 OPEN_ITEM_KEYS = ("enter", "up", "down", "pageup", "pagedown")
-"""The keys that mean something while an item is open."""
+"""Keys with a meaning while an item is open."""
 OFFER_KEYS = ("enter", "escape", "left", "right")
-"""The keys that leave an offer on the screen, or answer it; each other one takes it back."""
+"""Keys that keep or answer an offer; any other key withdraws it."""
 MIN_PLOT_ROWS, MIN_HIGH_PLOT_ROWS = 16, 32
-"""Rows of the screen below which there is no plot, and from which on there is a higher one."""
+"""Minimum screen heights for a plot, and for a taller one."""
 _MARKER_WIDTH = 2
-"""Cells before the name of a row, which say where it stands in the bar."""
+"""Cells before a row's name, for its colour in the bar."""
 
 
 class ContextScreen(TypeaheadGuard[None]):
-    """Gives nothing. What is done is done to the session that the controller shows."""
+    """Acts on the controller's session; returns nothing."""
 
     CSS = """
     ContextScreen > * { width: 100%; padding: 0 1; }
@@ -92,11 +91,11 @@ class ContextScreen(TypeaheadGuard[None]):
         self._order: Order = "order"
         self._rows = components.rows()
         self._point: int | None = None
-        """The column of the plot that is pointed at."""
+        """The selected column of the plot."""
         self._sure: Callable[[], Awaitable[str]] | None = None
-        """What Enter does now: what was said last offers it. Only `show_message` sets it."""
+        """What Enter confirms, as offered by the last message. Only `show_message` sets it."""
         self._is_idle = True
-        """What was asked for last is there."""
+        """Whether the last request is finished."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="what-it-is", markup=False)
@@ -126,13 +125,13 @@ class ContextScreen(TypeaheadGuard[None]):
 
     @property
     def settled(self) -> bool:
-        """What was asked for last is on the screen."""
+        """Whether the result of the last request is on the screen."""
         return self._is_idle and all(pages.settled or not pages.display for pages in self.query(Pages))
 
     # What is shown
 
     def _draw(self) -> None:
-        """All but the list."""
+        """Draw everything but the list."""
         overview, width = self._components.overview, max(self.size.width - 2, 1)
         used, room = overview.used_tokens, max(overview.effective, 1)
         usable = f"{tokens(overview.effective)} usable, {used / room:.0%}"
@@ -180,15 +179,15 @@ class ContextScreen(TypeaheadGuard[None]):
     def show_message(
         self, text: str, *, is_warning: bool = False, offers: Callable[[], Awaitable[str]] | None = None
     ) -> None:
-        """One line about what was asked for or done, in the place of the last one and of what that one offered.
-        `offers`: what Enter does while this line stands."""
+        """Show one line about an action, replacing the previous line and its offer. `offers`: what Enter does while
+        it is shown."""
         self._sure = offers
         self.await_painting()
         self._update_static("told", [((sanitised_line(text), "warn" if is_warning else "strong"),)] if text else [])
         self._name_keys()
 
     def _fill(self) -> None:
-        """The rows anew, with the same one marked."""
+        """Rebuild the rows, keeping the mark."""
         marked, listing = self._marked_row, self.query_one(Listing)
         components = self._components
         self._rows = rows = components.rows(self._order, self.query_one("#looked-for", Input).value)
@@ -206,7 +205,7 @@ class ContextScreen(TypeaheadGuard[None]):
 
     @property
     def _table(self) -> int:
-        """Columns that the list takes: no more than its longest name needs, and one is left for a scroll bar."""
+        """Width of the list: its longest name, leaving one column for a scrollbar."""
         return min(self.size.width - 3, self._components.width + _MARKER_WIDTH)
 
     @property
@@ -302,7 +301,7 @@ class ContextScreen(TypeaheadGuard[None]):
                 )
 
     def _open(self, row: ComponentRow | None) -> None:
-        """Shows what a row stands for in the place of the list, or the list again."""
+        """Show the content of a row instead of the list, or the list again."""
         for pages in self.query(Pages):
             pages.display = row is not None
             self.query_one(Listing).display = row is None
@@ -347,7 +346,7 @@ class ContextScreen(TypeaheadGuard[None]):
         self._ask(lambda: propose(self._controller, wish), lambda: carry_out(self._controller, wish))
 
     def _ask(self, look: Callable[[], Awaitable[Proposal]], work: Callable[[], Awaitable[str]]) -> None:
-        """Says what would be done at what price; Enter does it then."""
+        """Show what would be done and its price; Enter then confirms."""
 
         async def ask() -> None:
             found = await look()
@@ -366,7 +365,7 @@ class ContextScreen(TypeaheadGuard[None]):
             self._fill()
 
     def _start(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Runs it as the app's work, so that it ends also when the screen does; one after the other."""
+        """Run it as the app's work, so that it finishes even if the screen closes; one at a time."""
         if not self._is_idle:
             return
 
@@ -389,7 +388,7 @@ class ContextScreen(TypeaheadGuard[None]):
 
 
 async def components_here(controller: SessionController, session: str) -> ComponentTable:
-    """What the context of a session holds. Raises `AgentError`."""
+    """The components of a session's context. Raises `AgentError`."""
     return await asyncio.to_thread(component_table, await controller.sessions.overview(session))
 
 

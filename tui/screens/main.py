@@ -1,4 +1,4 @@
-"""The main screen: the transcript, what waits, the prompt and the status line, and how one gets from one to another."""
+"""The main screen: transcript, queue, prompt and status line, and the focus between them."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
@@ -31,20 +31,20 @@ if TYPE_CHECKING:  # types only: nothing is asked before the first paint
     from ebbtide.tui.widgets.question_panel import QuestionPanel
 
 DRAFT_SAVE_DELAY_S = 1.0
-"""Seconds after which it is told what has been written."""
+"""Seconds after which the text of the prompt is saved."""
 ROOMY_LINES, CRAMPED_LINES, TINY_LINES, MIN_QUESTION_LINES = 30, 18, 9, 6
-"""Lines of the screen below which a question leaves few to the transcript, none to it and to the prompt, below which it
-is not seen while something is written, and below which there is no status line beside it."""
+"""Screen heights: below the first a question takes most of the transcript, below the second all of it and the
+prompt, below the third it is hidden while writing, below the last there is no status line."""
 CENTRED_WIDTH = 76
-"""Columns of what stands in the middle of a large screen."""
+"""Width of the centred prompt on a large screen."""
 
 
 class MainScreen(TypeaheadGuard[None]):
-    """Where one reads and writes, and is asked. What is sent leaves it as `Prompt.Submitted`."""
+    """The screen for reading, writing and answering. A message is posted as `Prompt.Submitted`."""
 
     AUTO_FOCUS = "#prompt"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (140, "-wide")]  # noqa: RUF012  # as Textual declares it
-    """Where a panel has room beside the conversation."""
+    """Widths for the side panel."""
     VERTICAL_BREAKPOINTS = [(0, "-low"), (ROOMY_LINES, "-tall")]  # noqa: RUF012  # as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("main"),
@@ -62,19 +62,18 @@ class MainScreen(TypeaheadGuard[None]):
         *,
         vim: bool,
     ) -> None:
-        """`offers`: what a text in the prompt may become. `pastes`: what is folded in it. `queue`: the messages that
-        wait, asked for once there are some. `written` is told what is in the prompt, now and then while it changes.
-        `vim`: whether the prompt begins with the keys of vi."""
+        """`offers`: completions of the prompt. `pastes`: placeholders in it. `queue`: creates the queue widget on
+        first use. `written`: called now and then with the text of the prompt. `vim`: start with vi keys."""
         super().__init__()
         self._history = history
         self._offers, self._pastes = offers, pastes
         self._queue = queue
         self._written = written
         self._telling: Timer | None = None
-        """Tells soon what is in the prompt."""
+        """Timer for saving the text of the prompt."""
         self._vim = vim
         self.question: QuestionPanel | None = None
-        """What is asked above the prompt."""
+        """The open question above the prompt."""
         self._is_new = False
 
     def compose(self) -> ComposeResult:
@@ -109,11 +108,11 @@ class MainScreen(TypeaheadGuard[None]):
     def todos(self) -> TodoLine:
         return self.query_one(TodoLine)
 
-    # Where nothing was said yet
+    # Before the first message
 
     @property
     def is_new(self) -> bool:
-        """Nothing was said yet, and one is greeted: on a large screen one writes in its middle, below the greeting."""
+        """Whether there are no messages yet: on a large screen the prompt is centred below the greeting."""
         return self._is_new
 
     @is_new.setter
@@ -124,18 +123,18 @@ class MainScreen(TypeaheadGuard[None]):
 
     @property
     def indent(self) -> int:
-        """Columns at each side of what stands in the middle; 0 where nothing does."""
+        """Columns beside the centred prompt; 0 if it is not centred."""
         width, height = self.size
         is_placed = self._is_new and self.question is None and height >= ROOMY_LINES
         return max(0, (width - CENTRED_WIDTH) // 2) if is_placed else 0
 
     @property
     def below(self) -> Static:
-        """What stands below the prompt in the middle of a large screen."""
+        """The lines below the centred prompt."""
         return self.query_one("#below", Static)
 
     def place_prompt(self) -> None:
-        """Puts the prompt, and what belongs to it, into the middle or where it usually is."""
+        """Move the prompt and its neighbours to the centre or to the bottom."""
         indent, below = self.indent, self.below
         for one in (self.prompt, below, *self.query("Completions, HistorySearchBar").results(Widget)):
             one.styles.offset = (indent, 0)  # margins at the sides would make what stands above it as narrow
@@ -146,12 +145,12 @@ class MainScreen(TypeaheadGuard[None]):
         self.prompt.set_class(bool(indent), "middle")
         below.display, below.styles.height = bool(indent), self.size.height * 2 // 5
 
-    # What is asked
+    # Questions
 
     def ask(
         self, spec: "QuestionSpec", answered: "Callable[[Answer | None], None]", place: str = ""
     ) -> "QuestionPanel":
-        """Asks this above the prompt. `answered` is given the answer, or None where Esc was pressed."""
+        """Show a question above the prompt. `answered` is called with the answer, or None for Esc."""
         from ebbtide.tui.widgets.question_panel import QuestionPanel  # noqa: PLC0415  # deferred: see above
 
         self.question = QuestionPanel(spec, answered, self._room, place)
@@ -161,7 +160,7 @@ class MainScreen(TypeaheadGuard[None]):
         return self.question
 
     def remove_question(self) -> None:
-        """Takes the question away."""
+        """Remove the question."""
         if (asked := self.question) is not None:
             self.question = None
             self.set_focus(self.prompt)  # first: what goes with the focus gives it to the transcript
@@ -169,7 +168,7 @@ class MainScreen(TypeaheadGuard[None]):
             self._refit()
 
     def _room(self, is_whole: bool) -> int:
-        """Lines that a question may take: some of the transcript stay, where there are enough."""
+        """Lines available to a question; part of the transcript stays visible if possible."""
         height = self.size.height
         beside = (child for child in self.query_one("#desk").children if child is not self.question)
         others = sum(child.outer_size.height for child in beside if child.display and child.id != "reader")
@@ -177,7 +176,7 @@ class MainScreen(TypeaheadGuard[None]):
         return max(1, height - others - keep)
 
     def _refit(self) -> None:
-        """Where there are few lines, what is not asked gives way to what is."""
+        """On a low screen, hide other widgets in favour of the question."""
         if self._pruning:  # what is on it goes before it does
             return
         self.place_prompt()
@@ -198,7 +197,7 @@ class MainScreen(TypeaheadGuard[None]):
         self._refit()
 
     def action_to_question(self) -> None:
-        """Goes back to what is asked; where nothing is, on to whatever else takes keys."""
+        """Move the focus to the question, or else to the next widget."""
         if self.question is not None:
             self.question.take_focus()
             self.await_painting()
@@ -220,14 +219,14 @@ class MainScreen(TypeaheadGuard[None]):
         return self.question is not None and self.question.write(key)
 
     def handle_rejected_key(self, key: events.Key | None) -> None:
-        """What is a text goes on in the prompt. One character may be an answer that came too soon."""
+        """Put a rejected text into the prompt. A single character may be an early answer and is dropped."""
         if self.question is not None:
             is_text = key is None or self.question.is_beside or not self.question.accepts_key(key)
             self.question.is_beside = True
             if is_text or len(self.prompt.text) > 1:
                 self.set_focus(self.prompt)  # at once: the next character is for it
 
-    # What is written, and what waits
+    # Prompt and queue
 
     @on(PromptInput.Changed)
     def _is_writing(self) -> None:

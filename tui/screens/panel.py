@@ -1,4 +1,4 @@
-"""The screen that draws the list of a command: found by typing, with what there is to say of the marked row."""
+"""The screen for a panel: a searchable list with the details of the marked row."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -39,15 +39,15 @@ from ebbtide.tui.widgets.listing import Listing
 from ebbtide.tui.widgets.worker import begin
 
 MAX_DIALOG_WIDTH, OWN_HEIGHT = 120, ("theme", "todos", "remember")
-"""Columns of the dialog, and panels that have a height of their own, as dialogs.tcss has it."""
+"""Maximum dialog width, and panels with their own height in dialogs.tcss."""
 _FRAME, _EDGES = 4, 2
-"""Columns and lines of its frame."""
+"""Columns and lines of the frame."""
 _NEAR = 20
-"""Rows before the last one at which more are read."""
+"""Distance from the last row at which more rows are loaded."""
 
 
 class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
-    """Gives the row that was chosen; None where none was. It does with a row what the panel says, and nothing else."""
+    """Returns the chosen row, or None. Actions are defined by the panel."""
 
     AUTO_FOCUS = ""
 
@@ -57,11 +57,11 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         self._rows = panel.rows
         self._words = panel.words
         self._is_told = False
-        """Something is said where the keys are named, until the next one."""
+        """Whether a message replaces the key hints."""
         self._is_due = False
-        """It is to be drawn anew: many changes that come at once are one."""
+        """Whether a redraw is pending: several changes are drawn together."""
         self._adds: Panel | None = None
-        """To this one the next rows are being added."""
+        """The panel to which rows are being added."""
         self._reading: dict[str, Worker[None]] = {}
         self.add_class(panel.name)
         self.set_class(panel.reads, "reads")
@@ -101,7 +101,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         self._take_room()
 
     def _take_room(self) -> None:
-        """A short list is a small dialog, as large while somebody searches in it as before."""
+        """Size the dialog for a short list; it keeps its size during a search."""
         if self.panel.name not in OWN_HEIGHT:
             needed = lines_needed(self.panel, min(self.size.width, MAX_DIALOG_WIDTH) - _FRAME)
             self.query_one("#dialog").styles.height = needed + _EDGES if needed else None
@@ -115,18 +115,18 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     @property
     def settled(self) -> bool:
-        """All that was asked for is on the screen."""
+        """Whether everything requested is on the screen."""
         is_read = self.is_mounted and all(work.is_finished for work in self._reading.values())
         return is_read and not self._is_due and self.query_one(Detail).settled
 
     @property
     def rows(self) -> tuple[PanelRow, ...]:
-        """Those that were found."""
+        """The matching rows."""
         return self._rows
 
     @property
     def row(self) -> PanelRow | None:
-        """The marked row; None where nothing is found."""
+        """The marked row, or None."""
         index = self.query_one(Listing).marked
         return self._rows[index] if index < len(self._rows) and not self._rows[index].is_heading else None
 
@@ -136,20 +136,20 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     @property
     def is_whole(self) -> bool:
-        """What is read of a row has the room of the list."""
+        """Whether the details use the room of the list."""
         return bool(self.panel.rows) and not self.query_one(Listing).display
 
-    # What is listed
+    # The list
 
     def show(self, panel: Panel) -> None:
-        """Shows another panel in the place of this one, with the same row marked, or that which the other one marks."""
+        """Show another panel instead, keeping the mark or using the panel's own."""
         before, self.panel = self.row, panel
         self._list(panel.mark or (before.value if before is not None else ""))
         if panel.message is not None:
             self._show_message(panel.message.text, panel.message.ink)
 
     def _fill(self, words: str) -> None:
-        """Lists what the words find, from the beginning."""
+        """List the matches from the start."""
         self._words = words
         if self.panel.find is None:
             self._list("" if words.strip() else self.panel.mark, anew=True)
@@ -190,7 +190,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         self._look()
 
     def _move(self, step: int) -> None:
-        """Marks a row further down or up, past headings."""
+        """Move the mark, skipping headings."""
         listing, rows = self.query_one(Listing), self._rows
         before = listing.marked
         listing.move(step)
@@ -202,7 +202,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
                 listing.move(before - at)
                 return
 
-    # What is told of a row
+    # Details
 
     def on_listing_row_highlighted(self) -> None:
         self._look()
@@ -226,7 +226,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         self._name_keys()
 
     def _start_reading(self, group: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Begins to read what is to be seen, in the place of what the group is about so far."""
+        """Load the visible details, cancelling earlier work of the group."""
 
         async def run() -> None:  # not begun yet: a worker may be cancelled before it starts
             try:
@@ -246,7 +246,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         if self.panel.now is not None:
             self.show(self.panel.now())
 
-    # What is said in the last line
+    # Key hints and messages
 
     def _show_message(self, text: str, ink: TextStyle) -> None:
         self._is_told = True
@@ -267,7 +267,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
     def on_descendant_focus(self) -> None:
         self._name_keys()
 
-    # What the user does
+    # User actions
 
     def on_input_changed(self, event: Input.Changed) -> None:
         if event.input.id == "filter" and event.value != self._words:
@@ -298,7 +298,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         event.prevent_default()
 
     def _process_key(self, event: events.Key) -> bool:
-        """Does what a key means. Tells whether it means something."""
+        """Handle a key; return whether it has a meaning."""
         listing, is_listed = self.query_one(Listing), not self.panel.search
         is_in_list = is_listed or listing.has_focus
         match event.key:
@@ -339,7 +339,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             self._move(direction * max(1, self.query_one(Listing).size.height - 1))
 
     def _act(self, key: str) -> bool:
-        """Does with the marked row what a key means for it. Tells whether it means something."""
+        """Run the action of a key on the marked row; return whether there is one."""
         row = self.row
         action = action_of(self.panel, key, row)
         if action is None:
@@ -387,7 +387,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             self._name_keys()
 
     def _show_whole(self, whole: bool) -> None:
-        """Gives what is read of a row the room of the list, or gives it back."""
+        """Show the details in the room of the list, or the list again."""
         listing = self.query_one(Listing)
         listing.display = not whole
         if not whole:

@@ -1,4 +1,4 @@
-"""A question on the screen: above the prompt, or over whatever other screen is shown."""
+"""Shows a question above the prompt, or over another screen."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from ebbtide.tui.widgets.question_panel import QuestionPanel
 
 
 class AskingScreen(TypeaheadGuardedDialog[None]):
-    """It holds the panel at its lower edge."""
+    """A screen with the question panel at its lower edge."""
 
     AUTO_FOCUS = ""
     CSS = """
@@ -49,12 +49,12 @@ class AskingScreen(TypeaheadGuardedDialog[None]):
 
 
 class QuestionDisplay:
-    """A question that is on the screen: above the prompt, or over another screen."""
+    """A displayed question: above the prompt, or over another screen."""
 
     def __init__(
         self, app: App[Any], spec: QuestionSpec, answered: Callable[[Answer | None], None], place: str
     ) -> None:
-        """`answered` is given the answer, or None where Esc was pressed."""
+        """`answered` is called with the answer, or None for Esc."""
         self._answered = answered
         self._main: MainScreen | None = None
         self._over: AskingScreen | None = None
@@ -68,12 +68,12 @@ class QuestionDisplay:
             app.push_screen(self._over)
 
     def show_position(self, place: str) -> None:
-        """Says which of several questions it is."""
+        """Show the position among several questions."""
         self._panel.show_position(place)
 
     @property
     def can_close(self) -> bool:
-        """Whether it can be taken away now: no other screen is over it."""
+        """Whether it can be removed now: no other screen is above it."""
         return self._over is None or self._over.is_current
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class QuestionDisplay:
 
 
 async def answer_to(app: App[Any], spec: QuestionSpec) -> Answer | None:
-    """What the user answers; None where Esc was pressed."""
+    """Ask and return the answer; None for Esc."""
     waiting: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
 
     def answered(answer: Answer | None) -> None:

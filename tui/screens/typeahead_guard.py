@@ -1,5 +1,5 @@
-"""Questions that typing for something else must not answer. A guarded screen says what it takes; what was typed for it
-is decided by when it came."""
+"""Guards questions against keys typed for something else. The screen says which keys it takes; their time decides
+whether they count."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -13,40 +13,40 @@ Answer = TypeVar("Answer")
 
 
 class TypeaheadGuard(Screen[Answer]):
-    """A screen that asks, and knows since when its question can be read."""
+    """A screen with a question, and the time at which it became readable."""
 
     clock: ClassVar[Callable[[], float]] = monotonic
     painted: float | None = None
-    """Monotonic seconds at which the question was painted; None as long as it is not."""
+    """Monotonic seconds at which the question was painted; None before that."""
 
     @property
     def is_asking(self) -> bool:
-        """Whether something is asked now."""
+        """Whether a question is open."""
         return True
 
     @property
     def has_text_focus(self) -> bool:
-        """Whether text is for a field of this screen."""
+        """Whether text goes to a field of this screen."""
         return False
 
     def could_answer(self, key: events.Key) -> bool:
-        """Whether there is a question that such a key answers."""
+        """Whether the key could answer an open question."""
         return self.is_asking
 
     def accepts_key(self, key: events.Key) -> bool:
-        """Whether a key is for this question: a character that is not is text for the prompt. It is asked before what
-        came earlier was looked at."""
+        """Whether a key is for this question; other characters are text for the prompt. Called before earlier events
+        are processed."""
         return True
 
     def insert_key(self, key: events.Key) -> bool:
-        """Takes a key as text and as nothing else. Tells whether it did: otherwise it goes where all keys go."""
+        """Insert a key as text; return whether that was possible. Otherwise it is handled as usual."""
         return False
 
     def handle_rejected_key(self, key: events.Key | None) -> None:
-        """Something was not for the question: where it is a character, or a paste, it is in the prompt."""
+        """Handle a key or paste that was not for the question; text goes to the prompt."""
 
     def await_painting(self) -> None:
-        """What is asked now can be read only when it is painted."""
+        """Restart the guard: the current question has to be painted first."""
         self.painted = None
         self.call_after_refresh(self._record_painting)
 
@@ -61,12 +61,12 @@ class TypeaheadGuard(Screen[Answer]):
 
 
 class TypeaheadGuardedDialog(ModalScreen[Answer], TypeaheadGuard[Answer]):
-    """A dialog that asks. (Styles follow the first of the two.)"""
+    """A modal dialog with a guard. (Styles follow the first base class.)"""
 
     _is_answered = False
 
     def dismiss(self, result: Answer | None = None) -> AwaitComplete:
-        """Once: a second key may be on its way when the first one answers, and would take away the screen below."""
+        """Dismiss only once: a second queued key would close the screen below."""
         if self._is_answered:
             return AwaitComplete()
         self._is_answered = True

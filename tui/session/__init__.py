@@ -1,1 +1,1 @@
-"""The session that is shown: controller, queue, drafts, pages of sessions."""
+"""The session on display: controller, queue, drafts and the session list."""

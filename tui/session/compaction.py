@@ -1,5 +1,4 @@
-"""A compaction by hand, one step after the other: what it would do, the summary, the change; and the last one taken
-back."""
+"""A manual compaction, step by step: preview, summary, compaction; and its undo."""
 
 from typing import TYPE_CHECKING
 
@@ -18,23 +17,23 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
 
 
 class ManualCompaction:
-    """Between its steps nothing has changed. What a summary took is told when it is not used."""
+    """Changes nothing until `apply`. The cost of an unused summary is reported."""
 
     def __init__(self, controller: SessionController, session: "Session", preview: Preview) -> None:
         self._controller = controller
         self._session = session
         self.preview = preview
         self.drafted = SummaryDraft(preview.conversation, None)
-        """The summary that was made last; it costs nothing before one was."""
+        """The last summary draft."""
         self.is_done = False
 
     @property
     def text(self) -> str:
-        """The summary as it was written, to be edited."""
+        """The summary as drafted, for editing."""
         return as_text(self.drafted.draft) if self.drafted.draft is not None else ""
 
     async def draft(self) -> SummaryDraft:
-        """Lets a model write the summary, which may be interrupted. Raises `AgentError`."""
+        """Have a model write the summary; can be interrupted. Raises `AgentError`."""
         before = self.drafted.cost
         with self._controller.busy_with("summarising"):
             drafted = await self._session.change(draft_summary, self.preview, self._controller.advance)
@@ -43,21 +42,21 @@ class ManualCompaction:
         return self.drafted
 
     def result(self, text: str) -> CompactResult:
-        """What compacting with the text as it is comes to."""
+        """The result of compacting with this text."""
         return self.preview.result(read_edited(text))
 
     def missing(self, text: str) -> tuple[str, ...]:
-        """What an edited summary leaves out of what must be in it. Without any text the facts stand for it all."""
+        """Required facts missing from an edited summary. An empty text is replaced by the facts."""
         draft = read_edited(text)
         return self.preview.missing(draft) if draft is not None else ()
 
     def with_missing_facts(self, text: str) -> str:
-        """The text with all that is missing."""
+        """The text with the missing facts added."""
         missing = self.missing(text)
         return with_facts(text.rstrip(), missing) if missing else text
 
     async def apply(self, text: str) -> None:
-        """Compacts with the text as it is. Raises `AgentError`, and then nothing has changed."""
+        """Compact with this text. Raises `AgentError`, and then nothing has changed."""
         with self._controller.busy_with("compacting"):
             await self._session.change(
                 apply_summary, self.preview, read_edited(text), self.drafted, self._controller.advance
@@ -68,7 +67,7 @@ class ManualCompaction:
         self._session.interrupt()
 
     def leave(self) -> None:
-        """Tells what was paid for a summary that is not used."""
+        """Report the cost of an unused summary."""
         if self.is_done or self.drafted.cost == 0.0:
             return
         cost = "at an unknown price" if self.drafted.cost is None else f"for {dollars(self.drafted.cost)}"
@@ -76,13 +75,13 @@ class ManualCompaction:
 
 
 def size_of(text: str) -> int:
-    """About how many tokens an edited summary takes."""
+    """The approximate tokens of a summary."""
     draft = read_edited(text)
     return estimate_text(draft.retain) + estimate_text(draft.summary) if draft is not None else 0
 
 
 async def begin(controller: SessionController, focus: str) -> ManualCompaction | None:
-    """A compaction to look at; None when there is nothing to compact, which is told."""
+    """Start a manual compaction; None if there is nothing to compact, which is shown."""
     session = controller.session
     if session is None:
         return None
@@ -95,8 +94,7 @@ async def begin(controller: SessionController, focus: str) -> ManualCompaction |
 
 
 async def what_undo_does(controller: SessionController) -> RewriteUndone | None:
-    """What taking the last rewrite back would change and cost; None when there is nothing to take back, or it does not
-    fit, which is told."""
+    """What undoing the last rewrite would change and cost; None, with a notice, if that is impossible."""
     if controller.session is None:
         return None
     try:
@@ -107,7 +105,7 @@ async def what_undo_does(controller: SessionController) -> RewriteUndone | None:
 
 
 async def take_back(controller: SessionController) -> None:
-    """Takes the last rewrite back. What hinders it is told, and then nothing has changed."""
+    """Undo the last rewrite. A failure is shown and changes nothing."""
     if controller.session is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""What may be offered in the prompt of the session that is shown. It asks the session what there is."""
+"""Completions for the prompt of the current session."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,15 +16,15 @@ COMMAND_NAMES = frozenset(command.name for command in COMMANDS)
 
 
 class SessionPromptCompleter:
-    """For the session that `session` gives; there may be none yet."""
+    """`session` returns the current session, or None."""
 
     def __init__(self, session: "Callable[[], Session | None]") -> None:
         self._session = session
         self._files: tuple[Path, ProjectFiles] | None = None
-        """Those of the last session's folder."""
+        """The file index of the last session's folder."""
 
     def candidates(self, text: str) -> Sequence[PromptCompletion]:
-        """Commands, prompts and resources that the text may become."""
+        """Commands, prompts and resources that complete the text."""
         session = self._session()
         running = session.servers if session is not None else None
         extensions = session.extensions if session is not None and text.startswith("/") else None
@@ -33,7 +33,7 @@ class SessionPromptCompleter:
 
     @property
     def files(self) -> ProjectFiles | None:
-        """Those of the session's folder."""
+        """The file index of the session's folder."""
         session = self._session()
         if session is None:
             return None
@@ -42,6 +42,6 @@ class SessionPromptCompleter:
         return self._files[1]
 
     async def close(self) -> None:
-        """Ends the search for files that is under way."""
+        """Cancel a running file search."""
         if self._files is not None:
             await self._files[1].close()

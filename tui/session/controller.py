@@ -1,4 +1,4 @@
-"""The session that the terminal shows, what it shows of it, what waits to be said, and how one goes back."""
+"""Controls the session on display: its view, its queue, and switching between sessions."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
@@ -37,13 +37,13 @@ ResultT = TypeVar("ResultT")
 
 
 def next_mode(mode: str) -> Mode:
-    """The mode that follows when modes are gone through. `auto` is none of them: it has to be named."""
+    """The next mode in the cycle. `auto` is not part of it and has to be named."""
     around: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
     return around[(around.index(mode) + 1) % len(around)] if mode in around else "ask"
 
 
 class SessionController:
-    """One session at a time. Everything that happens in it becomes a new `view`, and `changed` is called."""
+    """One session at a time. Every event produces a new `view`, and `changed` is called."""
 
     def __init__(
         self,
@@ -56,24 +56,24 @@ class SessionController:
         self.session: Session | None = None
         self.view = SessionView()
         self.queue = Queue()
-        """Messages that wait for the next step of the turn, or for its end."""
+        """Messages queued for the next step or the end of the turn."""
         self.pastes = pastes or Pastes()
-        """What is folded in messages."""
+        """Placeholders in messages."""
         self.unsent = UnsentText(drafts or Drafts(None), self.queue, self.pastes, self._draft_owner)
         self.occupied = False
-        """A turn runs, or a session is being opened, closed or compacted."""
+        """Whether a turn runs, or a session is being opened, closed or compacted."""
         self._at_rest = asyncio.Event()
         self._opener = SessionOpener(sessions, self._show_preview, self._show_opening_progress)
         self._changed = changed
         self._reading = asyncio.Lock()
-        """Held while what was said earlier is being read."""
+        """Held while older messages are read."""
         self.grown: Callable[[int], None] = lambda more: None
-        """Called when the view has got so many more blocks at its beginning."""
+        """Called with the number of blocks that were prepended to the view."""
         self.glimpsed: Callable[[], None] = lambda: None
-        """Called when the view has become the end of a session that is being opened."""
+        """Called when the view shows the end of a session that is being opened."""
 
     async def begin(self, resume: str | None, model: str | None) -> None:
-        """Shows the first session. Raises `AgentError`."""
+        """Open the first session. Raises `AgentError`."""
         with self.busy_with("opening the session"):
             opened = await self._opener.open_unless_stopped(resume, model, "first")
             if opened is not None:
@@ -82,14 +82,13 @@ class SessionController:
                 await self._begin_new_session(model)
 
     async def _begin_new_session(self, model: str | None) -> None:
-        """Shows a new session in place of the first one, which was not waited for."""
+        """Open a new session after opening the first was interrupted."""
         self._adopt(*await self._opener.open(None, model, "first"))
         self.glimpsed()
         self.notice("opening the session was interrupted: this is a new one, `/resume` goes on with an earlier one")
 
     async def open(self, resume: str | None = None, model: str | None = None) -> bool:
-        """Goes on with another session, or a new one. What went wrong is shown, and the old session stays, as it does
-        when this is interrupted."""
+        """Open another session, or a new one. An error is shown and the old session stays, also after an interrupt."""
         with self.busy_with("opening the session"):
             before = self.session.id if self.session is not None else None
             is_same = before is not None and resume is not None and before.startswith(resume)
@@ -125,7 +124,7 @@ class SessionController:
             return True
 
     async def _try_close(self, reason: "EndReason | None") -> str:
-        """Closes the session. What could not be written down, if anything."""
+        """Close the session; return what could not be saved, if anything."""
         try:
             await self.close(reason)
         except AgentError as error:
@@ -133,7 +132,7 @@ class SessionController:
         return ""
 
     def _show_preview(self, end: Conversation) -> None:
-        """Shows the end of a session that is being opened."""
+        """Show the end of a session that is being opened."""
         shown = view_of(self.sessions.visible(end), self.folder)
         self._show(replace(shown, busy=True, activity=self.view.activity))
         self.glimpsed()
@@ -142,11 +141,11 @@ class SessionController:
         self._show(replace(self.view, activity=activity))
 
     async def adopt(self, session: "Session") -> None:
-        """Shows a session from its history on."""
+        """Show a session with its history."""
         self._adopt(session, await view_of_session(self.sessions, session))
 
     def _adopt(self, session: "Session", shown: SessionView) -> None:
-        """Goes on with a session."""
+        """Switch to a session."""
         self.session = session
         session.listen(self.advance)
         self._show(replace(shown, model=session.model, mode=session.mode, cost=session.cost))
@@ -154,8 +153,8 @@ class SessionController:
             self.notice(text)
 
     async def read_earlier(self, *, all: bool = False) -> None:
-        """Shows more of what was said before all that is shown, a page of it or `all`. What cannot be read is told. A
-        page that is asked for while one is read is that one."""
+        """Show more earlier messages, a page or `all`. An error is shown. A request for a page joins one in
+        progress."""
         if self._reading.locked() and not all:
             return
         async with self._reading:
@@ -178,8 +177,8 @@ class SessionController:
             self.grown(len(self.view.past) - shown)
 
     async def measure(self, *, again: bool = False) -> None:
-        """Shows what a session that goes on takes, before its first request; no provider is asked. Nothing happens
-        where that is known, or cannot be told. `again`: what was shown is out of date."""
+        """Measure a resumed session before its first request, without asking a provider. Does nothing if the size is
+        known or cannot be measured. `again`: the shown size is outdated."""
         session = self.session
         if session is None or not session.history.messages:
             return
@@ -193,12 +192,12 @@ class SessionController:
             self._show(replace(known, is_guess=session.history.anchor is None))
 
     def _draft_owner(self) -> str | None:
-        """The session for which what is not sent is kept; None where there is nothing in it yet."""
+        """The session whose unsent text is saved; None while it is empty."""
         has_begun = self.session is not None and (self.occupied or self.session.history.messages)
         return self.session.id if self.session is not None and has_begun else None
 
     def take_draft(self) -> str:
-        """What was written for the session and not sent when it was left; it is kept no longer."""
+        """Return and remove the saved unsent text of the session."""
         if self.session is None:
             return ""
         draft = self.unsent.take(self.session.id)
@@ -207,7 +206,7 @@ class SessionController:
         return draft
 
     async def run_turn(self, text: str) -> bool:
-        """Runs a turn. Tells whether it ended with an answer."""
+        """Run a turn; return whether it ended with an answer."""
         if self.session is None:
             return False
         return await self._follow(
@@ -215,15 +214,15 @@ class SessionController:
         )
 
     async def continue_after_jobs(self) -> None:
-        """Runs a turn in which the model continues since a background job is over."""
+        """Run a turn in which the model continues after a background job."""
         if self.session is not None and self.session.background_jobs.ended and not self.session.is_at_question:
             await self._follow(
                 self.session.send("", (Note(JOB_ENDED_PROMPT),), pending_messages=self._steering_messages)
             )
 
     async def resume_turn(self) -> None:
-        """Asks again what was asked when the session was left, and goes on with its turn; or about what the project
-        brings, before anything is said. Nothing happens where nothing is to be asked."""
+        """Ask the question at which the session was left again and continue its turn; or ask for approval of the
+        project before the first message. Does nothing otherwise."""
         session = self.session
         if session is not None and session.is_at_question:
             self.notice("this session was left at a question; it is asked again")
@@ -232,7 +231,7 @@ class SessionController:
             await self._follow(session.trust.ask_now())
 
     async def _follow(self, events: AsyncIterator[Event]) -> bool:
-        """Shows a turn. Tells whether it ended with an answer."""
+        """Show a turn; return whether it ended with an answer."""
         failed, is_cut, time = False, False, TurnTime(monotonic())
         with self.busy_with("thinking"):
             try:
@@ -256,14 +255,14 @@ class SessionController:
         return not failed
 
     def end_turn(self, took: float) -> None:
-        """Shows what the turn took: seconds."""
+        """Show the time of the turn, in seconds."""
         self._show(with_total(self.view, took))
 
     def _steering_messages(self) -> tuple[User, ...]:
         return tuple(User((Text(text), *self.pastes.attachments(text))) for text in self.queue.take_for_step())
 
     async def run_command(self, command: str) -> None:
-        """Runs a command of the user, which the model sees with what it printed."""
+        """Run a user's command, whose output the model will see."""
         await self.run_with_activity(
             "running your command", lambda session: session.change(run_by_user, command, self.advance)
         )
@@ -286,7 +285,7 @@ class SessionController:
             self._show(replace(self.view, cost=self.session.cost))
 
     async def why(self, text: str) -> Trace:
-        """Where a text that was said is now. That it was nowhere is told."""
+        """Find out where a text is now. If it was never seen, that is shown."""
         if not text:
             self.notice("write a part of what was said or seen after `/why`")
             return Trace()
@@ -296,7 +295,7 @@ class SessionController:
         return trace or Trace()
 
     async def bring(self, ref: str) -> None:
-        """Lets the model see again what a reference stands for."""
+        """Bring a reference back into context."""
         if not ref:
             self.notice("write a reference after `/bring`, such as `r12`; `/why` names them")
             return
@@ -305,7 +304,7 @@ class SessionController:
             self.advance(event)
 
     async def run_with_activity(self, activity: str, work: "Callable[[Session], Awaitable[ResultT]]") -> ResultT | None:
-        """What the work gives; None without a session, and where it went wrong, which is shown."""
+        """Return the result of the work; None without a session, or after an error, which is shown."""
         if self.session is None:
             return None
         with self.busy_with(activity):
@@ -320,8 +319,8 @@ class SessionController:
             self.session.answer(question, answer)
 
     async def change_mode(self, name: str) -> str:
-        """Goes on in another permission mode, in the next one when none is named, also while a turn runs. What the mode
-        means; empty where there is no such mode, which is told."""
+        """Switch the permission mode, by default to the next one, also during a turn. Returns the meaning of the
+        mode; empty for an unknown mode, which is shown."""
         if self.session is None:
             return ""
         mode = next_mode(self.session.mode) if not name else next((mode for mode in MODES if mode == name), None)
@@ -338,7 +337,7 @@ class SessionController:
 
     @property
     def name(self) -> str:
-        """What the session is called: what was said first, or else its folder; empty without one."""
+        """The session's title: its first message, or else its folder; empty without a session."""
         return (self.session.title or self.session.root.name) if self.session is not None else ""
 
     def interrupt(self) -> None:
@@ -348,18 +347,18 @@ class SessionController:
             self.session.interrupt()
 
     def leave_turn(self) -> None:
-        """Ends what runs as the end of the program does."""
+        """Stop the running turn as at program exit."""
         if self.session is not None:
             self.session.leave_turn()
 
     async def wait_until_idle(self) -> None:
-        """Waits until nothing is done in the session."""
+        """Wait until the session is idle."""
         if self.occupied:
             self._at_rest.clear()
             await self._at_rest.wait()
 
     async def close(self, reason: "EndReason | None" = "other") -> None:
-        """Closes the session, for a reason that hooks are told. Nothing happens when it is closed already."""
+        """Close the session, with the reason for hooks. Does nothing if already closed."""
         session, self.session = self.session, None
         if session is not None:
             await session.close(reason)
@@ -376,7 +375,7 @@ class SessionController:
         self.advance(Noticed(text))
 
     def fail(self, error: AgentError) -> None:
-        """The turn, or what was done in its place, has ended with that. What goes wrong beside it is a notice."""
+        """End the current work with this error. Other errors are notices."""
         self.advance(TurnFailed.by(error))
 
     async def _reopen(self, id: str | None, opening: "Opening") -> None:
@@ -387,7 +386,7 @@ class SessionController:
 
     @contextmanager
     def busy_with(self, activity: str) -> Iterator[None]:
-        """Shows that the session is busy, and with what."""
+        """Show that the session is busy, with an activity."""
         self.occupied = True
         self._show(replace(self.view, busy=True, activity=activity))
         try:

@@ -1,5 +1,5 @@
-"""`ebb demo`: a scripted model repairs a real bug with the real tools, in a new folder, with no key and no network: in
-the terminal, or printed."""
+"""`ebb demo`: a scripted model fixes a real bug with the real tools in a new folder, without key or network;
+interactive or printed."""
 
 import asyncio
 import os
@@ -34,14 +34,13 @@ FLAGS = (
     "--permission-mode", "ask", "--allow", "bash(python3 -m unittest -q)", "--allow", "bash(cat orders.log)",
     "--config", "agent.tail_tokens=300",
 )  # fmt: skip
-"""Only the change is asked about, and a short session has something to compact."""
+"""Ask only about the change, and compact even a short session."""
 _WRONG = 2345
 FILES = Path(__file__).parent / "demo_project"
 
 
 def print_demo(keep: str | None) -> int:
-    """Plays the demo in print and says whether the tests pass afterwards: exit code 0 when they do. Raises
-    `UsageError`."""
+    """Print the demo; return 0 if the tests pass afterwards. Raises `UsageError`."""
     with _project(keep) as folder:
         print(f"A scripted model works on a small project in {folder}\n\n> {PROMPT}")
         asyncio.run(_play(folder))
@@ -49,8 +48,8 @@ def print_demo(keep: str | None) -> int:
 
 
 def show_demo(keep: str | None) -> int:
-    """Plays the demo in this terminal, as a session of its own: a change to agree to, a large output, a compaction.
-    The exit code of that. Raises `UsageError`."""
+    """Show the demo in a separate interactive session: an approval, a large output, a compaction. Returns its exit
+    code. Raises `UsageError`."""
     with _project(keep) as folder, tempfile.TemporaryDirectory(prefix="ebb-demo-home-") as home:
         (folder / "orders.log").write_text(log_of_orders(), encoding="utf-8")
         flags = ("-C", str(folder), "-m", f"scripted/{FILES / 'tour.toml'}", *FLAGS, PROMPT)
@@ -61,7 +60,7 @@ def show_demo(keep: str | None) -> int:
 
 @contextmanager
 def _project(keep: str | None) -> Iterator[Path]:
-    """A folder with a small project in it."""
+    """A folder with a small project."""
     folder = Path(keep).expanduser() if keep else Path(tempfile.mkdtemp(prefix="ebb-demo-"))
     if keep:
         try:
@@ -106,8 +105,8 @@ async def _play(folder: Path) -> None:
 
 
 def _show(event: Event, titles: Mapping[str, str]) -> None:
-    """Prints what there is to see of an event. Calls that read run side by side, so each has its title above its
-    output: `titles`, by the id of the call."""
+    """Print an event. Read-only calls run in parallel, so each output is preceded by its title: `titles`, by call
+    id."""
     match event:
         case TextDelta(text=text):
             print(sanitised(text), end="", flush=True)

@@ -1,5 +1,4 @@
-"""What was written and not sent when a session was left, on disk, and what is not sent yet. Sessions are known by their
-ids only."""
+"""Unsent text of sessions, saved on disk by session id."""
 
 import json
 import os
@@ -14,16 +13,16 @@ from ebbtide.tui.session.queue import Queue
 
 
 class Drafts:
-    """Texts for each session. A folder that cannot be read or written costs the drafts, and nothing else."""
+    """Saves texts by session. If the folder is unusable, only drafts are lost."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Without a folder nothing is kept."""
+        """Without a folder nothing is saved."""
         self._folder = folder
         self._kept: set[str] = set()
-        """Sessions that have a file, as far as this run knows."""
+        """Sessions with a saved file, as far as known."""
 
     def save(self, session: str, texts: Sequence[str]) -> None:
-        """The texts are on disk when this returns, in the place of those before."""
+        """Save the texts to disk, replacing earlier ones."""
         if self._folder is None or not (texts or session in self._kept):
             return
         file = self._file(self._folder, session)
@@ -40,7 +39,7 @@ class Drafts:
             os.replace(written, file)
 
     def take(self, session: str) -> tuple[str, ...]:
-        """What was kept for a session, which is kept no longer."""
+        """Return and delete the saved texts of a session."""
         if self._folder is None:
             return ()
         file = self._file(self._folder, session)
@@ -52,7 +51,7 @@ class Drafts:
         return tuple(text for text in texts if isinstance(text, str)) if isinstance(texts, list) else ()
 
     def has_draft(self, session: str) -> bool:
-        """Whether something is kept for a session."""
+        """Whether a session has a draft."""
         return self._folder is not None and self._file(self._folder, session).exists()
 
     def _file(self, folder: Path, session: str) -> Path:
@@ -60,23 +59,23 @@ class Drafts:
 
 
 class UnsentText:
-    """What waits and what is being written in the session that is shown, kept for it until it is sent."""
+    """The unsent messages and the prompt text of the current session, saved until sent."""
 
     def __init__(self, drafts: Drafts, queue: Queue, pastes: Pastes, whose: Callable[[], str | None]) -> None:
-        """`whose`: for which session; None where nothing is kept."""
+        """`whose`: returns the session to save for, or None."""
         self._drafts, self._queue, self._pastes, self._whose = drafts, queue, pastes, whose
         self._written = ""
-        """What is being written, as far as that was told."""
+        """The text of the prompt, as last reported."""
         queue.watch(lambda: self._save(queue.texts))
 
     def take(self, session: str) -> str:
-        """What was kept when it was left; it is kept no longer."""
+        """Return and delete what was saved when the session was left."""
         draft = "\n\n".join(self._drafts.take(session))
         self._save(self._queue.texts)
         return self._pastes.fold(draft)
 
     def stash(self, draft: str) -> None:
-        """Nothing is sent any more: what waits is kept, with what is being written."""
+        """Save the queue and the prompt text when leaving."""
         texts = (*self._queue.texts, *([draft] if draft.strip() else []))
         self._written = ""
         self._queue.clear()
@@ -84,8 +83,8 @@ class UnsentText:
         self._drafts = Drafts(None)
 
     def save_in_progress(self, draft: str) -> None:
-        """What is being written is kept with what waits, should the program end without leaving the session; not what
-        would take long to write down each time."""
+        """Save the prompt text and the queue in case the program is killed; long texts are skipped because saving
+        them each time is slow."""
         draft = draft if draft.strip() and len(self._pastes.unfold(draft)) <= MAX_UNFOLDED_CHARS else ""
         if draft != self._written:
             self._written = draft

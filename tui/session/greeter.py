@@ -1,4 +1,4 @@
-"""What a new session is greeted with, looked up once it is open."""
+"""Collects the greeting of a new session once it is open."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,20 +18,20 @@ _DAY = 86_400
 
 
 class Greeter:
-    """Knows what to say once it has looked; before that, and where nothing is found, it says less."""
+    """Looks up the parts of the greeting; until then, and without results, it is shorter."""
 
     def __init__(self, controller: "Callable[[], SessionController]") -> None:
         self._controller = controller
         self.settings: Settings | None = None
         self.told = ""
-        """What is to be known besides."""
+        """Additional remarks."""
         self._looked_for = ""
         self._sessions: tuple[SessionInfo, ...] = ()
         self._read: tuple[tuple[str, int], ...] = ()
         self._branch = ""
 
     async def look(self) -> bool:
-        """Looks up what can be said of the session that is open. Tells whether that may be something new."""
+        """Look up the greeting for the open session; return whether it may have changed."""
         from ebbtide.tui.view.greeting import MAX_LISTED_SESSIONS  # noqa: PLC0415  # deferred: behind the first paint
 
         controller = self._controller()
@@ -51,7 +51,7 @@ class Greeter:
         return True
 
     def greeting(self) -> "Greeting | None":
-        """None where no session is open."""
+        """None while no session is open."""
         from ebbtide.tui.view.first_run import chosen_by_key  # noqa: PLC0415  # deferred: behind the first paint
         from ebbtide.tui.view.greeting import Greeting, tip_of  # noqa: PLC0415  # deferred: as above
 
@@ -73,7 +73,7 @@ class Greeter:
         )
 
     def expand_session_number(self, text: str) -> str:
-        """What was written; where it is the number of a session that the greeting offers, the command that opens it."""
+        """Expand the number of a recent session to the command that opens it; return other text unchanged."""
         from ebbtide.tui.view.greeting import session_by_number  # noqa: PLC0415  # deferred: behind the first paint
 
         controller = self._controller()
@@ -84,13 +84,13 @@ class Greeter:
 
 
 def from_home(root: Path) -> str:
-    """As shells write it, from the user's home."""
+    """The path as shells show it, with `~`."""
     home = Path.home()
     return str(root) if not root.is_relative_to(home) or root == home else f"~/{root.relative_to(home)}"
 
 
 def _branch_and_sizes(root: Path, files: tuple[Path, ...]) -> tuple[str, tuple[tuple[str, int], ...]]:
-    """The branch, and each file with its size, named from the folder where it lies there."""
+    """The Git branch, and each file with its size, relative to the folder if it is in there."""
     from ebbtide.agent.input.instructions import branch_of  # noqa: PLC0415  # deferred: behind the first paint
 
     read = []

@@ -1,4 +1,4 @@
-"""What is to be done for the user: one job at a time, and after each what waits in the queue."""
+"""Runs one user job at a time, followed by the queue."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -17,12 +17,12 @@ if TYPE_CHECKING:  # a type only: what a session is made of is loaded behind the
     from ebbtide.tui.session.controller import SessionController
 
 LEAVE_TIMEOUT_S = 5.0
-"""Seconds that leaving waits for an interrupted turn to end."""
+"""Seconds to wait for an interrupted turn when leaving."""
 
 _SESSION_COMMANDS = frozenset(("resume", "sessions", "clear", "fork", "model", "rewind"))
-"""Commands that go on with another session."""
+"""Commands that switch to another session."""
 REPLACING_COMMANDS = frozenset(("resume", "sessions", "clear"))
-"""Those of them that do not begin with the one that is open: what is still being opened is not wanted any more."""
+"""Of those, the ones independent of the current session: a session being opened is then abandoned."""
 
 
 class RunningJob(Protocol):
@@ -30,26 +30,26 @@ class RunningJob(Protocol):
 
 
 class JobQueue(ABC):
-    """How work is begun, and how what became of it is shown, is said by the front end."""
+    """The front end defines how work is started and results are shown."""
 
     STOP_KEY = "Esc"
 
     def __init__(self) -> None:
         self.is_busy = False
-        """A job runs: what is said now waits in the queue."""
+        """Whether a job is running: messages then go to the queue."""
         self.is_held = False
-        """What waits is not sent before the user wants it."""
+        """Whether the queue is held until the user sends it."""
         self._job: RunningJob | None = None
         self._command = ""
-        """The one that the job does, if any."""
+        """The command being run, if any."""
         self._behind: deque[Invocation] = deque()
-        """Commands that were given while another session was being opened: they are meant for that one."""
+        """Commands given while another session was being opened, meant for that session."""
         self._cache = CacheKeepAlive(lambda: self.controller)
         self._waker = JobWaker(
             lambda: self.controller, lambda: self.start(lambda: self.controller.continue_after_jobs())
         )
         self._was_stopped = False
-        """The user interrupted what ran last."""
+        """Whether the user interrupted the last job."""
         self.greeter = Greeter(lambda: self.controller)
 
     # What a front end says
@@ -60,35 +60,35 @@ class JobQueue(ABC):
 
     @abstractmethod
     def run_job(self, work: Coroutine[object, object, None]) -> RunningJob:
-        """Begins it. A bug in it ends the program, which tells it."""
+        """Start it. An exception ends the program with a report."""
 
     @abstractmethod
     def run_in_background(self, work: Coroutine[object, object, None]) -> object:
-        """As `run_job`, beside a job."""
+        """Like `run_job`, in parallel to a job."""
 
     @abstractmethod
     async def do(self, invocation: Invocation) -> None: ...
 
     @abstractmethod
     async def open_session(self) -> bool:
-        """Opens a session where there is none, or tells why there is none."""
+        """Open a session if there is none, or show why that failed."""
 
     @abstractmethod
     def on_message_queued(self, *, later: bool) -> None:
-        """A message waits; it is said at once if nothing runs."""
+        """Called when a message is queued; it is sent at once if idle."""
 
     @abstractmethod
     def return_queue_to_prompt(self) -> None:
-        """Puts what waits into the prompt, where that can be."""
+        """Put the queue into the prompt, if possible."""
 
     @abstractmethod
     def restore_to_prompt(self, written: str) -> None:
-        """Puts what could not be done into the prompt, where nothing is written yet."""
+        """Put text that could not be handled into the prompt if it is empty."""
 
     # One after the other
 
     def start(self, work: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Does that, and then says what waits."""
+        """Run the work, then send the queue."""
         self._cache.end()
         self._waker.end()
         self._was_stopped = False
@@ -123,7 +123,7 @@ class JobQueue(ABC):
     # What is asked for
 
     def take(self, text: str) -> None:
-        """Does what was written: a command, or something to say."""
+        """Handle the user's input: a command or a message."""
         session, name = self.controller.session, custom_name(text)
         extensions = session.extensions if session is not None and name else None
         if extensions is not None and extensions.find(name) is not None:
@@ -140,15 +140,15 @@ class JobQueue(ABC):
                 self.send(text)
 
     def send(self, text: str, *, later: bool = False) -> None:
-        """Says it at once, or with the next step of what runs; `later` only when that is over."""
+        """Send it at once, or with the next step of the running turn; `later` only after the turn."""
         self.controller.queue.add(text, later=later)
         self.on_message_queued(later=later)
         if not self.is_busy:
             self.start()
 
     def invoke(self, invocation: Invocation) -> None:
-        """Does what a command asks for, at once or as the next job, or behind one that opens a session; what has to
-        wait for anything else is told."""
+        """Run a command at once, as the next job, or after a session being opened; if it has to wait for anything
+        else, say so."""
         is_opening = self._command in _SESSION_COMMANDS
         if invocation.command.when_busy and not (is_opening and invocation.command.of_session):
             self.run_in_background(self.with_error_notice(self.do(invocation)))
@@ -170,15 +170,15 @@ class JobQueue(ABC):
         await self.do(invocation)
 
     async def with_error_notice(self, work: Awaitable[None]) -> None:
-        """The work; what goes wrong is a notice: a turn may run, and goes on."""
+        """Run the work; an error is shown as a notice, and a running turn continues."""
         try:
             await work
         except AgentError as error:
             self.controller.notice(str(error))
 
     def stop_work(self) -> None:
-        """Ends soon what runs. What was to be done in a session that is being opened is not done, and what was to be
-        said is in the prompt."""
+        """Interrupt the current work. Commands for a session being opened are dropped, and messages return to the
+        prompt."""
         self._behind.clear()
         self._was_stopped = True
         self.return_queue_to_prompt()
@@ -187,8 +187,7 @@ class JobQueue(ABC):
     # The end of them
 
     async def end(self, written: str) -> str | None:
-        """Ends what runs and closes the session. The id of the session, if anything was said in it. `written`: what is
-        in the prompt."""
+        """Stop the current work and close the session; return its id if it has messages. `written`: the prompt text."""
         controller = self.controller
         controller.unsent.stash(written)
         self._waker.end()
@@ -204,6 +203,6 @@ class JobQueue(ABC):
         return id
 
     async def stop(self) -> None:
-        """What is left then waits for an answer of the user."""
+        """Interrupt the work; whatever remains is waiting for the user."""
         if self.is_busy and self._job is not None:
             self._job.cancel()

@@ -1,4 +1,4 @@
-"""Has the model continue when a background job is over while nothing runs, where the user wants that."""
+"""Lets the model continue when a background job ends while idle, if configured."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,23 +10,23 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
 
 
 class JobWaker:
-    """One for the terminal. It works from `begin` to `end`: while nothing is done in the session."""
+    """Active from `begin` to `end`, while the session is idle."""
 
     def __init__(self, controller: "Callable[[], SessionController]", wake: Callable[[], None]) -> None:
-        """`wake` begins a turn in which the model continues."""
+        """`wake` starts a turn in which the model continues."""
         self._controller = controller
         self._wake = wake
         self._waiting: asyncio.Task[None] | None = None
 
     def begin(self, *, was_stopped: bool) -> None:
-        """Nothing runs from now on. `was_stopped`: the user wanted that, so jobs that are over already wake nobody."""
+        """The session is idle now. `was_stopped`: the user interrupted it, so jobs that already ended wake nothing."""
         session = self._controller().session
         if session is not None and session.limits.is_woken:
             known = tuple(session.background_jobs.ended) if was_stopped else ()
             self._waiting = asyncio.create_task(self._wait(session, known))
 
     def end(self) -> None:
-        """Something is to be done."""
+        """The session is busy now."""
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             waiting.cancel()

@@ -1,4 +1,4 @@
-"""Keeps the provider's cache alive while the user thinks, where that is set: beside everything, and in nobody's way."""
+"""Keeps the provider's cache alive while the user is idle, if configured."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
 
 
 class CacheKeepAlive:
-    """One for the terminal. It works from `begin` to `end`: while nothing is done in the session."""
+    """Active from `begin` to `end`, while the session is idle."""
 
     def __init__(
         self,
@@ -21,20 +21,20 @@ class CacheKeepAlive:
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`clock`: one that goes on while the machine is asleep, in seconds."""
+        """`clock`: seconds, including the time that the machine sleeps."""
         self._controller = controller
         self._sleep = sleep
         self._clock = clock
         self._keeping: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """The user thinks from now on."""
+        """The session is idle now."""
         session = self._controller().session
         if session is not None and session.limits.keep_alive:
             self._keeping = asyncio.create_task(self._keep(session))
 
     def end(self) -> None:
-        """Something is to be done: a request that is under way is broken off."""
+        """The session is busy now: cancel a running request."""
         keeping, self._keeping = self._keeping, None
         if keeping is None:
             return
@@ -43,7 +43,7 @@ class CacheKeepAlive:
         keeping.cancel()
 
     async def over(self) -> None:
-        """As `end`; nothing of it is left when this returns."""
+        """Like `end`, and wait until the request is cancelled."""
         keeping = self._keeping
         self.end()
         if keeping is not None:

@@ -1,4 +1,4 @@
-"""What the user wants remembered: written down and told to the session, and taken back."""
+"""Saves notes, informs the session about them, and removes them."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from ebbtide.tui.view.blocks import Notice
 
 
 async def keep_note(controller: SessionController, text: str, path: Path) -> None:
-    """Adds it to a file of those that sessions begin with. What went wrong is told."""
+    """Add a note to one of the files that sessions start with. Errors are shown."""
     try:
         kept = remember(text, path)
     except AgentError as error:
@@ -22,7 +22,7 @@ async def keep_note(controller: SessionController, text: str, path: Path) -> Non
 
 
 async def announce_forgotten(controller: SessionController, note: MemoryNote) -> None:
-    """Tells the session that runs what it is not to remember any more."""
+    """Tell the running session which note was removed."""
     entry, path = note.text, str(note.path)
     await controller.run_with_activity(
         "forgetting", lambda session: session.change(announce_memory, entry, path, is_taken_back=True)
@@ -30,8 +30,8 @@ async def announce_forgotten(controller: SessionController, note: MemoryNote) ->
 
 
 async def take_back_note(controller: SessionController) -> bool:
-    """Takes out of its file what was remembered, where nothing has happened since; what hinders it is told. Tells
-    whether there was such a thing."""
+    """Remove the last note from its file if nothing has happened since; otherwise show why not. Returns whether
+    there was such a note."""
     match controller.view.blocks[-1:]:
         case (Notice(remembered=Remembered() as kept),):
             try:

@@ -1,4 +1,4 @@
-"""Messages that wait until the session takes them. A queue knows neither a session nor a widget."""
+"""Messages queued until the session takes them."""
 
 from collections.abc import Callable
 
@@ -7,60 +7,60 @@ from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.text.spans import Line
 
 MAX_QUEUE_LINES = 4
-"""Lines that the queue takes on the screen."""
+"""Maximum lines of the queue on the screen."""
 
 _MAX_LINE_CHARS = 500
-"""Characters of a message that its line may show."""
+"""Maximum characters of a message in its line."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedMessage:
     text: str
     is_later: bool = False
-    """It waits for the end of the turn, not for its next step."""
+    """Whether it waits for the end of the turn instead of its next step."""
 
 
 class Queue:
-    """What was sent and not heard yet, oldest first. Nothing leaves it but into a turn or back to whoever wrote it."""
+    """Unsent messages, oldest first. They leave only into a turn or back to the user."""
 
     def __init__(self) -> None:
         self.items: tuple[QueuedMessage, ...] = ()
         self._taken: tuple[QueuedMessage, ...] = ()
-        """Given to the turn, which has not said yet that it heard them."""
+        """Messages given to the turn but not yet confirmed."""
         self._changed: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
         return len(self.items)
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """`changed` is called from now on whenever the queue has become another."""
+        """Set the callback for changes."""
         self._changed.append(changed)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All that was not heard yet."""
+        """All unconfirmed messages."""
         return tuple(item.text for item in (*self._taken, *self.items))
 
     def add(self, text: str, *, later: bool = False) -> None:
         self._set_items((*self.items, QueuedMessage(text, later)))
 
     def remove(self, index: int) -> str:
-        """The text of a message, which is taken out."""
+        """Remove and return a message."""
         text = self.items[index].text
         self._set_items(self.items[:index] + self.items[index + 1 :])
         return text
 
     def take(self, item: QueuedMessage) -> str:
-        """The text of this very message, which is taken out; empty when it waits no longer."""
+        """Remove and return this message; empty if it is gone."""
         index = next((n for n, other in enumerate(self.items) if other is item), None)
         return self.remove(index) if index is not None else ""
 
     def pop(self) -> str:
-        """The text that begins the next turn: the oldest that is not for later, or else the oldest."""
+        """Remove and return the text for the next turn: the oldest not marked for later, or else the oldest."""
         return self.remove(next((n for n, item in enumerate(self.items) if not item.is_later), 0))
 
     def take_for_step(self) -> tuple[str, ...]:
-        """What the step that begins is to hear. Until `confirm_delivered` says so, it is only lent."""
+        """Lend the messages for the next step. They stay in the queue until `confirm_delivered`."""
         taken = tuple(item for item in self.items if not item.is_later)
         if taken:
             self._taken += taken
@@ -74,20 +74,20 @@ class Queue:
             self._set_items(self.items)
 
     def return_undelivered(self) -> None:
-        """The turn is over: what it took and did not hear waits again."""
+        """The turn is over: unconfirmed messages are queued again."""
         if self._taken:
             items, self._taken = (*self._taken, *self.items), ()
             self._set_items(items)
 
     def take_back(self) -> str:
-        """All of it as one text; the queue is empty then."""
+        """Empty the queue and return its text."""
         text = "\n\n".join(item.text for item in self.items)
         if self.items:
             self._set_items(())
         return text
 
     def clear(self) -> None:
-        """Forgets all of it: it is kept elsewhere."""
+        """Empty the queue: its messages are saved elsewhere."""
         self._taken = ()
         self._set_items(())
 
@@ -98,13 +98,13 @@ class Queue:
 
 
 def first_visible(count: int, marked: int | None) -> int:
-    """The first message that has a line: the last ones do, or those around the marked one."""
+    """Index of the first visible message: the last ones are shown, or those around the mark."""
     last = count if marked is None else min(count, marked + MAX_QUEUE_LINES // 2 + 1)
     return max(0, min(count - MAX_QUEUE_LINES, last - MAX_QUEUE_LINES + (marked is not None)))
 
 
 def queue_lines(items: tuple[QueuedMessage, ...], marked: int | None) -> tuple[Line, ...]:
-    """A line for each message that has room, and which keys act on the marked one."""
+    """The lines of the visible messages, with key hints for the marked one."""
     first = first_visible(len(items), marked)
     shown = items[first : first + MAX_QUEUE_LINES]
     lines: list[Line] = []

@@ -1,5 +1,4 @@
-"""The stored sessions as a list: found by title and by what was said, renamed, forked, marked to be deleted. It opens
-and deletes none: it gives the one to go on with."""
+"""The list of stored sessions: search, rename, fork and deletion. It returns the session to open."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -28,34 +27,34 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
 
 
 class ListedSessions:
-    """Begins empty. What goes wrong in the library is raised as `AgentError`, and what was listed stays."""
+    """Starts empty. Errors are raised as `AgentError`, and the listed sessions stay."""
 
     def __init__(self, library: "Library") -> None:
         self._library = library
         self.sessions: list[SessionInfo] = []
         self.everywhere = False
-        """Those of all projects are listed, not only of this one."""
+        """Whether all projects are listed."""
         self.words = ""
-        """What they are found by; empty for all."""
+        """The search text; empty for all."""
         self.has_more = False
-        """There may be another page."""
+        """Whether there may be another page."""
         self.searching = ""
-        """What is still looked for, in a few words."""
+        """What is still being searched, in a few words."""
         self._excerpts: dict[str, str] = {}
 
     def excerpt_of(self, info: SessionInfo) -> str:
-        """Where the words were said in it; empty where its title has them."""
+        """The match in a session's messages; empty if its title matches."""
         return self._excerpts.get(info.id, "")
 
     async def begin(self) -> None:
-        """Lists the first page of all, or those that have the words in their title."""
+        """List the first page, or the sessions whose title matches."""
         page = await self._library.page(everywhere=self.everywhere, words=self.words)
         self.sessions, self._excerpts, self.has_more = list(page), {}, bool(page)
         self.searching = "searching what was said …" if self.words else ""
 
     async def add_text_matches(self, changed: Callable[[], None]) -> None:
-        """Adds the sessions in which the words were said, behind those that have them in their title, as often as more
-        of what was said could be looked through. `changed` is called when there is something else to see."""
+        """Add sessions whose messages match, after those whose title matches, as indexing continues. `changed` is
+        called after each addition."""
         left = 0
 
         def told(done: int, total: int) -> None:
@@ -76,7 +75,7 @@ class ListedSessions:
         self.searching = f"{left:,} older messages were not searched" if left else ""
 
     async def add_page(self) -> None:
-        """Adds the page behind the last session."""
+        """Add the next page."""
         page = await self._library.page(everywhere=self.everywhere, after=self.sessions[-1])
         self.sessions += page
         self.has_more = bool(page)
@@ -85,12 +84,11 @@ class ListedSessions:
 KEYS = "Enter opens   Tab to list: r renames, t tags, f forks, d deletes, a all   Esc closes"
 LIST_KEYS = "Enter opens   r renames   t tags   f forks   d deletes   a all projects   PgUp, PgDn   Esc closes"
 SEARCH_DELAY_S = 0.15
-"""Seconds without a key after which what was said is searched: a search that has begun goes on to its end, and the next
-one waits for it."""
+"""Seconds without a key before messages are searched. A running search completes, and the next one waits for it."""
 MAX_SHOWN_AGENTS = 3
-"""Sessions of a session's agents that are listed at first."""
+"""Maximum sub-agent sessions listed at first."""
 MAX_PREVIEW_MESSAGES = 12
-"""Messages of a session that are shown."""
+"""Maximum messages shown of a session."""
 NOT_LISTED = SessionInfo("", "", "", 0.0, 0, "")
 TAG_KEYS, TAGS = (
     "Enter keeps the tags   Esc cancels",
@@ -101,20 +99,20 @@ NAME = AskForText(lambda row: row.title, "Enter keeps the title   Esc cancels", 
 
 class SessionList:
     def __init__(self, library: "Library", current: str, now: float) -> None:
-        """`current`: the id of the session that is open; `now`: Unix seconds."""
+        """`current`: the id of the open session; `now`: Unix seconds."""
         self._library = library
         self._current = current
         self._now = now
         self._listed = ListedSessions(library)
         self._doomed: dict[str, str] = {}
-        """The owners of those that are to be deleted, by their ids."""
+        """The owners of the sessions to be deleted, by id."""
         self._unfolded: set[str] = set()
-        """Those of which all agents are listed."""
+        """Sessions whose sub-agents are all listed."""
         self._changed: Callable[[], None] | None = None
 
     @property
     def ids_to_delete(self) -> tuple[str, ...]:
-        """The ids of those that are to be deleted once the list is left."""
+        """The ids of the sessions to delete when the list is closed."""
         return tuple(id for id, owner in self._doomed.items() if owner not in self._doomed)
 
     def panel(self, mark: str = "", told: ShowMessage | None = None) -> Panel:
@@ -161,7 +159,7 @@ class SessionList:
         )
 
     def _rows(self, info: SessionInfo) -> Iterator[PanelRow]:
-        """A session, and below it those of its agents; among those that were found, nothing else."""
+        """A session with its sub-agent sessions below; only itself in search results."""
         yield self._row(info)
         if self._listed.words:
             return
@@ -213,7 +211,7 @@ class SessionList:
         return row.value in self._doomed or self._owner_of(row.value) in self._doomed
 
     def _owner_of(self, id: str) -> str:
-        """The session whose agent has it; empty where it is no agent's."""
+        """The parent session of a sub-agent session, or empty."""
         return self._info(id).owner
 
     def _info(self, id: str) -> SessionInfo:
@@ -242,14 +240,14 @@ class SessionList:
         return await self._again(row.value)
 
     async def _again(self, mark: str, told: ShowMessage | None = None) -> Panel:
-        """The list read anew."""
+        """The list, reloaded."""
         await self._listed.begin()
         if self._listed.words:
             await self._listed.add_text_matches(lambda: None)
         return self.panel(mark, told)
 
     async def _toggle_deletion(self, row: PanelRow, _: str) -> Panel:
-        """Lets a session be deleted when the list is left, or not."""
+        """Mark a session for deletion when the list is closed, or unmark it."""
         id = row.value
         if id == self._current:
             told = ShowMessage("this session is open: `/clear` starts another one, then it can be deleted", "warn")

@@ -1,4 +1,4 @@
-"""Opening a session in place of the one that is shown, which takes a while where it is long, and can be stopped."""
+"""Opens a session to replace the current one. A long one takes a while, and opening can be interrupted."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
     from ebbtide.agent.sessions import Opening, Sessions
 
 OpenedSession: TypeAlias = "tuple[Session, SessionView]"
-"""A session, and what is shown of it."""
+"""A session and its view."""
 
 
 class SessionOpener:
@@ -24,19 +24,20 @@ class SessionOpener:
     def __init__(
         self, sessions: "Sessions", glimpse: Callable[[Conversation], None], progress: Callable[[str], None]
     ) -> None:
-        """`glimpse` is given the end of a session before all of it is read, `progress` how far that has come."""
+        """`glimpse` is called with the end of a session before all of it is read, `progress` with the number of
+        messages read."""
         self._sessions, self._glimpse, self._progress = sessions, glimpse, progress
         self._task: asyncio.Task[OpenedSession] | None = None
 
     @property
     def is_at_work(self) -> bool:
-        """Whether there is something to stop."""
+        """Whether a session is being opened."""
         return self._task is not None
 
     async def open(
         self, resume: str | None, model: str | None, opening: "Opening", *, is_shown: bool = False
     ) -> OpenedSession:
-        """The session with that id, or a new one. `is_shown`: all of it is on the screen already. Raises
+        """Open the session with that id, or a new one. `is_shown`: it is already fully on the screen. Raises
         `AgentError`."""
         glimpse = None if is_shown else self._glimpse
         session = await self._sessions.open(resume, model, glimpse, opening=opening, progress=self._report_progress)
@@ -49,7 +50,7 @@ class SessionOpener:
     async def open_unless_stopped(
         self, resume: str | None, model: str | None, opening: "Opening"
     ) -> "OpenedSession | None":
-        """The same; None where `stop` was called before that."""
+        """Like `open`; None if `stop` was called meanwhile."""
         task = self._task = asyncio.ensure_future(self.open(resume, model, opening))
         try:
             await asyncio.wait((task,))

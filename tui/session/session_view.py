@@ -1,4 +1,4 @@
-"""What is shown of a session: its end at first, and what was said before that when it is wanted."""
+"""The view of a session: its end first, and earlier messages on demand."""
 
 import asyncio
 from dataclasses import replace
@@ -13,13 +13,13 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
     from ebbtide.agent.sessions import Sessions
 
 PAGE = 200
-"""Messages of what was said earlier that are read at once."""
+"""Earlier messages read at once."""
 MAX_INITIAL_MESSAGES = 10_000
-"""Messages of a session that goes on that are shown; those before are read when they are wanted."""
+"""Maximum messages shown of a resumed session; earlier ones are read on demand."""
 
 
 async def view_of_session(sessions: "Sessions", session: "Session") -> SessionView:
-    """What is shown of a session that goes on, made in threads: of a long one that takes a while."""
+    """The view of a resumed session, built in threads: a long one takes a while."""
     history = await asyncio.to_thread(sessions.visible, newest(session.history, MAX_INITIAL_MESSAGES))
     endings = await sessions.turn_endings(session.id)
     return await asyncio.to_thread(view_of, history, str(sessions.root), endings, is_at_question=session.is_at_question)
@@ -28,7 +28,7 @@ async def view_of_session(sessions: "Sessions", session: "Session") -> SessionVi
 async def earlier_blocks(
     sessions: "Sessions", session: str, position: int, limit: int
 ) -> tuple[int, tuple[Block, ...]]:
-    """So many messages before a position, in whole steps: where they begin, and their blocks. Raises `AgentError`."""
+    """About `count` messages before a position, in whole steps: their start and blocks. Raises `AgentError`."""
     read = await sessions.earlier(session, position, limit)
     whole = whole_steps(read.messages) if position > limit else read.messages
     visible = await asyncio.to_thread(sessions.visible, Conversation(whole))  # of many that takes a while

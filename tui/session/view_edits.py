@@ -1,4 +1,4 @@
-"""What the user does to the view of the session: priced and done, for whoever shows it."""
+"""Manual context actions: pricing and running them."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,9 +30,9 @@ WORDS: dict[str, Act] = {
     "keep-out": "defer",
     "let-in": "offer",
 }
-"""What may be written after `/context`, before what it is done to."""
+"""Words after `/context` for each action."""
 FORMER: dict[str, Act] = {"evict": "evict", "offload": "offload", "defer": "defer", "offer": "offer"}
-"""What was written there before, and in the words of the code."""
+"""Earlier words, still accepted."""
 USAGE = f"write `/context`, or `/context ACT REF` with one of {', '.join(WORDS)}, or `/context undo`"
 
 
@@ -45,19 +45,19 @@ class Proposal:
 
 
 async def propose(controller: SessionController, wish: EditRequest) -> Proposal:
-    """What an act would do and cost. Raises `AgentError`, also while a turn runs."""
+    """What an action would do and cost. Raises `AgentError`, also while a turn runs."""
     priced = await _session(controller).change(price_act, wish)
     return Proposal(proposal(priced.plan, priced.dollars), not isinstance(priced.plan, Refusal))
 
 
 async def carry_out(controller: SessionController, wish: EditRequest) -> str:
-    """Does it, and tells so in the transcript and in the line it gives. Raises `AgentError`, also while a turn runs."""
+    """Run an action; show and return the outcome. Raises `AgentError`, also while a turn runs."""
     acted = await _session(controller).change(do_act, wish)
     return _outcome_text(controller, acted.events)
 
 
 async def propose_undo(controller: SessionController) -> Proposal:
-    """What taking the last rewrite back would do and cost. Raises `AgentError`."""
+    """What undoing the last rewrite would do and cost. Raises `AgentError`."""
     event = (await _session(controller).change(offer_undo)).event
     price = "costs nothing" if not event.written else f"costs {_cost(event.written, event.cost)}"
     more = event.after_tokens - event.before_tokens
@@ -66,12 +66,12 @@ async def propose_undo(controller: SessionController) -> Proposal:
 
 
 async def carry_out_undo(controller: SessionController) -> str:
-    """Shows what was shown before the last rewrite. Raises `AgentError`."""
+    """Undo the last rewrite. Raises `AgentError`."""
     return _outcome_text(controller, ((await _session(controller).change(undo)).event,))
 
 
 async def propose_bring(controller: SessionController, ref: str) -> Proposal:
-    """What bringing a reference back would take. Raises `AgentError`."""
+    """What bringing a reference back would cost. Raises `AgentError`."""
     event = await _session(controller).bring(ref, only_price=True)
     part = "" if event.is_whole else ", its beginning only"
     text = f"bring {event.ref} back to the end of the conversation{part}: takes {tokens(event.tokens)} tokens more"
@@ -80,24 +80,24 @@ async def propose_bring(controller: SessionController, ref: str) -> Proposal:
 
 
 async def carry_out_bring(controller: SessionController, ref: str) -> str:
-    """Shows the model again what a reference stands for. Raises `AgentError`."""
+    """Bring a reference back into context. Raises `AgentError`."""
     return _outcome_text(controller, (await _session(controller).bring(ref),))
 
 
 async def propose_written(controller: SessionController, written: str) -> Proposal:
-    """What it would do and cost that somebody wrote after `/context`. Raises `AgentError`."""
+    """What the action typed after `/context` would do and cost. Raises `AgentError`."""
     wish = _parse_request(written)
     return await (propose_undo(controller) if wish is None else propose(controller, wish))
 
 
 async def carry_out_written(controller: SessionController, written: str) -> None:
-    """Does what somebody wrote after `/context`. Raises `AgentError`."""
+    """Run the action typed after `/context`. Raises `AgentError`."""
     wish = _parse_request(written)
     await (carry_out_undo(controller) if wish is None else carry_out(controller, wish))
 
 
 def _parse_request(written: str) -> EditRequest | None:
-    """What somebody wants done; None to undo the last of it. Raises `AgentError`."""
+    """Parse the action; None for undo. Raises `AgentError`."""
     word, _, key = written.strip().partition(" ")
     if word == "undo" and not key.strip():
         return None

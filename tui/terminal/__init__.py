@@ -1,1 +1,1 @@
-"""The real terminal around the app: title, notifications, clipboard, editor, signals, its colours."""
+"""The real terminal around the app: title, notifications, clipboard, editor, signals and colours."""

@@ -1,4 +1,4 @@
-"""What the app does outside of its screen: the window's title, news for who looks elsewhere, a stop by the shell."""
+"""Terminal features outside the screen: window title, notifications, suspending."""
 
 import asyncio
 import os
@@ -18,27 +18,27 @@ from ebbtide.tui.terminal.window import TerminalWindow
 from ebbtide.tui.view.blocks import SessionView
 
 RESIZE_DELAY_S = 0.1
-"""Seconds after which a new size is looked at, however busy the machine is."""
+"""Seconds after which a new size is applied, even on a busy machine."""
 
 
 class Attention:
-    """One app and the terminal around it."""
+    """Connects one app to its terminal."""
 
     def __init__(self, app: App[Any], way: NotifyName, name: Callable[[], str]) -> None:
-        """`way`: how news are told. `name`: what the window is called after."""
+        """`way`: the notification method. `name`: the window title."""
         self._app = app
         self._way = way
         self._name = name
         self._window = TerminalWindow(self.write, self._notify, monotonic)
 
     def attend(self) -> None:
-        """From now on the app comes back as it was when it was stopped."""
+        """Restore the screen after each suspension from now on."""
         self._app.app_resume_signal.subscribe(self._app, lambda _: self._come_back())
 
     def saw(self, event: Event) -> None:
         if isinstance(event, Resize):
-            # Textual's own timer for it never goes off where the machine is too busy to begin it within its 8 ms, and
-            # no later size would be heard of.
+            # Textual's own timer may never fire on a machine too busy to start it within 8 ms; later sizes would then
+            # be lost.
             asyncio.get_running_loop().call_later(RESIZE_DELAY_S, self._app._check_resize)
         self._window.saw(event)
 
@@ -46,14 +46,14 @@ class Attention:
         self._window.show(view, self._name())
 
     def write(self, sequence: str) -> None:
-        """To the terminal, past the screen."""
+        """Write to the terminal, bypassing the screen."""
         driver = self._app._driver  # Textual has no other way to a terminal
         if driver is not None and self._app.is_running:
             driver.write(sequence)
             driver.flush()
 
     def copy(self, text: str, say: Callable[[str], None]) -> None:
-        """Copies a text. `say` is told what came of it."""
+        """Copy a text. `say` gets the result."""
 
         from ebbtide.tui.terminal.copy import copy  # noqa: PLC0415  # deferred: not before the first paint
 
@@ -63,14 +63,14 @@ class Attention:
         self._app.run_worker(work(), group="aside")
 
     def suspend(self) -> bool:
-        """Stops the program until the shell brings it back. Tells whether there is a shell that can."""
+        """Suspend the program until the shell resumes it; return whether there is a shell that can."""
         if not can_be_resumed():
             return False
         self._app.action_suspend_process()
         return True
 
     def abandon(self) -> None:
-        """Gives the terminal back at once, whatever hangs."""
+        """Restore the terminal at once, even if the app hangs."""
         from ebbtide.tui.terminal.colour_query import AnsweringDriver  # noqa: PLC0415  # deferred: it cannot be loaded on every platform
 
         driver = self._app._driver  # as above
@@ -87,8 +87,8 @@ class Attention:
 
 @contextmanager
 def suspended(app: App[Any]) -> Iterator[None]:
-    """Meanwhile the terminal is somebody else's. It comes back also where something goes wrong then, which Textual does
-    not see to. Raises `SuspendNotSupported`."""
+    """Lend the terminal to another program. It is restored even after an exception, which Textual does not do.
+    Raises `SuspendNotSupported`."""
     wrong: Exception | None = None
     with app.suspend():
         try:
@@ -100,8 +100,8 @@ def suspended(app: App[Any]) -> Iterator[None]:
 
 
 def can_be_resumed() -> bool:
-    """Whether somebody can bring the program back once it is stopped: a process group whose parent is no shell of the
-    same session stays stopped for ever."""
+    """Whether a shell can resume the program: a process group without a parent shell in the same session would stay
+    stopped forever."""
     group, parent = os.getpgrp(), os.getppid()
     while os.getpgid(parent) == group:  # what started us is stopped with us
         above = _parent_of(parent)
@@ -112,7 +112,7 @@ def can_be_resumed() -> bool:
 
 
 def _parent_of(process: int) -> int | None:
-    """None where that cannot be found out."""
+    """The parent's process id; None if unknown."""
     with suppress(OSError, ValueError, IndexError):
         status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
         return int(status.rpartition(")")[2].split()[1])

@@ -1,4 +1,4 @@
-"""A screen as cells, and the least that a terminal is told to turn one into another."""
+"""A screen as cells, and the minimal output that turns one screen into another."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,11 +15,11 @@ from textual.strip import Strip
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellStyle:
-    """How a character looks, in the numbers that a terminal is told. Of each there is one only."""
+    """The style of a cell, as SGR numbers; instances are shared."""
 
     flags: tuple[str, ...] = ()
     ink: str = ""
-    """Empty: the terminal's own colour."""
+    """Empty for the terminal's default colour."""
     ground: str = ""
     link: str = ""
 
@@ -27,7 +27,7 @@ class CellStyle:
 PLAIN = CellStyle()
 
 Cell: TypeAlias = tuple[str, CellStyle]
-"""What stands in it: a character with all that is drawn over it. The second half of a wide one is empty."""
+"""A cell: a character with its combining marks, and its style. The second half of a wide character is empty."""
 
 Row: TypeAlias = list[Cell]
 
@@ -35,33 +35,34 @@ BLANK: Cell = (" ", PLAIN)
 
 _SEEN_ON_BLANKS = {"4", "7", "9", "21", "51", "52", "53"}
 _ENDS = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
-"""What ends a flag."""
+"""SGR codes that end an attribute."""
 _SURE = (
     " ~", "\xa1\xac", "\xae\u02ff", "\u0370\u0377", "\u037a\u037f", "\u0384\u0482", "\u048a\u052f",
     "\u2010\u2027", "\u2030\u205e", "\u20a0\u20c0", "\u2190\u22ff", "\u2500\u25fc", "\u2713\u2714", "\u2717\u2718",
     "\u2800\u28ff", "\u3041\u3096", "\u30a1\u30ff", "\u3400\u4dbf", "\u4e00\u9fff", "\uac00\ud7a3", "\uff01\uff60",
 )  # fmt: skip
-"""First and last of what all terminals draw in the same width: not emoji, what is joined, rare scripts."""
+"""First and last characters of ranges with the same width on all terminals: no emoji, joined characters or rare
+scripts."""
 _LETTERS = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
 """Regional indicators."""
 _MAX_REWRITTEN_GAP = 3
-"""Cells that are rather written again than passed over."""
+"""Gaps of up to this many cells are rewritten instead of skipped."""
 _MIN_ERASE_SAVING = 8
-"""Cells that must be spared before a line is erased."""
+"""Minimum cells saved for erasing a line."""
 _MAX_SAMPLED_LINES = 6
-"""Lines of those that have changed by which it is told in which columns most have."""
+"""Changed lines sampled to find the columns that scroll."""
 _MIN_SCROLLED_LINES = 3
-"""Lines that must have moved by the same way before the terminal is told to move them."""
+"""Minimum lines moved by the same distance for scrolling the terminal."""
 
 _parsed_styles: dict[tuple[str, str], tuple[CellStyle, Cell]] = {}
 _known_styles: dict[tuple[tuple[str, ...], str, str, str], CellStyle] = {((), "", "", ""): PLAIN}
 _blanks: dict[CellStyle, CellStyle] = {PLAIN: PLAIN}
-"""Of each look that there is, that of a blank which is written in it."""
+"""For each style, the style of a blank written in it."""
 _style_changes: dict[tuple[CellStyle, CellStyle], str] = {}
 
 
 def put_segments(row: Row, x: int, strip: Iterable[Segment], color_system: ColorSystem) -> None:
-    """Has the segments in a line from that column on."""
+    """Put segments into a line, starting at a column."""
     cells: Row = []
     for text, style, control in strip:
         if control:
@@ -98,7 +99,7 @@ def put_segments(row: Row, x: int, strip: Iterable[Segment], color_system: Color
 
 
 def _draw_over(row: Row, x: int, text: str) -> None:
-    """Adds what takes no room to what stands in a column."""
+    """Add combining characters to the cell before a column."""
     x -= not row[x][0] and x > 0
     row[x] = (row[x][0] + text, row[x][1])
 
@@ -134,7 +135,7 @@ def _look(*values: *tuple[tuple[str, ...], str, str, str]) -> CellStyle:
 
 
 def _style_change(before: CellStyle, after: CellStyle) -> str:
-    """What makes the one look the other."""
+    """The escape sequence from one style to another."""
     known = _style_changes.get((before, after))
     if known is None:
         known = _style_changes[before, after] = _sequence(before, after)
@@ -150,7 +151,7 @@ def _sequence(before: CellStyle, after: CellStyle) -> str:
     ends = {_ENDS.get(flag, "0") for flag in before.flags if flag not in after.flags}
     if "0" in ends:
         return f"{link}\x1b[{anew}m"
-    # What ends bold ends faint, too.
+    # The code that ends bold also ends faint.
     codes = [*sorted(ends), *(flag for flag in after.flags if flag not in before.flags or _ENDS.get(flag) in ends)]
     codes += [after.ink or "39"] * (after.ink != before.ink) + [after.ground or "49"] * (after.ground != before.ground)
     changed = ";".join(codes)
@@ -162,34 +163,34 @@ def text_of(row: Iterable[Cell]) -> str:
 
 
 def has_unsure(text: str) -> bool:
-    """Whether some terminals draw one of the signs in another width than others."""
+    """Whether the text has characters whose width differs between terminals."""
     return any(map(_is_unsure, set(text)))
 
 
 @cache
 def _is_unsure(sign: str) -> bool:
-    # Not by a regular expression: to compile one of these ranges takes 3 ms, which the first picture would wait for.
+    # No regular expression: compiling these ranges takes 3 ms, which would delay the first frame.
     return not any(one[0] <= sign <= one[1] for one in _SURE)
 
 
 class CellWriter:
-    """What is written to a terminal: where its cursor is, and how it draws."""
+    """Collects output for a terminal, tracking its cursor and style."""
 
     def __init__(self, cursor: tuple[int, int] | None, look: CellStyle | None, *, erases_in_color: bool) -> None:
-        """`cursor`: column and line, and how the terminal draws; None when nobody knows. `erases_in_color`: what is
-        erased has the ground that is written on."""
+        """`cursor`: column, line and style of the terminal; None if unknown. `erases_in_color`: erased cells get the
+        current background."""
         self.cursor = cursor
         self.look = look or PLAIN
         self._erases_in_color = erases_in_color
         self._written = [] if look is not None else ["\x1b[m"]
 
     def end(self, cursor: tuple[int, int]) -> str:
-        """All of it; the cursor is there in the end."""
+        """The collected output, ending with the cursor at `cursor`."""
         self._move_cursor(*cursor)
         return "".join(self._written)
 
     def write_changes(self, shown: list[Row | None], wanted: Sequence[Row], lines: Iterable[int]) -> None:
-        """Makes the terminal show what is wanted in these lines. `shown` is what it shows, and is kept up to date."""
+        """Write the changes from `shown` to the wanted lines, and update `shown`."""
         changed = [y for y in lines if shown[y] != wanted[y]]
         if len(changed) > _MIN_SCROLLED_LINES and self._scroll(shown, wanted, changed):
             changed = [y for y, row in enumerate(wanted) if shown[y] != row]
@@ -200,7 +201,7 @@ class CellWriter:
             shown[y] = row
 
     def _erase_rest(self, before: Row | None, after: Row, y: int) -> Row | None:
-        """What the line is after it was erased from its first difference on, if that leaves less to write."""
+        """The line after erasing from its first difference on, if that saves output."""
         first = next((x for x, differs in enumerate(map(ne, before, after)) if differs), 0) if before else 0
         blanks = Counter(cell for cell in after[first:] if cell[0] == " ")
         if not blanks:
@@ -218,7 +219,7 @@ class CellWriter:
         return erased
 
     def _scroll(self, shown: list[Row | None], wanted: Sequence[Row], changed: Sequence[int]) -> bool:
-        """Moves the lines that are wanted further up or down, if that leaves less to write."""
+        """Scroll lines up or down, if that saves output."""
         move = find_scroll(shown, wanted, changed)
         if move is None:
             return False
@@ -253,7 +254,7 @@ class CellWriter:
                 if following < end:
                     self._move_cursor(following, y)
         self.look = look
-        # Where the cursor is behind the last column, and behind what has no sure width, terminals do not agree.
+        # Terminals disagree on the cursor position after the last column and after characters of uncertain width.
         is_sure = end < len(row) and not (is_unsure and self.cursor is None)
         self.cursor = (end, y) if is_sure else None
 
@@ -276,8 +277,8 @@ class CellWriter:
 def find_scroll(
     shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence[int]
 ) -> tuple[int, int, int] | None:
-    """Lines of the screen that most of what is wanted is in already, elsewhere: the first, the last, and by how many
-    they are to move up, or down when it is less than 0."""
+    """The region that mostly contains the wanted lines already: first line, last line, and the distance to scroll up
+    (negative: down)."""
     left, right = _width(shown, wanted, changed)
     places: dict[str, list[int]] = {}
     for y in range(changed[0], changed[-1] + 1):
@@ -300,7 +301,7 @@ def find_scroll(
 
 
 def _width(shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence[int]) -> tuple[int, int]:
-    """The columns in which some of these lines differ: the first, and the one behind the last."""
+    """The range of columns in which some of these lines differ."""
     left, right = len(wanted[changed[0]]), 0
     for y in changed[:: max(1, len(changed) // _MAX_SAMPLED_LINES)]:
         row, new = shown[y], wanted[y]
@@ -312,15 +313,15 @@ def _width(shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence
 
 
 def _distance(row: Row | None, other: Row) -> int:
-    """In how many cells they differ."""
+    """The number of cells that differ."""
     if row is None or len(row) != len(other):
         return len(other)
     return 0 if row == other else sum(map(ne, row, other))
 
 
 def _runs(before: Row | None, after: Row) -> Iterator[tuple[int, int]]:
-    """The columns in which the one line is not the other, from each first to the one behind each last. A line with
-    what terminals draw in various widths is taken for another from its first difference on."""
+    """The ranges of columns that differ. From the first difference on, a line with characters of uncertain width
+    counts as different."""
     if before is None or len(before) != len(after):
         yield 0, len(after)
         return

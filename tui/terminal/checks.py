@@ -1,4 +1,4 @@
-"""What `ebb doctor` says of the terminal."""
+"""The terminal checks of `ebb doctor`."""
 
 import os
 import sys
@@ -8,11 +8,11 @@ from ebbtide.agent.doctor.check_result import CheckResult
 from ebbtide.tui.text.locale import draws_letters_only
 
 MIN_TERMINAL_SIZE = (40, 12)
-"""Columns and lines below which not all of a screen is seen."""
+"""Minimum columns and lines to see all of the interface."""
 
 
 def examine_terminal(environment: Mapping[str, str]) -> CheckResult:
-    """What standard output is, as far as the environment and the system say: its kind, size, colours and letters."""
+    """Check stdout by environment and system: type, size, colours and encoding."""
     try:
         columns, lines = os.get_terminal_size(sys.stdout.fileno())
     except (OSError, ValueError):
@@ -21,7 +21,7 @@ def examine_terminal(environment: Mapping[str, str]) -> CheckResult:
 
 
 def terminal_finding(environment: Mapping[str, str], columns: int, lines: int) -> CheckResult:
-    """A terminal of this size in this environment."""
+    """Check a terminal of this size in this environment."""
     kind = environment.get("TERM", "")
     if kind in ("", "dumb"):
         told = f"TERM is `{kind}`" if kind else "TERM is not set"

@@ -1,4 +1,4 @@
-"""Pictures in the clipboard of the desktop, by whichever program is there to read them."""
+"""Reads images from the desktop's clipboard with an available program."""
 
 import os
 import re
@@ -12,20 +12,20 @@ from ebbtide.tools.process.child import answer_of
 from ebbtide.tools.process.shell import Launch
 
 CLIPBOARD_TIMEOUT_S = 5.0
-"""Seconds that such a program may take."""
+"""Timeout in seconds for such a program."""
 
 _MAX_PICTURE_BYTES = 2 * MAX_PICTURE_BYTES + 64
-"""Bytes that are read: those of a picture that is just too large, with two digits for each."""
+"""Maximum bytes read: those of a slightly too large image, as two hex digits each."""
 
 _HEX = re.compile(rb"\xc2\xabdata PNGf([0-9A-Fa-f]+)\xc2\xbb")
 
 
 class NoPicture(Exception):
-    """Why there is none, as a sentence for the user."""
+    """Why there is no image, as a sentence for the user."""
 
 
 def readers(environment: Mapping[str, str], platform: str = sys.platform) -> tuple[tuple[str, ...], ...]:
-    """The command lines that may print the picture, the best first."""
+    """Commands that may print the image, best first."""
     found: list[tuple[str, ...]] = []
     if environment.get("WAYLAND_DISPLAY"):
         found.append(("wl-paste", "--no-newline", "--type", "image/png"))
@@ -40,7 +40,7 @@ def readers(environment: Mapping[str, str], platform: str = sys.platform) -> tup
 
 
 async def picture(environment: Mapping[str, str]) -> bytes:
-    """The picture in the clipboard. Raises `NoPicture`."""
+    """Return the image in the clipboard. Raises `NoPicture`."""
     commands = readers(environment)
     if not commands:
         raise NoPicture("no program here reads pictures from the clipboard; install `wl-paste`, `xclip` or `pngpaste`")
@@ -56,7 +56,7 @@ async def picture(environment: Mapping[str, str]) -> bytes:
 
 
 async def _output_of(command: Sequence[str]) -> bytes:
-    """What the program prints, up to more than a picture may have; nothing when it cannot run or takes too long."""
+    """The program's output, up to more than an image may have; empty if it cannot run or takes too long."""
     try:
         answer = await answer_of(
             Launch(tuple(command), os.environ), b"", Path("/"), CLIPBOARD_TIMEOUT_S, _MAX_PICTURE_BYTES

@@ -1,4 +1,4 @@
-"""What a terminal answers when it is asked what it is: for the colour that it draws on, for its size."""
+"""The driver that reads the terminal's replies about its background colour and size."""
 
 import asyncio
 import os
@@ -43,39 +43,40 @@ from ebbtide.tui.terminal.window import POP_TITLE, PUSH_TITLE
 from ebbtide.tui.text.themes import Ground
 
 QUESTION = "\x1b]11;?\x1b\\"
-"""Asks for the ground (OSC 11)."""
+"""Query of the background colour (OSC 11)."""
 
 _OSC = regex(r"\x1b\](\d+;[^\x07\x1b]*)(?:\x07|\x1b\\)")
 _COLOR = regex(r"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
 _ESC_AND_MORE = regex(r"\x1b(?=[/!#@])")
-"""Esc, and then what begins a command: typed in one burst, or too fast to be told from one."""
+"""Esc followed by a command prefix, typed in one burst."""
 _ALT_ENTER = regex(r"\x1b[\r\n]")
-"""As most terminals send it."""
+"""Alt-Enter as most terminals send it."""
 _AS_XTERM = regex(r"\x1b\[27;(\d+);(\d+)~")
-"""A key with what is held with it, as xterm and tmux send it: the usual parser drops the latter of some."""
+"""A key with modifiers as xterm and tmux send it: Textual's parser drops some modifiers."""
 _WITH_CTRL = regex(r"\x1b\[(\d+);(?:5|69|133|197)u")
-"""Ctrl with a character in the protocol of kitty, with either lock or without."""
+"""Ctrl with a character in the kitty protocol, with or without lock keys."""
 _ONE_KEY = {"91": "\x1b", "104": "\b", "105": "\t", "109": "\r"}
-"""Ctrl with `[`, `h`, `i` and `m` has always been Esc, Backspace, Tab and Enter; that protocol tells them apart."""
+"""Ctrl with `[`, `h`, `i` and `m`, which always meant Esc, Backspace, Tab and Enter; the kitty protocol
+distinguishes them."""
 _ALT = regex(r"\x1b[^\x1b\[\]OPX^_\x00-\x1f\x7f]")
-"""Alt with a character. The usual parser waits for more, and takes a second one behind it for `^` and the character."""
+"""Alt with a character. Textual's parser waits for more, and takes a second one for `^` and the character."""
 _ALT_PIECES = regex(f"({_ALT.pattern})")
 _ALT_ARROW = regex(r"\x1b\x1b[\[O]([ABCD])")
-"""Alt with an arrow where a terminal puts Esc before what the key sends by itself."""
+"""Alt with an arrow, from terminals that send Esc before the key's own sequence."""
 _ALT_BACKSPACE = regex(r"\x1b\[127;11u")
-"""Option with Backspace, as Ghostty on macOS sends it."""
+"""Option-Backspace, as Ghostty on macOS sends it."""
 _RESTORE_SEQUENCE = (
     "\x1b[m\x1b[r\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2026l"
     f"{POP_TITLE}\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
 )
-"""Switches off what the driver switches on, and what is drawn in between."""
+"""Undoes what the driver enables and what drawing leaves behind."""
 PASTE_STALL_S = 1.0
-"""Seconds without anything more of what is pasted, after which Ctrl-C is a key again: its end may have been lost."""
+"""Seconds without more pasted text after which Ctrl-C is a key again: the end mark may be lost."""
 _MAX_COLUMNS, _MAX_LINES = 1_000, 500
 
 
 class BackgroundColour(Message):
-    """The terminal has said what it draws on."""
+    """The terminal reported its background."""
 
     def __init__(self, ground: Ground) -> None:
         super().__init__()
@@ -83,7 +84,7 @@ class BackgroundColour(Message):
 
 
 def ground_of(answer: str) -> Ground | None:
-    """What an answer says of the ground; None when it says nothing of it."""
+    """The background in a reply; None if it has none."""
     color = _COLOR.fullmatch(answer)
     if color is None:
         return None
@@ -104,11 +105,11 @@ class _Parser(XTermParser):
         self._replies = TerminalReplies()
         self._held_until = 0.0
         self.pasted: list[str] | None = None
-        """What was pasted so far; None when nothing is being pasted."""
+        """The text pasted so far; None outside a paste."""
         self._end = ""
-        """What may be the beginning of the mark behind it."""
+        """The possible start of the end mark."""
         self._begun = ""
-        """What the usual parser has of a sequence that may go on."""
+        """The start of a sequence in Textual's parser."""
 
     def feed(self, data: str) -> Iterator[Message]:
         if self.pasted is not None:
@@ -148,7 +149,7 @@ class _Parser(XTermParser):
                 yield from self._key_events(_ALT_ARROW.sub("\x1b[1;3\\1", text))
 
     def _key_events(self, text: str) -> Iterator[Message]:
-        """Keys, where Alt with a character is one as soon as the next one begins."""
+        """Keys, where Alt with a character ends as soon as the next one begins."""
         for piece in filter(None, _ALT_PIECES.split(text)):
             if self._timeout_time is not None and _ALT.fullmatch(self._begun):
                 yield from self._flush_pending()
@@ -167,8 +168,7 @@ class _Parser(XTermParser):
             yield key
 
     def _paste(self, parts: list[str], data: str) -> Iterator[Message]:
-        """What is pasted is told when all of it is there. The usual parser takes each character by itself, and some for
-        keys."""
+        """Emit a paste once it is complete. Textual's parser handles characters one by one, and takes some for keys."""
         text, ended, typed = (self._end + data).partition(BRACKETED_PASTE_END)
         if not ended:
             cut = max(0, len(text) - len(BRACKETED_PASTE_END) + 1)
@@ -181,8 +181,8 @@ class _Parser(XTermParser):
             yield from self.feed(typed)
 
     def tick(self) -> Iterator[Message]:
-        """Called every tenth of a second, and after what was typed. What was kept for as long as a key's characters are
-        waited for is no reply; what is certainly one is dropped."""
+        """Called every tenth of a second, and after input. Characters held for too long are not a reply; certain
+        replies are dropped."""
         if self._replies.begun and get_time() >= self._held_until:
             yield from self._parse_piece(self._replies.give_up())
             yield from self._flush_pending()
@@ -190,18 +190,18 @@ class _Parser(XTermParser):
 
     @property
     def is_waiting(self) -> bool:
-        """What was typed may go on: nobody knows yet which key it is."""
+        """Whether the input may continue, so the key is not known yet."""
         return bool(self._replies.begun) or self._timeout_time is not None or self.pasted is not None
 
     def _flush_pending(self) -> Iterator[Message]:
-        """Nothing more belongs to what was typed: Esc is Esc."""
+        """Treat the held input as complete: Esc is Esc."""
         if self._timeout_time is not None:
             self._timeout_time = 0.0
             yield from super().tick()
 
 
 class TerminalInput:
-    """Tells what was typed, and how it came. What no keyboard sends and the parser stumbles over is nothing."""
+    """Emits keys and how they arrived. Sequences that no keyboard sends and that break the parser are dropped."""
 
     def __init__(self, tell: Callable[[Message], None], debug: bool, clock: Callable[[], float] = monotonic) -> None:
         self._tell = tell
@@ -210,12 +210,12 @@ class TerminalInput:
         self._parser = _Parser(debug)
         self._clock = clock
         self._read = Arrival(clock(), 0)
-        """How what was read last came."""
+        """The arrival of the last read."""
         self._pressed = 0
-        """Keys, clicks and pastes in it so far."""
+        """Number of keys, clicks and pastes in it so far."""
 
     def feed_bytes(self, typed: bytes) -> None:
-        """What one read brought, right behind it. Nothing but Ctrl-C long after the rest ends what is being pasted."""
+        """Process one read. A paste is ended only by Ctrl-C long after its last text."""
         before = self._read.at
         self._read, self._pressed = Arrival(self._clock(), (self._read.read or 0) + 1), 0
         text = self._decode(typed)
@@ -225,7 +225,7 @@ class TerminalInput:
             self._take(self._parser.feed(text))
 
     def wait(self) -> None:
-        """Nothing more is typed for the moment."""
+        """Process a pause in the input."""
         self._take(self._parser.tick())
 
     def _take(self, messages: Iterable[Message]) -> None:
@@ -244,10 +244,10 @@ class TerminalInput:
 
 
 class _ForgivingWriter:
-    """A terminal to write to, also when it is gone: who writes would end otherwise, and who draws wait for it."""
+    """Output to a terminal that ignores a closed terminal: otherwise writers would end and drawing would hang."""
 
     def __init__(self, file: IO[str], rested: Callable[[], object]) -> None:
-        """`rested` is called, by whoever writes, when the terminal has taken everything."""
+        """`rested` is called by the writing thread when the terminal has taken all output."""
         self._file = file
         self._rested = rested
         self.fileno = file.fileno
@@ -263,12 +263,12 @@ class _ForgivingWriter:
 
 
 class AnsweringDriver(linux_driver.LinuxDriver):
-    """The usual driver, which also hears what the terminal answers, and gives the window its title back."""
+    """Textual's driver with replies from the terminal, and restoring of the window title."""
 
     _is_away = True
-    """The terminal is somebody else's."""
+    """Whether another program is using the terminal."""
     gathers: Callable[[], bool] = staticmethod(lambda: False)
-    """Whether what comes at once is one read, however many it takes."""
+    """Whether simultaneous input counts as one read."""
 
     def __init__(self, app: App[Any], **options: Any) -> None:  # noqa: ANN401  # Textual's
         super().__init__(app, **options)
@@ -281,7 +281,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
     def write(self, data: str) -> None:
         writer = self._writer_thread
         if not self._is_away and writer is not None and writer.is_alive():
-            # What is drawn at other times would wait in a queue that nobody empties.
+            # Messages at other times would stay in a queue that nothing empties.
             writer.write(data)
 
     def start_application_mode(self) -> None:
@@ -290,13 +290,13 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual's
         self.write(PUSH_TITLE)
         self.ask_size()
-        # In the event loop. A signal's own handler may be stopped by the next signal, between asking for the size and
-        # telling it: the older size would be told last, and stay.
+        # In the event loop. A signal handler may be interrupted by the next signal after asking for the size, and the
+        # older size would be reported last.
         asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._post_resize)
 
     def _get_terminal_size(self) -> tuple[int, int]:
-        """The window's own size, as itself says it, or else the system. `COLUMNS` and `LINES` may name another, which
-        does not follow the window. What no window has is a lie that would only cost memory."""
+        """The window's size from the terminal, or else the system. `COLUMNS` and `LINES` are ignored, because they
+        do not follow the window. Absurd sizes are rejected, because they only cost memory."""
         columns, lines = self._believed.of(self._system_size)
         return min(columns, _MAX_COLUMNS), min(lines, _MAX_LINES)
 
@@ -310,7 +310,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         return Size(columns, lines)
 
     def ask_size(self) -> None:
-        """Asks the terminal itself for its size."""
+        """Query the terminal for its size."""
         self._believed.record_query(self._system_size)
         self.write(SIZE_QUESTION)
 
@@ -338,7 +338,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             super().disable_input()
 
     def abandon(self) -> None:
-        """Gives back at once all but the settings of the line, by no thread but the caller's."""
+        """Restore everything at once except the line settings, without other threads."""
         with suppress(OSError):
             os.write(self._output, _RESTORE_SEQUENCE.encode())
 
@@ -353,7 +353,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             self._app.call_later(self._app.refresh, layout=True)
 
     def _sigtstp_application(self, *_: object) -> None:
-        """Stops all of the process group, as the terminal would: whoever started us waits for us otherwise."""
+        """Suspend the whole process group, as the terminal would: otherwise the parent would wait for us."""
         if self._auto_restart and not self._is_away:
             self.suspend_application_mode()
             self._must_signal_resume = True
@@ -372,7 +372,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         super().process_message(message)
 
     def run_input_thread(self) -> None:
-        """Hears what is typed, whatever bytes that are, until the app wants no more or the terminal is gone."""
+        """Read input, whatever the bytes, until the app ends or the terminal is gone."""
         hearing = TerminalInput(self.process_message, self._debug)
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
@@ -397,7 +397,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
                     hearing.wait()
 
     def _rest_of_it(self, selector: selectors.BaseSelector) -> Iterator[bytes]:
-        """What comes with hardly a pause behind what was read: one write may be read in pieces."""
+        """Input that follows with hardly a pause: one write may be read in pieces."""
         for _ in range(MAX_JOINED_READS):
             if self.exit_event.is_set() or not selector.select(READ_PAUSE_S):
                 return
@@ -407,7 +407,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             yield piece
 
     def _read_input(self) -> bytes:
-        """What was typed; nothing when the terminal is gone."""
+        """The input; empty if the terminal is gone."""
         try:
             return os.read(self.fileno, 4096)
         except OSError:

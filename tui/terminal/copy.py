@@ -1,4 +1,4 @@
-"""Texts on their way to the clipboard. It knows terminals and programs that have one."""
+"""Copies text to the clipboard, by terminal or program."""
 
 import asyncio
 import base64
@@ -13,39 +13,39 @@ from ebbtide.tools.process.groups import ProcessFamily
 from ebbtide.tui.terminal.passthrough import through
 
 MAX_OSC_52_BYTES = 74_000
-"""Bytes that a terminal is sent for its clipboard: several take no more, and say nothing."""
+"""Maximum bytes sent to a terminal's clipboard: several silently accept no more."""
 
 _COPY_TIMEOUT_S = 5.0
-"""Seconds that a program has to take a text."""
+"""Timeout in seconds for a program to take a text."""
 
 _KILL_TIMEOUT_S = 1.0
-"""Seconds that it has to be gone when it is ended."""
+"""Timeout in seconds for a program to exit when killed."""
 
 _STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""What would steer a terminal into which it is pasted."""
+"""Characters that would control a terminal into which they are pasted."""
 
 
 def harmless(text: str) -> str:
-    """The text without what would steer a terminal into which it is pasted."""
+    """The text without characters that would control a terminal into which it is pasted."""
     plain = text.replace("\r\n", "\n").encode("utf-8", "replace").decode("utf-8")
     return _STEERS.sub(lambda found: chr(0x2400 + ord(found[0])) if ord(found[0]) < 0x20 else "\ufffd", plain)
 
 
 def sequence_for(text: str, environment: Mapping[str, str]) -> str:
-    """What makes the text the terminal's clipboard (OSC 52). In tmux: its own, and the terminal's."""
+    """The sequence that sets the terminal's clipboard (OSC 52); in tmux both tmux's and the terminal's."""
     sequence = f"\x1b]52;c;{base64.b64encode(within(text).encode()).decode()}\x07"
     behind = through(sequence, environment)
     return sequence if behind == sequence else sequence + behind
 
 
 def within(text: str) -> str:
-    """As much of the beginning as a terminal takes."""
+    """The start of the text, as much as a terminal accepts."""
     raw = text.encode()
     return text if len(raw) <= MAX_OSC_52_BYTES else raw[:MAX_OSC_52_BYTES].decode(errors="ignore")
 
 
 def programs_for(environment: Mapping[str, str], platform: str) -> tuple[tuple[str, ...], ...]:
-    """Programs that take a text for the clipboard, the best first. Not those of another machine."""
+    """Programs that set the clipboard, best first; none on a remote machine."""
     if environment.get("TMUX"):
         return (("tmux", "load-buffer", "-w", "-"),)
     if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
@@ -58,7 +58,7 @@ def programs_for(environment: Mapping[str, str], platform: str) -> tuple[tuple[s
 
 
 async def copy(text: str, environment: Mapping[str, str], platform: str, write: Callable[[str], object]) -> str:
-    """Copies a text by every way there is. What came of it, in a few words."""
+    """Copy a text by every available method; return the result in a few words."""
     text = harmless(text)
     if not text:
         return "nothing to copy"
@@ -73,7 +73,7 @@ async def copy(text: str, environment: Mapping[str, str], platform: str, write: 
 
 
 async def _takes(argv: tuple[str, ...], text: str, environment: Mapping[str, str]) -> bool:
-    """Whether the program is there and took the text."""
+    """Whether the program exists and took the text."""
     program = shutil.which(argv[0], path=environment.get("PATH"))
     if program is None:
         return False

@@ -1,5 +1,5 @@
-"""What the terminal shows, and how it comes to show what an app draws: no cell is written twice, and no picture that is
-not the last."""
+"""Draws an app on the terminal with minimal output: unchanged cells are not written, and outdated frames are
+skipped."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -18,27 +18,27 @@ from ebbtide.tui.terminal.cells import BLANK, CellStyle, CellWriter, Row, put_se
 
 
 def erases_in_color(environment: Mapping[str, str]) -> bool:
-    """Whether what is erased gets the ground that is written on: not in every terminal inside of a terminal."""
+    """Whether erased cells get the current background; not in every multiplexer."""
     return environment.get("TERM", "").startswith(
         ("xterm", "alacritty", "kitty", "foot", "wezterm", "ghostty", "linux")
     )
 
 
 class Display:
-    """The cells of one terminal: as they are wanted, and as they are. While it is still busy with what was written,
-    nothing more is; then it gets the last picture, and none of those in between."""
+    """The cells of a terminal, wanted and shown. While the terminal is busy nothing is written; then it gets the
+    latest frame."""
 
     def __init__(self, write: Callable[[str], object], draw_soon: Callable[[], object]) -> None:
-        """`write`: to the terminal, which tells by `mark_idle` when it has all of it. `draw_soon` is called from any
-        thread, and has `draw` called in the app's."""
+        """`write`: to the terminal, which calls `mark_idle` when done. `draw_soon` may be called from any thread,
+        and has `draw` called in the app's."""
         self._write = write
         self._draw_soon = draw_soon
         self._erases_in_color = erases_in_color(os.environ)
         self._wanted: list[Row] = []
         self._strips: list[dict[int, Strip | None]] = []
-        """What each line is made of, by its column; None for what was not drawn as a whole."""
+        """The strips of each line by column; None if the line was not drawn as a whole."""
         self._shown: list[Row | None] = []
-        """None: nobody knows."""
+        """None: unknown."""
         self._changed = set[int]()
         self._cursor = (0, 0)
         self._at: tuple[int, int] | None = None
@@ -46,20 +46,19 @@ class Display:
         self._is_synchronized = False
         self._is_busy = False
         self._is_due = False
-        """There is something to draw for which the terminal was too busy."""
+        """Whether a frame is pending because the terminal was busy."""
         self._is_forgotten = False
 
     def begin(self) -> None:
-        """The terminal is ours, for the first time or again."""
+        """The app has the terminal, for the first time or again."""
         self._is_forgotten, self._is_busy = True, False
 
     def forget(self) -> None:
-        """Somebody else has drawn on the terminal, or its size has changed: all of it is written with the next picture.
-        May be called from any thread."""
+        """Redraw everything with the next frame, after foreign output or a resize. Thread-safe."""
         self._is_forgotten = True
 
     def mark_idle(self) -> None:
-        """The terminal has taken all that was written."""
+        """The terminal has taken all output."""
         self._is_busy = False
         if self._is_due:
             self._draw_soon()
@@ -67,8 +66,8 @@ class Display:
     def show(
         self, update: LayoutUpdate | ChopsUpdate, cursor: tuple[int, int], colors: ColorSystem, *, synchronized: bool
     ) -> None:
-        """Shows what has been drawn, with the cursor there. `synchronized`: the terminal can hold a picture back until
-        all of it is there."""
+        """Show what was drawn, with the cursor at its place. `synchronized`: the terminal supports synchronised
+        output."""
         self._cursor, self._is_synchronized = cursor, synchronized
         if isinstance(update, LayoutUpdate):
             self._take_all(update, colors)
@@ -77,7 +76,7 @@ class Display:
         self.draw()
 
     def draw(self) -> None:
-        """Writes what has changed, if the terminal is ready for it, or else when it is."""
+        """Write the changes now, or when the terminal is idle."""
         self._is_due = True  # before it is asked whether it is busy: another thread says when it is not any more
         if self._is_busy:
             return
@@ -130,7 +129,7 @@ class Display:
             self._put_strips(y, new.items(), colors)
 
     def _put_strips(self, y: int, strips: Iterable[tuple[int, Strip | None]], colors: ColorSystem) -> None:
-        """Has the strips at their columns of a line."""
+        """Put strips into a line at their columns."""
         row = self._wanted[y].copy()
         for x, strip in strips:
             put_segments(row, x, strip or (), colors)
@@ -139,8 +138,7 @@ class Display:
 
 
 class DisplayApp(App[Any]):
-    """An app of whose pictures only what changes is written, where the driver has a `display`. Ctrl-L, as everywhere,
-    writes all of it anew."""
+    """An app that writes only changes, if the driver has a `display`. Ctrl-L redraws everything."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+l", "repaint", show=False, priority=True)]
 
@@ -163,7 +161,7 @@ class DisplayApp(App[Any]):
             self.post_display_hook()
 
     def action_repaint(self) -> None:
-        """Writes all of the screen anew: somebody else has written to the terminal, or it has another size."""
+        """Repaint the whole screen after foreign output or a resize."""
         if self._driver_display is not None:
             self._driver_display.forget()
         if (ask_size := getattr(self._driver, "ask_size", None)) is not None:

@@ -1,4 +1,4 @@
-"""A file in the user's own editor."""
+"""Edits a file in the user's editor."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -7,12 +7,12 @@ from ebbtide.agent.errors import UsageError
 from ebbtide.tools.files.bounded import beginning_of
 
 _MAX_FILE_BYTES = 4_000_000
-"""Bytes of a file that is opened so."""
+"""Maximum bytes of an edited file."""
 
 
 async def edit_file(path: Path, edited: Callable[[str], Awaitable[str]]) -> str:
-    """What became of the file, in a sentence. `edited`: what the user makes of its text. What somebody else has written
-    meanwhile stays. Raises `UsageError`."""
+    """Edit a file and return the result in a sentence. `edited`: runs the editor on a text. Concurrent changes on
+    disk are kept. Raises `UsageError`."""
     try:
         before = _content_of(path)
         text = before.decode("utf-8", "surrogateescape")
@@ -26,7 +26,7 @@ async def edit_file(path: Path, edited: Callable[[str], Awaitable[str]]) -> str:
 
 
 def _write(path: Path, before: bytes, changed: bytes) -> None:
-    """In place, so that links and other names of the file stay."""
+    """Write in place, to keep hard and symbolic links."""
     with open(path, "r+b") as file:
         if file.read(_MAX_FILE_BYTES + 1) != before:
             raise UsageError(f"`{path}` was changed by somebody else meanwhile, so nothing was written")

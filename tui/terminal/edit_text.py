@@ -1,4 +1,4 @@
-"""A text in the user's own editor, which has the terminal meanwhile."""
+"""Edits a text in the user's editor, which gets the terminal."""
 
 import os
 import shlex
@@ -16,11 +16,11 @@ from ebbtide.tui.terminal.signals import has_terminal, lend_terminal, line_setti
 
 _USUAL = ("vim", "vi", "nano")
 _SIGNAL_POLL_S = 0.2
-"""Seconds after which a signal has been heard at the latest."""
+"""Maximum seconds until a signal is noticed."""
 
 
 def edit_with(command: Sequence[str], text: str, name: str) -> str:
-    """What an editor that has the terminal makes of the text. Raises `UsageError`."""
+    """Run the editor on a text and return the result. Raises `UsageError`."""
     try:
         with tempfile.TemporaryDirectory(prefix="ebb-") as folder:
             path = Path(folder) / f"text{Path(name).suffix[:20]}"
@@ -34,7 +34,7 @@ def edit_with(command: Sequence[str], text: str, name: str) -> str:
 
 
 def _wait_for_editor(command: Sequence[str], path: Path) -> int:
-    """The exit code of an editor, once it has ended."""
+    """Wait for the editor and return its exit code."""
     before = line_settings()
     try:
         # By name, since keys are wiped out of the block that is handed on otherwise: it is the user's own program.
@@ -51,7 +51,7 @@ def _wait_for_editor(command: Sequence[str], path: Path) -> int:
 
 @contextmanager
 def ignore_interrupt_keys() -> Iterator[None]:
-    """Ctrl-C and Ctrl-\\ are for the editor alone, although the terminal tells both programs of them."""
+    r"""Ignore Ctrl-C and Ctrl-\ while the editor runs; the terminal sends them to both programs."""
     keys = (signal.SIGINT, signal.SIGQUIT)
     before = [signal.signal(number, lambda number, frame: None) for number in keys]
     try:
@@ -62,7 +62,7 @@ def ignore_interrupt_keys() -> Iterator[None]:
 
 
 def editor_of(environment: Mapping[str, str]) -> list[str]:
-    """The command that the user edits with. Raises `UsageError`."""
+    """The user's editor command. Raises `UsageError`."""
     for name in ("VISUAL", "EDITOR"):
         try:
             command = shlex.split(environment.get(name, ""))
@@ -84,8 +84,8 @@ def _bytes(text: str) -> bytes:
 
 
 def _with_original_ending(text: str, edited: str) -> str:
-    """Editors end the last line of a file, and some write the line ends and the byte order mark of Windows: what the
-    text did not have is removed."""
+    """Undo what editors add: a final line ending, Windows line endings, or a byte order mark that the text did not
+    have."""
     if "\r" not in text:
         edited = edited.replace("\r\n", "\n")
     if not text.startswith("\ufeff"):

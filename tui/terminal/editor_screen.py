@@ -1,4 +1,4 @@
-"""A text in the user's own editor, outside of the screen."""
+"""Runs the user's editor outside the screen."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ _NO_TERMINAL = "this terminal cannot be given to an editor and taken back"
 
 
 def edit_in_editor(app: App[Any], text: str, name: str) -> str:
-    """What the user makes of the text, in a file whose name ends as `name` does. Raises `UsageError`."""
+    """Edit a text in a file with the suffix `name`; return the result. Raises `UsageError`."""
     command = editor_of(os.environ)
     try:
         with suspended(app), ignore_interrupt_keys():
@@ -24,7 +24,7 @@ def edit_in_editor(app: App[Any], text: str, name: str) -> str:
 
 
 async def edited_meanwhile(app: App[Any], text: str, name: str) -> str:
-    """The same, while what runs goes on; nothing of it is drawn before the editor has ended. Raises `UsageError`."""
+    """The same while the session continues; drawing resumes after the editor ends. Raises `UsageError`."""
     command = editor_of(os.environ)
     try:
         with suspended(app), app.batch_update(), ignore_interrupt_keys():

@@ -1,4 +1,4 @@
-"""Terminals that draw letters and nothing else: what stands for our marks there."""
+"""ASCII replacements for the interface's marks, for terminals without UTF-8."""
 
 from rich.segment import Segment
 from textual.color import Color
@@ -32,7 +32,7 @@ _MARKS = str.maketrans(
 
 
 class Letters(LineFilter):
-    """Puts a letter in the place of each of our marks, as wide as it was. What others wrote stays."""
+    """Replaces each of our marks by a letter of the same width. Other text is unchanged."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [Segment(_to_letters(text), style, control) for text, style, control in segments]

@@ -1,4 +1,4 @@
-"""How somebody is told who looks elsewhere."""
+"""Notifications for a user who is not looking at the window."""
 
 import asyncio
 import shutil
@@ -14,18 +14,17 @@ from ebbtide.tui.text.sanitise import sanitised_line
 BELL = "\x07"
 
 _MAX_TEXT_CHARS = 120
-"""Characters of a title or of a text that are told."""
+"""Maximum characters of a title or text."""
 
 _OSC_9_PROGRAMS = {"iTerm.app", "WezTerm", "ghostty", "WarpTerminal"}
-"""Programs (`TERM_PROGRAM`) that show what OSC 9 says."""
+"""Terminals (`TERM_PROGRAM`) that support OSC 9."""
 
 _NOTIFY_TIMEOUT_S = 5.0
-"""Seconds that a program has to show it."""
+"""Timeout in seconds for a notification program."""
 
 
 def sequence_for(way: NotifyName, title: str, text: str, environment: Mapping[str, str]) -> str:
-    """What is written to the terminal so that it tells. `auto` is what the terminal is known to understand, or else the
-    bell."""
+    """The escape sequence of a notification. `auto`: what the terminal is known to support, or else the bell."""
     title, text = notification_text(title), notification_text(text)
     by_9 = f"\x1b]9;{title}: {text}{BELL}"
     by_777 = f"\x1b]777;notify;{title.replace(';', ',')};{text}{BELL}"
@@ -45,7 +44,7 @@ def sequence_for(way: NotifyName, title: str, text: str, environment: Mapping[st
 
 
 def program_for(title: str, text: str, platform: str) -> tuple[str, ...]:
-    """The program with its arguments that tells on the desktop. No shell reads them."""
+    """The desktop notification command, run without a shell."""
     title, text = notification_text(title), notification_text(text)
     if platform == "darwin":
         script = ("on run argv", "display notification (item 2 of argv) with title (item 1 of argv)", "end run")
@@ -55,14 +54,14 @@ def program_for(title: str, text: str, platform: str) -> tuple[str, ...]:
 
 
 def notification_text(text: str) -> str:
-    """A text on one line without anything that steers a terminal, and not too long."""
+    """A text in one line without control characters, cut if long."""
     return ellipsize(sanitised_line(text).strip(), _MAX_TEXT_CHARS)
 
 
 async def notify(
     way: NotifyName, title: str, text: str, environment: Mapping[str, str], write: Callable[[str], object]
 ) -> None:
-    """Tells it in that way. Where the desktop cannot be reached, the bell rings."""
+    """Send a notification; if the desktop cannot be reached, ring the bell."""
     sequence = sequence_for(way, title, text, environment)
     if sequence:
         write(sequence)
@@ -71,7 +70,7 @@ async def notify(
 
 
 async def _runs(argv: tuple[str, ...]) -> bool:
-    """Whether the program is there and ends well in time."""
+    """Whether the program exists and succeeds in time."""
     program = shutil.which(argv[0])
     if program is None:
         return False

@@ -1,4 +1,4 @@
-"""The command that starts this program once more."""
+"""The command that starts this program again."""
 
 import sys
 from collections.abc import Sequence
@@ -10,5 +10,5 @@ _FRONT_ENDS = __name__.removesuffix(".terminal.own_command")
 
 
 def own_command(arguments: Sequence[str]) -> list[str]:
-    """As this one was started: by the same interpreter, with the same code."""
+    """The command with the same interpreter and code."""
     return [sys.executable, "-c", _START.format(search_path(), _FRONT_ENDS), *arguments]

@@ -1,4 +1,4 @@
-"""Replies of the terminal among what is typed: somebody asked for them, perhaps the program before."""
+"""Filters the terminal's replies out of the input, including those requested by an earlier program."""
 
 import re
 from collections.abc import Iterator
@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from ebbtide.tools.lazy import regex
 
 REPLY_TIMEOUT = 1.0
-"""Seconds that the rest of a reply is waited for, before what there is of it is dropped."""
+"""Seconds to wait for the rest of a reply before it is dropped."""
 READ_PAUSE_S = 0.02
-"""Seconds: whoever types, and a key that is held, take longer from one key to the next."""
+"""Seconds; shorter than the pause between two typed keys or key repeats."""
 MAX_JOINED_READS = 64
-"""Reads that are taken for one, at most."""
+"""Maximum reads that are joined."""
 MAX_REPLY_CHARS = 65_536
-"""Characters of a reply that is waited for."""
+"""Maximum characters of an incomplete reply."""
 CORNER = r"\x1b\[(?:[2-9]|[1-9]\d{1,3});\d{1,4}R"
-"""Where the cursor is, in another line than the first: F3 with Shift or Ctrl looks like a report of that."""
+"""A cursor position report with a line after the first: in the first line it looks like F3 with Shift or Ctrl."""
 
 _REPLY = regex(
     r"\x1b\]\d+;[^\x07\x1b]*(?:\x07|\x1b\\)"  # colours, what was copied
     r"|\x1b\[[?>=][\d;:]*(?!\$y)[ -/]*[@-~]"  # device attributes, states, keyboard flags; Textual hears of modes
     rf"|{CORNER}|\x1b\[\d*n|\x1b\[[4689];\d+;\d+t"  # the last corner, states, sizes
     r"|\x1b[P_^][^\x07\x1b]*\x1b\\"  # versions and capabilities
-    # One that ends in a control character or another sequence was cut off.
+    # A reply that ends in a control character or another sequence was cut off.
     r"|\x1b(?:\]\d+;|P[ -@]|[_^][ -~])[^\x00-\x1f\x7f]*(?=[\x00-\x06\x08-\x1a\x1c-\x1f\x7f]|\x1b[^\\])"
 )
 _PARTIAL_REPLY = regex(
@@ -33,24 +33,23 @@ _PARTIAL_REPLY = regex(
     r")?\Z"
 )
 _MAYBE_KEYS = ("\x1b", "\x1b[")
-"""Esc and Alt-[ as they are typed: every longer beginning is no key of its own."""
+"""Esc and Alt-[ as typed: longer beginnings are not keys."""
 
 
 class TerminalReplies:
-    """Takes replies out of what is typed, so that none is ever written into the prompt."""
+    """Removes replies from the input, so that none gets into the prompt."""
 
     def __init__(self) -> None:
         self.begun = ""
-        """What may be the beginning of a reply."""
+        """The possible start of a reply."""
 
     @property
     def is_certain(self) -> bool:
-        """Whether what has begun is a reply, or a key of which a part is missing, and nothing that somebody typed."""
+        """Whether the start is a reply or part of a key sequence, and nothing that a user typed."""
         return bool(self.begun) and self.begun not in _MAYBE_KEYS
 
     def split_replies(self, typed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What was really typed, in pieces between which replies came, and these. The beginning of a reply is kept for
-        its rest."""
+        """The typed input and the replies, in order. The start of a reply is kept for its rest."""
         typed, self.begun = self.begun + typed, ""
         replies = tuple(_REPLY.findall(typed))
         *pieces, last = _REPLY.split(typed)
@@ -60,11 +59,11 @@ class TerminalReplies:
         return (*pieces, last), replies
 
     def completes_reply(self, typed: str) -> bool:
-        """Whether this completes the reply that has begun."""
+        """Whether this completes the incomplete reply."""
         return _REPLY.match(self.begun + typed) is not None
 
     def give_up(self) -> str:
-        """The keys in what was kept: nothing where it was certainly the beginning of a reply."""
+        """The keys in the held input; empty if it was certainly the start of a reply."""
         keys, self.begun = "" if self.is_certain else self.begun, ""
         return keys
 
@@ -78,7 +77,7 @@ _LINES = regex(r"[\r\n][\r\n\t]*[^\x00-\x1f\x7f]")
 
 
 def pasted_in(typed: str) -> Iterator[tuple[str, bool]]:
-    """What one read brought, in pieces, and whether each was pasted: text behind a line end, as no keys bring it."""
+    """One read in pieces, and whether each was pasted: text after a line ending, as no keys produce."""
     if not _LINES.search(typed):
         yield typed, False
         return
@@ -94,5 +93,5 @@ def pasted_in(typed: str) -> Iterator[tuple[str, bool]]:
 
 
 def may_be_pasted(typed: bytes) -> bool:
-    """Whether one read may have brought a part of what is pasted without marks around it."""
+    """Whether one read may contain an unbracketed paste."""
     return len(typed) > 1 and (b"\r" in typed or b"\n" in typed) and b"\x1b" not in typed

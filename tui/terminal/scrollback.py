@@ -1,4 +1,4 @@
-"""The conversation as text that a terminal keeps."""
+"""Prints the conversation to the terminal's scrollback."""
 
 import asyncio
 import os
@@ -15,13 +15,13 @@ from ebbtide.tui.text.themes import ANSI_DARK, ANSI_LIGHT
 from ebbtide.tui.view.blocks import Block
 
 _AT_ONCE = 20
-"""Blocks that are drawn before others have their turn."""
+"""Blocks rendered before yielding to the event loop."""
 
 _BACK = "\n[that is all of it; Enter goes back]"
 
 
 def ansi_blocks(blocks: Iterable[Block], width: int, *, dark: bool = True, colorless: bool = False) -> Iterator[str]:
-    """The lines of each block, all of them opened, in the terminal's own colours. `dark`: what it draws on."""
+    """The lines of each block, fully expanded, in the terminal's own colours. `dark`: its background."""
     theme = ANSI_DARK if dark else ANSI_LIGHT
     console = PaletteConsole(palette_of(theme.to_color_system().generate()))
     for block in blocks:
@@ -29,7 +29,7 @@ def ansi_blocks(blocks: Iterable[Block], width: int, *, dark: bool = True, color
 
 
 def _line(segments: list[Segment], colorless: bool) -> str:
-    """A line with its colours but without links, nobody sees where they lead, and without blanks at its end."""
+    """A line with colours, without hidden links and trailing spaces."""
     words = [(segment.text, segment.style) for segment in segments if not segment.control]
     while words and not words[-1][0].strip():
         words.pop()
@@ -39,7 +39,7 @@ def _line(segments: list[Segment], colorless: bool) -> str:
 
 
 async def print_all(blocks: Iterable[Block], width: int, *, dark: bool, colorless: bool) -> None:
-    """Prints it to the terminal, which is not drawn on meanwhile, and waits for Enter. Ctrl-C ends both."""
+    """Print it to the terminal while drawing is paused, and wait for Enter or Ctrl-C."""
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
     terminal = sys.stdin.fileno()
@@ -64,7 +64,7 @@ async def print_all(blocks: Iterable[Block], width: int, *, dark: bool, colorles
 
 
 async def _in_turns(texts: Iterator[str]) -> AsyncIterator[str]:
-    """The same texts, some at a time: what runs goes on meanwhile."""
+    """The same texts in batches, yielding to the event loop."""
     held: list[str] = []
     for text in texts:
         held.append(text)
@@ -76,7 +76,7 @@ async def _in_turns(texts: Iterator[str]) -> AsyncIterator[str]:
 
 
 def _write(text: str) -> None:
-    """To the terminal, whatever its encoding lacks."""
+    """Write to the terminal, replacing characters that its encoding lacks."""
     terminal = sys.__stdout__
     assert terminal is not None, "the terminal was looked for before anything was drawn"
     terminal.buffer.write(text.encode(terminal.encoding or "utf-8", "replace"))

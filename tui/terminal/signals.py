@@ -1,4 +1,4 @@
-"""The end from outside: the terminal was closed, or somebody asks the program to end."""
+"""Termination by signal: the terminal was closed, or the program was told to end."""
 
 import asyncio
 import os
@@ -14,16 +14,16 @@ from types import FrameType
 from typing import Any
 
 _EXIT_TIMEOUT_S = 20.0
-"""Seconds after which a program that was to end is ended, wherever it hangs."""
+"""Seconds after which a terminating program exits even if it hangs."""
 
 _KILL_TIMEOUT_S = 5
-"""Seconds after these, after which the system ends it: not even a thread of it gets anything done."""
+"""Further seconds after which the system kills it, even if no thread can run."""
 
 _SHUTDOWN_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 _terminal_borrowers: list[subprocess.Popen[bytes]] = []
 _received_signals: list[int] = []
-"""The signal that said that the program is to end."""
+"""The received termination signals."""
 
 
 class Shutdown:
@@ -31,17 +31,17 @@ class Shutdown:
 
     def __init__(self) -> None:
         self.number: int | None = None
-        """The first signal that said so."""
+        """The first termination signal."""
 
     @property
     def code(self) -> int:
-        """The exit code that follows from it; 0 when it was not told to end."""
+        """The resulting exit code; 0 without a signal."""
         return 0 if self.number is None else 128 + self.number
 
 
 @contextmanager
 def lend_terminal(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Meanwhile the process has the terminal: it is told whenever the program is told to end."""
+    """Lend the terminal to a process, which also gets termination signals."""
     _terminal_borrowers.append(process)
     for number in _received_signals:
         process.send_signal(number)
@@ -52,7 +52,7 @@ def lend_terminal(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def has_terminal() -> bool:
-    """Whether the terminal is there, and this program is the one that it belongs to at the moment."""
+    """Whether the terminal exists and this program is in its foreground."""
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
@@ -60,8 +60,8 @@ def has_terminal() -> bool:
 
 
 def is_shutdown_requested(within: float = 0.1) -> bool:
-    """Whether the program is told to end, now or within that many seconds. A shell tells a stopped program to end and
-    to go on at once: two threads may take the two signals, in either order."""
+    """Whether the program is told to end, now or within that many seconds. A shell sends a stopped program two
+    signals, to end and to continue, which threads may receive in either order."""
     end = time.monotonic() + within
     while not _received_signals and time.monotonic() < end:
         time.sleep(0.01)  # the handlers run between two of these
@@ -72,8 +72,8 @@ def is_shutdown_requested(within: float = 0.1) -> bool:
 def shut_down_on_signals(
     leave: Callable[[], object], abandon: Callable[[], object] = lambda: None
 ) -> Iterator[Shutdown]:
-    """Calls `leave`, once and in the event loop, when a signal says that the program is to end. Where that takes too
-    long it ends as it is: `abandon`, in a thread, only gives the terminal back."""
+    """Call `leave` once, in the event loop, on a termination signal. If that takes too long, exit; `abandon`, in a
+    thread, only restores the terminal."""
     loop, ending, settings = asyncio.get_running_loop(), Shutdown(), line_settings()
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -81,7 +81,7 @@ def shut_down_on_signals(
             return
         ending.number = number
         _received_signals.append(number)
-        # Whoever was stopped and is to end does not come back to the screen before: it may be the shell's by now.
+        # A stopped program that is told to end must not draw again: the terminal may belong to the shell.
         signal.signal(signal.SIGCONT, _ignore_signal)
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         for process in _terminal_borrowers:
@@ -102,7 +102,7 @@ def shut_down_on_signals(
                     termios.tcsetattr(0, termios.TCSANOW, settings)
         os._exit(ending.code)
 
-    # Not the loop's own handlers: they wait while the loop waits for a terminal that takes nothing.
+    # Not the loop's own handlers: they would wait while the loop is blocked by a terminal that accepts no output.
     before = [signal.signal(number, end) for number in _SHUTDOWN_SIGNALS]
     try:
         yield ending
@@ -113,7 +113,7 @@ def shut_down_on_signals(
 
 
 def line_settings() -> list[Any] | None:
-    """How the terminal is set; None without one."""
+    """The terminal's settings; None without a terminal."""
     try:
         return termios.tcgetattr(sys.__stdin__.fileno()) if sys.__stdin__ is not None else None
     except (termios.error, ValueError):
@@ -121,4 +121,4 @@ def line_settings() -> list[Any] | None:
 
 
 def _ignore_signal(number: int, frame: FrameType | None) -> None:
-    """Nothing follows from the signal."""
+    """Do nothing on the signal."""

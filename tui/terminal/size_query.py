@@ -1,5 +1,5 @@
-"""What a terminal answers when it is asked how large it is. The system may have been told something else: by `stty`, by
-a program in between that does not pass sizes on."""
+"""Asks the terminal for its size. The system may have a wrong one, set by `stty` or by a program that does not pass
+sizes on."""
 
 from textual.geometry import Size
 from textual.message import Message
@@ -7,15 +7,15 @@ from textual.message import Message
 from ebbtide.tools.lazy import regex
 
 QUESTION = "\x1b7\x1b[999;999H\x1b[6n\x1b8"
-"""Asks where the cursor is, in the last corner. All terminals answer that. Asked for the size itself (XTWINOPS 18),
-some give columns for lines: tmux did before 3.4."""
+"""Moves to the last corner and asks for the cursor position, which all terminals support. XTWINOPS 18 is unreliable:
+tmux before 3.4 swapped columns and lines."""
 _NUMBERS = regex(r"\x1b\[(\d{1,4});(\d{1,4})R")
 _MIN_CELLS = 2
-"""Columns and lines below which an answer is none."""
+"""Minimum columns and lines of a plausible reply."""
 
 
 class SizeReported(Message):
-    """The terminal has said how large it is."""
+    """The terminal reported its size."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -23,10 +23,10 @@ class SizeReported(Message):
 
 
 class SizeMismatch(Message):
-    """The terminal is not as large as the system says."""
+    """The terminal's size differs from the system's."""
 
     def __init__(self, size: Size, said: Size) -> None:
-        """`said`: by the system."""
+        """`said`: the size according to the system."""
         super().__init__()
         self.size, self.said = size, said
 
@@ -40,7 +40,7 @@ class SizeMismatch(Message):
 
 
 def size_of(answer: str) -> Size | None:
-    """The size that an answer tells; None where it tells none."""
+    """The size in a reply, or None."""
     found = _NUMBERS.fullmatch(answer)
     if found is None:
         return None
@@ -49,25 +49,25 @@ def size_of(answer: str) -> Size | None:
 
 
 class BelievedSize:
-    """The size that the terminal has told, until the system has news."""
+    """The size reported by the terminal, valid until the system reports a change."""
 
     def __init__(self) -> None:
         self._at_question: Size | None = None
-        """What the system said when the terminal was asked."""
+        """The system's size at the time of the query."""
         self._told: Size | None = None
 
     def record_query(self, system: Size) -> None:
         self._at_question = system
 
     def record_reply(self, told: Size, system: Size) -> bool:
-        """Tells whether it is another size than before. An answer that a change may have overtaken is none."""
+        """Record a reply and return whether the size changed. A reply possibly overtaken by a resize is ignored."""
         if self._at_question != system:
             return False
         before, self._told = self.of(system), told if told != system else None
         return self.of(system) != before
 
     def reset(self) -> None:
-        """The system has news."""
+        """The system reported a change."""
         self._at_question = self._told = None
 
     def of(self, system: Size) -> Size:

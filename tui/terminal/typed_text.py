@@ -1,5 +1,5 @@
-"""Keys that write something. Textual takes only what Python calls printable for text, and drops the rest: blanks of
-other scripts, joiners, marks of direction, private use, and what is newer than Python's tables."""
+"""Keys that produce text. Textual accepts only what Python calls printable, and drops spaces of other scripts,
+joiners, direction marks, private use characters and newer ones."""
 
 import unicodedata
 
@@ -8,11 +8,11 @@ from textual import events
 from ebbtide.tui.prompt.key_arrivals import arrival_of, stamp
 
 _NO_TEXT = ("Cc", "Cs")
-"""Control characters, which keys send that write nothing, and halves of characters."""
+"""Categories that are not text: control characters and surrogates."""
 
 
 class Key(events.Key):
-    """A key whose character is text, whatever that is."""
+    """A key that produces its character, whatever it is."""
 
     @property
     def is_printable(self) -> bool:
@@ -20,7 +20,7 @@ class Key(events.Key):
 
 
 def as_typed(event: events.Event) -> events.Event:
-    """The event, as a key that writes something where its character is text."""
+    """The event, as such a key if its character is text."""
     if not isinstance(event, events.Key) or event.is_printable or not event.character or event.is_forwarded:
         return event
     if any(unicodedata.category(character) in _NO_TEXT for character in event.character):

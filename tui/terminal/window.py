@@ -1,5 +1,4 @@
-"""The terminal's window: its title, whether it is looked at, and when its user is told of something. It knows views and
-a clock; it knows no widget and no driver."""
+"""The terminal window: its title, its focus, and notifications."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,28 +11,28 @@ from ebbtide.tui.view.blocks import SessionView
 
 PUSH_TITLE = "\x1b[22;2t"
 POP_TITLE = "\x1b[23;2t"
-"""The title that the window had is kept by the terminal while the program runs."""
+"""Restores the title that the terminal saved at the start."""
 
 MIN_NEWS_TURN_S = 5.0
-"""Seconds from which on the end of a turn is news for who looks elsewhere."""
+"""Minimum seconds of a turn whose end is worth a notification."""
 
 IDLE_AFTER_S = 30.0
-"""Seconds without a key after which nobody is taken to look, where the terminal does not tell."""
+"""Seconds without a key after which the user is assumed to be away, if the terminal does not report focus."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowFocus:
-    """Whether somebody looks at the window, as far as the terminal and the keys tell."""
+    """Whether the user is looking at the window, by focus reports and keys."""
 
     is_in: bool | None = None
-    """None: the terminal has not told yet, and may never do."""
+    """None: the terminal has not reported focus, and may never do so."""
     typed_at: float = 0.0
 
     def with_focus(self, is_in: bool) -> "WindowFocus":
         return replace(self, is_in=is_in)
 
     def with_key_at(self, now: float) -> "WindowFocus":
-        """Whoever types looks at it, whatever was told before."""
+        """A key means that the user is looking, whatever was reported."""
         return WindowFocus(True if self.is_in is not None else None, now)
 
     def is_elsewhere(self, now: float) -> bool:
@@ -41,19 +40,18 @@ class WindowFocus:
 
 
 def title_of(view: SessionView, name: str) -> str:
-    """What the window is called. `name`: of the session, or of its folder."""
+    """The window title. `name`: of the session or its folder."""
     mark = "? " if view.asked else "● " if view.busy else ""
     return notification_text(f"{mark}ebb · {name}" if name else f"{mark}ebb")
 
 
 def set_title(title: str) -> str:
-    """What makes that the window's title."""
+    """The sequence that sets the window title."""
     return f"\x1b]2;{notification_text(title)}\x07"
 
 
 def news(before: SessionView, after: SessionView, seconds: float) -> str:
-    """What somebody who looks elsewhere wants to be told when the one view becomes the other; empty when it is nothing.
-    `seconds`: how long has been worked."""
+    """The notification for a change between two views; empty if there is none. `seconds`: duration of the turn."""
     known = {question.id for question in before.asked}
     if any(question.id not in known for question in after.asked):
         return "waits for your answer"
@@ -63,12 +61,12 @@ def news(before: SessionView, after: SessionView, seconds: float) -> str:
 
 
 class TerminalWindow:
-    """Keeps title and user up to date with each view that is drawn."""
+    """Updates the title and sends notifications for each drawn view."""
 
     def __init__(
         self, write: Callable[[str], object], tell: Callable[[str, str], object], clock: Callable[[], float]
     ) -> None:
-        """`write`: to the terminal. `tell`: a title and a text, to who looks elsewhere."""
+        """`write`: to the terminal. `tell`: sends a title and text as a notification."""
         self._write = write
         self._tell = tell
         self._clock = clock
@@ -78,7 +76,7 @@ class TerminalWindow:
         self._began = 0.0
 
     def saw(self, event: Event) -> None:
-        """Takes note of what tells whether somebody looks."""
+        """Track focus and keys."""
         match event:
             case AppFocus() | AppBlur():
                 self._focus = self._focus.with_focus(isinstance(event, AppFocus))
@@ -101,6 +99,6 @@ class TerminalWindow:
             self._tell(f"ebb · {name}" if name else "ebb", text)
 
     def restore_title(self) -> None:
-        """Sets the title anew: the window was somebody else's meanwhile."""
+        """Set the title again after another program had the terminal."""
         if self._title:
             self._write(set_title(self._title))

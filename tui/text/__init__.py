@@ -1,1 +1,1 @@
-"""Numbers, sanitising, fuzzy matching, styles, themes, unified diffs."""
+"""Numbers, sanitising, fuzzy matching, styles, themes and unified diffs."""

@@ -1,11 +1,11 @@
-"""Texts found by a few letters of them. Pure: it ranks, and shows nothing."""
+"""Fuzzy matching. Pure."""
 
 from collections.abc import Sequence
 
 
 def rank_matches(words: str, texts: Sequence[str]) -> tuple[int, ...]:
-    """The indices of the texts that hold every word, or its letters in order and not far apart, the nearest first;
-    texts that are as near as each other stay in their order."""
+    """The indices of texts that match every word, or its letters in order and close together, best first; ties keep
+    their order."""
     wanted = words.lower().split()
     scored = [(index, _distance(wanted, text.lower())) for index, text in enumerate(texts)]
     return tuple(index for index, distance in sorted(scored, key=lambda pair: pair[1]) if distance < _FAR)
@@ -25,8 +25,8 @@ def _distance(wanted: Sequence[str], text: str) -> int:
 
 
 def _of_word(word: str, text: str) -> int:
-    """0 where the text begins with the word. Where a word of it begins so counts for more than where it only stands,
-    and that for more than letters apart; what comes early in the text is nearer."""
+    """The score of a word, 0 if the text starts with it. The start of a word counts more than its middle, and that
+    more than letters apart; earlier is better."""
     at = text.find(word)
     if at == 0:
         return 0

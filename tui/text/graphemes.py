@@ -1,11 +1,11 @@
-"""What is seen as one character: a flag, a family, a letter with its accents."""
+"""Grapheme clusters: a flag, a family, a letter with accents."""
 
 MAX_GRAPHEME = 128
-"""Code points of one, at most."""
+"""Maximum code points of one cluster."""
 
 
 def grapheme_start(text: str, at: int) -> int:
-    """Return where the character in front of a place begins."""
+    """Return the start of the cluster before an index."""
     if at < 2 or text[at - 2 : at].isascii():
         return max(0, at - 1)
     from wcwidth import grapheme_boundary_before  # noqa: PLC0415  # deferred: most texts are ASCII
@@ -14,7 +14,7 @@ def grapheme_start(text: str, at: int) -> int:
 
 
 def grapheme_end(text: str, at: int) -> int:
-    """Return where the character behind a place ends."""
+    """Return the end of the cluster after an index."""
     if text[at : at + 2].isascii():
         return min(len(text), at + 1)
     from wcwidth import iter_graphemes  # noqa: PLC0415  # deferred: most texts are ASCII

@@ -1,4 +1,4 @@
-"""Numbers as people read them in a line: tokens, dollars, times."""
+"""Formats numbers: tokens, dollars, times and sizes."""
 
 
 def tokens(count: int) -> str:
@@ -11,7 +11,7 @@ def tokens(count: int) -> str:
 
 
 def dollars(cost: float | None) -> str:
-    """Two digits, four below ten cents, a dash when the price is not known."""
+    """Two decimals, four below ten cents, a dash if unknown."""
     if cost is None:
         return "—"
     return f"${cost:.4f}" if 0 < cost < 0.1 else f"${cost:.2f}"
@@ -23,7 +23,7 @@ def seconds(count: int) -> str:
 
 
 def age(elapsed: float) -> str:
-    """How long ago, in the largest unit that fits."""
+    """The age in the largest fitting unit."""
     for size, unit in ((86_400 * 7, "w"), (86_400, "d"), (3_600, "h"), (60, "min")):
         if elapsed >= size:
             return f"{int(elapsed // size)} {unit} ago"

@@ -1,4 +1,4 @@
-"""Text that is safe to draw."""
+"""Makes text safe to draw."""
 
 import re
 
@@ -23,7 +23,7 @@ _UNSAFE = regex(
 )
 _CONTROLS = bytes({*range(0x20), 0x7F} - {*b"\n\t"})
 _SYMBOL = regex("[©®‼-㊙\U0001f000-\U0001faff]")
-"""What may be followed by a sign that asks for its picture, or for its plain form."""
+"""Symbols that a variation selector may follow."""
 _EMOJI = "[↔↕☀-➿⬛⬜\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
 _BEFORE_JOINER = regex(f"{_EMOJI}[\ufe0f\U0001f3fb-\U0001f3ff]?$")
 _AFTER_JOINER = regex(_EMOJI)
@@ -31,22 +31,21 @@ _SPELT = (
     "[\u0620-\u06d3\u06d5-\u06dc\u06df-\u070d\u0710-\u088f\u0897-\u08e1\u08e3-\u0dff"
     "\u1000-\u109f\u1780-\u17b3\u17b6-\u17d3]"
 )
-"""Letters of scripts whose spelling needs joiners: Arabic and its kin, those of India, Burmese, Khmer."""
+"""Letters of scripts whose spelling needs joiners: Arabic and related, Indic, Burmese, Khmer."""
 _IN_WORD = regex(f"(?<={_SPELT})[\u200c\u200d](?={_SPELT})")
 _UNDECIDED_END = regex("(?:\r|\u200c|\u200d|(?<=[0-9#*])\ufe0f)\\Z")
 _LOOKBEHIND_CHARS = 2
-"""Characters before a sign by which it is told whether it belongs to them."""
+"""Characters before a joiner needed to tell whether it is legitimate."""
 
 
 def sanitised(text: str, before: str = "") -> str:
-    """The text with every character that could steer the terminal or hide from the reader replaced by a visible one.
-    Signs inside of an emoji stay, and those by which a word is spelt. `before`: what stands in front of it, where a
-    text comes in pieces."""
+    """Replace every control or invisible character by a visible one. Joiners inside emoji and words that need them
+    are kept. `before`: the preceding text, if it comes in pieces."""
     return with_control_pictures(text.replace("\r\n", "\n") if "\r" in text else text, before)
 
 
 def with_control_pictures(text: str, before: str = "") -> str:
-    """The same with one character for each, also where a carriage return is one."""
+    """The same, character for character, including carriage returns."""
     if not _UNSAFE.search(text):
         return text
     before = before[-_LOOKBEHIND_CHARS:]
@@ -54,7 +53,7 @@ def with_control_pictures(text: str, before: str = "") -> str:
 
 
 def line_with_control_pictures(text: str) -> str:
-    """The same on one line: also line ends and tabs have a picture."""
+    """The same for one line: line breaks and tabs are also replaced."""
     return (
         with_control_pictures(text)
         .replace("\n", "\N{SYMBOL FOR NEWLINE}")
@@ -63,7 +62,7 @@ def line_with_control_pictures(text: str) -> str:
 
 
 def invisible_count(text: str) -> int:
-    """Count the characters that nothing is to be seen of, but for those inside of an emoji."""
+    """Count the invisible characters, except inside emoji."""
     if text.isascii():  # the usual, and a paste may be megabytes
         return len(text) - len(text.encode().translate(None, _CONTROLS))
     if not any(map(_UNSAFE.match, set(text))):
@@ -72,30 +71,29 @@ def invisible_count(text: str) -> int:
 
 
 def invisible_words(count: int) -> str:
-    """Say how many characters nobody sees; empty where there are none."""
+    """The number of invisible characters in words; empty if there are none."""
     return f"{count:,} invisible character{'s' * (count != 1)}" if count else ""
 
 
 def pasted_text(text: str) -> str:
-    """What was pasted, or comes from a file, as it is sent: with line feeds, and without halves of characters, which
-    cannot be sent."""
+    """Pasted or file text as it is sent: with line feeds, and without lone surrogates, which cannot be sent."""
     text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def stable_prefix(text: str) -> str:
-    """The text up to where what follows may say what its last character is."""
+    """The prefix whose characters cannot change meaning with the following text."""
     return text[:-1] if _UNDECIDED_END.search(text, max(0, len(text) - _LOOKBEHIND_CHARS)) else text
 
 
 def sanitised_line(text: str) -> str:
-    """`sanitised` text on one line, for titles and lists."""
+    """`sanitised` text in one line, for titles and lists."""
     return sanitised(" ".join(text.split("\n"))).replace("\t", " ")
 
 
 def _picture(found: re.Match[str]) -> str:
-    """The control picture of a C0 character or DEL; for everything else the replacement character. What says how the
-    symbol before it looks stays: it hides nothing."""
+    """The control picture of a C0 character or DEL; the replacement character otherwise. Variation selectors are
+    kept: they hide nothing."""
     code = ord(found.group())
     if code in (0xFE0E, 0xFE0F) and (_SYMBOL.match(found.string, max(0, found.start() - 1)) or _is_key(found)):
         return found.group()
@@ -109,7 +107,7 @@ def _picture(found: re.Match[str]) -> str:
 
 
 def _joins(found: re.Match[str]) -> bool:
-    """Whether it makes one emoji of two."""
+    """Whether the joiner is inside an emoji."""
     text, start, end = found.string, found.start(), found.end()
     return bool(
         _AFTER_JOINER.match(text, end) and _BEFORE_JOINER.search(text, max(0, start - _LOOKBEHIND_CHARS), start)
@@ -117,10 +115,10 @@ def _joins(found: re.Match[str]) -> bool:
 
 
 def _spells(found: re.Match[str]) -> bool:
-    """Whether it stands inside of a word that is spelt with it."""
+    """Whether the joiner is part of a word's spelling."""
     return found.group() in "\u200c\u200d" and _IN_WORD.match(found.string, found.start()) is not None
 
 
 def _is_key(found: re.Match[str]) -> bool:
-    """Whether it stands in the picture of a key, such as that of 1."""
+    """Whether it is part of a keycap emoji."""
     return found.string[found.end() : found.end() + 1] == "\N{COMBINING ENCLOSING KEYCAP}"

@@ -1,4 +1,4 @@
-"""What the words of a line mean, for whoever draws them. Plain values."""
+"""Styled lines as plain values, drawn elsewhere."""
 
 from typing import Literal, TypeAlias
 
@@ -15,8 +15,7 @@ _WORD = regex(r"\s*\S+|\s+")
 
 
 def parse_inline_code(text: str, ink: TextStyle) -> Line:
-    """A sentence of ours, in which what stands between backticks is drawn as code and without them. Where they make no
-    pairs, the sentence stays as it is."""
+    """A sentence with the text between backticks styled as code. Unpaired backticks are kept."""
     if text.count("`") % 2:
         return ((text, ink),)
     pieces = _CODE.split(text)
@@ -24,13 +23,12 @@ def parse_inline_code(text: str, ink: TextStyle) -> Line:
 
 
 def strip_backticks(text: str) -> str:
-    """The sentence without the backticks around its code, where nothing draws that."""
+    """The sentence without backticks around code."""
     return "".join(words for words, _ in parse_inline_code(text, "text"))
 
 
 def wrap_spans(line: Line, width: int, indent: int) -> tuple[Line, ...]:
-    """The line in lines of at most so many cells, broken between words where that can be. Those behind the first begin
-    with so many blanks."""
+    """The line wrapped to `width` cells, between words if possible; lines after the first are indented."""
     if sum(cell_len(words) for words, _ in line) <= width or width <= indent + 1:
         return (line,)
     margin: Line = ((" " * indent, "text"),) if indent else ()

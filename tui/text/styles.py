@@ -1,4 +1,4 @@
-"""The colours of one theme as styles. A palette knows what a colour is for, not where it is used."""
+"""The colours of a theme as styles, named by purpose."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -19,33 +19,34 @@ class Palette:
     strong: Style
     dim: Style
     faint: Style
-    """Words that are hardly looked at, such as numbers of lines: as pale as words may be."""
+    """For rarely read text such as line numbers: as pale as text may be."""
     rule: Style
-    """Lines that divide and frame. They are no words, and paler than any."""
+    """For lines and frames, paler than any text."""
     accent: Style
     link: Style
     good: Style
     warn: Style
     bad: Style
     user: Style
-    """Behind what the user said."""
+    """Background of the user's text."""
     user_bar: Style
     """The bar beside it."""
     model_bar: Style
-    """The one beside what the model says."""
+    """The bar beside model text."""
     code: Style
     """Code in a sentence."""
     marked: Style
-    """Behind the block that the keyboard points at."""
+    """Background of the marked block."""
     selected: Style
     found: Style
-    """Words that were looked for."""
+    """Search matches."""
     here: Style
-    """The place of them that is gone to."""
+    """The current match."""
     added: Style
     removed: Style
     added_line: Style
-    """Where colours mix a ground, which leaves the inks of code as they are; otherwise an ink. So are the next ones."""
+    """A background where colours can be mixed, so code keeps its colours; otherwise a text colour. The same for the
+    next ones."""
     removed_line: Style
     added_word: Style
     removed_word: Style
@@ -79,12 +80,12 @@ class Palette:
 
 
 _PARTS = {"dim": 0.62, "faint": 0.5, "user": 0.08, "selected": 0.26, "found": 0.24, "word": 0.36}
-"""How much of the text's colour is in what is paler, and of a colour in the ground that is made of it. A theme may say
-otherwise, by variables such as `dim-part`."""
+"""Share of the text colour in paler text, and of a colour in tinted backgrounds. A theme may override them with
+variables such as `dim-part`."""
 
 
 def palette_of(colors: Mapping[str, str]) -> Palette:
-    """The palette of a theme, from its colour variables. It is asked for line by line."""
+    """The palette of a theme's colour variables, cached because it is needed for every line."""
     return _palette_of(tuple(colors.items()))
 
 
@@ -107,7 +108,7 @@ def _palette_of(variables: tuple[tuple[str, str], ...]) -> Palette:
         return Style(bgcolor=tint(ground, color, share, spread).rich_color)
 
     def word(color: Color) -> Style:
-        """Plain text on a ground that stands out from the line's: what is read on it needs no room for other inks."""
+        """Plain text on a background that differs from the line's; it uses no other text colours."""
         most = contrast(front, ground) / float(colors.get("least-contrast", MIN_CONTRAST))
         return _ink(front) + Style(bgcolor=tint(ground, color, part("word"), most).rich_color)
 
@@ -147,8 +148,8 @@ def _palette_of(variables: tuple[tuple[str, str], ...]) -> Palette:
 
 
 def _without_grounds(colors: Mapping[str, str], front: Color) -> Palette:
-    """For the terminal's own colours, which cannot be mixed: what would have a ground is reversed, underlined or bold,
-    and what would be paler is dim."""
+    """For the terminal's own colours, which cannot be mixed: backgrounds become reverse, underline or bold, and
+    paler text dim."""
     names = ("primary", "accent", "success", "warning", "error")
     primary, accent, good, warn, bad = (Color.parse(colors[name]) for name in names)
     text, dim = _ink(front), _ink(front) + Style(dim=True)
@@ -189,7 +190,7 @@ def _ink(color: Color, bold: bool | None = None, italic: bool | None = None, und
 
 
 def clipped_text(lines: Sequence[Line], palette: Palette) -> Text:
-    """The lines as they are drawn, each cut where the screen ends."""
+    """The lines, cut at the edge of the screen."""
     text = Text(no_wrap=True, overflow="ellipsis", end="")
     for index, line in enumerate(lines):
         text.append("\n" if index else "")
@@ -198,14 +199,14 @@ def clipped_text(lines: Sequence[Line], palette: Palette) -> Text:
 
 
 def wrapped_text(lines: Sequence[Line], palette: Palette) -> Text:
-    """The lines as they are drawn, each going on in the next one where the screen ends."""
+    """The lines, wrapped at the edge of the screen."""
     text = clipped_text(lines, palette)
     text.no_wrap, text.overflow = False, "fold"
     return text
 
 
 def styled_line(line: Line, palette: Palette) -> Text:
-    """The words of a line in their colours, to be wrapped."""
+    """The styled text of a line, for wrapping."""
     inks: Mapping[TextStyle, Style] = {
         "text": palette.text,
         "strong": palette.strong,

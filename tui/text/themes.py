@@ -1,4 +1,4 @@
-"""The themes, as a table: what each is called, whom it is for and its colours."""
+"""The table of themes."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -11,11 +11,11 @@ from ebbtide.agent.config.options import ThemeName
 from ebbtide.tui.text.contrast import MAX_GROUND_CONTRAST, MIN_CONTRAST, luminance, readable, tint
 
 Ground: TypeAlias = Literal["dark", "light"]
-"""What the terminal draws on."""
+"""The background of the terminal."""
 
 
 def _edges(border: str, blurred: str, dragged: str, *, ground: str) -> dict[str, str]:
-    """The colours of borders, and of scrollbars, which stand out as they do; `dragged`: of a bar that is held."""
+    """Colours of borders and matching scrollbars; `dragged`: of a scrollbar being dragged."""
     grounds = ("background", "background-hover", "background-active", "corner-color")
     return {
         "border": border,
@@ -28,7 +28,7 @@ def _edges(border: str, blurred: str, dragged: str, *, ground: str) -> dict[str,
 
 
 def _cursor_colours(ground: str, front: str, style: str = "none") -> dict[str, str]:
-    """The line of a list that the keyboard points at, and what is selected."""
+    """Colours of the marked line of a list and of selected text."""
     return {
         "block-cursor-background": ground,
         "block-cursor-foreground": front,
@@ -63,7 +63,7 @@ DARK = Theme(
         "text-disabled": "#94a2ae",
     },
 )
-"""The sea at night: greys with a little blue in them, and one accent of the colour of shallow water."""
+"""Night sea: greys with a little blue, and one accent, the colour of shallow water."""
 
 LIGHT = Theme(
     name="ebb-light",
@@ -88,7 +88,7 @@ LIGHT = Theme(
         "word-part": "0.30",
     },
 )
-"""The shore at noon: paper with a little sand in it, ink, and the same water, deeper."""
+"""Midday shore: paper with a little sand, ink, and a deeper water colour."""
 
 HIGH_CONTRAST = Theme(
     name="ebb-high-contrast",
@@ -117,7 +117,7 @@ HIGH_CONTRAST = Theme(
 
 
 def _ansi(name: str, ground: Ground, primary: str, accent: str, success: str, warning: str, error: str) -> Theme:
-    """A theme of the terminal's own colours. Nothing has a ground: what would have one is reversed or underlined."""
+    """A theme of the terminal's own colours, without backgrounds: those become reverse or underline."""
     return Theme(
         name=name,
         primary=primary,
@@ -158,7 +158,7 @@ def _ansi(name: str, ground: Ground, primary: str, accent: str, success: str, wa
 ANSI = _ansi(
     "ebb-ansi", "dark", "ansi_default", "ansi_default", "ansi_default", "ansi_default", "ansi_bright_red"
 )  # fmt: skip
-"""For a terminal whose ground is not known: bright red is the only colour that is read on all of them."""
+"""For an unknown terminal background: bright red is the only colour readable on all of them."""
 ANSI_DARK = _ansi(
     "ebb-ansi-dark", "dark", "ansi_cyan", "ansi_bright_magenta", "ansi_green", "ansi_yellow", "ansi_bright_red"
 )  # fmt: skip
@@ -171,7 +171,7 @@ _FIXED_THEMES: Mapping[ThemeName, Theme] = {"dark": DARK, "light": LIGHT, "high-
 
 
 def theme_for(name: ThemeName, ground: Ground | None) -> Theme:
-    """The theme that a setting means on a terminal with this ground; None: it is not known."""
+    """The theme for a setting and a terminal background; None: unknown."""
     if name == "ansi":
         return ANSI if ground is None else ANSI_LIGHT if ground == "light" else ANSI_DARK
     if name == "auto":
@@ -181,12 +181,12 @@ def theme_for(name: ThemeName, ground: Ground | None) -> Theme:
 
 _INKS = ("primary", "secondary", "accent", "success", "warning", "error")
 _WORDS = 1.35
-"""How much more contrast plain text has than the least that any words have: it is read for longest."""
+"""Contrast of plain text relative to the minimum: it is read longest."""
 
 
 @lru_cache
 def _adapted_theme(name: str) -> Theme:
-    """A well-known theme, as Textual has it, with its colours so far apart that all words can be read."""
+    """A well-known theme of Textual, adjusted so that all text is readable."""
     known = BUILTIN_THEMES[name].to_color_system().generate()
     ground = Color.parse(known["background"])
     front = readable(Color.parse(known["foreground"]), ground, MIN_CONTRAST * MAX_GROUND_CONTRAST * _WORDS)

@@ -1,4 +1,4 @@
-"""A unified diff as values: which files it changes, and each line with its numbers."""
+"""A unified diff as values: files, hunks and numbered lines."""
 
 import re
 from collections.abc import Iterator
@@ -18,24 +18,24 @@ _KINDS: dict[str, DiffLineKind] = {"+": "added", "-": "removed"}
 class DiffLine:
     kind: DiffLineKind
     text: str
-    """As it stands in the file, without its line end."""
+    """The line without its line ending."""
     old: int = 0
-    """Its number before the change; 0 when it has none, or it is not known."""
+    """Its number before the change; 0 if none or unknown."""
     new: int = 0
     ends: bool = True
-    """Whether a line end follows it."""
+    """Whether a line ending follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
     heading: str
-    """What the lines are part of, when the diff says so."""
+    """The section heading of the hunk, if any."""
     lines: tuple[DiffLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A line of the diff that is about the file and stands in none."""
+    """A line of the diff about the file, not from it."""
 
     text: str
 
@@ -43,10 +43,10 @@ class Remark:
 @dataclass(frozen=True, slots=True)
 class FileDiff:
     name: str
-    """Empty for a fragment whose file is not named."""
+    """Empty for a fragment without a file name."""
     state: FileState = "changed"
     before: str = ""
-    """The name that it had, when that was another one."""
+    """The earlier name, if different."""
     parts: tuple[Hunk | Remark, ...] = ()
 
     @property
@@ -56,8 +56,8 @@ class FileDiff:
 
 @lru_cache(maxsize=16)
 def files_of(diff: str) -> tuple[FileDiff, ...]:
-    """What a diff says, file by file. Inside a hunk only the first character counts, so that no line can pose as a
-    header; without a header the numbers of a hunk are those of a fragment, and are left out."""
+    """Parse a diff into files. In a hunk only the first character of a line counts, so no line can pose as a header.
+    Without a header, the line numbers are those of a fragment and are dropped."""
     if not diff:
         return ()
     lines = diff.removesuffix("\n").split("\n")
@@ -66,13 +66,13 @@ def files_of(diff: str) -> tuple[FileDiff, ...]:
 
 @lru_cache(maxsize=256)
 def count_changes(diff: str) -> tuple[int, int]:
-    """How many lines a diff adds and removes."""
+    """The number of added and removed lines."""
     kinds = [line.kind for file in files_of(diff) for line in file.lines]
     return kinds.count("added"), kinds.count("removed")
 
 
 class _Reading:
-    """Where the reading of a diff has come to."""
+    """The state of the parser."""
 
     def __init__(self) -> None:
         self._files: list[FileDiff] = []
@@ -154,7 +154,7 @@ class _Reading:
 
 
 def _of_patch(lines: list[str]) -> tuple[FileDiff, ...]:
-    """The files of a patch as models write them: without numbers."""
+    """The files of an apply_patch patch, which has no line numbers."""
     files: list[FileDiff] = []
     hunks: list[list[DiffLine]] = []
     headings: list[str] = []

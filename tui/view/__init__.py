@@ -1,1 +1,1 @@
-"""Events become blocks, and lists become rows. Pure."""
+"""Turns events into blocks, and lists into rows. Pure."""

@@ -1,4 +1,4 @@
-"""What a user can do about an error, by its code. Pure."""
+"""Advice to the user about errors, by error code. Pure."""
 
 from collections.abc import Mapping
 
@@ -28,7 +28,7 @@ ADVICE: Mapping[str, str] = {
     "bad_request": "the server says what it refuses; `/model` switches to another model",
     "unknown_model": "`/model` shows the models that are known",
 }
-"""Every code has its row; it is empty where the message itself says what to do, or nothing can be done here."""
+"""Every code has an entry, empty if the message itself says what to do or nothing can be done."""
 
 
 BY_CAUSE: Mapping[str, str] = {
@@ -46,11 +46,11 @@ BY_CAUSE: Mapping[str, str] = {
     "retired": "`/model` switches to a model that is still offered",
     "content": "rephrase the message, or choose another model with `/model`",
 }
-"""What is known more closely than a code says comes before it."""
+"""Advice by cause, which takes precedence over that by code."""
 
 
 def advice_for(code: str, message: str, cause: str = "") -> str:
-    """What to do about it; empty where the message says so already."""
+    """Return the advice for an error; empty if the message already contains it."""
     advice = BY_CAUSE[cause] if cause in BY_CAUSE else ADVICE.get(code, "")
     named = [word for word in advice.split("`")[1::2]]
     return "" if any(f"`{word}`" in message for word in named) else advice

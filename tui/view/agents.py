@@ -1,5 +1,4 @@
-"""The agents of a session: what one does, in the block of the call that sent it off, a line for each of its calls; and
-the list of all."""
+"""Sub-agents: the activity lines in the block of the call, and the list of all agents."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,12 +15,12 @@ from ebbtide.tui.view.panel import LoadedText, Panel, PanelAction, PanelRow, hea
 from ebbtide.tui.view.sessions import session_line, session_words
 
 NAME_PREFIX = "name:"
-"""Begins what the row of an agent stands for that may be sent off."""
+"""Prefix of the row values of available agents."""
 KEYS = "s stops it   Enter opens one that is done   PgUp, PgDn   Esc closes"
 
 
 def agent_line(activity: AgentActivity, tokens: int) -> str:
-    """The line, with its end; empty where there is nothing to be told."""
+    """The activity line with a line break; empty if there is nothing to show."""
     match activity.event:
         case ToolStarted(name=name, arguments=arguments):
             told = title_of(name, arguments)
@@ -40,7 +39,7 @@ def agents_panel(
     running: Sequence[RunningAgent], done: Sequence[PanelRow], offered: Mapping[str, str], tails: Mapping[str, str],
     actions: Sequence[PanelAction],
 ) -> Panel:  # fmt: skip
-    """Those at work, those that are done, and those that may be sent off. `tails`: what was told of each call."""
+    """The panel of running, finished and available agents. `tails`: recent activity of each call."""
     rows = [_running_row(agent, tails.get(agent.call_id, "")) for agent in running]
     if done:
         rows += [heading("Done"), *done]
@@ -69,6 +68,6 @@ def _running_row(agent: RunningAgent, tail: str) -> PanelRow:
 
 
 def done_row(info: SessionInfo, content: LoadedText, now: float) -> PanelRow:
-    """One whose session is kept. `now` is in Unix seconds."""
+    """The row of a finished agent with a stored session. `now` is in Unix seconds."""
     draw = partial(session_line, info, now=now, current="", doomed=(), projects=False)
     return PanelRow(info.id, draw, session_words(info, now), content=content)

@@ -1,4 +1,4 @@
-"""The rows of the archive browser: one thing that was kept, as a line of text."""
+"""The rows of the archive browser, one per stored item."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from ebbtide.tui.view.panel import CopyText, PagedText, PagedTexts, Panel, Panel
 KEYS = "Enter inserts  Ctrl-Y copies  PgUp, PgDn read  Tab to list  Esc closes"
 LIST_KEYS = "Enter inserts  y copies  PgUp, PgDn read  letters filter  Esc closes"
 STATES = {"masked": "one line"}
-"""States whose names say too little."""
+"""States with a clearer name."""
 INKS: dict[str, TextStyle] = {"one line": "accent", "summarised": "accent", "removed": "warn"}
-"""Those of states that have one."""
+"""Colours by state."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRow:
-    """What is shown of one thing."""
+    """One row of the archive browser."""
 
     ref: str
     title: str
@@ -32,7 +32,7 @@ class ArchiveRow:
     age: str
     state: str
     recalled: str = ""
-    """How often and when it was looked up; nothing when it never was."""
+    """How often and when it was recalled; empty if never."""
 
 
 def rows_of(shelved: Sequence[ArchiveItem], now: float) -> tuple[ArchiveRow, ...]:
@@ -63,7 +63,7 @@ def _recall_text(one: ArchiveItem, now: float) -> str:
 
 
 def archive_panel(listing: PagedTexts, rows: Sequence[ArchiveRow]) -> Panel:
-    """What was kept, each to be read and inserted into the prompt."""
+    """The panel of stored items, to read and to insert into the prompt."""
     column = max((len(row.ref) for row in rows), default=0)
 
     async def copy(row: PanelRow, _: str) -> CopyText:
@@ -95,7 +95,7 @@ def archive_panel(listing: PagedTexts, rows: Sequence[ArchiveRow]) -> Panel:
 
 
 def archive_line(row: ArchiveRow, width: int, ref_width: int) -> Line:
-    """The row as wide as the screen is: what was done takes what the columns leave."""
+    """The row at the given width; the description takes what the columns leave."""
     before = f"{row.ref:<{ref_width}}  "
     recalled = f"  {row.recalled}" if row.recalled else ""
     after = f"{recalled}  {row.lines:>11} {row.size:>8}  {row.age:>6}  "

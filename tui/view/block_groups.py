@@ -1,5 +1,5 @@
-"""What neighbouring blocks leave to one line: reads and searches in a row, with what was thought between them, and
-lists that a later one took the place of. Pure: blocks in, what each of them is drawn as out."""
+"""Groups neighbouring blocks into one line: consecutive lookups with the reasoning between them, and lists replaced
+by later ones. Pure."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -17,22 +17,22 @@ _KINDS = {
     "recall": ("looked up", "kept output"),
     "web_fetch": ("fetched", "page"),
 }
-"""Calls that only look, each with what is said of how many."""
+"""Lookup tools with their nouns."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookupGroup:
-    """Calls in a row that only looked at something."""
+    """Consecutive calls that only looked something up."""
 
     calls: tuple[Call, ...]
 
 
 Drawing: TypeAlias = Block | LookupGroup | None
-"""What a block is drawn as; None where nothing is, since another block says it."""
+"""What a block is drawn as; None if another block covers it."""
 
 
 def grouped_blocks(blocks: Sequence[Block], stands_alone: Callable[[int], bool] = lambda at: False) -> list[Drawing]:
-    """What each block is drawn as, in order. `stands_alone`: whether the one at that place is drawn by itself."""
+    """What each block is drawn as, in order. `stands_alone`: whether the block at that index is drawn by itself."""
     drawn: list[Drawing] = list(blocks)
     run: list[int] = []
     todo: int | None = None
@@ -59,7 +59,7 @@ def grouped_blocks(blocks: Sequence[Block], stands_alone: Callable[[int], bool] 
 
 
 def is_lookup(call: Call) -> bool:
-    """Whether it only looks at something."""
+    """Whether the call only looks something up."""
     return call.name in _KINDS
 
 
@@ -71,7 +71,7 @@ def _fold(blocks: Sequence[Block], run: Sequence[int], drawn: list[Drawing]) -> 
 
 
 def lookup_summary(lookups: LookupGroup) -> tuple[str, str]:
-    """`Read 3 files, searched 2 patterns`, and which; what was looked at twice counts once."""
+    """Return a summary, `Read 3 files, searched 2 patterns`, and the names. Repeated lookups count once."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for call in lookups.calls:
         _, _, subject = title_of(call.name, call.arguments).partition("  ")

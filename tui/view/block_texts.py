@@ -1,4 +1,4 @@
-"""What blocks say, as texts: as it was written, for the clipboard, and with all that they show, for a search."""
+"""Blocks as text: their source for the clipboard, and everything they show for search."""
 
 from collections.abc import Iterable
 
@@ -24,7 +24,7 @@ from ebbtide.tui.view.turn_total import total_text
 
 
 def source_of(block: Block) -> str:
-    """The block as it was written: markdown, a command with what it printed, an output."""
+    """The source of a block: markdown, a command with its output, or an output."""
     match block:
         case Call():
             command = command_of(block.arguments)
@@ -39,13 +39,13 @@ def source_of(block: Block) -> str:
 
 
 def last_answer(blocks: Iterable[Block]) -> str:
-    """The newest answer as the model wrote it; empty when there is none."""
+    """The newest answer as the model wrote it; empty if there is none."""
     answers = [block.text for block in blocks if isinstance(block, AnswerText)]
     return answers[-1] if answers else ""
 
 
 def text_of(block: Block) -> str:
-    """What a block says, also what it shows only when it is open, in the order in which it shows it."""
+    """All text of a block, including collapsed parts, in the order shown."""
     match block:
         case Call():
             diff = diff_of(block)
@@ -66,7 +66,7 @@ def text_of(block: Block) -> str:
 def _words_of(
     block: UserText | AnswerText | ReasoningBlock | SummaryBlock | Notice | TurnTotal | Failure | Retry | OlderMessages,
 ) -> str:
-    """Of a block that shows all that it holds."""
+    """The text of a block that has no collapsed parts."""
     match block:
         case TurnTotal():
             return total_text(block)

@@ -1,5 +1,5 @@
-"""What the screen shows of a session, as values: blocks, and the view that they make. Blocks know neither events nor a
-widget, so that they are there before anything happens."""
+"""What the screen shows of a session, as values: blocks and the session view. It imports neither events nor widgets,
+so that it is available at once."""
 
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -18,18 +18,18 @@ if TYPE_CHECKING:  # types only: events and messages are loaded behind the first
     from ebbtide.tools.process.state import ProgramState
 
 MARGIN = 2
-"""Columns left free at the left of everything but marks."""
+"""Columns left of everything but marks."""
 USER_BAR, MODEL_BAR = "▌", "▏"
-"""What stands there beside what somebody said. Whoever copies the lines gets blanks in place of it."""
+"""Bars in the margin beside user and model text; copied as spaces."""
 
 Detail: TypeAlias = Literal["compact", "normal", "full"]
-"""How much of a block is shown: its line, also the part of it that tells most, or all of it."""
+"""How much of a block is shown: one line, the most useful part, or everything."""
 
 DETAILS: tuple[Detail, ...] = ("compact", "normal", "full")
 
 
 def detail_label(detail: Detail) -> str:
-    """What somebody is told who has just chosen to see that much."""
+    """The label of a detail level, shown when it is chosen."""
     match detail:
         case "compact":
             return "compact: a line for each call"
@@ -55,7 +55,7 @@ class AnswerText:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningBlock:
-    """Reasoning of the model, folded until the user opens it."""
+    """Reasoning of the model, collapsed until the user expands it."""
 
     text: str
     streaming: bool = False
@@ -68,25 +68,24 @@ class Call:
     arguments: Mapping[str, object] = field(default_factory=dict)
     status: CallStatus = "running"
     tail: str = ""
-    """The end of what the call printed so far, while it runs."""
+    """The end of the output so far, while the call runs."""
     agent_tokens: int = 0
-    """What an agent that it has sent off has taken so far."""
+    """Tokens used so far by the sub-agent of the call."""
     text: str = ""
-    """What the model was given back."""
+    """The output as the model received it."""
     lines: int | None = None
-    """Lines of all that the call gave back, when `text` is only part of it."""
+    """Number of lines of the whole output, if `text` is only part of it."""
     inserted: "Ranges" = ()
-    """Where in `text` the program says what is left out."""
+    """Ranges of `text` that the program inserted to mark omissions."""
     program: "ProgramState | None" = None
-    """How it stands with the program that the call was about."""
+    """State of the program that the call ran."""
     problems: "NewProblems | None" = None
-    """What it has brought in the files that it changed."""
+    """New diagnostics in the files that it changed."""
     changed: tuple[str, ...] = ()
     preview: str = ""
-    """The unified diff that the user was shown before the call, and then of what it did; empty where neither is
-    known."""
+    """The unified diff shown before the call, later of what it changed; empty if unknown."""
     is_edited: bool = False
-    """The user changed the call before it ran."""
+    """Whether the user edited the call before it ran."""
 
     @property
     def is_agent_at_work(self) -> bool:
@@ -97,11 +96,11 @@ class Call:
 class Retry:
     attempt: int
     attempts: int
-    """The most of them; 0 where time is the limit."""
+    """Maximum attempts; 0 if limited by time."""
     delay: float
     reason: str
     left: float | None = None
-    """Seconds behind that attempt in which others may follow; None: no end is set."""
+    """Seconds after that attempt in which others may follow; None without a limit."""
 
     @property
     def which(self) -> str:
@@ -112,17 +111,17 @@ class Retry:
 class Notice:
     text: str
     remembered: "Remembered | None" = None
-    """What `/undo` takes back right behind it."""
+    """What `/undo` reverts if used right after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnTotal:
-    """What a turn took and changed, at its end."""
+    """Time, cost and file changes of a turn, at its end."""
 
     seconds: int | None = None
-    """Without those in which the user was asked; None as long as the turn goes on."""
+    """Without the time spent waiting for the user; None while the turn runs."""
     cost: float | None = None
-    """US dollars; None where that is not known, or nothing was asked of a model."""
+    """US dollars; None if unknown or no model was called."""
     tokens: int = 0
     files: "FilesChanged | None" = None
 
@@ -133,23 +132,23 @@ class Failure:
     message: str
     cause: str = ""
     todo: str = ""
-    """The end of the message that says what to do; left out where there is advice for this terminal."""
+    """The end of the message that says what to do; replaced by advice for this interface if there is any."""
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryBlock:
-    """What stands for the part of a resumed conversation that was compacted away."""
+    """The summary of the compacted part of a resumed conversation."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class OlderMessages:
-    """What was said before all that is shown, and is read from the store when it is wanted."""
+    """Messages before those that are shown; read from the store on demand."""
 
     messages: int
     problem: str = ""
-    """Why it could not be read when it was wanted last."""
+    """Why the last attempt to read them failed."""
 
 
 Block: TypeAlias = (
@@ -174,46 +173,46 @@ OpenQuestion: TypeAlias = "PermissionAsked | PlanSubmitted | QuestionAsked"
 @dataclass(frozen=True, slots=True)
 class SessionView:
     past: tuple[Block, ...] = ()
-    """What the turns before this one left. It is never touched again."""
+    """Blocks of earlier turns. They never change."""
     turn: tuple[Block, ...] = ()
-    """The current turn, or the last one, with what was noticed since."""
+    """Blocks of the current or last turn, and notices since."""
     busy: bool = False
     activity: str = ""
-    """What the session is doing, in one or two words, while it is busy."""
+    """The current activity in one or two words, while busy."""
     hook_status: str = ""
-    """What a hook does that it waits for, in the hook's words."""
+    """Status text of a running hook."""
     asked: tuple[OpenQuestion, ...] = ()
-    """Questions that wait for the user, oldest first."""
+    """Open questions, oldest first."""
     model: str = ""
     mode: str = ""
     used: int = 0
-    """Tokens that the conversation takes, as far as known."""
+    """Tokens of the conversation, as far as known."""
     is_guess: bool = False
-    """No provider has counted any of them."""
+    """Whether `used` is an estimate, without any provider count."""
     room: int = 0
-    """Tokens that a request may take: the window without what is kept free of it."""
+    """Tokens available to a request: the window minus the reserves."""
     cost: float | None = 0.0
-    """US dollars, or None when the price of something in it is not known."""
+    """US dollars, or None if a price is unknown."""
     parts: tuple[tuple[str, int], ...] = ()
     """Tokens of the next request by component, as far as known."""
     turn_cost: float | None = 0.0
     """US dollars of the turn."""
     turn_tokens: int = 0
-    """Tokens that its requests took, what they sent and what came back."""
+    """Tokens of the turn's requests, sent and received."""
     keep_alive_count: int = 0
-    """How often the provider's cache was kept alive since."""
+    """Number of cache keep-alive requests since."""
     keep_alive_cost: float | None = 0.0
-    """US dollars of that."""
+    """US dollars of those."""
     prompted: int = 0
-    """Tokens that the requests of the turn have sent."""
+    """Tokens sent by the turn's requests."""
     read: int = 0
-    """Of those, what the provider had in its cache."""
+    """Of those, tokens read from the provider's cache."""
     streamed: int = 0
-    """Characters of the reply that streams in."""
+    """Characters of the streaming reply so far."""
     call_size: int = 0
-    """Of those, the arguments of the call that is being written."""
+    """Of those, the arguments of the call being written."""
     step_start: int = 0
-    """Where in the turn the current step begins."""
+    """Index in `turn` where the current step starts."""
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -221,16 +220,16 @@ class SessionView:
 
     @property
     def earlier(self) -> int:
-        """Messages before all that is shown."""
+        """Number of messages before those that are shown."""
         first = self.past[0] if self.past else None
         return first.messages if isinstance(first, OlderMessages) else 0
 
     def with_read_problem(self, problem: str) -> "SessionView":
-        """The same, which says where more was wanted why there is none."""
+        """The view with the reason why earlier messages could not be read."""
         return replace(self, past=(OlderMessages(self.earlier, problem), *self.past[1:]))
 
     def with_older(self, messages: int, blocks: tuple[Block, ...]) -> "SessionView":
-        """The same with more of what was said before it; so many `messages` are before that."""
+        """The view with more earlier blocks; `messages` remain before them."""
         rest = self.past[1:] if self.earlier else self.past
         return replace(self, past=(*((OlderMessages(messages),) if messages else ()), *blocks, *rest))
 
@@ -238,7 +237,7 @@ class SessionView:
         return replace(self, turn=self.turn + blocks)
 
     def without_streaming(self) -> "SessionView":
-        """The same with nothing streaming any more."""
+        """The view with nothing streaming."""
         if not any(isinstance(block, AnswerText | ReasoningBlock) and block.streaming for block in self.turn):
             return self
         turn = tuple(
@@ -251,8 +250,8 @@ class SessionView:
 
 
 def has_work(call: Call) -> bool:
-    """Whether a call that is over shows more than its line, though it is folded. It is asked of every call there is, so
-    nothing is looked up."""
+    """Whether a finished call shows more than its line while collapsed. Called for every call, so it looks nothing
+    up."""
     if call.status == "failed":
         return bool(call.text)
     return call.status == "done" and bool(call.name == "todo" or call.preview or (call.name in _WORKS and call.text))
@@ -262,5 +261,5 @@ _WORKS = ("bash", "edit", "write", "apply_patch")
 
 
 def is_expandable(block: Block) -> bool:
-    """Whether there is more to a block than the line it shows."""
+    """Whether a block has more than the line it shows."""
     return isinstance(block, Call | ReasoningBlock | SummaryBlock | Compaction | OlderMessages)

@@ -1,4 +1,4 @@
-"""What a tool call is called in one line. Titles know the tools' argument names and nothing of what a call did."""
+"""One-line titles of tool calls, from their names and arguments."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -7,16 +7,16 @@ from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.text.sanitise import sanitised_line
 
 _MAX_TITLE_CHARS = 400
-"""Characters of a title that are worth keeping; the line is cut to the width of the screen when it is drawn."""
+"""Maximum characters of a title; drawing cuts it to the screen."""
 
 
 _PATHS = ("path", "file_path", "notebook_path", "workdir")
-"""Arguments that name a file or a folder."""
+"""Arguments that are paths."""
 
 
 def within(arguments: Mapping[str, object], folder: str) -> Mapping[str, object]:
-    """The arguments with paths in the working folder as they are called there. Models often name files from the root
-    on, which in each line would say the same."""
+    """The arguments with paths relative to the working folder. Models often use absolute paths, which repeat it on
+    each line."""
     inside = f"{folder}/"
     found = {name: path for name in _PATHS if isinstance(path := arguments.get(name), str)}
     near = {name: path.removeprefix(inside).rstrip("/") or "." for name, path in found.items() if _is_in(path, inside)}
@@ -24,19 +24,19 @@ def within(arguments: Mapping[str, object], folder: str) -> Mapping[str, object]
 
 
 def _is_in(path: str, inside: str) -> bool:
-    """Whether the words of the path say so; nothing is in `/`, where all is."""
+    """Whether `path` is inside `inside`, by name; false for `/`, which contains everything."""
     return inside.strip("/") != "" and path.startswith(inside) and "/../" not in f"{path}/"
 
 
 def title_of(name: str, arguments: Mapping[str, object]) -> str:
-    """The tool's name and the argument that tells calls apart: `bash  pytest -q`, `read  a.py:10-40`."""
+    """The tool's name and its main argument: `bash pytest -q`, `read a.py:10-40`."""
     subject = _subject(name, arguments)
     title = f"{name}  {subject}" if subject else name
     return sanitised_line(title[:_MAX_TITLE_CHARS])
 
 
 def command_of(arguments: Mapping[str, object]) -> str:
-    """The whole command line, from the working folder on, or an empty string when the call runs none."""
+    """The command line, relative to the working folder; empty if the call runs none."""
     command, folder = _text(arguments, "command"), _text(arguments, "workdir")
     if job := _text(arguments, "job"):
         return f"{job} <<< {command}" if command else ""
@@ -103,7 +103,7 @@ def _text(arguments: Mapping[str, object], name: str) -> str:
 
 
 def _sought(arguments: Mapping[str, object]) -> str:
-    """What a search is for, or else what it is narrowed to."""
+    """What a search looks for, or else its filter."""
     filters = (f"{name} {value}" for name, value in arguments.items() if name != "query")
     return _first_line(_text(arguments, "query")) or ", ".join(filters)
 
@@ -137,7 +137,7 @@ def _patched_files(patch: str) -> tuple[str, ...]:
 
 
 def _plain(arguments: Mapping[str, object]) -> str:
-    """The only text argument as it is, several of them with their names."""
+    """The only text argument, or several with their names."""
     values = list(arguments.values())
     if len(values) == 1 and isinstance(values[0], str):
         return _first_line(values[0])
@@ -157,14 +157,14 @@ def _brief(value: object) -> str:
 
 
 def _word(value: object) -> str:
-    """A value that holds no others, in plain words."""
+    """A scalar value in plain words."""
     if value is None:
         return "none"
     return ("no", "yes")[value] if isinstance(value, bool) else str(value)
 
 
 def argument_lines(arguments: Mapping[str, object]) -> Iterator[str]:
-    """All arguments for people, `name: value`, with what is inside of a value further to the right."""
+    """All arguments as `name: value` lines, nested values indented."""
     for name, value in arguments.items():
         yield from _lines_of(f"{name}: ", value, "")
 

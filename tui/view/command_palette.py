@@ -1,4 +1,4 @@
-"""All that the command palette offers, as lines. What choosing one gives is what the user could have typed."""
+"""The entries of the command palette, as lines. Each stands for a command that could be typed."""
 
 from collections.abc import Sequence
 
@@ -17,12 +17,11 @@ from ebbtide.tui.view.themes import OFFERED_THEMES
 
 MAX_PALETTE_SESSIONS = 20
 _NAMES = 20
-"""Columns that a name takes at least, where something is said of it."""
+"""Minimum columns of a name with a description."""
 
 
 def palette_panel(entries: Sequence[PanelRow]) -> Panel:
-    """Whatever can be done, found by a few letters of it. What is taken is a command as it could have been typed, or
-    `action:NAME`."""
+    """The command palette. Choosing returns a command line, or `action:NAME`."""
     head: Line = (("What would you like to do?", "strong"),)
     keys = "Up, Down   Enter does it   Esc cancels"
     return Panel("commands", (head,), tuple(entries), keys, empty="Nothing matches.", is_alone=True)

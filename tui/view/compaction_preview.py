@@ -1,5 +1,4 @@
-"""What a compaction by hand would do, as lines: what becomes of each part, the price, and how an edited summary
-stands."""
+"""The preview of a manual compaction as lines: the fate of each part, the price and the state of an edited summary."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,7 +23,7 @@ def headline(preview: Preview) -> str:
 
 
 def plan_lines(preview: Preview) -> tuple[Line, ...]:
-    """The price first, then what becomes of each part."""
+    """The price, then the fate of each part."""
     return tuple(_plan(preview))
 
 
@@ -41,7 +40,7 @@ def _plan(preview: Preview) -> Iterator[Line]:
 
 
 def quote_text(quote: Quote) -> str:
-    """What the summary takes at most."""
+    """The maximum price of the summary."""
     where = " from its cache" if quote.is_cached else ""
     price = "price not known" if quote.cost is None else f"at most {dollars(quote.cost)}"
     read, written = tokens(quote.read), tokens(quote.written)
@@ -49,7 +48,7 @@ def quote_text(quote: Quote) -> str:
 
 
 def draft_text(drafted: SummaryDraft, size: int, result: CompactResult) -> str:
-    """Who wrote the summary, for how much, how large it is now, and what it would make of the conversation."""
+    """Who wrote the summary and its price, its current size, and the resulting size of the conversation."""
     if drafted.draft is not None:
         by = f"written by {drafted.model} for {dollars(drafted.cost)}"
     elif drafted.model:
@@ -61,7 +60,7 @@ def draft_text(drafted: SummaryDraft, size: int, result: CompactResult) -> str:
 
 
 def gate_lines(missing: Sequence[str], is_empty: bool) -> tuple[Line, ...]:
-    """What must be in the summary and is not; at most three of them by name."""
+    """Required facts missing from the summary; at most three of them by name."""
     if is_empty:
         return ((("Without a text, the facts on record stand for what is left out.", "dim"),),)
     if not missing:
@@ -80,7 +79,7 @@ def _be(count: int) -> str:
 
 
 def undo_lines(event: RewriteUndone) -> tuple[Line, ...]:
-    """What taking the last rewrite back would change and cost."""
+    """What undoing the last rewrite would change and cost."""
     return (
         (("The model sees again what that took out of its view, and all that was said since.", "text"),),
         ((f"{event.before_tokens:,} → {event.after_tokens:,} of {event.effective:,} tokens", "text"),),

@@ -1,4 +1,4 @@
-"""A context overview as lines of text: the budget with bars, the epochs, the requests."""
+"""The context overview as lines: the budget with bars, the epochs and the requests."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from ebbtide.tui.view.context_tree import NAMES, component_line, component_table
 from ebbtide.tui.view.receipts import names_of
 
 MAX_LISTED_REQUESTS = 200
-"""Requests that are listed, the newest first."""
+"""Maximum requests listed, newest first."""
 
 WHY = {
     "full": "window full",
@@ -27,7 +27,7 @@ WHY = {
     "pictures": "picture refused",
     "cold": "cache had run out",
 }
-"""Reasons of rewrites in words for people."""
+"""Reasons for rewrites, in words."""
 
 RECALLED_NOUNS = {
     "file": "file",
@@ -38,16 +38,16 @@ RECALLED_NOUNS = {
     "program": "command",
     "other": "other call",
 }
-"""What the outputs of calls that were brought back show, in words for people."""
+"""Kinds of recalled outputs, in words."""
 
 ASKS = {"summary", "chunks"}
-"""Strategies for which a model is asked."""
+"""Strategies that call a model."""
 
 _PARTS_OF_A_CELL = " ▏▎▍▌▋▊▉"
 
 
 def overview_lines(overview: Overview, width: int) -> tuple[Line, ...]:
-    """All of it, for a screen of that many cells."""
+    """The whole overview, for a width in cells."""
     title: list[Line] = [((sanitised_line(overview.title), "text"),)] if overview.title else []
     return (
         (("Context", "strong"), (f"  {overview.session}  {sanitised_line(overview.model)}", "dim")),
@@ -65,7 +65,7 @@ def overview_lines(overview: Overview, width: int) -> tuple[Line, ...]:
 
 
 def budget_lines(overview: Overview, width: int) -> list[Line]:
-    """A row for each component with its share of what a request may take, then what that is made of."""
+    """A row for each component with its share of the budget, then how the budget is made up."""
     room = max(overview.effective, 1)
     cells = max(8, min(30, width - 46))
     lines: list[Line] = []
@@ -95,13 +95,13 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
 
 
 def _file_line(file: SourcedNumber, room: int) -> Line:
-    """What a file of instructions takes of the row above."""
+    """The share of one instructions file."""
     named = f"  ↳ {ellipsize(sanitised_line(file.name.rpartition('/')[2]), 11):<11}"
     return ((f"{named}{tokens(file.tokens):>8}{file.tokens / room:>8.1%}  ", "dim"), (sanitised_line(file.name), "dim"))
 
 
 def _server_line(server: ServerShare, room: int) -> Line:
-    """What a server's tools take of the row above."""
+    """The share of one server's tools."""
     named = f"  ↳ {ellipsize(sanitised_line(server.name.removeprefix('mcp__')), 11):<11}"
     how_many = pluralize(server.tools, "tool")
     if server.offered < server.tools:
@@ -110,7 +110,7 @@ def _server_line(server: ServerShare, room: int) -> Line:
 
 
 def content_lines(overview: Overview, width: int) -> list[Line]:
-    """A row for each component of the next request, and below it for each large part of it."""
+    """A row for each component of the next request, with its large parts below."""
     room = max(width - 2, 1)
     table = component_table(overview)
     rows = [component_line(row, room, overview.effective, table.columns) for row in table.rows()]
@@ -119,7 +119,7 @@ def content_lines(overview: Overview, width: int) -> list[Line]:
 
 
 def bar(share: float, cells: int) -> str:
-    """A bar of at most that many cells, an eighth of a cell exact; something is never nothing."""
+    """A bar of at most `cells` cells, to an eighth of a cell; a share above 0 is always visible."""
     eighths = min(round(max(share, 0.0) * cells * 8), cells * 8)
     if share > 0:
         eighths = max(eighths, 1)
@@ -139,8 +139,8 @@ def epoch_lines(epochs: Sequence[Epoch]) -> list[Line]:
 
 
 def rewrite_text(rewrite: Rewrite) -> str:
-    """Why, how, from what to what, and for how much. Without a strategy nothing left the view: the request began
-    otherwise."""
+    """Reason, strategies, sizes and cost of a rewrite. Without strategies nothing was removed, but the prefix
+    changed."""
     if not rewrite.strategies:
         return sanitised_line(f"changed: {rewrite.reason}")
     how = ", ".join(names_of(rewrite.strategies))
@@ -151,7 +151,7 @@ def rewrite_text(rewrite: Rewrite) -> str:
 
 
 def recall_lines(recalls: Recalls) -> list[Line]:
-    """What the model has brought back and what that changes, in one line; none while it has brought nothing back."""
+    """What the model has recalled and what follows from it, in one line; empty if nothing."""
     if not recalls.back:
         return []
     kinds, more = (
@@ -166,7 +166,7 @@ def recall_lines(recalls: Recalls) -> list[Line]:
 
 
 def request_lines(requests: Sequence[RequestUsage]) -> list[Line]:
-    """What each request took, the newest first."""
+    """The usage of each request, newest first."""
     lines: list[Line] = [(("Requests", "strong"), (_columns("hit"), "dim"))]
     if not requests:
         lines.append((("  none yet", "dim"),))

@@ -1,4 +1,4 @@
-"""What fills the window, as rows: each component of a request, and below it each large part of it."""
+"""What fills the context window, as rows: the components of a request with their large parts."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.text.spans import Line, Span, TextStyle
 
 Order: TypeAlias = Literal["order", "tokens"]
-"""As they stand in a request, or the largest first."""
+"""In request order, or largest first."""
 
 ComponentColumn: TypeAlias = Literal["tokens", "share", "steps", "state", "keeping", "source"]
 _MIN_NAME_WIDTH, _MAX_NAME_WIDTH = 40, 72
-"""Columns for names, however short and however long they are."""
+"""Minimum and maximum columns for names."""
 
 MIN_ROW_TOKENS = 250
-"""Tokens from which on a part has a row of its own."""
+"""Tokens from which a part gets its own row."""
 
 NAMES = {
     "system": "system text",
@@ -60,43 +60,43 @@ STATES: dict[ViewState, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ComponentRow:
-    """One line of the list."""
+    """One row of the list."""
 
     name: str
     tokens: int
     level: int = 0
-    """How deep it stands below a component."""
+    """Depth below a component."""
     source: str = ""
-    """Where the number comes from."""
+    """Source of the number."""
     key: str = ""
-    """What acts mean by it; empty where there is nothing to be done."""
+    """The key for context actions; empty if there are none."""
     ref: str = ""
-    """By what all of it can be read."""
+    """The reference for reading all of it."""
     is_tool: bool = False
-    """Of tools: what is done to it is to keep it out of requests."""
+    """Whether it is a tool, which can be disabled."""
     age: int | None = None
-    """Steps since."""
+    """Steps since it was added."""
     state: str = ""
     is_pinned: bool = False
     carrying_cost: float | None = None
-    """US dollars that sending it again has cost so far; None when that is not known, or makes no sense."""
+    """US dollars spent so far on resending it; None if unknown or not applicable."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentTable:
-    """All that there is to list of an overview, worked out once: of a long session that takes a while."""
+    """The rows of an overview, computed once: this takes a while for a long session."""
 
     overview: Overview
     groups: tuple[tuple[ComponentRow, Sequence[ComponentRow]], ...]
     """Each component with its large parts."""
     columns: tuple[ComponentColumn, ...]
-    """What there is something to say of."""
+    """Columns that have values."""
     width: int
     """Columns of the widest line."""
 
     def rows(self, order: Order = "order", words: str = "") -> tuple[ComponentRow, ...]:
-        """Every component with its large parts; those of level 0 take together what the next request takes. `words`:
-        all of which a row or its component must hold."""
+        """Every component with its large parts; those of level 0 add up to the next request. `words`: filter that a
+        row or its component must match."""
         groups: Sequence[tuple[ComponentRow, Sequence[ComponentRow]]] = self.groups
         if order == "tokens":
             groups = sorted(
@@ -122,7 +122,7 @@ def component_table(overview: Overview) -> ComponentTable:
 
 
 def stacked_bar(table: ComponentTable, cells: int) -> Line:
-    """The window as one line of cells: what each component takes of it, in its ink, and what is free."""
+    """The window as one line of cells: the share of each component in its colour, and the free part."""
     room, taken, at = max(table.overview.effective, 1), 0, 0
     spans: list[Span] = []
     for head, _ in table.groups:
@@ -135,7 +135,7 @@ def stacked_bar(table: ComponentTable, cells: int) -> Line:
 
 
 def ink_of(component: ComponentRow) -> TextStyle:
-    """The ink in which it stands in the bar, and before its name."""
+    """The colour of a component in the bar and before its name."""
     return _BAR_INKS.get(component.name, "good")
 
 
@@ -147,7 +147,7 @@ def _holds(row: ComponentRow, wanted: Sequence[str]) -> bool:
 
 
 def _largest_first(rows: Sequence[ComponentRow]) -> list[ComponentRow]:
-    """The rows by size, those below another still below it, and the rest at the end."""
+    """The rows by size, with nested rows below their parents and the rest last."""
     blocks: list[list[ComponentRow]] = []
     for row in rows:
         if row.level > 1 and blocks:
@@ -183,7 +183,7 @@ def _file(number: SourcedNumber) -> ComponentRow:
 
 
 def _tools(component: SourcedNumber, overview: Overview) -> Iterator[ComponentRow]:
-    """What comes with the program, and what each server brings."""
+    """Built-in tools and the tools of each server."""
     served = sum(server.tokens for server in overview.servers)
     if overview.servers:
         yield ComponentRow("built in", max(component.tokens - served, 0), 1, "estimated")
@@ -241,7 +241,7 @@ def _messages(overview: Overview) -> Iterator[tuple[ComponentRow, list[Component
 
 
 def _is_shortened(item: ViewItem) -> bool:
-    """Whether less of it is shown than was said."""
+    """Whether the item is shown in part."""
     return item.state in ("masked", "summarised")
 
 
@@ -266,7 +266,7 @@ def _item(item: ViewItem, overview: Overview, source: str, *, is_shared: bool = 
 
 
 def component_line(row: ComponentRow, width: int, effective: int, columns: Sequence[ComponentColumn]) -> Line:
-    """The row in as many of those columns as there is room for."""
+    """The row, with as many columns as fit."""
     shown = [column for column in columns if width >= _COLUMNS[column].needed]
     cells = [_COLUMNS[column].cell(row, effective) for column in shown]
     room = max(1, width - sum(len(text) for text, _ in cells))
@@ -275,7 +275,7 @@ def component_line(row: ComponentRow, width: int, effective: int, columns: Seque
 
 
 def _columns_for(rows: Iterable[ComponentRow]) -> tuple[ComponentColumn, ...]:
-    """Those of which a row has something to say; what all have in common, always."""
+    """The columns with values for these rows; common ones are always included."""
     columns: list[ComponentColumn] = ["tokens", "share"]
     rows = list(rows)
     if any(row.age is not None for row in rows):
@@ -288,7 +288,7 @@ def _columns_for(rows: Iterable[ComponentRow]) -> tuple[ComponentColumn, ...]:
 
 
 def _widest(rows: Sequence[ComponentRow], columns: Sequence[ComponentColumn]) -> int:
-    """Columns that the rows take where each is whole, or nearly: numbers stand close to what they are about."""
+    """The width at which each row is whole, or nearly, so that numbers stay close to their names."""
     names = _MIN_NAME_WIDTH
     for row in rows:
         names = max(names, 2 * row.level + cell_len(row.name))
@@ -298,7 +298,7 @@ def _widest(rows: Sequence[ComponentRow], columns: Sequence[ComponentColumn]) ->
 
 
 def head_line(width: int, columns: Sequence[ComponentColumn]) -> Line:
-    """The names of the columns."""
+    """The column headings."""
     head = "".join(_COLUMNS[column].head for column in columns if width >= _COLUMNS[column].needed)
     return ((" " * max(1, width - len(head)), "dim"), (head, "dim"))
 
@@ -333,7 +333,7 @@ class _ColumnKind:
     head: str
     cell: Callable[[ComponentRow, int], Span]
     needed: int = 0
-    """Cells of a line from which on there is room for it."""
+    """Minimum line width for the column."""
 
 
 _COLUMNS: Mapping[ComponentColumn, _ColumnKind] = {
@@ -344,5 +344,4 @@ _COLUMNS: Mapping[ComponentColumn, _ColumnKind] = {
     "keeping": _ColumnKind(f"{'keeping':>8}", _carrying_cost_cell, 72),
     "source": _ColumnKind(f"  {'source':<12}", _source_cell, 96),
 }
-"""From the left: what it takes, its share, steps since, what is shown of it, what sending it again has cost so far, and
-where the number comes from."""
+"""From the left: tokens, share, steps since, state, cost of resending so far, and source."""

@@ -1,4 +1,4 @@
-"""What the user does to the view by hand, in words: what an act would do and cost, and what it has done."""
+"""Manual context actions in words: what an action would do and cost, and what it has done."""
 
 from ebbtide.agent.context.edit_cost import ViewEditPlan
 from ebbtide.agent.context.view_edits import Refusal
@@ -21,7 +21,7 @@ OUTCOME_TEXTS: dict[Act, str] = {
 
 
 def proposal(plan: ViewEditPlan | Refusal, dollar: float | None) -> str:
-    """What an act would do and cost, before it is done: one line. `dollar`: US dollars of a token of fresh input."""
+    """What an action would do and cost, in one line. `dollar`: US dollars per token of fresh input."""
     if isinstance(plan, Refusal):
         return sanitised_line(plan.why)
     return sanitised_line(f"{ACTS[plan.act].format(plan.name)}: {', '.join(_effects(plan, dollar))}")
@@ -42,12 +42,12 @@ def _effects(plan: ViewEditPlan, dollar: float | None) -> list[str]:
 
 
 def price(cost: float, dollar: float | None) -> str:
-    """An amount in US dollars, or in tokens of fresh input where prices are not known."""
+    """An amount in US dollars, or in tokens of fresh input if prices are unknown."""
     return f"what {tokens(round(cost))} fresh tokens do" if dollar is None else dollars(cost * dollar)
 
 
 def change_of(event: ViewChanged) -> str:
-    """What an act has done, in one line."""
+    """What an action has done, in one line."""
     told = f"`{event.name}` {OUTCOME_TEXTS[event.act]}"
     if event.before_tokens != event.after_tokens:
         told += f" ({tokens(event.before_tokens)} → {tokens(event.after_tokens)} tokens)"

@@ -1,37 +1,37 @@
-"""How long a turn takes, and what is done in it. It is told views and the time, and reads no clock."""
+"""The elapsed time of a turn and of its current activity. The caller supplies the time."""
 
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tui.view.blocks import Call, SessionView
 
 _APART = 5.0
-"""Seconds that a turn must have taken besides for both to be told."""
+"""Minimum difference in seconds to show both times."""
 
 _MAX_SEARCHED_BLOCKS = 20
-"""Blocks from the end among which the call is looked for that runs."""
+"""Number of last blocks searched for the running call."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElapsedSeconds:
-    """Whole seconds."""
+    """Elapsed time in whole seconds."""
 
     part: int = 0
-    """Of what is done now."""
+    """Of the current activity."""
     turn: int = 0
-    """Of all that was done in the turn, where that is much more; the time in which the user is asked is none of it."""
+    """Of the whole turn, if much longer; time spent waiting for the user does not count."""
 
 
 class ElapsedTimer:
-    """Counts while something is done, one turn after the other."""
+    """Measures the time of one turn after another."""
 
     def __init__(self) -> None:
         self._at = 0.0
         self._part = self._turn = 0.0
         self._counts = False
-        """Whether something has been done since it was told last."""
+        """Whether something was running at the last view."""
         self._doing: object = None
 
     def at(self, view: SessionView, now: float) -> ElapsedSeconds:
-        """What has been counted up to now, when the view comes. To be told of every view in turn."""
+        """The elapsed time at `now`. Must be called with every view."""
         passed = now - self._at if self._counts else 0.0
         doing = _doing(view) if view.busy else None
         if not view.busy or self._doing is None:
@@ -45,20 +45,20 @@ class ElapsedTimer:
 
 
 def _doing(view: SessionView) -> object:
-    """What tells one thing that is done from the next: how far a call has been written is no other thing."""
+    """What identifies the current activity. The progress of writing a call does not count."""
     running = (b.call_id for b in view.turn[-_MAX_SEARCHED_BLOCKS:] if isinstance(b, Call) and b.status == "running")
     return view.hook_status or view.activity.partition(" (")[0], next(running, "")
 
 
 CHARACTERS = 4
-"""Of a token, about."""
+"""Approximate characters per token."""
 
 _MIN_MEASURED_S = 1.0
-"""Seconds that are looked at before anything is said."""
+"""Seconds measured before anything is shown."""
 
 
 class ReplyPace:
-    """The pace of one reply after the other."""
+    """The streaming speed of replies."""
 
     def __init__(self) -> None:
         self._began = 0.0
@@ -66,8 +66,8 @@ class ReplyPace:
         self._last = 0
 
     def at(self, streamed: int, now: float) -> int:
-        """Tokens a second since the reply began, about; 0 as long as that is not known. `streamed`: characters so far,
-        less than before when another reply has begun."""
+        """Approximate tokens per second since the reply began; 0 while unknown. `streamed`: characters so far, fewer
+        than before if another reply began."""
         if streamed < self._last or not self._last:
             self._began, self._first = now, streamed
         self._last = streamed

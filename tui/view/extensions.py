@@ -1,4 +1,4 @@
-"""What a folder and its user bring as lists: skills, hooks, and all that is to be approved. Pure."""
+"""Lists of skills, hooks and everything that needs approval. Pure."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ _INKS: "dict[Standing, TextStyle]" = {"on": "good", "not approved": "warn", "cha
 
 
 def skills_panel(extensions: "SessionExtensions") -> Panel:
-    """The skills of a session; one that is taken is written into the prompt."""
+    """The skills of a session; choosing one inserts it into the prompt."""
     rows = []
     for skill in extensions.skills:
         standing = extensions.standing(skill)
@@ -43,7 +43,7 @@ def skills_panel(extensions: "SessionExtensions") -> Panel:
 def trust_panel(
     items: "Sequence[tuple[TrustItem, Standing]]", approve: PanelAction, refuse: PanelAction, forget: PanelAction
 ) -> Panel:
-    """What the project brings, and what was decided about it. The actions are those of its keys."""
+    """The project's extensions and the decisions about them, with actions by key."""
     rows = []
     for item, standing in items:
         line: Line = (
@@ -70,8 +70,8 @@ def hooks_panel(
     problems: Sequence[str],
     *actions: PanelAction,
 ) -> Panel:
-    """The hooks of a session by what they wait for, `hooks.after_tool`, and what is left out. The value of a row
-    is its place in `records`; the actions decide about those that have to be approved."""
+    """The hooks of a session by event, `hooks.after_tool`, and those left out. The value of a row is its index in
+    `records`; actions decide about those that need approval."""
     rows: list[PanelRow] = []
     for event in HOOK_EVENTS:
         found = [(str(at), *record) for at, record in enumerate(records) if record[0].event == event]

@@ -1,4 +1,4 @@
-"""Files that were changed, as rows of a list. Plain values: it knows no screen and no disk."""
+"""Changed files as rows of a list. Pure."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -23,22 +23,22 @@ SCOPES: dict[ChangeScope, str] = {"turn": "in the last turn", "session": "in thi
 class FileChangeRow:
     name: str
     diff: str
-    """Empty when nothing can be compared, or nothing differs."""
+    """Empty if the files cannot be compared or are the same."""
     added: int
     removed: int
     note: str
-    """What there is to know besides; empty in most cases."""
+    """Remarks; usually empty."""
     by_tool: bool = True
     is_known: bool = True
 
 
 def rows_of(changes: FileChanges) -> tuple[FileChangeRow, ...]:
-    """A row for each file, those that tools changed first."""
+    """A row for each file, those changed by tools first."""
     return tuple(row_of(file) for file in sorted(changes.files, key=lambda file: not file.by_tool))
 
 
 def row_of(file: FileChange, other: str = OTHER) -> FileChangeRow:
-    """`other`: what is said of one that no tool of the session changed."""
+    """`other`: the remark for a file not changed by this session's tools."""
     told = "; ".join(part for part in (file.unknown, file.note, "" if file.by_tool else other) if part)
     if file.unknown:
         return FileChangeRow(file.name, "", 0, 0, told, file.by_tool, is_known=False)
@@ -48,8 +48,8 @@ def row_of(file: FileChange, other: str = OTHER) -> FileChangeRow:
 
 
 def changes_panel(changes: FileChanges, of: Callable[[ChangeScope], Awaitable[Panel]], name: str = "") -> Panel:
-    """The changed files with their diffs. `of` gives those of the last turn, or of the session; `name`: the
-    file that is marked at first."""
+    """The changed files with their diffs. `of` returns the panel of the last turn or the session; `name`: file
+    marked first."""
     rows = rows_of(changes)
 
     async def turn(row: PanelRow, _: str) -> Panel:
@@ -80,7 +80,7 @@ def changes_panel(changes: FileChanges, of: Callable[[ChangeScope], Awaitable[Pa
 
 
 def change_line(row: FileChangeRow, width: int) -> Line:
-    """The file in a line: its name gives way, so that the numbers are always read."""
+    """The file in one line. The name is cut so that the numbers always fit."""
     count = "?" if not row.is_known else f"+{row.added} −{row.removed}"
     mark = "  " if row.by_tool else "~ "
     room = max(1, width - cell_len(count) - len(mark) - 2)
@@ -95,14 +95,14 @@ def change_line(row: FileChangeRow, width: int) -> Line:
 
 
 def change_text(row: FileChangeRow) -> str:
-    """The file in a sentence, for where there are no columns."""
+    """The file in one sentence, for line mode."""
     name = sanitised_line(row.name)
     numbers = f": {so_many(row.added, 'line')} added, {row.removed} removed" if row.is_known else ""
     return f"{name}{numbers}" + (f" ({sanitised_line(row.note)})" if row.note else "")
 
 
 def headline_of(scope: ChangeScope, rows: Sequence[FileChangeRow], told: Sequence[str]) -> tuple[Line, ...]:
-    """What the list is of, what tools of the session changed apart from the rest, and what is not known."""
+    """The heading: changes by tools, other changes, and what is unknown."""
     own, others = [row for row in rows if row.by_tool], sum(1 for row in rows if not row.by_tool)
     files = f"{so_many(len(own), 'file')} changed {SCOPES[scope]}" if own else f"no file changed {SCOPES[scope]}"
     numbers = f"  +{sum(row.added for row in own)} −{sum(row.removed for row in own)}" if own else ""

@@ -1,4 +1,4 @@
-"""What somebody can do who starts for the first time, as lines."""
+"""The list shown on the first start."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -12,17 +12,17 @@ from ebbtide.tui.view.provider_keys import key_question
 
 DEMO, CHOOSE = "demo", "choose"
 MODEL_PREFIX, LOCAL_PREFIX, KEY_PREFIX, ENTER_KEY_PREFIX = "use:", "served:", "key:", "give:"
-"""How the values begin of what can be chosen: a model, one of another server on this machine, a provider with the
-variable of its key, a provider whose key is to be written."""
+"""Prefixes of the row values: a model, a model of another local server, a provider with the variable of its key, a
+provider whose key is to be entered."""
 
 OLLAMA = "Ollama"
 _THEN_ENTER = "then press Enter here to look again"
 LOOK_AGAIN = "again:"
-"""How the values begin of what is done outside: the list is then made again."""
+"""Prefix of values for steps outside the program, after which the list is refreshed."""
 
 
 def chosen_by_key(model: str, settings: Settings | None) -> tuple[str, ...]:
-    """Why a session has its model, where nobody has named one: a key did; and how to name another."""
+    """Why a session has its model if it was selected by an API key, and how to change it."""
     if settings is None or settings.config.model is not None:
         return ()
     keys = [variable for variable, _ in FIRST_CHOICE if settings.environment.get(variable)]
@@ -41,8 +41,8 @@ def first_panel(
     hand_over: Callable[[str, str], Awaitable[None]],
     said: str = "",
 ) -> Panel:
-    """What there is, what is needed, and a way on. `file`: where the choice is written. `hand_over` tries a key of a
-    provider and keeps it; `said` is shown above the list. Raises `AgentError`."""
+    """The models and keys found, and ways to set one up. `file`: where the choice is saved. `hand_over` tests and
+    stores a provider's key; `said` is shown above the list. Raises `AgentError`."""
 
     async def take(row: PanelRow, _: str) -> Outcome:
         return RowChosen(row.value)
@@ -72,7 +72,7 @@ def first_panel(
 
 
 def first_steps(keys: Sequence[KeyFound], local: Sequence[LocalModelServer]) -> tuple[PanelRow, ...]:
-    """`local`: the servers on this machine that answer. What is there already comes first."""
+    """The rows, existing models first. `local`: servers running on this machine."""
     with_key = (
         *map(_key_row, keys),
         *(_enter_key_row(variable, model.partition("/")[0]) for variable, model in FIRST_CHOICE),
@@ -114,7 +114,7 @@ def _local_model_row(at: int, server: LocalModelServer, name: str) -> PanelRow:
 
 
 def _ollama(server: LocalModelServer | None) -> tuple[PanelRow, ...]:
-    """What is to be done for a model of Ollama where there is none."""
+    """How to get a model for Ollama if there is none."""
     if server is not None and server.models:
         return ()
     if server is not None:

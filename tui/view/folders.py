@@ -1,4 +1,4 @@
-"""The further folders that a session works in, as a list, and what holds its commands, in words. Pure."""
+"""The additional working folders as a list, and the sandbox state in words. Pure."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -8,7 +8,7 @@ from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow
 
 
 def folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awaitable[Outcome]]) -> Panel:
-    """`remove`: takes the folder of a row out."""
+    """`remove`: removes the folder of a row."""
     return Panel(
         "add-dir",
         ((("Further folders", "strong"), *parse_inline_code("  `/add-dir FOLDER` adds one, until you leave", "dim")),),
@@ -22,8 +22,8 @@ def folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awai
 
 
 def sandbox_label(state: str, mode: str) -> Span:
-    """What holds commands, in a word or two; nothing where it is all that there could be, unless nobody asks. `state`:
-    a `SandboxState`, or nothing while it is not known."""
+    """The sandbox state in a word or two; empty if the full sandbox is on, unless nothing is asked. `state`: a
+    `SandboxState`, or empty while unknown."""
     match state:
         case "":
             return ("", "dim")

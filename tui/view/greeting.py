@@ -1,5 +1,4 @@
-"""What a new session is greeted with: the name, what it works with, where one may go on, one tip. Pure: values in,
-lines out."""
+"""The greeting of a new session: name, setup, recent sessions and one tip. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +16,12 @@ from ebbtide.tui.view.sessions import NO_TITLE
 MARK = ("▄▀▀▄ █    █     ▄  ▀    █ ▄▀▀▄", "█▀▀▀ █▀▀▄ █▀▀▄ ▀█▀ █ ▄▀▀█ █▀▀▀", "▀▄▄▀ █▄▄▀ █▄▄▀  █▄ █ ▀▄▄█ ▀▄▄▀")
 NAME = "Ebbtide"
 MAX_LISTED_SESSIONS = 3
-"""Sessions to go on with that are named."""
+"""Maximum recent sessions shown."""
 TRY = "find out why the tests fail, and mend what is wrong"
-"""What somebody may say who has no session to go on with."""
+"""Suggested message if there is no recent session."""
 HELP = "`/help` shows keys and commands"
 _LABEL, _MIN_LABELLED_WIDTH = 9, 40
-"""Columns of what stands before a line, and of a screen on which it stands before the last one, too."""
+"""Columns of a label, and minimum width for a label on the last line."""
 _TITLE = 56
 
 TIPS = (
@@ -50,19 +49,19 @@ class Greeting:
     branch: str = ""
     mode: str = ""
     read: tuple[tuple[str, int], ...] = ()
-    """Files of instructions that the model was given, with their bytes."""
+    """Instruction files with their size in bytes."""
     advice: tuple[str, ...] = ()
-    """What else is to be known of the model."""
+    """Remarks about the model."""
     sessions: tuple[SessionInfo, ...] = ()
-    """Those to go on with, newest first."""
+    """Recent sessions, newest first."""
     tip: str = ""
     now: float = 0.0
     """Unix seconds."""
 
 
 def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: bool = True) -> tuple[Line, ...]:
-    """The greeting in so many columns and lines: what tells least is left out first. `can_draw`: the terminal has more
-    than letters."""
+    """The greeting for a screen size; the least useful lines are dropped first. `can_draw`: the terminal can draw
+    more than letters."""
     name: Line = ((NAME, "accent"), (f"  {VERSION}", "dim"))
     drawn: list[Line] = [((line, "accent"),) for line in MARK]
     drawn[-1] = (*drawn[-1], (f"  {VERSION}", "dim"))
@@ -97,8 +96,7 @@ def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: boo
 
 
 def greeting_in_the_middle(greeting: Greeting, width: int, height: int, *, can_draw: bool = True) -> tuple[Line, ...]:
-    """The greeting where the prompt stands below it in the middle of a large screen. What one may say stands below
-    that: see `below_greeting`."""
+    """The greeting above a centred prompt on a large screen. `below_greeting` goes below the prompt."""
     if not can_draw:
         return greeting_lines(greeting, width, height, can_draw=False)
     mark = tuple(_centre(((line, "accent"),), width, len(MARK[0])) for line in MARK)
@@ -115,7 +113,7 @@ def greeting_in_the_middle(greeting: Greeting, width: int, height: int, *, can_d
 
 
 def below_greeting(greeting: Greeting, width: int) -> tuple[Line, ...]:
-    """What is said below a prompt that stands in the middle: keys, and what one may say or try."""
+    """The lines below a centred prompt: keys and suggestions."""
     keys: Line = (("/help", "text"), (" keys and commands", "dim"), ("   Ctrl-P", "text"), (" everything", "dim"))
     hint: Line = (("try  ", "accent"), (TRY, "dim"))
     if greeting.sessions:
@@ -126,7 +124,7 @@ def below_greeting(greeting: Greeting, width: int) -> tuple[Line, ...]:
 
 
 def _about(greeting: Greeting, width: int) -> tuple[Line, ...]:
-    """What it works with, in a line or two."""
+    """The setup in one or two lines."""
     model: Line = ((f"{VERSION}   ", "dim"), (sanitised_line(greeting.model), "text"))
     place: Line = ((sanitised_line(greeting.folder), "dim"),)
     if greeting.branch:
@@ -138,7 +136,7 @@ def _about(greeting: Greeting, width: int) -> tuple[Line, ...]:
 
 
 def _centre(line: Line, width: int, cells: int | None = None) -> Line:
-    """`cells`: how wide it counts as."""
+    """Centre a line. `cells`: its width, if not its own."""
     room = width - (_cells(line) if cells is None else cells)
     return ((" " * (room // 2), "text"), *line) if room > 1 else line
 
@@ -148,12 +146,12 @@ def _cells(line: Line) -> int:
 
 
 def indent_lines(lines: Sequence[Line], columns: int) -> tuple[Line, ...]:
-    """The lines so far from the left."""
+    """Indent the lines."""
     return tuple(((" " * columns, "text"), *line) for line in lines) if columns else tuple(lines)
 
 
 def _labelled_lines(greeting: Greeting) -> tuple[tuple[str, Line], ...]:
-    """What it works with, each with its label."""
+    """The setup, with labels."""
     branch: Line = ((f"   {sanitised_line(greeting.branch)}", "accent"),) if greeting.branch else ()
     read = ", ".join(sanitised_line(name) for name, _ in greeting.read)
     return (
@@ -187,7 +185,7 @@ def _when(greeting: Greeting, info: SessionInfo) -> str:
 
 
 def greeting_words(greeting: Greeting) -> tuple[str, ...]:
-    """The same in a few lines that are read aloud."""
+    """The greeting as a few sentences, for line mode."""
     branch = f", branch {sanitised_line(greeting.branch)}" if greeting.branch else ""
     read = [f"{sanitised_line(name)} ({size(count)})" for name, count in greeting.read]
     where = f"{NAME} {VERSION} in {sanitised_line(greeting.folder)}{branch}, model {sanitised_line(greeting.model)}"
@@ -199,11 +197,11 @@ def greeting_words(greeting: Greeting) -> tuple[str, ...]:
 
 
 def tip_of(day: int, sessions: int) -> str:
-    """The tip of a day, another one where there is another session."""
+    """The tip of the day; it changes with the number of sessions."""
     return TIPS[(day + sessions) % len(TIPS)]
 
 
 def session_by_number(text: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:
-    """The session whose number was written, if that is all that was."""
+    """The session whose number was typed, if the text is only a number."""
     number = text.strip()
     return sessions[int(number) - 1] if number in map(str, range(1, len(sessions) + 1)) else None

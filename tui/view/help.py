@@ -1,4 +1,4 @@
-"""All keys and commands as lines, by what they are for. It knows the tables, and lists what nobody has sorted last."""
+"""All keys and commands as lines, grouped by topic; those not assigned to a topic come last."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -24,13 +24,13 @@ AREAS: tuple[tuple[str, tuple[str, ...]], ...] = (
                                    "setup")),
     ("The program", ("F1", "Ctrl-Z", "Ctrl-C", "Ctrl-D", "help", "quit")),
 )  # fmt: skip
-"""What is said of each area: names of commands, and keys by what they are shown as, or its beginning."""
+"""The topics: names of commands, and labels of keys or their beginnings."""
 
 OTHERS = "Besides"
 
 
 def help_panel(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> Panel:
-    """All keys and commands, to look through and to find one by what it does."""
+    """All keys and commands, searchable."""
     return Panel(
         "help",
         ((("Help", "strong"), ("  keys and commands", "dim")),),
@@ -42,7 +42,7 @@ def help_panel(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> 
 
 
 def help_entries(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> tuple[PanelRow, ...]:
-    """Every key and every command, under the heading of its area."""
+    """Every key and command, under its topic."""
     sorted_in: dict[str, list[PanelRow]] = {name: [] for name in (*(name for name, _ in AREAS), OTHERS)}
     for key in keys:
         sorted_in[_area_of_key(key)].append(_entry(key.label, key.help, key_value(key), ()))
@@ -57,7 +57,7 @@ def help_entries(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -
 
 
 def key_value(key: KeyBinding) -> str:
-    """What choosing the key does: `action:NAME`; nothing where the prompt itself handles it."""
+    """The row value of a key: `action:NAME`; empty if the prompt handles it."""
     return f"action:{key.action}" if key.action else ""
 
 
@@ -76,6 +76,6 @@ def _entry(name: str, said: str, value: str, about: tuple[Line, ...]) -> PanelRo
 
 
 def _line(name: str, said: str, width: int) -> Line:
-    """What it does has more than half of a narrow list."""
+    """A line; in a narrow list the description gets more than half."""
     room = min(_NAMES, width * 3 // 7)
     return (("  ", "text"), (f"{fit_width(name, room - 1)} ", "accent"), *parse_inline_code(said, "text"))

@@ -1,4 +1,4 @@
-"""The line that names the keys of a screen."""
+"""The key hint line of a screen."""
 
 import re
 from itertools import groupby
@@ -9,15 +9,15 @@ from ebbtide.tools.lazy import regex
 from ebbtide.tui.text.spans import Line, Span, TextStyle
 
 MAX_HINT_LINES = 3
-"""Lines that name keys, however narrow the screen is."""
+"""Maximum hint lines on a narrow screen."""
 
 _KEY = r"(?:Up|Down|Left|Right|PgUp|PgDn|Home|End|Enter|Esc|Tab|Space|Del|F\d+|(?:Ctrl|Shift)-\w+|[A-Za-z/])"
 _KEYS = regex(rf"{_KEY}(?:, {_KEY})*(?= |$)")
 
 
 def key_lines(said: str, width: int) -> list[Line]:
-    """Phrases, which two blanks or more divide, each with its keys apart from what they do. They stand wide apart where
-    one line holds them all; otherwise no line breaks within a phrase."""
+    """Split hints at two or more spaces into phrases, with keys highlighted. Phrases are not broken across lines,
+    and are spaced wider if all fit into one line."""
     phrases = [_phrase(words) for words in re.split(r" {2,}", said.strip()) if words]
     rows: list[list[Line]] = [[]]
     between = 3 if _cells(phrases, 3) <= width else 2

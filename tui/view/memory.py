@@ -1,4 +1,4 @@
-"""What sessions begin with: files of instructions and what is remembered, and the places for more of it. Pure."""
+"""The instructions and notes that sessions start with, and where to save new ones. Pure."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ def memory_panel(places: Sequence[MemoryFile]) -> Panel:
 
 
 FILE = "file:"
-"""How the value of a row begins that stands for a file of instructions; of any other it is the number of a note."""
+"""Prefix of the row values of instruction files; other values are note numbers."""
 
 
 def instructions_panel(
@@ -39,7 +39,7 @@ def instructions_panel(
     root: Path,
     forget: Callable[[PanelRow, str], Awaitable[Outcome]],
 ) -> Panel:
-    """`files`: those of instructions with their bytes. `forget`: takes the note of a row out."""
+    """`files`: instruction files with their size in bytes. `forget`: removes the note of a row."""
     rows = [_file(path, count, root) for path, count in files]
     kept = [_note(number, note) for number, note in enumerate(notes)]
     parts = (("Instructions", rows), ("Remembered", kept))

@@ -1,4 +1,4 @@
-"""Models as lines: what each takes and costs, and what it costs to go on with it."""
+"""Models as lines: capabilities, prices and the cost of switching."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -30,11 +30,11 @@ def models_panel(
     *,
     asks: bool = False,
 ) -> Panel:
-    """The models to choose from. `describe_model`: the facts of a model that is not in the list; `used`: tokens of the
-    conversation that would go on with it; `asks`: that costs something."""
+    """The list of models. `offer_of`: describes a model not in the list; `used`: tokens of the conversation; `asks`:
+    switching costs money and needs confirmation."""
 
     def written(words: str) -> Sequence[PanelRow]:
-        """The model that somebody has named."""
+        """A row for the model that was typed."""
         provider, slash, name = words.partition("/")
         if not (provider and slash and name) or any(words == offer.model for offer in listed):
             return ()
@@ -60,7 +60,7 @@ def models_panel(
 
 
 def _rows(listed: Sequence[ModelChoice], current: str, used: int) -> Iterator[PanelRow]:
-    """The models, each provider's below its name."""
+    """The models, grouped by provider."""
     for name, group in groupby(listed, lambda offer: "Yours" if offer.is_own else offer.provider):
         yield heading(sanitised_line(name))
         for offer in group:
@@ -76,8 +76,7 @@ def _rows(listed: Sequence[ModelChoice], current: str, used: int) -> Iterator[Pa
 def offers_here(
     settings: "Settings | None", current: str, names: Sequence[str]
 ) -> tuple[Sequence[ModelChoice], Callable[[str], ModelChoice]]:
-    """The models to choose from, and what tells what is known of any other. `names`: those to choose from where nothing
-    is known of any."""
+    """The models to choose from, and a function that describes any other. `names`: models to offer without settings."""
     if settings is None:
         return [ModelChoice(name) for name in dict.fromkeys((*([current] if current else []), *names))], ModelChoice
     config, environment = settings.config, settings.environment
@@ -86,7 +85,7 @@ def offers_here(
 
 
 def in_words(offer: ModelChoice, current: str) -> str:
-    """A model in a line that is read aloud."""
+    """A model in one line, for line mode."""
     said = [offer.model + (" (in use)" if offer.model == current else "")]
     if offer.window is not None:
         said.append(f"window {tokens(offer.window)}")
@@ -139,7 +138,7 @@ def lines_about(offer: ModelChoice, current: str, used: int) -> tuple[Line, ...]
 
 
 def switch_cost_text(offer: ModelChoice, used: int) -> str:
-    """What it costs to go on with that model."""
+    """The cost of switching to that model."""
     if not used:
         return "nothing was said yet: to go on with it costs nothing"
     cost = price_of_switch(offer, used)

@@ -1,4 +1,4 @@
-"""How a call ended, in a few words, and what of its output says why. Pure; it knows no ink."""
+"""How calls and turns ended, in a few words, and which output lines explain it. Pure."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -27,23 +27,21 @@ ENDS: Mapping[str, str] = {
     "repeated_text": "stopped: the model said the same again and again. Say what to do, or choose another model.",
     "context_limit": "stopped: the window is full and the model gave no report. `/compact` makes room.",
 }
-"""What is said of a turn that did not end with an answer."""
+"""Messages for turns that ended without an answer."""
 _MAX_NAMED_TOOLS = 6
-"""Tools that a search names."""
+"""Maximum tools named for a search."""
 MAX_FAILURE_LINES, MAX_OUTPUT_LINES, MAX_USER_OUTPUT_LINES = 3, 5, 12
-"""Lines that a folded call shows: of what a tool says of its failure, of what a command printed, and of what one of the
-user did."""
+"""Output lines of a collapsed call: of a tool's failure, of a command, and of the user's own command."""
 _MAX_RULE_CHARS = 3
-"""Characters of a line that may be a sign of something, though they are all the same."""
+"""A line of one repeated character is a divider if longer than this."""
 
 _AS_JOB = ("background", "terminal", "job")
-"""Arguments of a command that is a job from the beginning, or is written to one."""
+"""Arguments of a command that starts or writes to a background job."""
 _EDITED_NOTE = "as you changed it"
 
 
 def outcome_of(call: Call, diff: str, shown: int = 0) -> str:
-    """What stands behind the title of a call; `diff` is what it changed, `shown` how many lines stand below it of what
-    it printed."""
+    """The text after a call's title. `diff`: what it changed; `shown`: output lines shown below it."""
     outcome = _ending(call, diff, shown)
     return f"{_EDITED_NOTE}  {outcome}".rstrip() if call.is_edited else outcome
 
@@ -81,20 +79,20 @@ def _ending(call: Call, diff: str, shown: int) -> str:
 
 
 def _agent_ended(call: Call) -> str:
-    """How an agent ended and what it took, which is the first line that it hands back."""
+    """How a sub-agent ended and what it used: the first line of its result."""
     line, _, _ = call.text.partition("\n")
     begin = f"[Agent {call.arguments.get('agent')} "
     return sanitised_line(line.removeprefix(begin).removesuffix("]")) if line.startswith(begin) else ""
 
 
 def count_of(call: "Call | ToolFinished") -> int:
-    """Lines that a call gave back, of all of it where it says so: how a command ended is none of them."""
+    """Number of output lines of a call, all of them if known, without the exit status."""
     return len(_own_lines(call)) if call.lines is None else call.lines
 
 
 def few_lines(call: Call) -> tuple[tuple[str, ...], bool]:
-    """What a call that is over shows of its output while it is folded, and whether a command printed it: long lines of
-    programs are cut, the sentences of tools are not."""
+    """The output lines shown while a finished call is collapsed, and whether they are a command's output: those are
+    cut, tools' messages are not."""
     if call.call_id.startswith(BY_USER):
         return _own_lines(call)[-MAX_USER_OUTPUT_LINES:], True
     if call.status == "failed" or (call.name == PLAN and call.status == "denied"):
@@ -103,21 +101,20 @@ def few_lines(call: Call) -> tuple[tuple[str, ...], bool]:
 
 
 def last_printed(call: Call) -> tuple[str, ...]:
-    """The last lines that a command has printed which ended well; none of any other call."""
+    """The last output lines of a successful command; empty for any other call."""
     if call.status != "done" or not (call.program or call.name == "bash"):
         return ()
     return tuple(line for line in _own_lines(call) if line.strip() and not _divides(line.strip()))[-MAX_OUTPUT_LINES:]
 
 
 def _divides(line: str) -> bool:
-    """Whether a line is one sign again and again, which tells nothing."""
+    """Whether a line is a divider, one repeated character."""
     return len(line) > _MAX_RULE_CHARS and len(set(line)) == 1 and not line[0].isalnum()
 
 
 def why_failed(call: "Call | ToolFinished") -> tuple[str, ...]:
-    """The lines of a failed call's output that say why: of what a tool says the first ones; of what a command printed
-    the last ones; where a line before them tells more of an error than they do, that one with what leads to it, and
-    fewer of the last."""
+    """The output lines that explain a failure: the first ones of a tool's message, or the last ones of a command's
+    output. If an earlier line describes the error better, it is shown with the lines before it and fewer last lines."""
     said = tuple(line for line in _own_lines(call) if line.strip())
     if not call.program:
         return said[:MAX_FAILURE_LINES]
@@ -140,7 +137,7 @@ def _own_lines(call: "Call | ToolFinished") -> tuple[str, ...]:
 
 
 def diff_of(call: Call) -> str:
-    """The diff that the user was asked about, or else one made from the call's arguments; empty if it edits nothing."""
+    """The diff that was shown for approval, or one made from the arguments; empty if the call edits nothing."""
     if call.preview:
         return call.preview
     match call.name, call.arguments:
@@ -159,7 +156,7 @@ def diff_of(call: Call) -> str:
 
 
 def file_of(call: Call) -> str:
-    """The file that a fragment is of; empty where the diff itself names its files."""
+    """The file that a diff fragment belongs to; empty if the diff names its files."""
     path = call.arguments.get("path")
     return path if isinstance(path, str) else ""
 
@@ -171,11 +168,11 @@ def _compare_pieces(old: str, new: str) -> str:
 
 @lru_cache(maxsize=64)
 def _compare(old: str, new: str) -> str:
-    """A fragment: its lines have no numbers, and it names no file."""
+    """A diff fragment without line numbers and file name."""
     return "\n".join(unified_diff("", old.replace("\r\n", "\n"), new.replace("\r\n", "\n"))[2:])
 
 
 def search_summary(names: tuple[str, ...]) -> str:
-    """`searched the tools: found a, b`; names that are too many are counted."""
+    """`searched tools: found a, b`; excess names are counted."""
     found = join_limited([f"`{name}`" for name in names], _MAX_NAMED_TOOLS)
     return f"searched the tools: {f'found {found}' if names else 'nothing found'}"

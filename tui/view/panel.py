@@ -1,5 +1,5 @@
-"""The list that a command shows, as one value: its rows, what there is to say of each, and what may be done with them.
-A screen draws it, and lines print it."""
+"""A list shown by a command, as one value: rows, details and actions. The full-screen interface draws it, and line
+mode prints it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, Union
@@ -15,65 +15,65 @@ if TYPE_CHECKING:  # a type only: loaded with what it reads
 
 
 class PagedTexts(Protocol):
-    """Texts that are read a page at a time. Methods raise `AgentError`."""
+    """Texts that are read page by page. Methods raise `AgentError`."""
 
     async def page(self, ref: str, first: int, count: int) -> "ContentPage":
-        """Lines of what a reference stands for."""
+        """Lines of the referenced content."""
 
     async def line_of(self, ref: str, text: str) -> int:
-        """The number of the line at which it holds a text; 1 when it holds none."""
+        """The number of the line that contains a text, or 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class PagedText:
-    """What a reference stands for."""
+    """The content of a reference."""
 
     texts: PagedTexts
     ref: str
     holding: str = ""
-    """It is read from where it holds this."""
+    """Start reading at the line that contains this."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiffText:
     diff: str
     otherwise: str = ""
-    """What is said where nothing differs."""
+    """Text shown if there is no difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedText:
-    """Lines that are read when they are to be seen."""
+    """Lines that are loaded when shown."""
 
     load: Callable[..., Awaitable[Sequence[Line]]]
     """Raises `AgentError`."""
     of: tuple[object, ...]
-    """What it is called with."""
+    """Its arguments."""
 
 
 PanelContent: TypeAlias = PagedText | DiffText | LoadedText | None
-"""What there is to read of a row besides what is told of it."""
+"""Content of a row that can be read in addition to its details."""
 
 
 @dataclass(frozen=True, slots=True)
 class PanelRow:
     value: str
-    """What it stands for."""
+    """The value that the row stands for."""
     line: Line | Callable[[int], Line]
-    """As it is drawn, or what draws it so many columns wide."""
+    """The line, or a function that draws it at a width."""
     words: str = ""
-    """As it is read where there are no columns; its line unless given."""
+    """The text for line mode; the line unless given."""
     searched: str = ""
-    """The words by which it is found; `words` unless given."""
+    """The text that is searched; `words` unless given."""
     about: tuple[Line, ...] | Callable[[], tuple[Line, ...]] = ()
-    """What is told of it while it is marked, or what tells it then."""
+    """Details shown while it is marked, or a function that returns them."""
     content: PanelContent = None
     title: str = ""
-    """What it is called, where that can be changed."""
+    """Its title, if that can be changed."""
     at_end: Span | None = None
-    """Stands at the right end of its line, and gives way to nothing."""
+    """Text at the right end of the line, never cut."""
     is_heading: bool = False
-    """It only says what follows: it is never marked, and not there once words are typed."""
+    """A heading: never marked, and hidden during a search."""
 
 
 NO_ROW = PanelRow("", ())
@@ -86,7 +86,7 @@ def heading(words: str) -> PanelRow:
 
 @dataclass(frozen=True, slots=True)
 class RowChosen:
-    """The list is left: somebody has chosen a row."""
+    """The panel closes: a row was chosen."""
 
     value: str
     action: str = ""
@@ -94,7 +94,7 @@ class RowChosen:
 
 @dataclass(frozen=True, slots=True)
 class ShowMessage:
-    """The list stays, and this is said."""
+    """The panel stays open and shows this message."""
 
     text: str
     ink: TextStyle = "dim"
@@ -102,33 +102,33 @@ class ShowMessage:
 
 @dataclass(frozen=True, slots=True)
 class CopyText:
-    """The list stays, and this goes into the clipboard."""
+    """The panel stays open and copies this text."""
 
     text: str
 
 
 Outcome: TypeAlias = Union[RowChosen, ShowMessage, CopyText, Literal["whole"], "Panel", None]
-"""What became of an action: `whole` gives what is read the room of the list, or gives it back."""
+"""The result of an action. `whole` toggles whether the details use the room of the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskForText:
-    """Words that an action needs."""
+    """A text that an action asks for."""
 
     begin: Callable[[PanelRow], str]
-    """What there is of them."""
+    """The initial text."""
     keys: str
     question: str
-    """What is asked where there are no keys."""
+    """The question, for line mode."""
     replaces: bool = False
-    """What is written first stands in the place of what there is."""
+    """Whether the first typed text replaces the initial text."""
     placeholder: Callable[[PanelRow], str] = lambda row: ""
     nothing: str = ""
-    """What is typed for no words where there are no keys: an empty line leaves."""
+    """What to type for an empty text in line mode, where an empty line cancels."""
     is_hidden: bool = False
-    """What is written is not shown."""
+    """Whether the input is hidden."""
     meanwhile: str = ""
-    """What is said while something is done with the words."""
+    """Message shown while the action runs."""
 
 
 def any_row(row: PanelRow) -> bool:
@@ -137,18 +137,18 @@ def any_row(row: PanelRow) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PanelAction:
-    """What may be done with a row. The first one of a panel is done by Enter and by the row's number."""
+    """An action on a row. The first one of a panel is run by Enter or the row's number."""
 
     keys: tuple[str, ...]
-    """Letters mean it only while nothing is searched."""
+    """Its keys. Letters count only while nothing is being searched."""
     word: str = ""
-    """What is typed for it where there are no keys; empty where it is for keys only."""
+    """The word for it in line mode; empty if it is for keys only."""
     do: Callable[[PanelRow, str], Awaitable[Outcome]] | None = None
-    """Raises `AgentError`. The words are those that it asks for. None: the row is taken."""
+    """Runs the action with the text that it asks for. Raises `AgentError`. None: choose the row."""
     can: Callable[[PanelRow], bool] = any_row
     asks: AskForText | None = None
     confirm: Callable[[PanelRow], str] | None = None
-    """What is asked before it is done where there are no keys."""
+    """A confirmation question for line mode."""
     needs_row: bool = True
 
 
@@ -158,71 +158,70 @@ TAKE = PanelAction(("enter",), "take")
 @dataclass(frozen=True, slots=True)
 class Panel:
     name: str
-    """That of its command."""
+    """The name of its command."""
     head: tuple[Line, ...]
     rows: tuple[PanelRow, ...] = ()
     keys: str | Callable[[PanelRow], str] = ""
-    """Which keys there are, in phrases that two blanks divide."""
+    """Key hints, separated by two spaces."""
     list_keys: str = ""
-    """Which there are while the list has the keys, if others."""
+    """Key hints while the list has the focus, if different."""
     empty: str = ""
-    """What is said where there are no rows."""
+    """Message if there are no rows."""
     not_found: str = ""
-    """What is said where no row has the words; `empty` unless given."""
+    """Message if no row matches; `empty` unless given."""
     plain_head: str = ""
-    """What is said above the rows where they are numbered; the head unless given."""
+    """Heading in line mode; the head unless given."""
     actions: tuple[PanelAction, ...] = (TAKE,)
     about: tuple[Line, ...] = ()
-    """What is told where there are no rows to mark."""
+    """Details if there are no rows."""
     search: str = "type to find"
-    """What stands in the box for words; empty: there is none."""
+    """Placeholder of the search field; empty for no search field."""
     words: str = ""
-    """What is in it at first."""
+    """The initial search text."""
     unit: str = ""
-    """What the rows are: how many were found is told behind the head."""
+    """Noun for the rows, for the number of matches in the head."""
     mark: str = ""
-    """The value of the row that is marked at first."""
+    """The value of the row marked first."""
     reads: bool = False
-    """Pages are turned of what is told of a row, not of the list."""
+    """Whether PgUp and PgDn scroll the details instead of the list."""
     looks: bool = False
-    """Where there are no keys, what is told of a row is read before something is done with it."""
+    """Whether line mode shows the details before an action."""
     min_width_beside: int = 0
-    """Columns from which on what is told of a row stands beside the list; 0: it never does."""
+    """Minimum columns to show the details beside the list; 0: never."""
     most: int = 0
-    """Lines of the list where it stands above; 0: as many as there is room for."""
+    """Maximum lines of the list above the details; 0: as many as fit."""
     tail: bool = False
-    """What is told of a row is shown from its end."""
+    """Whether the details are shown from their end."""
     is_newest_last: bool = False
-    """Where rows are numbered, the last one comes first."""
+    """Whether line mode lists the last row first."""
     is_guarded: bool = False
-    """Keys that were typed before it was seen are not for it."""
+    """Whether keys typed before the panel appeared are ignored."""
     is_alone: bool = False
-    """It is shown over no other screen."""
+    """Whether it replaces other screens instead of covering them."""
     message: ShowMessage | None = None
-    """What is said when it is shown in the place of another."""
+    """Message shown when it replaces another panel."""
     marked: Callable[[PanelRow], None] | None = None
-    """Is called with the row that is marked now."""
+    """Called with the marked row."""
     besides: Callable[[str], Sequence[PanelRow]] | None = None
-    """Rows that words bring, behind those that are found by them."""
+    """Extra rows for the search text, after the matches."""
     find: "Callable[[str], AsyncIterator[Panel]] | None" = None
-    """Finds rows by words in place of the words of rows: one panel after the other, as more is found. Raises
-    `AgentError`."""
+    """Searches rows by words itself: yields a panel whenever more is found. Raises `AgentError`."""
     more: "Callable[[], Awaitable[Panel]] | None" = None
-    """It with the next rows. Raises `AgentError`."""
+    """Returns the panel with the next rows. Raises `AgentError`."""
     watch: "Callable[[Callable[[], None] | None], None] | None" = None
-    """Says whom to call when it has become another, or nobody any more."""
+    """Registers a callback for changes, or removes it."""
     now: "Callable[[], Panel] | None" = None
-    """What it has become."""
+    """Returns the current panel."""
 
 
 def report_panel(name: str, head: Line, lines: Sequence[Line], said: Sequence[str]) -> Panel:
-    """Lines to look at, of which nothing is chosen. `plain_head`: as they are read where there are no columns."""
+    """A panel of lines without choices. `plain_head`: the head in line mode."""
     keys = "Up, Down   Esc closes"
     return Panel(name, (head,), (), keys, plain_head="\n".join(said), about=tuple(lines), search="", reads=True)
 
 
 def matching_rows(panel: Panel, words: str) -> tuple[PanelRow, ...]:
-    """The rows that have the words, the nearest first; all of them without words."""
+    """The rows that match the words, best first; all of them without words."""
     if not words.strip() or panel.find is not None:
         return panel.rows
     rows = [row for row in panel.rows if not row.is_heading]
@@ -235,17 +234,17 @@ def searchable_text(row: PanelRow) -> str:
 
 
 def row_words(row: PanelRow) -> str:
-    """The row in a line that is read aloud."""
+    """The row in one line, for line mode."""
     return row.words or "".join(text for text, _ in row_line(row, 0)).strip()
 
 
 def about_row(row: PanelRow) -> tuple[Line, ...]:
-    """What is told of a row while it is marked."""
+    """The details of a row."""
     return row.about() if callable(row.about) else row.about
 
 
 def action_of(panel: Panel, key: str, row: PanelRow | None) -> PanelAction | None:
-    """What a key means at a row."""
+    """The action of a key on a row."""
     for action in panel.actions:
         if key in action.keys and (not action.needs_row or (row is not None and action.can(row))):
             return action
@@ -253,7 +252,7 @@ def action_of(panel: Panel, key: str, row: PanelRow | None) -> PanelAction | Non
 
 
 def hints(panel: Panel, row: PanelRow, *, in_list: bool, is_whole: bool = False) -> str:
-    """The keys that are named at a row. `is_whole`: what is read of it has the room of the list."""
+    """The key hints for a row. `is_whole`: its content uses the room of the list."""
     named = panel.keys if isinstance(panel.keys, str) else panel.keys(row)
     named = panel.list_keys if in_list and panel.list_keys else named
     if not is_whole:
@@ -262,14 +261,14 @@ def hints(panel: Panel, row: PanelRow, *, in_list: bool, is_whole: bool = False)
 
 
 def headline(panel: Panel, count: int, *, is_searched: bool) -> list[Line]:
-    """The head, with how many rows were found."""
+    """The head, with the number of matches."""
     first, *others = panel.head
     of_all = f" of {len(panel.rows):,}" if is_searched else ""
     return [(*first, (f"  {count:,}{of_all} {panel.unit}", "dim")) if panel.unit else first, *others]
 
 
 def keys_of(panel: Panel) -> frozenset[str]:
-    """All that mean something."""
+    """All keys that have a meaning."""
     return frozenset(key for action in panel.actions for key in action.keys)
 
 
@@ -278,7 +277,7 @@ def is_letter(key: str) -> bool:
 
 
 def row_line(row: PanelRow, width: int) -> Line:
-    """The line of a row, as wide as its place where something stands at its end."""
+    """The line of a row, filled to `width` if it has text at its end."""
     line = row.line(width) if callable(row.line) else row.line
     if row.at_end is None:
         return line

@@ -1,4 +1,4 @@
-"""How many lines a panel needs, so that a short list does not take a whole screen. Pure."""
+"""The height of a panel, so that a short list does not fill the screen. Pure."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,13 @@ from ebbtide.tui.view.key_hints import key_lines
 from ebbtide.tui.view.panel import NO_ROW, Panel, hints
 
 MAX_ABOUT_LINES = 8
-"""Lines of what is told of a row below the list, where that is not for reading."""
+"""Maximum detail lines below the list, unless they are content to read."""
 _MAX_MEASURED_ROWS = 300
-"""Rows of which each is asked for what is told of it."""
+"""Maximum rows whose details are measured."""
 
 
 def lines_needed(panel: Panel, width: int) -> int:
-    """Lines in so many columns, without a frame, whichever of its rows is marked; 0 where there is more to read than is
-    known before it is read."""
+    """Lines needed at a width, without the frame, for any marked row; 0 if unknown because content is loaded later."""
     rows = panel.rows
     is_read = any(row.content is not None or callable(row.about) for row in rows)
     if (

@@ -1,4 +1,4 @@
-"""A question about a call: what it says, and what may be answered. Plain values: it knows no screen."""
+"""The approval question about a call: its text and answers. Pure."""
 
 from collections.abc import Mapping
 
@@ -13,20 +13,20 @@ from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, Writing
 from ebbtide.tui.view.rule_wording import words_of_rule
 
 _CHANGEABLE: Mapping[str, str] = {"bash": "command", "write": "content", "edit": "new", "apply_patch": "patch"}
-"""The argument of each tool that the user may change before it runs."""
+"""The argument of each tool that the user may edit."""
 _MAX_DANGERS = 3
-"""Lines about what is dangerous in a command."""
+"""Maximum lines about dangerous parts."""
 _MAX_PART_CHARS = 60
-"""Characters of a part of a command that are told again."""
+"""Maximum characters of a dangerous part."""
 _DONE_TO: Mapping[str, str] = {"new": "Create", "deleted": "Delete"}
-"""What is done to a file, by the state that its diff names."""
+"""Verbs by file state in the diff."""
 SCOPES: Mapping[str, str] = {"session": "for this session", "project": "in this project, from now on"}
 OUTSIDE = "outside-"
-"""How the id of a question begins that is about a second run, outside the sandbox."""
+"""Prefix of the ids of questions about a second run outside the sandbox."""
 
 
 def panel_of_call(question: PermissionAsked) -> QuestionSpec:
-    """The question as it is asked."""
+    """Return the question for a call."""
     headline, reason = headline_of(question, *count_changes(question.preview)), reason_of(question)
     choices = _choices(question, "session")
     for_project = _choices(question, "project") if question.rules_file and question.offers else ()
@@ -35,7 +35,7 @@ def panel_of_call(question: PermissionAsked) -> QuestionSpec:
 
 
 def _subject(question: PermissionAsked) -> Subject:
-    """All that the call would do: the whole command line, the diff, or every argument."""
+    """What the call would do: the command line, the diff, or all arguments."""
     command = command_of(question.arguments)
     if command:
         return Subject("code", command, "bash", tuple((one.start, one.end) for one in question.dangers))
@@ -45,7 +45,7 @@ def _subject(question: PermissionAsked) -> Subject:
 
 
 def _choices(question: PermissionAsked, kept: str) -> tuple[Choice, ...]:
-    """The answers in their order: the narrowest yes first, then what keeps a rule, a change, and the ways to say no."""
+    """The answers in order: yes once, yes with a rule, edit, and the ways to say no."""
     once = "Yes, once"
     if question.host:
         once = "Yes, for as long as this command runs"
@@ -82,7 +82,7 @@ def _lasting(question: PermissionAsked, number: int, kept: str) -> Choice:
 
 
 def _change(question: PermissionAsked) -> Writing:
-    """A command that can be seen is changed in place, anything else in the user's editor."""
+    """A printable command is edited in place, anything else in the user's editor."""
     before = str(question.arguments[changeable(question)])
     if changeable(question) == "command" and sanitised(before) == before:
         return Writing("command", lambda text: _as_written(question, before, text), before=before)
@@ -94,7 +94,7 @@ def _change(question: PermissionAsked) -> Writing:
 
 
 def _as_written(question: PermissionAsked, before: str, text: str) -> Decision | None:
-    """What is run is what is there to be read: the field shows it all."""
+    """Run the command as shown; unprintable characters are removed from an edited one."""
     if not text.strip():
         return None
     return (
@@ -105,7 +105,7 @@ def _as_written(question: PermissionAsked, before: str, text: str) -> Decision |
 
 
 def headline_of(question: PermissionAsked, added: int, removed: int) -> Line:
-    """What is asked, in a line. `added` and `removed`: lines of the change."""
+    """The headline. `added` and `removed`: number of changed lines."""
     path = sanitised_line(path_of(question.arguments))
     name: Span = (sanitised_line(question.name), "strong")
     whose: tuple[Span, ...] = ((f"agent {sanitised_line(question.agent)}: ", "strong"),) if question.agent else ()
@@ -128,7 +128,7 @@ def headline_of(question: PermissionAsked, added: int, removed: int) -> Line:
 
 
 def _only_file(question: PermissionAsked) -> FileDiff | None:
-    """The file that is changed, where it is one and keeps its name."""
+    """The only changed file, unless it is renamed."""
     files = files_of(question.preview)
     return files[0] if len(files) == 1 and not files[0].before else None
 
@@ -138,7 +138,7 @@ def _edited_note(question: PermissionAsked) -> tuple[Span, ...]:
 
 
 def danger_texts(question: PermissionAsked) -> tuple[str, ...]:
-    """What is dangerous in the command, each part with what it does, in words."""
+    """The dangerous parts of the command with their effects, in words."""
     return tuple(f"`{part}`{why}" for part, why in _dangers(question))
 
 
@@ -151,7 +151,7 @@ def _dangers(question: PermissionAsked) -> tuple[tuple[str, str], ...]:
 
 
 def reason_of(question: PermissionAsked) -> tuple[Line, ...]:
-    """What is dangerous in the call, and why it is asked about."""
+    """The dangerous parts, and why approval is needed."""
     told = _dangers(question)
     dangers: list[Line] = [
         (("Dangerous: ", "bad"), (part, "code"), (why, "strong")) for part, why in told[:_MAX_DANGERS]
@@ -173,12 +173,12 @@ def dry_run_of(rule: RuleTrial) -> str:
 
 
 def changeable(question: PermissionAsked) -> str:
-    """The argument that the user may change; empty when there is none."""
+    """The argument that the user may edit; empty if there is none."""
     is_fixed = question.host or question.id.startswith(OUTSIDE)
     name = "" if is_fixed else _CHANGEABLE.get(question.name, "")
     return name if isinstance(question.arguments.get(name), str) else ""
 
 
 def with_changed_argument(question: PermissionAsked, text: str) -> Mapping[str, object]:
-    """The call's arguments with another text in the one that may be changed."""
+    """The call's arguments with the edited text."""
     return {**question.arguments, changeable(question): text}

@@ -1,4 +1,4 @@
-"""A plan as it is shown, and what it may be answered with. Plain values: it knows no screen."""
+"""A submitted plan and its answers. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from ebbtide.tui.view.panel import Panel
 from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, Writing
 
 FILE = "plan.md"
-"""How the name of the file ends in which a plan is changed."""
+"""Name of the file in which a plan is edited."""
 HEADLINE = "Carry out this plan?"
 _MODES: Mapping[str, str] = {
     "ask": "yes, asking before each change",
@@ -22,7 +22,7 @@ _MODES: Mapping[str, str] = {
 
 
 def panel_of_plan(question: PlanSubmitted) -> QuestionSpec:
-    """The question as it is asked."""
+    """Return the question for a plan."""
     accepted = (
         Choice(
             _MODES[mode].capitalize(),
@@ -54,19 +54,19 @@ def _edited_plan(question: PlanSubmitted, text: str) -> PlanDecision | None:
 
 
 def headline_of(question: PlanSubmitted) -> Line:
-    """What is asked, in a line."""
+    """The headline."""
     changed: Line = (("  as you changed it", "warn"),) if question.is_edited else ()
     return (("? ", "warn"), (HEADLINE, "strong"), *changed)
 
 
 def plan_in(blocks: Sequence[Block]) -> Call | None:
-    """The newest plan that was put to the user, or handed in where nobody was there; None where none was."""
+    """The newest submitted plan, or None."""
     calls = (block for block in reversed(blocks) if isinstance(block, Call) and block.name == PLAN)
     return next((call for call in calls if call.status != "failed" and text_of(call)), None)
 
 
 def plan_panel(call: Call) -> Panel:
-    """The plan, as it was written, to look at."""
+    """The plan, to read."""
     plan = sanitised(text_of(call)).expandtabs(4).strip("\n")
     head: Line = (("Plan  ", "strong"), (outcome_of(call, ""), "dim"))
     lines: tuple[Line, ...] = tuple(((line, "text"),) for line in plan.split("\n"))
@@ -74,6 +74,6 @@ def plan_panel(call: Call) -> Panel:
 
 
 def text_of(call: Call) -> str:
-    """The plan of a call that hands one in, as it was written; empty where it has none."""
+    """The text of a submitted plan; empty if there is none."""
     plan = call.arguments.get("plan")
     return plan if isinstance(plan, str) else ""

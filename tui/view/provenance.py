@@ -1,4 +1,4 @@
-"""What `/why` answers, as text: where a text went, a line for each place."""
+"""The answer to `/why`: where a text went, one line per place."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -23,7 +23,7 @@ SHORT: dict[Fate, str] = {
 
 
 def never_seen(text: str, told: Sequence[str]) -> str:
-    """What is said when a text was nowhere."""
+    """The message if a text was not found."""
     return "\n".join(map(sanitised_line, (f"the model has never seen `{text}` in this session", *told)))
 
 
@@ -36,7 +36,7 @@ def newest_first(places: Sequence[Occurrence]) -> tuple[Occurrence, ...]:
 
 
 def places_panel(texts: PagedTexts, text: str, trace: Trace) -> Panel:
-    """Each place where a text was said, what has become of it, and what brings it back into view."""
+    """Each place with the text, its fate, and how to bring it back."""
     places = newest_first(trace.places)
     column = max((len(place.ref) for place in places), default=0)
     seen = {place.ref for place in places if place.fate == "visible"}
@@ -76,7 +76,7 @@ def places_panel(texts: PagedTexts, text: str, trace: Trace) -> Panel:
 
 
 def occurrence_line(place: Occurrence, width: int, column: int) -> Line:
-    """Reference, fate and what was done, as wide as the screen is together."""
+    """Reference, fate and action, in one line of `width` cells."""
     ink: TextStyle = "dim" if place.fate == "visible" else "warn"
     ref, fate = f"{place.ref:<{column}}  ", f"{SHORT[place.fate]:<10}  "
     room, what = max(8, width - len(ref) - len(fate)), sanitised_line(place.what)
@@ -84,7 +84,7 @@ def occurrence_line(place: Occurrence, width: int, column: int) -> Line:
 
 
 def fate_of(place: Occurrence) -> str:
-    """What has become of it, in a sentence."""
+    """Its fate, in a sentence."""
     match place.fate:
         case "visible":
             return "visible: the model sees it"

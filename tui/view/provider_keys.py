@@ -1,4 +1,4 @@
-"""The list in which the key of a provider is entered."""
+"""The panel for entering API keys."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -7,7 +7,7 @@ from ebbtide.tui.view.panel import AskForText, Outcome, Panel, PanelAction, Pane
 
 
 def key_question(provider_of: Callable[[PanelRow], str]) -> AskForText:
-    """The hidden question for a key."""
+    """The hidden input for a key."""
     return AskForText(
         lambda row: "",
         "Enter tries it with one short request and keeps it   Esc cancels",
@@ -24,8 +24,8 @@ def keys_panel(
     enter: Callable[[str, str], Awaitable[None]],
     words: str = "",
 ) -> Panel:
-    """`variables`: the environment variable that holds a provider's key, empty if none does. `enter` tries and stores a
-    key. Raises `AgentError`."""
+    """`variables`: the environment variable with a provider's key, or empty. `enter` tests and stores a key. Raises
+    `AgentError`."""
 
     async def take(row: PanelRow, key: str) -> Outcome:
         await enter(row.value, key)

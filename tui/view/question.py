@@ -1,4 +1,4 @@
-"""A question as the panel asks it: what it is about, what may be answered, and what each key does. Plain values."""
+"""A question as a value: subject, choices and the meaning of each key. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,77 +13,77 @@ Answer: TypeAlias = Decision | PlanDecision | str | bool
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is to be judged."""
+    """What the question is about."""
 
     kind: Literal["code", "diff", "arguments", "markdown", "words", "lines"]
     text: str = ""
     language: str = ""
     marks: tuple[tuple[int, int], ...] = ()
-    """Where in the text something stands that is to be seen first."""
+    """Ranges of the text to highlight."""
     lines: tuple[Line, ...] = ()
     arguments: Mapping[str, object] = field(default_factory=dict)
     is_named: bool = False
-    """The headline says the only file that it is about."""
+    """Whether the headline already names the only file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """What is written in place of a choice."""
+    """A text that the user writes for a choice."""
 
     how: Literal["words", "command", "editor"]
     answer: Callable[[str], Answer | None]
-    """What a text answers; None where it answers nothing."""
+    """Turns the text into an answer, or None."""
     hint: str = ""
     before: str = ""
-    """The text that is changed."""
+    """The initial text."""
     file: str = ""
-    """How the name of its file ends."""
+    """Suffix of the file name in the editor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of the answers."""
+    """One possible answer."""
 
     label: str
     key: str = ""
-    """A letter that means it, too."""
+    """A letter that also selects it."""
     answer: Answer | None = None
     writes: Writing | None = None
     is_lasting: bool = False
-    """It holds beyond this question: a key alone only marks it."""
+    """Whether it lasts beyond this question: a key only marks it, and Enter confirms."""
     rule_text: str = ""
-    """A rule as it is kept."""
+    """The rule as it is stored."""
     more: str = ""
-    """What is told of it while it is marked."""
+    """Details shown while it is marked."""
     brief: str = ""
-    """The same as `label` in a word or two."""
+    """A short form of `label`."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionSpec:
-    """What is asked, whoever asks."""
+    """A question of any kind."""
 
     headline: Line
     subject: Subject
     choices: tuple[Choice, ...]
     reason: tuple[Line, ...] = ()
     for_project: tuple[Choice, ...] = ()
-    """The same choices where rules are kept for the project; empty where none can be."""
+    """The same choices with rules stored for the project; empty if not possible."""
     is_short: bool = False
-    """The reason is a line that stands behind the headline where there is room."""
+    """Whether the reason is one line, shown after the headline if it fits."""
     stop: str = "stops the turn"
     """What Esc does."""
     words: Writing | None = None
-    """What may be written besides, at any time."""
+    """Free text that may be entered as well."""
     several: bool = False
-    """More than one may be chosen: the answers are texts."""
+    """Whether several choices can be selected: the answers are texts."""
     about: object = None
-    """What it was made of."""
+    """The object that it was made from."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerState:
-    """How far an answer is: which choice is marked, and which are ticked."""
+    """The marked and the selected choices."""
 
     at: int = 0
     ticked: frozenset[int] = frozenset()
@@ -93,7 +93,7 @@ class AnswerState:
 KeyEffect: TypeAlias = Literal[
     "nothing", "text", "moved", "chosen", "whole", "read", "to words", "cleared", "back", "stopped"
 ]
-"""What became of a key: `text` is meant for whatever takes text, `read` for what it is about, which is seen `whole`."""
+"""The effect of a key. `text`: goes to the text field; `read`: scrolls the subject, shown `whole`."""
 
 _READING = ("pageup", "pagedown", "home", "end", "m")
 
@@ -105,7 +105,7 @@ def choices_of(spec: QuestionSpec, marked: AnswerState) -> tuple[Choice, ...]:
 def key_effect(
     key: str, spec: QuestionSpec, marked: AnswerState, *, is_whole: bool = False
 ) -> tuple[KeyEffect, AnswerState]:
-    """What a key does at the list. What lasts is only marked by a key: Enter chooses it."""
+    """The effect of a key in the list. Lasting choices are only marked by a key and need Enter."""
     choices = choices_of(spec, marked)
     count = len(choices)
     match key:
@@ -137,7 +137,7 @@ def key_effect(
 def key_effect_in_text(
     key: str, spec: QuestionSpec, marked: AnswerState, *, is_writing: bool, is_empty: bool, is_whole: bool
 ) -> tuple[KeyEffect, AnswerState]:
-    """What a key does in the line for words, besides being one. `is_writing`: they stand in place of a choice."""
+    """The effect of a key in the text field, apart from typing. `is_writing`: the text belongs to a choice."""
     match key:
         case "escape" if is_writing:
             return "back", marked
@@ -153,7 +153,7 @@ def key_effect_in_text(
 
 
 def is_known(key: str, spec: QuestionSpec, marked: AnswerState, *, is_whole: bool) -> bool:
-    """Whether a key that is a character means something here, and is no text."""
+    """Whether a character key has a meaning here and is not text."""
     return key_effect(key, spec, marked, is_whole=is_whole)[0] not in ("text", "nothing")
 
 
@@ -164,7 +164,7 @@ def _choice_index(key: str, choices: Sequence[Choice]) -> int | None:
 
 
 def typed_choice(line: str, spec: QuestionSpec, *, for_project: bool = False) -> Choice | None:
-    """The choice that a line names, by its number or its letter; None where it names none."""
+    """The choice with that number or letter, or None."""
     choices = spec.for_project if for_project else spec.choices
     word = line.strip().lower()
     if word.isascii() and word.isdecimal():
@@ -173,7 +173,7 @@ def typed_choice(line: str, spec: QuestionSpec, *, for_project: bool = False) ->
 
 
 def ticked_answer(spec: QuestionSpec, marked: AnswerState, words: str = "") -> str:
-    """All that is ticked, and what was written, a line each; where nothing is, what is marked."""
+    """All selected choices and the written text, one per line; without any, the marked choice."""
     texts = [choice.answer for index, choice in enumerate(spec.choices) if index in marked.ticked]
     said = [text for text in (*texts, words) if isinstance(text, str) and text]
     if not said and spec.choices and isinstance(spec.choices[marked.at].answer, str):

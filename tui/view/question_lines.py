@@ -1,5 +1,4 @@
-"""A question as it is drawn: the lines of its choices, how many lines each part of the panel gets, and which keys are
-named."""
+"""The layout of a question: lines of the choices, heights of the parts and key hints."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,11 +13,11 @@ from ebbtide.tui.view.question import AnswerState, Choice, QuestionSpec, Writing
 
 MARK, NO_MARK = "❯ ", "  "
 MAX_CHOICE_LINES, MAX_ABOUT_LINES = 5, 2
-"""Lines of a choice that is marked, and those of what is told of it."""
+"""Maximum lines of the marked choice and of its details."""
 
 
 def headline_and_reason(spec: QuestionSpec, width: int, place: str = "") -> tuple[Line, tuple[Line, ...]]:
-    """The headline, and the reason below it. `place`: which of several questions it is."""
+    """The headline and the reason below it. `place`: position among several questions."""
     headline: Line = (*spec.headline, (f"  {place}", "dim")) if place else spec.headline
     if spec.is_short:
         whole: Line = (*headline, ("   ", "dim"), *spec.reason[0])
@@ -28,7 +27,8 @@ def headline_and_reason(spec: QuestionSpec, width: int, place: str = "") -> tupl
 
 
 def rows_of(spec: QuestionSpec, marked: AnswerState, width: int) -> list[tuple[int, Line]]:
-    """The lines of the list, each with the choice that it is of. The marked one is told whole, the others in a line."""
+    """The lines of the list, each with the index of its choice. The marked choice is shown in full, the others in
+    one line."""
     rows: list[tuple[int, Line]] = []
     choices = choices_of(spec, marked)
     has_letters = any(choice.key for choice in choices)
@@ -68,7 +68,7 @@ def _choice_lines(choice: Choice, head: Line, taken: int, width: int, *, is_mark
 
 
 def _few(text: str, room: int, most: int) -> list[str]:
-    """The text in so many lines at most."""
+    """Wrap the text to at most `most` lines."""
     lines = wrap_words(text, room)
     return lines if len(lines) <= most else [*lines[: most - 1], _truncate(" ".join(lines[most - 1 :]), room)]
 
@@ -78,11 +78,11 @@ def _truncate(text: str, room: int) -> str:
 
 
 _MAX_MEASURED_CHOICES = 30
-"""Choices of which each is tried as the marked one to find out how high the list may become."""
+"""Maximum choices that are measured to find the height of the list."""
 
 
 def height_of(spec: QuestionSpec, marked: AnswerState, width: int) -> int:
-    """Lines of the list, whichever choice is marked: it stays as high while the mark moves."""
+    """Lines of the list, for any marked choice, so that its height stays constant."""
     choices = choices_of(spec, marked)
     tried = range(len(choices)) if len(choices) <= _MAX_MEASURED_CHOICES else (marked.at,)
     return max((len(rows_of(spec, replace(marked, at=at), width)) for at in tried), default=0)
@@ -109,12 +109,11 @@ _SHARES: tuple[tuple[Part, int], ...] = (
     ("subject", 9_999),
     ("air", 4),
 )
-"""Who is given lines first, and up to how many. Air are blank lines between the others."""
+"""The order in which parts get lines, with their maximum. Air means blank lines between the others."""
 
 
 def allot_lines(lines: int, wanted: Mapping[Part, int]) -> dict[Part, int]:
-    """How many lines each part of the panel gets of so many. Something to choose from and what it is about come
-    first."""
+    """Distribute the lines of the panel over its parts. A choice and the subject come first."""
     given: dict[Part, int] = dict.fromkeys((part for part, _ in _SHARES), 0)
     for part, most in _SHARES:
         more = max(0, min(most, wanted.get(part, 0)) - given[part])
@@ -125,7 +124,7 @@ def allot_lines(lines: int, wanted: Mapping[Part, int]) -> dict[Part, int]:
 def question_key_hints(
     spec: QuestionSpec, marked: AnswerState, writing: Writing | None, *, is_away: bool, is_whole: bool, hidden: int
 ) -> str:
-    """The keys that mean something now, in phrases. `hidden`: lines of what it is about that there is no room for."""
+    """The key hints that apply now. `hidden`: lines of the subject that do not fit."""
     if is_away:
         return "Tab goes back to the question"
     if writing is not None:

@@ -1,4 +1,4 @@
-"""Every open question as it is asked. Plain values."""
+"""Open questions of every kind. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ OWN_WORDS = "or your own words"
 
 
 def panel_of(question: OpenQuestion) -> QuestionSpec:
-    """The question as it is asked."""
+    """Return the question to show."""
     return replace(_panel_of(question), about=question)
 
 
@@ -42,7 +42,7 @@ def _in_words(question: QuestionAsked) -> QuestionSpec:
 
 
 def panel_to_confirm(question: str, lines: Sequence[Line], yes: str) -> QuestionSpec:
-    """Shall this be done? `yes`: what that does, in a word or two."""
+    """A yes/no confirmation. `yes`: what yes does, in a word or two."""
     choices = (Choice(f"Yes, {yes}", "y", answer=True), Choice("No", "n", answer=False))
     headline: Line = (("? ", "warn"), (question, "strong"))
     return QuestionSpec(headline, Subject("lines", lines=tuple(lines)), choices, stop="cancels")

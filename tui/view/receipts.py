@@ -1,4 +1,4 @@
-"""Receipts of compactions as blocks of the transcript: one line, and what stands behind it."""
+"""Compaction receipts as transcript blocks: one line, and the details."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -24,11 +24,11 @@ BACK = "`u` on this block, or `/context undo`, shows the model again what was th
 Weight: TypeAlias = Literal["head", "item"]
 
 MAX_LISTED_ITEMS = 40
-"""Items of one fate that are listed."""
+"""Maximum items listed per fate."""
 
 ORDER = ("summarised", "dropped", "masked", "cut", "deferred", "kept")
 FATES = {"masked": "one line each", "deferred": "held back"}
-"""Fates whose names say too little."""
+"""Fates with a clearer name."""
 STRATEGIES = {
     "mask": "older outputs as lines",
     "mask_all": "all outputs as lines",
@@ -46,7 +46,7 @@ STRATEGIES = {
     "words": "your long messages shown in part",
     "tools": "tools held back",
 }
-"""Strategies whose names say too little."""
+"""Strategies with a clearer name."""
 ACTS: dict["Act", str] = {
     "pin": "pin {}",
     "unpin": "unpin {}",
@@ -57,7 +57,7 @@ ACTS: dict["Act", str] = {
     "defer": "keep out {}",
     "offer": "let in {}",
 }
-"""What is done to the view by hand, with a place for what it is done to."""
+"""Manual context actions, with a placeholder for their object."""
 REASONS: dict["Cause", str] = {
     "full": "the window was full",
     "background": "the window was full, and nobody waited",
@@ -72,25 +72,25 @@ REASONS: dict["Cause", str] = {
 
 @dataclass(frozen=True, slots=True)
 class RunningCompaction:
-    """A compaction that runs."""
+    """A compaction in progress."""
 
     tokens: int
     failures: tuple[str, ...] = ()
-    """Summaries that could not be used, a sentence each."""
+    """Why summaries could not be used, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """One that is done."""
+    """A finished compaction."""
 
     event: "ContextCompacted"
     failures: tuple[str, ...] = ()
-    """Summaries that could not be used, a sentence each."""
+    """Why summaries could not be used, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
 class UndoneReceipt:
-    """One that was taken back."""
+    """An undone compaction."""
 
     event: "RewriteUndone"
 
@@ -100,7 +100,7 @@ def failure_of(event: "CompactionFailed") -> str:
 
 
 def names_of(strategies: Sequence[str]) -> tuple[str, ...]:
-    """The strategies in words for people, and what was done by hand, written as `evict(r1)`."""
+    """The strategies and manual actions (`evict(r1)`) in words."""
     return tuple(map(_name_of, strategies))
 
 
@@ -112,7 +112,7 @@ def _name_of(strategy: str) -> str:
 
 
 def title_of(block: RunningCompaction | Compaction | UndoneReceipt) -> str:
-    """The one line that is always shown."""
+    """The line that is always shown."""
     match block:
         case UndoneReceipt(event):
             sizes = f"undone: {event.before_tokens:,} → {event.after_tokens:,} tokens"
@@ -131,7 +131,7 @@ def _price(cost: float | None) -> str:
 
 
 def price_of_undo(event: "RewriteUndone") -> str:
-    """What the next request takes more because of it."""
+    """The extra cost of the next request."""
     if not event.is_cached:
         return f"each request takes {tokens(event.written)} tokens more, {_price(event.cost)}"
     if not event.written:
@@ -140,7 +140,7 @@ def price_of_undo(event: "RewriteUndone") -> str:
 
 
 def details_of(block: Compaction) -> tuple[tuple[Weight, str], ...]:
-    """What is behind the line: why, by whom, and what became of each part, a line each."""
+    """The details: reason, model, and the fate of each part, one line each."""
     return tuple(_details(block))
 
 
@@ -165,7 +165,7 @@ def _cost_and_saving(price: "Price") -> str:
 
 
 def fates_of(items: Sequence["ReceiptItem"]) -> Iterator[tuple[Weight, str]]:
-    """What became of each part, those that share a fate together."""
+    """The fate of each part, grouped."""
     items = sorted(items, key=lambda item: ORDER.index(item.fate))
     for (fate, why), group in groupby(items, key=lambda item: (item.fate, item.why)):
         found = tuple(group)

@@ -1,4 +1,4 @@
-"""What becomes of the view when something happens in the session."""
+"""The reducer: how each event changes the session view."""
 
 from dataclasses import replace
 
@@ -81,7 +81,7 @@ from ebbtide.tui.view.turn_total import with_files
 
 
 def with_relative_paths(event: Event, folder: str) -> Event:
-    """An event about a call with its arguments as `within` has them."""
+    """The event with paths in its arguments made relative by `within`."""
     match event:
         case ToolStarted() | PermissionAsked() | CallEdited() | CallDenied():
             return replace(event, arguments=within(event.arguments, folder))
@@ -90,7 +90,7 @@ def with_relative_paths(event: Event, folder: str) -> Event:
 
 
 def advance(view: SessionView, event: Event) -> SessionView:
-    """The view after one more event. Any event may follow any other."""
+    """Return the view after one more event. Events may come in any order."""
     match event:
         case TurnStarted(model=model, text=text):
             return _turn_started(view, model, text)
@@ -215,7 +215,7 @@ def _turn_started(view: SessionView, model: str, text: str) -> SessionView:
 
 
 def _add(view: SessionView, kind: type[AnswerText] | type[ReasoningBlock], text: str) -> SessionView:
-    """The view with a piece of an answer or of a thought, which goes on what it is a piece of."""
+    """Append a piece of an answer or of reasoning to its block."""
     match view.turn:
         case (*_, AnswerText(before, streaming=True) | ReasoningBlock(before, streaming=True) as last) if (
             type(last) is kind
@@ -226,7 +226,7 @@ def _add(view: SessionView, kind: type[AnswerText] | type[ReasoningBlock], text:
 
 
 def _calls_read(view: SessionView, text: str) -> SessionView:
-    """The view with what of the step's text is no call."""
+    """The view without the text that turned out to be calls."""
     before, step = view.turn[: view.step_start], view.turn[view.step_start :]
     kept = tuple(block for block in step if not isinstance(block, AnswerText))
     return replace(view, turn=(*before, *kept, *((AnswerText(text),) if text else ())))
@@ -242,7 +242,7 @@ def _retry_scheduled(view: SessionView, event: RetryScheduled) -> SessionView:
 
 
 def _window_learned(view: SessionView, event: WindowLearned) -> SessionView:
-    """The view without what the model said of a reply that hit the end of its window: it is asked again."""
+    """The view without a reply that hit the end of the window: it is requested again."""
     before, step = view.turn[: view.step_start], view.turn[view.step_start :]
     kept = tuple(block for block in step if not isinstance(block, AnswerText | ReasoningBlock))
     note = Notice(f"the request was too large for the model: from now on its window counts as {event.size:,} tokens")
@@ -289,7 +289,7 @@ def _view_changed(view: SessionView, event: ViewChanged) -> SessionView:
 
 
 def _running(view: SessionView) -> RunningCompaction | None:
-    """The compaction that runs."""
+    """The running compaction."""
     return next((block for block in reversed(view.turn) if isinstance(block, RunningCompaction)), None)
 
 
@@ -307,7 +307,7 @@ def _compaction_failed(view: SessionView, event: CompactionFailed) -> SessionVie
 
 
 def _compaction_over(view: SessionView) -> SessionView:
-    """The view after a compaction that left no receipt: only what went wrong is told."""
+    """The view after a compaction without receipt: only failures are shown."""
     running = _running(view)
     if running is None:
         return view
@@ -322,7 +322,7 @@ def _turn_finished(view: SessionView, end: TurnEnd, text: str) -> SessionView:
 
 
 def _at_rest(view: SessionView) -> SessionView:
-    """The view with nothing going on: texts are whole, calls that still ran are interrupted, questions are gone."""
+    """The view at rest: texts are complete, running calls are interrupted, questions are removed."""
     settled = _compaction_over(view).without_streaming()
     turn = tuple(
         replace(block, status="interrupted") if isinstance(block, Call) and block.status in OPEN else block

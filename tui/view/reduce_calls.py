@@ -1,4 +1,4 @@
-"""What becomes of calls in the view, of what is asked about them, and of what else is asked."""
+"""The part of the reducer for calls and questions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,9 +12,9 @@ from ebbtide.tui.view.agents import agent_line
 from ebbtide.tui.view.blocks import Call, CallStatus, Notice, SessionView
 
 TAIL = 4_000
-"""Characters of a running call's output that are kept for people to watch."""
+"""Maximum characters of a running call's output that are kept."""
 OPEN: tuple[CallStatus, ...] = ("asking", "running")
-"""Of a call that is not over."""
+"""Statuses of unfinished calls."""
 
 
 def change_call(
@@ -23,7 +23,7 @@ def change_call(
     change: Callable[[Call], Call],
     statuses: tuple[CallStatus, ...] = OPEN,
 ) -> SessionView:
-    """The view with this turn's last call of that id and one of these statuses changed, or added when there is none."""
+    """Change this turn's last call with that id and one of these statuses, or add it."""
     view = view.without_streaming()
     for index in range(len(view.turn) - 1, -1, -1):
         block = view.turn[index]
@@ -49,7 +49,7 @@ def add_progress(view: SessionView, id: str, text: str) -> SessionView:
 
 
 def agent_active(view: SessionView, event: AgentActivity) -> SessionView:
-    """The view with what an agent does in the block of the call that sent it off; what it takes counts for the turn."""
+    """Update the activity of a sub-agent in its call's block; its usage counts for the turn."""
     new = Call(event.call_id, "task")
     if isinstance(event.event, ReplyFinished):
         used, cost = event.event.usage.total, event.event.cost
@@ -92,7 +92,7 @@ def permission_asked(view: SessionView, event: PermissionAsked) -> SessionView:
 
 
 def _is_about_block(view: SessionView, question: PermissionAsked) -> bool:
-    """Whether a call in the transcript waits for the answer, or is to: what a job wants to reach is asked about when
+    """Whether a call in the transcript is waiting for the answer. The network access of a job is asked about after
     its call is over."""
     if question.agent:
         return False  # its call stands in a session of its own
@@ -123,7 +123,7 @@ def plan_answered(view: SessionView, event: PlanAnswered) -> SessionView:
 
 
 def question_answered(view: SessionView, id: str, answer: str) -> SessionView:
-    """What was chosen stands in the transcript: in the line of the call that asked, or in one of its own."""
+    """Show the answer in the line of the call that asked, or in a line of its own."""
     question = next((asked for asked in view.asked if asked.id == id), None)
     view = replace(_without_question(view, id), activity="thinking")
     has_line = any(

@@ -1,4 +1,4 @@
-"""What the screen shows of a conversation that goes on, from its messages."""
+"""The view of a resumed conversation, from its messages."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -48,8 +48,8 @@ def view_of(
     *,
     is_at_question: bool = False,
 ) -> SessionView:
-    """What a resumed session shows. Calls that never got an output are shown as interrupted; not those of a step that
-    was left at a question, which goes on and shows them. `folder`: the working folder. `endings`: of its turns."""
+    """The view of a resumed session. Calls without output are shown as interrupted, except in a step left at a
+    question, which continues and shows them. `folder`: the working folder. `endings`: of the turns."""
     ends = {ending.position: ending for ending in endings}
     blocks: list[Block] = [OlderMessages(conversation.messages_before)] if conversation.messages_before else []
     if conversation.summary:
@@ -73,7 +73,7 @@ def view_of(
 
 
 def newest(conversation: Conversation, count: int) -> Conversation:
-    """The end of a conversation: at most so many messages, and what they stand behind."""
+    """The last `count` messages of a conversation, with the summary before them."""
     gone = len(conversation.messages) - count
     if gone <= 0:
         return conversation
@@ -83,13 +83,13 @@ def newest(conversation: Conversation, count: int) -> Conversation:
 
 
 def whole_steps(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The same without outputs whose calls are not among them."""
+    """The messages without outputs whose calls are not among them."""
     first = messages[0] if messages else None
     return tuple(messages[1:] if isinstance(first, User) and first.outputs else messages)
 
 
 def _user_blocks(message: User) -> tuple[Block, ...]:
-    """What the user said, and what was attached to it. A picture is named unless the words or the notice do so."""
+    """The user's text and attachments. An image is named unless the text or a notice does so."""
     text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
     parts = message.parts
     images = [
@@ -103,7 +103,7 @@ def _user_blocks(message: User) -> tuple[Block, ...]:
 
 
 def _ending_blocks(ending: "TurnEnding") -> Iterator[Block]:
-    """What was shown at the end of a turn."""
+    """The blocks at the end of a turn."""
     if ending.failure is not None:
         yield Failure(ending.failure.code, ending.failure.message, ending.failure.cause, ending.failure.todo)
     elif ending.end in ENDS:

@@ -1,4 +1,4 @@
-"""Permission rules in words. Plain values."""
+"""Permission rules in words. Pure."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ _SHELL = "bash"
 
 
 def words_of_rule(rule: str, *, is_exact: bool = False) -> str:
-    """What a rule covers, as it is said behind "every" or "always". `is_exact`: it is for one command line or file."""
+    """What a rule covers, as a phrase after "Yes, and". `is_exact`: the rule is for one command line or file."""
     try:
         parsed = parse_rule(rule)
     except ConfigError:

@@ -1,4 +1,4 @@
-"""What holds the commands of a session, and what they may do, in lines. Pure."""
+"""The sandbox of a session and its limits, as lines. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,7 +8,7 @@ from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
 from ebbtide.tui.view.panel import Panel, report_panel
 
 _MAX_LISTED_PATHS = 40
-"""Paths of a kind that are listed."""
+"""Maximum paths listed per kind."""
 _WORDS: tuple[tuple[str, tuple[Access, ...]], ...] = (
     ("may be written", ("write",)),
     ("can only be read in there", ("read",)),
@@ -17,7 +17,7 @@ _WORDS: tuple[tuple[str, tuple[Access, ...]], ...] = (
 
 
 def sandbox_panel(state: SandboxState, note: str, limits: Boundary | None, home: str) -> Panel:
-    """`note`: what is to be known of it, or why there is none."""
+    """`note`: a remark, or why there is no sandbox."""
     told = tuple(_sandbox_lines(state, note, limits, home))
     lines: list[Line] = [((f"  {text}", ink),) if deep else parse_inline_code(text, ink) for deep, text, ink in told]
     head: Line = (("Sandbox  ", "strong"), *parse_inline_code(_KINDS[state], "text" if limits is not None else "warn"))
@@ -44,7 +44,7 @@ _NETWORK_TEXTS: dict[Network, str] = {
 def _sandbox_lines(
     state: SandboxState, note: str, limits: Boundary | None, home: str
 ) -> Iterator[tuple[bool, str, TextStyle]]:
-    """Whether a line belongs to the one above, and the line."""
+    """Lines, each with whether it belongs to the one above."""
     if note:
         yield False, sanitised_line(note), "warn"
     if limits is None:

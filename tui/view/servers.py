@@ -1,4 +1,4 @@
-"""The servers of a session as text: a line for each, and all there is to say of one."""
+"""The MCP servers of a session as lines: one per server, and the details of one."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -29,11 +29,11 @@ OFFERS: "dict[ToolOffer, tuple[str, TextStyle]]" = {
     "away": ("away", "dim"),
 }
 _MAX_DESCRIPTION_CHARS = 200
-"""Characters of a tool's description."""
+"""Maximum characters of a tool's description."""
 
 
 def summary(servers: "Sequence[ServerStatus]") -> str:
-    """How many there are, and what they take of every request."""
+    """The number of servers and their tokens per request."""
     ready = sum(server.state.phase == "ready" for server in servers)
     taken = sum(server.tokens for server in servers)
     takes = f", {tokens(taken)} tokens in every request" if taken else ""
@@ -41,7 +41,7 @@ def summary(servers: "Sequence[ServerStatus]") -> str:
 
 
 def servers_head(servers: "Sequence[ServerStatus]", address: str) -> tuple[Line, ...]:
-    """`address`: where the user is to log in now."""
+    """`address`: the URL of a pending login."""
     head: Line = (("Servers  ", "strong"), (summary(servers), "dim"))
     login: Line = ((f"open this address to log in (y copies it): {sanitised_line(address)}", "warn"),)
     return (head, login) if address else (head,)
@@ -50,7 +50,7 @@ def servers_head(servers: "Sequence[ServerStatus]", address: str) -> tuple[Line,
 def server_rows(
     servers: "Sequence[ServerStatus]", log: "Callable[[ServerStatus], Sequence[Line] | None]"
 ) -> tuple[PanelRow, ...]:
-    """`log`: what is shown of a server's log in the place of all else; None where all else is."""
+    """`log`: the log lines to show instead of the details, or None."""
     column = max((len(server.name) for server in servers), default=0)
     rows = []
     for server in servers:
@@ -60,7 +60,7 @@ def server_rows(
 
 
 def server_line(server: "ServerStatus", column: int) -> Line:
-    """One server on one line; its name takes `column` cells."""
+    """One server in one line; its name takes `column` cells."""
     phase, ink = PHASES[server.state.phase]
     return (
         (f"{sanitised_line(server.name):<{column}}  ", "text"),
@@ -71,7 +71,7 @@ def server_line(server: "ServerStatus", column: int) -> Line:
 
 
 def _tool_counts(server: "ServerStatus") -> str:
-    """What it offers and what that takes; nothing of one that offers no tools, be it that it failed."""
+    """The number of tools and their tokens; empty without tools, e.g. after a failure."""
     if not server.tools:
         return ""
     offered = sum(tool.offer in ("offered", "due") for tool in server.tools)
@@ -81,7 +81,7 @@ def _tool_counts(server: "ServerStatus") -> str:
 
 
 def lines_about(server: "ServerStatus") -> list[Line]:
-    """All there is to say of a server: how it is run, what it offers, what is remarkable."""
+    """The details of a server: command, tools and remarks."""
     lines: list[Line] = []
     state = server.state
     if state.detail:
@@ -104,7 +104,7 @@ def lines_about(server: "ServerStatus") -> list[Line]:
 
 
 def log_lines(server: "ServerStatus", printed: Sequence[str]) -> list[Line]:
-    """What a server printed on its error output, the newest last."""
+    """The stderr of a server, newest last."""
     lines: list[Line] = [(("Log", "strong"), (f"  {sanitised_line(str(server.log or ''))}", "dim"))]
     lines += [((sanitised_line(line), "text"),) for line in printed] or [(("nothing was printed", "dim"),)]
     return lines

@@ -1,4 +1,4 @@
-"""How it stands with a session, in a dozen rows: the one answer to what it costs, holds and has done."""
+"""The state of a session in a dozen rows: cost, contents and changes."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,26 +19,26 @@ _PURPOSES = {"step": "step", "summary": "summary", "keep-alive": "cache kept ali
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """What is known of a session besides its context."""
+    """Facts about a session beside its context."""
 
     folder: str
     branch: str
     mode: str
     sandbox: str
-    """What holds commands, as a `SandboxState`."""
+    """A `SandboxState`."""
     effort: str
-    """How hard the model is told to think; empty where nobody has said."""
+    """The configured reasoning effort; empty if not set."""
     files: tuple[int, int, int]
-    """Files that tools of the session changed, and lines added and removed in them."""
+    """Number of files changed by tools, and lines added and removed."""
     jobs: int
     waiting: int
-    """Messages that are not sent yet."""
+    """Number of unsent messages."""
     languages: Sequence[tuple[str, str]] = ()
-    """The language servers that were needed so far, and how it stands with each."""
+    """The language servers used so far, with their states."""
 
 
 def status_panel(overview: Overview, facts: SessionFacts) -> Panel:
-    """A line for each thing; where more is to be seen, its command."""
+    """The status panel, with the command for more where there is one."""
     told = tuple(_status_rows(overview, facts))
     head: Line = (("Session  ", "strong"), (sanitised_line(overview.title) or "nothing said yet", "text"))
     said = [f"{name}: {value}" + (f" ({command})" if command else "") for name, value, command in told]
@@ -82,7 +82,7 @@ def _status_rows(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str,
 
 
 def _cost(asked: Sequence[RequestUsage]) -> str:
-    """What all requests cost; where several models were asked, each."""
+    """The cost of all requests; by model if there were several."""
     models = dict.fromkeys(one.model for one in asked)
     costs = {model: _sum(one.cost for one in asked if one.model == model) for model in models}
     whole = dollars(_sum(costs.values()))
@@ -95,7 +95,7 @@ def _cost(asked: Sequence[RequestUsage]) -> str:
 
 
 def _sum(costs: Iterable[float | None]) -> float | None:
-    """None where one of them is not known."""
+    """The sum, or None if one is unknown."""
     whole = 0.0
     for cost in costs:
         if cost is None:

@@ -1,4 +1,4 @@
-"""The tree of a session's messages as lines."""
+"""The tree of a session's messages, as lines."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -19,8 +19,7 @@ MAX_LISTED_FILES, MAX_MESSAGE_LINES, MAX_MESSAGE_CHARS = 8, 6, 200
 
 
 def tree_panel(tree: Tree, rows: Sequence[TreeRow], now: float) -> Panel:
-    """The user's messages of a session and of its forks, each by its number: the place to go back to. `now` is in Unix
-    seconds."""
+    """The user's messages of a session and its forks, by number. `now` is in Unix seconds."""
     forks = len(tree.branches) - 1
     told = pluralize(len(rows), "message") + (f", {pluralize(forks, 'fork')}" if forks else "")
     return Panel(
@@ -61,13 +60,13 @@ def tree_line(row: TreeRow, width: int, now: float) -> Line:
 
 
 def in_words(row: TreeRow, now: float) -> str:
-    """A line of a list that is read aloud."""
+    """A row in one line, for line mode."""
     text = " ".join(sanitised_line(row.message.text[:MAX_MESSAGE_CHARS]).split())
     return f"{text}, {age(now - row.message.at)}{'' if row.is_on_path else ', in another branch'}"
 
 
 def about_lines(tree: Tree, row: TreeRow) -> tuple[Line, ...]:
-    """The message, and which files were changed since, which stay changed."""
+    """The message, and the files changed since, which stay changed."""
     return tuple(_about(tree, row))
 
 
@@ -94,7 +93,7 @@ def file_lines(files: Sequence[str]) -> Iterator[Line]:
 
 
 def rewound(files: Sequence[str]) -> str:
-    """What the user is told after going back."""
+    """The message after rewinding."""
     told = (
         "your message is in the prompt again; the conversation goes on before it, and `/rewind` shows the other branch"
     )

@@ -1,4 +1,4 @@
-"""The list of sessions as lines: one session a line, and the end of the marked one."""
+"""The list of sessions: one line each, and the last messages of the marked one."""
 
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -16,22 +16,23 @@ from ebbtide.tui.view.call_titles import title_of
 from ebbtide.tui.view.panel import PanelRow
 
 WIDE = 110
-"""Columns from which on the marked session is shown beside the list."""
+"""Minimum columns to show the marked session beside the list."""
 MAX_MESSAGE_LINES = 12
-"""Of one message."""
+"""Maximum lines of one message."""
 _ROOM_FOR_MODEL, _ROOM_FOR_COST, _ROOM_FOR_MESSAGES = 90, 76, 48
-"""Columns from which on a line has a place for these."""
+"""Minimum widths for these columns."""
 MORE = "+"
-"""Ends what the row stands for that shows more of a session's agents."""
+"""Suffix of the row value that expands a session's sub-agents."""
 MIN_TITLE_WIDTH = 24
-"""Columns that tags leave to the title."""
+"""Minimum columns of the title beside the tags."""
 NO_TITLE = "(nothing said yet)"
 
 
 def session_line(
     info: SessionInfo, width: int, now: float, current: str, doomed: Collection[str], *, projects: bool
 ) -> Line:
-    """`now` is in Unix seconds; `doomed`: the ids of those that are to be deleted; `projects`: several are listed."""
+    """`now` is in Unix seconds; `doomed`: ids of sessions to be deleted; `projects`: whether several projects are
+    listed."""
     is_doomed = info.id in doomed
     mark: tuple[str, TextStyle] = ("● ", "good") if info.id == current else ("  ", "dim")
     mark = ("✗ ", "warn") if is_doomed else ("↳ ", "accent") if info.parent and info.id != current else mark
@@ -57,28 +58,28 @@ def session_line(
 
 
 def tags_text(tags: Sequence[str]) -> str:
-    """Tags as they are shown and typed."""
+    """Tags as shown and typed."""
     return " ".join(f"#{sanitised_line(tag)}" for tag in tags)
 
 
 def _title(info: SessionInfo) -> str:
-    """What is read of its name: of an agent's, who it was, too."""
+    """The title, with the name of a sub-agent."""
     return sanitised_line(f"{info.agent}  {info.title}" if info.agent else info.title) or NO_TITLE
 
 
 def more_agents(info: SessionInfo, shown: int) -> PanelRow:
-    """Stands below the first sessions of a session's agents, and stands for the others."""
+    """A row for the remaining sub-agent sessions."""
     return PanelRow(f"{info.id}{MORE}", ((f"    └ … {pluralize(len(info.agents) - shown, 'more agent')}", "dim"),))
 
 
 def _model_or_origin(info: SessionInfo) -> str:
-    """An imported session has no model until somebody goes on with it."""
+    """An imported session has no model until it is continued."""
     model = info.model.partition("/")[2] or info.model
     return model or (f"from {info.origin.partition(':')[0]}" if info.origin else "")
 
 
 def session_words(info: SessionInfo, now: float) -> str:
-    """The session in a line that is read aloud."""
+    """The session in one line, for line mode."""
     said, since = pluralize(info.messages, "message"), age(now - info.updated_at)
     who = f"agent {info.agent}: " if info.agent else ""
     tags = f", {tags_text(info.tags)}" if info.tags else ""
@@ -86,13 +87,13 @@ def session_words(info: SessionInfo, now: float) -> str:
 
 
 def deleted_message(info: SessionInfo) -> str:
-    """What has gone."""
+    """The message after a deletion."""
     agents = f", with {pluralize(len(info.agents), 'session')} of its agents" if info.agents else ""
     return f"deleted {info.id}  {sanitised_line(info.title)}{agents}"
 
 
 def about_lines(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> tuple[Line, ...]:
-    """What tells of the marked session: its names, why it was found, and what was said last."""
+    """The details of the marked session: names, why it was found, and the last messages."""
     return tuple(_about(info, excerpt, messages))
 
 
@@ -145,7 +146,7 @@ def _text(text: str, mark: str, ink: TextStyle) -> Iterator[Line]:
 
 
 def headline(listed: int, more: bool, *, everywhere: bool, words: str, searching: str, doomed: int) -> Line:
-    """How many there are, of what, and what is still to come."""
+    """The number of sessions, where, and what is pending."""
     number = f"{listed:,}{'+' if more else ''}"
     what = "found" if words else "listed"
     where = "of all projects" if everywhere else "of this project"

@@ -1,4 +1,4 @@
-"""Settings as lines: a row for each, and what there is to say of one."""
+"""Settings as lines: a row each, and the details of one."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ FIRST = (
     "agent.model", "agent.permission_mode", "agent.reasoning_effort", "agent.sandbox", "permissions.allow",
     "permissions.sandboxed", "agent.max_cost", "tui.theme", "tui.detail", "tui.notify",
 )  # fmt: skip
-"""What people change first."""
+"""Common settings, shown first."""
 GROUPS = (
     ("The terminal", ("tui.",)),
     ("What may run", ("permissions.", "tools.", "hooks.", "mcp.", "lsp.", "agents.", "jobs.", "sandbox.", "web.")),
@@ -26,7 +26,7 @@ GROUPS = (
     ("What a collector is told", ("telemetry.",)),
     ("The window and what leaves it", ("agent.", "rewrite.")),
 )
-"""The other ones by the beginnings of their keys."""
+"""The other settings, grouped by key prefix."""
 _ORIGINS: dict[SettingOrigin, TextStyle] = {
     "default": "dim",
     "yours": "accent",
@@ -37,7 +37,7 @@ _ORIGINS: dict[SettingOrigin, TextStyle] = {
 
 
 def settings_panel(read: Callable[[], Sequence[Setting]], change: Callable[[str, str], str], words: str = "") -> Panel:
-    """Every setting. `change` takes a key and what was written for it, and tells what follows. Raises `AgentError`."""
+    """The settings panel. `change` takes a key and the new text and returns a message. Raises `AgentError`."""
     settings = {setting.key: setting for setting in read()}
 
     def value_of(row: PanelRow) -> str:
@@ -72,7 +72,7 @@ def settings_panel(read: Callable[[], Sequence[Setting]], change: Callable[[str,
 
 
 def _rows(settings: Mapping[str, Setting]) -> Iterator[PanelRow]:
-    """Those that are changed first, then the others in groups."""
+    """Common settings first, then the others in groups."""
     yield heading("Changed most")
     yield from (_row(settings[key]) for key in FIRST if key in settings)
     for name, starts in GROUPS:
@@ -93,7 +93,7 @@ def _row(setting: Setting) -> PanelRow:
 
 
 def setting_line(setting: Setting, width: int) -> Line:
-    """The key, what it holds, and where that comes from. In a narrow list the value follows its key."""
+    """Key, value and source. In a narrow list the value follows its key."""
     value = ellipsize(sanitised_line(display_value(setting.value)), _VALUE)
     column = _COLUMN if width > _COLUMN + _VALUE else len(setting.key) + 2
     return (
@@ -104,7 +104,7 @@ def setting_line(setting: Setting, width: int) -> Line:
 
 
 def lines_about(setting: Setting) -> tuple[Line, ...]:
-    """All there is to say of a setting."""
+    """The details of a setting."""
     option = BY_KEY[setting.key]
     value = sanitised_line(display_value(setting.value))
     lines: list[Line] = [parse_inline_code(setting.help, "text")]
@@ -123,7 +123,7 @@ def lines_about(setting: Setting) -> tuple[Line, ...]:
 
 
 def allowed_values(key: str) -> str:
-    """What a setting may hold, in the words in which its parser refuses everything else."""
+    """The allowed values of a setting, from its parser's error message."""
     try:
         BY_KEY[key].parse(object())
     except ValueError as error:

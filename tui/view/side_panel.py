@@ -1,5 +1,4 @@
-"""What stands beside the conversation where there is room: what fills the window, the list of things to do, the files
-that were changed, servers, what waits. Pure: values in, lines out."""
+"""The side panel beside the conversation: context, to-do list, changed files, servers and queue. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ if TYPE_CHECKING:  # types only
     from ebbtide.agent.records.file_change import FileChange
 
 _MAX_TODO_ITEMS, _MAX_FILES, _MAX_SERVERS = 12, 14, 8
-"""Of each that are shown at most."""
+"""Maximum items shown of each kind."""
 _FILES_HEAD: Span = ("Files  ", "strong")
 _PHASES: dict[str, tuple[str, TextStyle]] = {
     "ready": ("●", "good"),
@@ -35,7 +34,7 @@ _PHASES: dict[str, tuple[str, TextStyle]] = {
 
 @dataclass(frozen=True, slots=True)
 class FileWork:
-    """What calls did to a file: lines added and removed, one call after the other."""
+    """Lines added and removed in a file, call by call."""
 
     name: str
     added: int = 0
@@ -62,13 +61,13 @@ class SidePanelState:
 
     @property
     def is_empty(self) -> bool:
-        """There is nothing to say."""
+        """Whether there is nothing to show."""
         return not (self.room or self.todos or self.files or self.servers or self.waiting)
 
 
 @dataclass(frozen=True, slots=True)
 class CallEffects:
-    """What the calls of some blocks have left: their list and the files that they changed."""
+    """The to-do list and changed files after some blocks."""
 
     todos: "tuple[TodoItem, ...] | None" = None
     files: tuple[FileWork, ...] = ()
@@ -90,13 +89,13 @@ def _add(files: dict[str, FileWork], call: Call) -> None:
 
 
 def works_of(changes: "Sequence[FileChange]") -> tuple[FileWork, ...]:
-    """What the files are now beside what they were; those that are as they were are left out."""
+    """The current changes of the files; unchanged ones are left out."""
     rows = (row_of(change) for change in changes if change.unknown or change.before != change.now)
     return tuple(FileWork(row.name, row.added, row.removed) for row in rows)
 
 
 def merge_effects(before: CallEffects, after: CallEffects) -> CallEffects:
-    """What is left of both, one after the other."""
+    """Combine the effects of earlier and later blocks."""
     files = {file.name: file for file in before.files}
     for file in after.files:
         was = files.get(file.name) or FileWork(file.name)
@@ -111,7 +110,7 @@ def side_of(view: SessionView, done: CallEffects, servers: tuple[ServerFacts, ..
 
 
 def side_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
-    """A head and lines for each thing that there is something to say of."""
+    """A heading and lines for each section with content."""
     sections = (_context(side), _todos(side), _files(side, width), _servers(side, width), _waiting(side))
     lines: tuple[Line, ...] = ()
     for section in sections:
@@ -121,7 +120,7 @@ def side_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
 
 
 def file_at(side: SidePanelState, lines: Sequence[Line], y: int) -> str | None:
-    """The file in that line, or nothing where it is about all of them; None where it is about something else."""
+    """The file at that line, empty for the section of all files, or None."""
     head = next((at for at, line in enumerate(lines) if line[0] == _FILES_HEAD), None)
     if head is None or not head <= y < head + len(_files(side, 1)):
         return None

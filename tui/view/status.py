@@ -1,4 +1,4 @@
-"""What the status line says, by parts. Pure: it is given all numbers and a width."""
+"""The status line, by parts. Pure: the caller supplies all numbers and the width."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,13 +21,13 @@ if TYPE_CHECKING:  # a type only: settings are loaded behind the first paint
     from ebbtide.agent.config.options import StatusPart
 
 _TIDE = "▁▂▃▄▃▂"
-"""A mark that rises and falls while something goes on."""
+"""Frames of the activity mark."""
 
 CELLS = 10
-"""Of the bar that shows what fills the room for a request."""
+"""Cells of the context bar."""
 
 _INKS: Mapping[str, TextStyle] = {"system": "accent", "tools": "warn", "summary": "good", "history": "text"}
-"""The parts that the bar tells apart, from the beginning of a request on."""
+"""Colours of the bar's parts, in request order."""
 
 _GROUPS: Mapping[str, str] = {
     "instructions": "system", "memories": "system", "skills": "system", "retain": "summary", "pending": "history",
@@ -39,21 +39,21 @@ class StatusLineState:
     view: SessionView
     elapsed: ElapsedSeconds = ElapsedSeconds()  # a frozen value
     hint: str = ""
-    """Said instead of what goes on, for a moment."""
+    """A temporary hint, shown instead of the activity."""
     branch: str = ""
     pace: int = 0
-    """Tokens a second that stream in, about."""
+    """Streaming speed, in approximate tokens per second."""
     wanted: "tuple[StatusPart, ...]" = ()
-    """The parts that are shown, those first that give way first."""
+    """The parts to show; the first are dropped first."""
     sandbox: str = ""
-    """What holds commands; empty while that is not known."""
+    """The sandbox state; empty while unknown."""
     beat: int | None = None
-    """Which picture of the moving mark is due; None where it does not move."""
+    """The frame of the activity mark; None if it does not move."""
 
 
 def status_line(shown: StatusLineState, width: int, keys: str = "") -> Line:
-    """Left what goes on, right the numbers, as many as there is room for; the left is cut where even it has none.
-    `keys`: those to be named where nothing goes on."""
+    """The activity on the left and as many numbers as fit on the right; the left is cut if necessary. `keys`: hints
+    shown when idle."""
     left = _left_side(shown, keys, width)
     said = [part for name in shown.wanted if (part := _part(name, shown))]
     if (held := sandbox_label(shown.sandbox, shown.view.mode))[0]:
@@ -68,13 +68,13 @@ def status_line(shown: StatusLineState, width: int, keys: str = "") -> Line:
 
 
 def _merge_spans(line: Line) -> Line:
-    """The same words with neighbours of one ink as one."""
+    """The line with neighbouring spans of one colour merged."""
     return tuple(("".join(text for text, _ in same), ink) for ink, same in groupby(line, key=lambda span: span[1]))
 
 
 def bar(parts: Sequence[tuple[str, int]], room: int, used: int | None = None) -> Line:
-    """Cells for what fills the room, coloured by component, and lighter ones for what is free. `used`: what is known
-    of the whole since the parts were measured."""
+    """The bar of used cells, coloured by component, and lighter free cells. `used`: current total, if it changed
+    since the parts were measured."""
     sizes = dict.fromkeys(_INKS, 0)
     for name, size in parts:
         sizes[_GROUPS.get(name, name)] = sizes.get(_GROUPS.get(name, name), 0) + max(0, size)
@@ -86,7 +86,7 @@ def bar(parts: Sequence[tuple[str, int]], room: int, used: int | None = None) ->
 
 
 def _share_cells(sizes: Mapping[str, int], cells: int) -> dict[str, int]:
-    """The cells by the largest remainder, so that together they are as many as there are."""
+    """Distribute the cells by largest remainder."""
     whole = sum(sizes.values())
     if not whole:
         return dict.fromkeys(sizes, 0)
@@ -114,7 +114,7 @@ def _left_side(shown: StatusLineState, keys: str, width: int) -> Line:
 
 
 def _countdown(shown: StatusLineState) -> str:
-    """How long it is until a failed request is sent again; empty when none waits."""
+    """Time until a failed request is retried; empty if none is pending."""
     last = shown.view.turn[-1] if shown.view.turn else None
     if not isinstance(last, Retry):
         return ""
@@ -128,7 +128,7 @@ def _mode(shown: StatusLineState) -> Line:
 
 
 def _part(name: "StatusPart", shown: StatusLineState) -> Line:
-    """A part; empty when there is nothing to say of it."""
+    """A part of the status line; empty if it has nothing to show."""
     view = shown.view
     match name:
         case "speed":

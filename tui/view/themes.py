@@ -1,4 +1,4 @@
-"""The themes as a list to choose from."""
+"""The list of themes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ebbtide.tui.view.panel import Panel, PanelRow
 
 @dataclass(frozen=True, slots=True)
 class OfferedTheme:
-    """A theme as it may be set."""
+    """An available theme."""
 
     name: ThemeName
     help: str
@@ -35,7 +35,7 @@ OFFERED_THEMES: tuple[OfferedTheme, ...] = (
 
 
 def themes_panel(chosen: ThemeName, colorless: bool, wear: Callable[[ThemeName], None]) -> Panel:
-    """The one that is marked is worn meanwhile. `colorless`: there are no colours, whatever is chosen."""
+    """The marked theme is previewed. `colorless`: colours are off for every theme."""
     told = "`NO_COLOR` is set in your environment, so that all themes look alike here"
     return Panel(
         "theme",

@@ -1,5 +1,5 @@
-"""The requests of a session as a plot: a column for each, of stacked cells. It knows cells, not colours; each part has
-a glyph of its own, so that it can be told apart without any."""
+"""A bar chart of a session's requests, one column of stacked cells each. Each part has its own glyph, so colours are
+optional."""
 
 import itertools
 from collections.abc import Sequence
@@ -35,11 +35,11 @@ CAUSES = {
     "undone": "u",
     "model": "m",
 }
-"""By what letter a rewrite is marked, by its cause; by `x` where its beginning changed otherwise."""
+"""The letter of a rewrite by its cause; `x` if the prefix changed otherwise."""
 
 
 _APART = 3
-"""Cells of a column that stands apart, with the one behind it."""
+"""Cells per column if spaced apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Column:
     first: int
     """The number of the first of them, counted from 1."""
     rewrites: tuple[Rewrite, ...] = ()
-    """Those right before them, or among them."""
+    """The rewrites right before or among them."""
 
     @property
     def last(self) -> int:
@@ -62,7 +62,7 @@ class Column:
 
     @property
     def parts(self) -> dict[CostPart, int]:
-        """Tokens of each part in one of them; the mean where they are several."""
+        """Tokens of each part; the mean of several requests."""
         usage, many = self.usage, max(len(self.requests), 1)
         sizes: dict[CostPart, int] = {
             "read": usage.cache_read,
@@ -78,8 +78,8 @@ class Column:
 
 
 def columns_of(requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite], width: int) -> tuple[Column, ...]:
-    """At most `width` columns: a request each, where there are more the older ones several in each. A rewrite after
-    the last request stands in a column of its own, without any."""
+    """At most `width` columns, one request each; if there are more, older requests share columns. A rewrite after
+    the last request gets its own column."""
     width = max(width, 1)
     pending = any(rewrite.requests >= len(requests) for rewrite in rewrites)
     room = max(width - 1, 1) if pending and width > 1 else width
@@ -101,7 +101,7 @@ def columns_of(requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite], wi
 
 
 def _sizes(count: int, width: int) -> list[int]:
-    """How many requests stand in each column, the oldest first: the newest half of the columns hold one each."""
+    """Number of requests per column, oldest first; the newest half of the columns have one each."""
     if count <= width:
         return [1] * count
     single = width // 2
@@ -110,8 +110,8 @@ def _sizes(count: int, width: int) -> list[int]:
 
 
 def plot(columns: Sequence[Column], height: int, pointed: int | None = None, *, width: int = 0) -> list[Line]:
-    """The columns as lines from the top down, and below them the marks of rewrites and of the column that is pointed
-    at. Few of them are wider and stand apart, where that fits into `width` cells."""
+    """The columns as lines from the top down, with the marks of rewrites and of the selected column below. If they
+    fit into `width`, columns are spaced apart."""
     top = max((column.size for column in columns), default=0)
     is_apart = _APART * len(columns) <= width
     stacks = [stack_of(column, height, top) for column in columns]
@@ -128,8 +128,8 @@ def plot(columns: Sequence[Column], height: int, pointed: int | None = None, *, 
 
 
 def stack_of(column: Column, height: int, top: int) -> list[Span]:
-    """The cells of a column from the bottom up, as many as it is high. A column is never nothing; a part of less than a
-    quarter of a cell is."""
+    """The cells of a column from the bottom up. A column is never empty, but a part below a quarter of a cell is
+    dropped."""
     parts = {part: size for part, size in column.parts.items() if size}
     cells = min(max(round(height * column.size / max(top, 1)), 1 if parts else 0), height)
     largest = sorted(parts, key=lambda part: -parts[part])[:cells]
@@ -144,12 +144,12 @@ def stack_of(column: Column, height: int, top: int) -> list[Span]:
 
 
 def mark_of(rewrites: Sequence[Rewrite]) -> str:
-    """The letter of the last of some rewrites; a blank without any."""
+    """The letter of the last rewrite; a space without any."""
     return CAUSES.get(rewrites[-1].reason, "x") if rewrites else " "
 
 
 def _merge_cells(cells: Sequence[Span], is_apart: bool = False) -> Line:
-    """The cells of a line, neighbours of one ink together."""
+    """The cells of a line, with neighbours of one colour merged."""
     spans: list[Span] = []
     for glyph, ink in cells:
         words = f"{glyph * (_APART - 1)} " if is_apart else glyph
@@ -161,7 +161,7 @@ def _merge_cells(cells: Sequence[Span], is_apart: bool = False) -> Line:
 
 
 def legend(top: int, width: int, columns: Sequence[Column] = ()) -> Line:
-    """What the glyphs and letters mean, and how high the plot is, as far as there is room."""
+    """The legend of glyphs and letters and the height of the plot, as far as it fits."""
     spans: list[Span] = [("Requests ", "strong"), (f" to {tokens(top)}  ", "dim")]
     room = width - sum(len(words) for words, _ in spans)
     for part, glyph in GLYPHS.items():
@@ -176,14 +176,14 @@ def legend(top: int, width: int, columns: Sequence[Column] = ()) -> Line:
 
 
 def _reasons(columns: Sequence[Column]) -> dict[str, str]:
-    """What each letter below the columns stands for."""
+    """The meaning of each letter below the columns."""
     last = [column.rewrites[-1] for column in columns if column.rewrites]
     known = {cause: "paid for itself" if cause == "rent" else cause for cause in CAUSES}
     return {mark_of([one]): known.get(one.reason, "changed") for one in last}
 
 
 def figures(column: Column) -> str:
-    """The figures of what is pointed at, in one line."""
+    """The figures of the selected column, in one line."""
     if not column.requests:
         return "the next request begins differently"
     usage, cost = column.usage, total_cost(column.requests)

@@ -1,4 +1,4 @@
-"""The model's list of what is to be done, as it is shown. Pure: blocks in, lines out."""
+"""The model's to-do list. Pure."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,12 +12,12 @@ if TYPE_CHECKING:  # a type only: messages are loaded behind the first paint
     from ebbtide.agent.context.control_calls import TodoItem
 
 NOW = "■"
-"""What stands before the item that is being done."""
+"""The mark of the item in progress."""
 _MARKS: dict[str, tuple[str, TextStyle]] = {"done": ("☑", "good"), "doing": (NOW, "accent"), "pending": ("☐", "dim")}
 
 
 def todos_in(blocks: Sequence[Block]) -> "tuple[TodoItem, ...] | None":
-    """The list as the last call that kept one left it; None where no call did."""
+    """The list of the last todo call, or None."""
     for block in reversed(blocks):
         if isinstance(block, Call) and block.name == "todo" and block.status == "done":
             return items_of(block)
@@ -32,13 +32,13 @@ def _item(item: object) -> "TodoItem":
 
 
 def items_of(call: Call) -> "tuple[TodoItem, ...]":
-    """The list that a call keeps, whatever the model wrote there."""
+    """The items of a todo call; tolerates malformed arguments."""
     items = call.arguments.get("items")
     return tuple(_item(item) for item in items) if isinstance(items, list | tuple) else ()
 
 
 def short_list(items: "Sequence[TodoItem]", most: int) -> tuple[Line, ...]:
-    """A line for each item, or for so many of them around the one that is being done; what is left out is counted."""
+    """One line per item, at most `most` around the current one; the rest are counted."""
     if len(items) <= most:
         return todo_lines(items)
     now = next((index for index, item in enumerate(items) if item.status != "done"), 0)
@@ -55,7 +55,7 @@ def done_of(items: "Sequence[TodoItem]") -> str:
 
 
 def summary_of(items: "Sequence[TodoItem]") -> str:
-    """`2 of 7 done · mend the parser`; empty where nothing is left to do."""
+    """`2 of 7 done · fix the parser`; empty if all items are done."""
     left = [item for item in items if item.status != "done"]
     if not left:
         return ""
@@ -64,7 +64,7 @@ def summary_of(items: "Sequence[TodoItem]") -> str:
 
 
 def todos_panel(items: "Sequence[TodoItem]") -> Panel:
-    """The list, to look at."""
+    """The to-do panel."""
     head: Line = (("To do  ", "strong"), (done_of(items) or "nothing", "dim"))
     said = "\n".join(f"{sanitised_line(item.status)}: {sanitised_line(item.text)}" for item in items)
     close = PanelAction(("f3",), do=_close, needs_row=False)
@@ -79,7 +79,7 @@ async def _close(row: PanelRow, _: str) -> RowChosen:
 
 
 def todo_lines(items: "Sequence[TodoItem]") -> tuple[Line, ...]:
-    """A line for each item, marked by how it stands."""
+    """A line for each item, with a mark for its status."""
     return tuple(_line(item) for item in items)
 
 

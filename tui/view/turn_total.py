@@ -1,4 +1,4 @@
-"""The quiet line at the end of a turn: how long it took, what it cost, and what it changed in files."""
+"""The line at the end of a turn: its time, cost and file changes."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,13 +12,13 @@ if TYPE_CHECKING:  # a type only: events are loaded behind the first paint
 
 
 class TurnTime:
-    """Counts seconds, but not those in which the user is asked. It is told the time, and reads no clock."""
+    """Measures a turn without the time spent waiting for the user. The caller supplies the time."""
 
     def __init__(self, now: float) -> None:
         self._at, self._counted, self._is_asked = now, 0.0, False
 
     def at(self, now: float, *, is_asked: bool) -> float:
-        """What is counted up to now. To be told whenever a question may have come or gone."""
+        """The seconds counted at `now`. Must be called whenever a question may have opened or closed."""
         if not self._is_asked:
             self._counted += now - self._at
         self._at, self._is_asked = now, is_asked
@@ -26,13 +26,12 @@ class TurnTime:
 
 
 def with_files(view: SessionView, changed: "FilesChanged") -> SessionView:
-    """The view of a turn that is about to end, with what it changed in files."""
+    """The view of an ending turn with its file changes."""
     return view.plus(TurnTotal(files=changed))
 
 
 def with_total(view: SessionView, took: float) -> SessionView:
-    """The view of a turn that is over, with its line at the end; the same where no model was asked and no file was
-    changed."""
+    """The view of a finished turn with its total line; unchanged if no model was called and no file changed."""
     before = next((block for block in reversed(view.turn) if isinstance(block, TurnTotal)), None)
     if before is None and not view.turn_tokens:
         return view
@@ -42,7 +41,7 @@ def with_total(view: SessionView, took: float) -> SessionView:
 
 
 def total_text(total: TurnTotal) -> str:
-    """`12s  $0.0123  2 files +10 −3, `/undo` takes them back`."""
+    """`12s $0.0123 2 files +10 −3, `/undo` to revert`."""
     files = total.files
     count = pluralize(_count(total), "file")
     changed = f"{count} +{files.added} −{files.removed}, {_undo(total)}" if files is not None and files.files else ""
@@ -50,7 +49,7 @@ def total_text(total: TurnTotal) -> str:
 
 
 def total_words(total: TurnTotal) -> str:
-    """The same as a sentence."""
+    """The total as a sentence, for line mode."""
     files = total.files
     lines = f" ({pluralize(files.added, 'line')} added, {files.removed} removed)" if files is not None else ""
     changed = f"{pluralize(_count(total), 'file')} changed{lines}, {_undo(total)}" if _count(total) else ""
@@ -59,7 +58,7 @@ def total_words(total: TurnTotal) -> str:
 
 
 def _time_and_cost(total: TurnTotal) -> tuple[str, ...]:
-    """How long, and what it cost; how many tokens where that is not known, or nothing."""
+    """Time and cost; tokens if the cost is unknown; empty if there is nothing to show."""
     if total.seconds is None:
         return ()
     price = dollars(total.cost) if total.cost else f"{tokens(total.tokens)} tokens" if total.tokens else ""

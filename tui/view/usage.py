@@ -1,4 +1,4 @@
-"""What requests took and cost, as a table with a bar in each line."""
+"""Token usage and cost of requests, as a table with bars."""
 
 from ebbtide.agent.archive.usage_report import UsageLine, UsageReport, with_every_day
 from ebbtide.tools.outputs.extent import pluralize
@@ -6,25 +6,25 @@ from ebbtide.tui.text.numbers import dollars, tokens
 from ebbtide.tui.text.sanitise import sanitised_line
 
 MAX_ROWS = 62
-"""Lines that are shown."""
+"""Maximum lines shown."""
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def usage_rows(report: UsageReport) -> tuple[tuple[UsageLine, ...], int]:
-    """The lines that are shown, the days without any request among them, and how many are not: of days the oldest, of
-    the others the smallest."""
+    """The lines shown, including days without requests, and the number left out: the oldest days, or the smallest
+    others."""
     lines = with_every_day(report.lines, MAX_ROWS) if report.by == "day" else report.lines
     shown = lines[-MAX_ROWS:] if report.by in ("day", "month") else lines[:MAX_ROWS]
     return shown, len(lines) - len(shown)
 
 
 def measured_by(report: UsageReport) -> str:
-    """What the bars stand for: `cost`, or `tokens` where no price is known."""
+    """What the bars measure: `cost`, or `tokens` if no price is known."""
     return "cost" if report.total.cost else "tokens"
 
 
 def bar(value: float, most: float, width: int, *, letters: bool) -> str:
-    """As long as the value is of the greatest one. What is not nothing is seen. `letters`: of letters only."""
+    """A bar relative to the largest value; a value above 0 is always visible. `letters`: use ASCII only."""
     if value <= 0 or most <= 0:
         return ""
     if letters:
@@ -38,7 +38,7 @@ def name_of(line: UsageLine) -> str:
 
 
 def cost_of(line: UsageLine) -> str:
-    """`+` ends it where requests are among them whose price is not known."""
+    """The cost, with a final `+` if the price of some requests is unknown."""
     if not line.requests:
         return ""
     return dollars(line.cost) + ("+" if line.cost is not None and line.unpriced else "")
@@ -49,13 +49,13 @@ def tokens_of(line: UsageLine) -> str:
 
 
 def hit_of(line: UsageLine) -> str:
-    """The part of what was sent that was read from a cache."""
+    """The share of sent tokens that was read from a cache."""
     sent = line.input + line.cache_read + line.cache_write
     return f"{line.cache_read / sent:.0%}" if sent else ""
 
 
 def total_lines(report: UsageReport, hidden: int) -> list[str]:
-    """All together in words, and what of it is not known or not shown."""
+    """The totals in words, and what is unknown or not shown."""
     total, what = report.total, {"day": "day", "month": "month", "model": "model", "project": "project"}[report.by]
     told = [
         f"{dollars(total.cost) if total.requests else '$0.00'} for {pluralize(total.requests, 'request')} in "

@@ -1,1 +1,1 @@
-"""`ebb serve`: the terminal in a browser."""
+"""`ebb serve`: the interface in a browser."""

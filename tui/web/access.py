@@ -1,4 +1,4 @@
-"""Who may reach the served terminal: a decision over what a request says of itself, without clock or chance."""
+"""Access control of `ebb serve`: a pure decision from a request's headers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,27 +9,27 @@ AccessVerdict: TypeAlias = Literal["let in", "give a cookie", "refuse"]
 
 
 TOKEN_LIFETIME_S = 600.0
-"""Seconds in which an address has to be opened."""
+"""Seconds for which a URL is valid."""
 COOKIE_LIFETIME_S = 12 * 3600.0
-"""Seconds that a browser is let in for."""
+"""Seconds for which a cookie is valid."""
 
 
 @dataclass(slots=True)
 class BrowserAccess:
-    """A browser shows the token once, in the address that the user was told, and from then on the cookie that it got
-    for it. Whoever comes with the same address later gets nothing. Times are seconds of one clock.
+    """A browser shows the token once, from the URL, and then the cookie that it got for it. The URL does not work
+    again. Times are seconds of one clock.
 
-    Cookies know no ports: they are given for a folder that nobody can guess, so that no other server on this machine is
-    sent one that the same browser visits."""
+    Cookies ignore ports: they are set for an unguessable path, so that other servers on this machine are not sent them.
+    """
 
     port: int
     folder: str = field(repr=False)
-    """In which everything is."""
+    """The unguessable path."""
     token: str = field(repr=False)
     since: float = 0.0
-    """When the token was told."""
+    """When the token was issued."""
     cookies: dict[str, float] = field(default_factory=dict, repr=False)
-    """What was given to browsers, and until when it holds."""
+    """The cookies issued, with their expiry."""
 
     @property
     def host(self) -> str:
@@ -45,7 +45,7 @@ class BrowserAccess:
 
     @property
     def root(self) -> str:
-        """The path of the folder."""
+        """The path prefix."""
         return f"/{self.folder}"
 
     @property
@@ -61,8 +61,8 @@ class BrowserAccess:
         cookies: Mapping[str, str],
         now: float,
     ) -> AccessVerdict:
-        """Names of headers are in lower case. Another `host` is somebody's name for this machine, made to get past the
-        rules of browsers; another `origin` is another page. A socket has to say where it comes from."""
+        """`headers` have lower-case names. Another `host` may be DNS rebinding; another `origin` is another page. A
+        WebSocket must send its origin."""
         origin = headers.get("origin")
         if method not in ("GET", "HEAD") or headers.get("host") != self.host:
             return "refuse"
@@ -80,7 +80,7 @@ class BrowserAccess:
         return "give a cookie" if is_first else "refuse"
 
     def admit(self, cookie: str, now: float) -> None:
-        """The token is used up; the cookie lets one browser in for a while."""
+        """Use up the token; the cookie admits one browser for a while."""
         self.token = ""
         self.cookies = {
             **{each: until for each, until in self.cookies.items() if now < until},
@@ -88,11 +88,11 @@ class BrowserAccess:
         }
 
     def renew(self, token: str, now: float) -> None:
-        """Another address, for another browser; the one before is worth nothing."""
+        """Replace the token, for another browser; the earlier URL becomes invalid."""
         self.token, self.since = token, now
 
     def headers(self) -> dict[str, str]:
-        """What every answer says: the page loads nothing from elsewhere, and no other page holds or reads it."""
+        """Headers of every response: the page loads nothing from elsewhere, and no other page may frame or read it."""
         rules = (
             "default-src 'none'",
             "script-src 'self'",

@@ -1,4 +1,4 @@
-"""How a session talks to the server of its browser. It runs in the session's process, not in the server's."""
+"""The driver through which a session talks to the web server. It runs in the session's process."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,12 +15,12 @@ from ebbtide.tui.terminal.display import Display
 from ebbtide.tui.terminal.replies import MAX_JOINED_READS, READ_PAUSE_S, may_be_pasted
 
 NAME = f"{__name__}:ServedDriver"
-"""As the environment names it."""
+"""Its name in the environment variable."""
 
 
 class ServedDriver(WebDriver):
     gathers: Callable[[], bool] = staticmethod(lambda: False)
-    """Whether what comes at once is one read, however many it takes."""
+    """Whether simultaneous input counts as one read."""
 
     def __init__(self, app: App[Any], **options: Any) -> None:  # noqa: ANN401  # Textual's
         super().__init__(app, **options)
@@ -31,7 +31,7 @@ class ServedDriver(WebDriver):
         self.display.mark_idle()
 
     def on_meta(self, packet_type: str, payload: dict[str, object]) -> None:
-        """As the driver does it, and: another page shows the session, which begins as an empty terminal."""
+        """Also handle a new page, which starts as an empty terminal."""
         if packet_type != "shown":
             return super().on_meta(packet_type, payload)
         self.write("\x1b[?1049h\x1b[?25l")
@@ -43,8 +43,7 @@ class ServedDriver(WebDriver):
         return None
 
     def run_input_thread(self) -> None:
-        """Hears what is typed, as at a terminal, until there is nothing more to come: with its server the session is
-        over, too."""
+        """Read input as from a terminal until its end; the session ends with its server."""
         with suppress(_ExitInput):
             self._read_loop(TerminalInput(self.process_message, self._debug), ByteStream())
         self._input_reader.close()
@@ -61,7 +60,7 @@ class ServedDriver(WebDriver):
                 hearing.wait()
 
     def _rest_of_it(self, reads: Iterator[bytes], packets: ByteStream) -> Iterator[bytes]:
-        """What comes with hardly a pause behind what was read: a page sends each key for itself."""
+        """Input that follows with hardly a pause: a page sends each key separately."""
         usual, self._input_reader.timeout = self._input_reader.timeout, READ_PAUSE_S
         quiet = 0
         try:
@@ -74,7 +73,7 @@ class ServedDriver(WebDriver):
             self._input_reader.timeout = usual
 
     def _typed_bytes(self, data: bytes, packets: ByteStream) -> bytes:
-        """What of it was typed; what else the server says is done."""
+        """The typed bytes; other messages from the server are handled."""
         typed = b""
         for kind, payload in packets.feed(data) if data else ():
             if kind == "D":

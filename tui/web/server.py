@@ -1,4 +1,4 @@
-"""The terminal in a browser on this machine."""
+"""The web server of `ebb serve`."""
 
 import asyncio
 import logging
@@ -27,31 +27,31 @@ _REFUSAL_TEXT = (
     "Enter in the terminal of `ebb serve` prints another.\n"
 )
 _SESSION_END_TIMEOUT_S = 5.0
-"""Seconds that a session has to end by itself."""
+"""Seconds for a session to end by itself."""
 RECONNECT_TIMEOUT_S = 300.0
-"""Seconds that a session goes on without a page: a reload, a lost connection, a laptop that slept."""
+"""Seconds that a session survives without a page: a reload, a lost connection, a sleeping laptop."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 async def _discard_output(data: object = None) -> None:
-    """Takes what a terminal shows while no page shows it: the next one is drawn anew."""
+    """Discard output while no page is connected: the next page is fully redrawn."""
 
 
 class _Session(AppService):
-    """One terminal, in a process of its own. One page at a time shows it."""
+    """A session in its own process, shown by one page at a time."""
 
     argv: tuple[str, ...] = ()
     page: web.WebSocketResponse | None = None
     leaving: asyncio.Task[None] | None = None
-    """Ends it, unless a page comes back in time."""
+    """Ends it unless a page reconnects in time."""
 
     @property
     def is_over(self) -> bool:
         return self._process is not None and (self._task is None or self._task.done())
 
     async def show(self, page: web.WebSocketResponse, width: int, height: int) -> None:
-        """From now on this page shows it, in the place of the one before."""
+        """Show it on this page instead of the previous one."""
         before, self.page = self.page, page
         if self.leaving is not None:
             self.leaving.cancel()
@@ -76,7 +76,7 @@ class _Session(AppService):
             await self.send_meta({"type": "shown", "width": width, "height": height})
 
     def leave(self) -> None:
-        """No page shows it any more."""
+        """The page has gone."""
         self.page, self.remote_write_bytes, self.remote_write_str, self.remote_close = (
             None,
             _discard_output,
@@ -100,7 +100,7 @@ class _Session(AppService):
         return process
 
     async def stop(self) -> None:
-        """Lets the session end as if the user had left, and ends it if it does not."""
+        """Let the session end as if the user had quit, and terminate it if it does not."""
         process = self._process
         with suppress(TimeoutError):
             await asyncio.wait_for(super().stop(), _SESSION_END_TIMEOUT_S)
@@ -115,7 +115,7 @@ class _Session(AppService):
 
 
 class TerminalServer(Server):
-    """Serves sessions to whoever the gate lets in."""
+    """Serves sessions to browsers admitted by the access control."""
 
     def __init__(self, argv: Sequence[str], gate: BrowserAccess) -> None:
         super().__init__(
@@ -129,11 +129,11 @@ class TerminalServer(Server):
         self._argv = tuple(argv)
         self._gate = gate
         self._sessions: dict[str, _Session] = {}
-        """By the tabs that have them."""
+        """Sessions by browser tab."""
         self._is_closing = False
 
     async def make(self) -> web.Application:
-        """What answers requests."""
+        """Create the web application."""
         inner = await self._make_app()
         inner.router.add_get("/ws/{tab:[0-9a-f]{32}}", self.handle_websocket)
         inner.router.add_get("/page.js", self._script)
@@ -147,7 +147,7 @@ class TerminalServer(Server):
         return app
 
     async def on_startup(self, app: web.Application) -> None:
-        """Whoever started it says where it is."""
+        """Print nothing: the caller prints the URL."""
 
     async def on_shutdown(self, app: web.Application) -> None:
         self._is_closing = True
@@ -157,7 +157,7 @@ class TerminalServer(Server):
             await self._end(session)
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """A page comes: to the session that its tab has, or to a new one. When it goes, the session waits for it."""
+        """Connect a page to the session of its tab, or to a new one. When it disconnects, the session waits for it."""
         opened = web.WebSocketResponse(heartbeat=15)
         await opened.prepare(request)
         tab = request.match_info.get("tab") or secrets.token_hex(16)
@@ -228,7 +228,8 @@ def _cells(request: web.Request, name: str, usual: int) -> int:
 
 
 def serve(arguments: Sequence[str], port: int) -> int:
-    """Serves `ebb` with these arguments until Ctrl-C; the exit code. Raises `UsageError` when the port is taken."""
+    """Serve `ebb` with these arguments until Ctrl-C; return the exit code. Raises `UsageError` if the port is in
+    use."""
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -260,7 +261,7 @@ async def _serve(server: TerminalServer, gate: BrowserAccess, listening: socket.
 
 @contextmanager
 def _renew_on_enter(gate: BrowserAccess) -> Iterator[None]:
-    """While somebody is at the terminal, Enter there prints an address for another browser."""
+    """While the terminal is attached, Enter prints a URL for another browser."""
 
     def renew() -> None:
         if os.tcgetpgrp(terminal) != os.getpgrp():

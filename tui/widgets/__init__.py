@@ -1,1 +1,1 @@
-"""Widgets, one a file, and what only they need: rows, search, caret."""
+"""Widgets, one per file, with their helpers."""

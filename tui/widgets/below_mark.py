@@ -1,4 +1,4 @@
-"""The mark that something came below what is on the screen."""
+"""The mark for new content below the screen."""
 
 from rich.text import Text
 from textual import events
@@ -11,8 +11,7 @@ from ebbtide.tui.text.styles import clipped_text, palette_of
 
 
 class BelowMark(Widget):
-    """A few words over the lower edge of what is read, there as long as something below was not seen. A click on them
-    asks for it."""
+    """A short note at the lower edge while there is unseen content below. A click jumps to it."""
 
     DEFAULT_CSS = """
     BelowMark {
@@ -29,14 +28,14 @@ class BelowMark(Widget):
     ALLOW_SELECT = False
 
     class JumpRequested(Message):
-        """The user wants to see what came."""
+        """The user wants to jump to the new content."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._count = 0
 
     def show(self, count: int) -> None:
-        """Says that so much came; nothing at all where nothing did."""
+        """Show the number of new blocks; hide at 0."""
         self._count = count
         self.display = count > 0
         self.refresh(layout=True)
@@ -53,7 +52,7 @@ class BelowMark(Widget):
 
 
 def below_line(count: int, width: int) -> Line:
-    """How much came, and the key that goes there: as much of it as the columns hold, at least the arrow."""
+    """The number of new blocks and the key to jump, as far as they fit; at least the arrow."""
     lines: tuple[Line, ...] = (
         ((f"↓ {count:,} new below", "accent"), ("  End", "dim")),
         ((f"↓ {count:,} new", "accent"),),

@@ -1,4 +1,4 @@
-"""An app on any terminal: its cursor stands where what is typed next appears, and a fault ends it without a word."""
+"""App base classes that place the terminal cursor at the caret and exit quietly on a crash."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ from ebbtide.tui.terminal.display import DisplayApp
 
 
 class CrashingApp(App[Any]):
-    """Leaves the screen without a word at a fault of its own, and whoever ran it tells: Textual's own screen for such
-    an end shows values of variables, keys among them."""
+    """Exits on an exception without output; the caller reports it. Textual's own traceback would show local
+    variables, including API keys."""
 
     @property
     def fault(self) -> BaseException | None:
-        """What ended the app."""
+        """The exception that ended the app."""
         return self._exception and _cause_of(self._exception)  # Textual gives it to tests alone
 
     def _handle_exception(self, error: Exception) -> None:
@@ -36,14 +36,14 @@ def _cause_of(error: BaseException) -> BaseException:
 
 
 class CaretApp(CrashingApp, DisplayApp):
-    """Has the terminal's own cursor where what is typed next appears: input methods write there. Looks for the place
-    whenever something is drawn: a widget that was moved by another does not tell."""
+    """Keeps the terminal cursor at the caret, where input methods write. Checked at every drawing: a widget moved by
+    another does not report it."""
 
     _caret = Offset(0, 0)
 
     async def on_event(self, event: events.Event) -> None:
-        """Keep the focus while the terminal has none: Textual would take it from every widget, and pastes and the first
-        key after that would reach nothing."""
+        """Keep the focus while the terminal has none. Textual would clear it, and pastes and the next key would be
+        lost."""
         if not isinstance(event, events.AppFocus | events.AppBlur):
             await super().on_event(event)
 
@@ -60,7 +60,7 @@ class CaretApp(CrashingApp, DisplayApp):
 
 
 def caret_of(widget: Widget | None) -> Offset | None:
-    """The cell in which a widget shows what is typed next; None when it takes no text."""
+    """The cell of the caret in a widget; None if it takes no text."""
     match widget:
         case TextArea():
             return widget.cursor_screen_offset

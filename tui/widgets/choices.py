@@ -1,4 +1,4 @@
-"""The list of a question's choices, one of which is marked. It knows not what they answer."""
+"""The list of a question's choices."""
 
 from collections.abc import Sequence
 
@@ -14,14 +14,14 @@ from ebbtide.tui.widgets.selection import over
 
 
 class ChoiceList(ScrollView, can_focus=False):
-    """Lines, each of a choice. It shows where the marked one is, however few lines there are."""
+    """Lines of choices, scrolled to the marked one."""
 
     DEFAULT_CSS = """
     ChoiceList { height: auto; overflow-x: hidden; scrollbar-size-vertical: 1; background: $background; }
     """
 
     class Clicked(Message):
-        """A choice was clicked at."""
+        """A choice was clicked."""
 
         def __init__(self, index: int) -> None:
             super().__init__()
@@ -33,7 +33,7 @@ class ChoiceList(ScrollView, can_focus=False):
         self._marked = 0
 
     def show(self, rows: Sequence[tuple[int, Line]], marked: int) -> None:
-        """Shows these lines in place of those before, of which those of the `marked` choice are seen."""
+        """Replace the lines, and scroll to the `marked` choice."""
         self._rows, self._marked = rows, marked
         self.virtual_size = Size(self.size.width, len(rows))
         self._reveal()

@@ -1,4 +1,4 @@
-"""What a word in the prompt may become, as a list above it. It shows candidates and knows nothing of what they do."""
+"""The list of completions above the prompt."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ class Completions(Listing, can_focus=False):
         self.display = False
         self.candidates: tuple[PromptCompletion, ...] = ()
         self.is_behind = False
-        """What is shown is for an earlier text: none of it is taken until there is news."""
+        """Whether the candidates belong to an earlier text and cannot be accepted."""
 
     def offer(self, candidates: Sequence[PromptCompletion]) -> None:
         self.is_behind = False
@@ -48,6 +48,6 @@ class Completions(Listing, can_focus=False):
         return self.candidates[self.marked]
 
     def step(self, step: int) -> None:
-        """Marks the next candidate or the one before, and around at the ends."""
+        """Mark the next or previous candidate, wrapping around."""
         if self.candidates:
             self.move((self.marked + step) % len(self.candidates) - self.marked)

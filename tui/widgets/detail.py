@@ -1,4 +1,4 @@
-"""What there is to read of the marked row of a list: lines, a text by pages, or a diff."""
+"""The details of a list's marked row: lines, a paged text or a diff."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -19,7 +19,7 @@ from ebbtide.tui.widgets.pages import Pages
 
 
 class Detail(Vertical):
-    """What is read already is not read again."""
+    """Shows details; content that is already loaded is not read again."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -39,12 +39,12 @@ class Detail(Vertical):
 
     @property
     def settled(self) -> bool:
-        """What was asked for last is on the screen."""
+        """Whether the content last requested is on the screen."""
         is_loaded = self._loading is None or self._loading.is_finished
         return is_loaded and (self._pages.settled or not self._pages.display)
 
     def show(self, row: PanelRow, *, tail: bool = False) -> None:
-        """`tail`: the end of the lines is to be seen, not their beginning."""
+        """`tail`: scroll to the end of the lines."""
         if not isinstance(row.content, LoadedText):
             self.show_lines(about_row(row))
         if row.content is None or row.content != self._content:
@@ -54,26 +54,26 @@ class Detail(Vertical):
         self._value = row.value
 
     def show_lines(self, lines: Sequence[Line]) -> None:
-        """Shows these lines above what is read."""
+        """Show these lines above the content."""
         self.query_one("#said", Static).update(wrapped_text(lines, palette_of(self.app.theme_variables)))
         self._about.display = bool(lines)
 
     def turn(self, lines: int) -> None:
-        """Shows what stands so many lines further down or up."""
+        """Scroll by that many lines."""
         if self._pages.display:
             self._pages.turn(lines)
         else:
             self._about.scroll_relative(y=lines, animate=False)
 
     def page(self, direction: int) -> None:
-        """One page down (1) or up (-1)."""
+        """Scroll one page down (1) or up (-1)."""
         if self._diff.display:
             (self._diff.scroll_page_down if direction > 0 else self._diff.scroll_page_up)(animate=False)
         else:
             self.turn(direction * (self._pages.lines if self._pages.display else max(1, self._about.size.height - 1)))
 
     def process_key(self, key: str) -> bool:
-        """Does what a key means in a diff. Tells whether it means something."""
+        """Handle a key of a diff; return whether it had a meaning."""
         if not self._diff.display:
             return False
         match key:
@@ -90,7 +90,7 @@ class Detail(Vertical):
         return True
 
     def refit(self) -> None:
-        """Shows the same in the room that there is now."""
+        """Adapt to the current size."""
         self._pages.refit()
 
     def _show_content(self, content: PanelContent) -> None:

@@ -1,4 +1,4 @@
-"""A diff, or code, that is scrolled through. It draws what is on the screen and knows not what will come of it."""
+"""A scrollable diff or code view."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -26,7 +26,7 @@ from ebbtide.tui.text.unified_diff import FileDiff
 
 
 class DiffView(ScrollView, can_focus=True):
-    """Unified, or side by side where it can be read so. What is too long is shown in part until more is wanted."""
+    """Shows a diff unified, or side by side if it fits. Long content is cut until more is requested."""
 
     DEFAULT_CSS = """
     DiffView {
@@ -49,15 +49,15 @@ class DiffView(ScrollView, can_focus=True):
         self._drawn: RenderedDiff | None = None
         self._palette: Palette | None = None
         self._drawn_at = 0
-        """The width that it was drawn for."""
+        """The width of the last drawing."""
 
     def show_diff(self, files: Sequence[FileDiff], *, is_named: bool = False) -> None:
-        """`is_named`: it is of one file, whose name stands beside it."""
+        """`is_named`: there is one file, whose name is shown elsewhere."""
         told: Callable[[Layout], Layout] = without_name if is_named else lambda layout: layout
         self._show(lambda width, most: told(layout_of(files, width=width, most=most, how="; m shows more")))
 
     def show_code(self, text: str, language: str, marks: Sequence[tuple[int, int]] = ()) -> None:
-        """`marks`: where in the text something stands that is to be seen first."""
+        """`marks`: ranges of the text to highlight."""
         self._show(lambda width, most: code_layout(text, language, most, "; m shows more", marks))
 
     def _show(self, lay_out: Callable[[int, int], Layout]) -> None:
@@ -67,14 +67,14 @@ class DiffView(ScrollView, can_focus=True):
         self.refresh(layout=True)
 
     def action_more(self) -> None:
-        """Shows twice as much."""
+        """Show twice as many lines."""
         if self._layout.left_out:
             self._most *= 2
             self._draw(self._width)
             self.refresh(layout=True)
 
     def next_change(self, step: int) -> None:
-        """Goes to the next hunk or file, or to the one before."""
+        """Go to the next or previous hunk or file."""
         if self._drawn is None:
             return
         starts = [
@@ -88,7 +88,7 @@ class DiffView(ScrollView, can_focus=True):
             self.scroll_to(y=there[0] if step > 0 else there[-1], animate=False, force=True, immediate=True)
 
     def to_change(self) -> None:
-        """Goes to the first change, with as much of what stands before it as there is room for."""
+        """Scroll to the first change, with as many lines before it as fit."""
         first, end = first_change(self._layout.rows)
         if self._drawn is None or end <= first:
             return
@@ -102,7 +102,7 @@ class DiffView(ScrollView, can_focus=True):
         return self.scrollable_content_region.width
 
     def _draw(self, width: int) -> None:
-        """Draws for a width, and stays at the row that was at the top."""
+        """Draw for a width, keeping the row at the top."""
         top = self._drawn.row_at(self.scroll_offset.y) if self._drawn is not None else 0
         was = self._layout
         self._palette = palette_of(self.app.theme_variables)
@@ -124,7 +124,7 @@ class DiffView(ScrollView, can_focus=True):
             self.refresh()
 
     def notify_style_update(self) -> None:
-        """The theme may have changed: what was drawn has its colours."""
+        """Redraw: a new theme has other colours."""
         super().notify_style_update()
         if self._drawn is not None and palette_of(self.app.theme_variables) != self._palette:
             self._draw(self._drawn_at)

@@ -1,4 +1,4 @@
-"""Lines to write in."""
+"""One-line input fields."""
 
 from typing import ClassVar
 
@@ -26,12 +26,12 @@ _KEYS = {
     "alt+shift+left": "cursor_left_word(True)", "alt+shift+right": "cursor_right_word(True)",
     "shift+backspace": "delete_left", "shift+delete": "delete_right", "super+left": "home", "super+right": "end",
 }  # fmt: skip
-"""What shells and terminals do with keys that Textual leaves alone here, or takes for the other direction."""
+"""Keys of shells and terminals that Textual ignores or handles differently."""
 
 
 class Field(Input):
-    """An input that holds what was typed as it is, draws all of it safely and says how much of it nobody sees. Its
-    cursor rests: nothing wakes up while nobody types."""
+    """An input that keeps text exactly as typed, draws it safely and counts invisible characters. Its cursor does
+    not blink, so nothing runs while idle."""
 
     DEFAULT_CSS = """
     Field > .input--placeholder { color: $text-muted; }
@@ -43,7 +43,7 @@ class Field(Input):
         self.select_on_focus = False  # what is written in it would be written over
 
     def take_over(self, character: str) -> None:
-        """Writes on here what was begun elsewhere."""
+        """Continue text that was started in another widget."""
         self.screen.set_focus(self)  # at once: the next character is for it
         self.insert_text_at_cursor(character)
 
@@ -59,7 +59,7 @@ class Field(Input):
         event.stop()
         self.replace(pasted_text(event.text).rstrip("\n"), *sorted(self.selection))
 
-    # How it is drawn
+    # Drawing
 
     @property
     def _displayed_value(self) -> str:
@@ -84,7 +84,7 @@ class Field(Input):
         cut = strip.crop(0, strip.cell_length - len(told) - 2)
         return Strip.join([cut, Strip(end).apply_style(self.rich_style)])
 
-    # Keys that mean one of the characters that are seen
+    # Keys for the characters that are drawn
 
     def _before(self) -> int:
         return grapheme_start(self._displayed_value, self.cursor_position)
@@ -118,10 +118,10 @@ class Field(Input):
 
 
 class NoteField(Field):
-    """A line for the words that an action of a list needs, which is there while they are written."""
+    """A field for the text that an action of a list asks for, shown while it is typed."""
 
     asked: tuple[PanelAction, PanelRow] | None = None
-    """What they are for."""
+    """The action and row that it is for."""
 
     def ask(self, action: PanelAction, row: PanelRow) -> None:
         asks = action.asks
@@ -134,14 +134,14 @@ class NoteField(Field):
         self.focus()
 
     def end(self) -> PanelAction | None:
-        """For what words were being written until now."""
+        """Close the field and return its action."""
         asked, self.asked = self.asked, None
         self.display = False
         return asked[0] if asked is not None else None
 
 
 class CommandField(TextBox):
-    """A command that is written: Enter is done, Ctrl-J begins another line."""
+    """An editable command: Enter runs it, Ctrl-J inserts a line break."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "take", show=False, priority=True),

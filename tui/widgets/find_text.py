@@ -1,4 +1,4 @@
-"""Words that are looked for in the transcript. Finding knows blocks and lines of text, not where they are drawn."""
+"""Search in the transcript's text, independent of drawing."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -10,21 +10,21 @@ from ebbtide.tui.view.block_texts import text_of
 from ebbtide.tui.view.blocks import Block
 
 _SIGNS = frozenset("*`_~#>|│─")
-"""What is written around words and not drawn, or drawn and not written: it is left out of both."""
+"""Markup characters that are written but not drawn, or the other way round; ignored by the search."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundText:
-    """One of the places where the words are."""
+    """One match."""
 
     row: int
     nth: int
-    """Which one it is of those in the row."""
+    """Index of the match in its row."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundSpan:
-    """A part of a line, in characters."""
+    """A range of characters in a line."""
 
     line: int
     start: int
@@ -32,28 +32,28 @@ class FoundSpan:
 
 
 def fold_for_search(text: str) -> str:
-    """The text as it is compared: without case, signs of markdown, and the difference of blanks and ends of lines."""
+    """Normalise text for comparison: ignore case, markdown markup, and differences in whitespace."""
     for sign in _SIGNS:
         text = text.replace(sign, "")
     return " ".join(text.lower().split())
 
 
 class TextFinder:
-    """Looks for words, and remembers what blocks say from one search to the next."""
+    """Searches blocks, caching their text between searches."""
 
     def __init__(self) -> None:
         self._said: BlockTexts = {}
 
     def unread(self, blocks: Sequence[Block]) -> Sequence[Block]:
-        """The blocks of which it is not known yet what they say."""
+        """The blocks whose text is not cached yet."""
         return [block for block in blocks if id(block) not in self._said]
 
     def learn(self, said: "BlockTexts") -> None:
-        """Remembers what blocks say."""
+        """Cache the text of blocks."""
         self._said.update(said)
 
     def counts(self, blocks: Sequence[Block], words: str) -> tuple[int, ...]:
-        """How often the words are in each block. Parts of a block that are folded count as well."""
+        """The number of matches in each block, including collapsed parts."""
         wanted = fold_for_search(words)
         if not wanted:
             return (0,) * len(blocks)
@@ -63,17 +63,16 @@ class TextFinder:
 
 
 BlockTexts: TypeAlias = dict[int, tuple[Block, str]]
-"""Blocks by their identity, each with what it says as it is compared."""
+"""Blocks by identity, with their normalised text."""
 
 
 def texts_of(blocks: Sequence[Block]) -> BlockTexts:
-    """What each block says. In any thread: of many blocks that takes a while."""
+    """The normalised text of each block. Thread-safe, since many blocks take a while."""
     return {id(block): (block, fold_for_search(text_of(block))) for block in blocks}
 
 
 class FoundPositions:
-    """The places in rows that hold so many each, counted through. One letter is in as many as there are letters: no
-    place is made before it is gone to."""
+    """Numbers the matches across rows. Positions are computed on demand, because one letter may match very often."""
 
     def __init__(self, counts: Sequence[int]) -> None:
         self._ends = list(accumulate(counts))
@@ -86,13 +85,13 @@ class FoundPositions:
         return FoundText(row, index - self._before(row))
 
     def index(self, place: FoundText) -> int | None:
-        """None where there is no such place any more."""
+        """Index of a match; None if it no longer exists."""
         if place.row >= len(self._ends) or place.nth >= self._ends[place.row] - self._before(place.row):
             return None
         return self._before(place.row) + place.nth
 
     def up_to(self, row: int) -> int:
-        """How many there are in that row and above it."""
+        """Number of matches up to and including that row."""
         return self._ends[min(row, len(self._ends) - 1)] if self._ends else 0
 
     def _before(self, row: int) -> int:
@@ -100,7 +99,7 @@ class FoundPositions:
 
 
 def spans_of(lines: Sequence[str], words: str) -> tuple[tuple[FoundSpan, ...], ...]:
-    """Where the words are in lines as they are drawn: one span, or one a line where they are wrapped."""
+    """The ranges of the words in drawn lines: one, or one per line if wrapped."""
     wanted = fold_for_search(words)
     if not wanted:
         return ()
@@ -115,7 +114,7 @@ def spans_of(lines: Sequence[str], words: str) -> tuple[tuple[FoundSpan, ...], .
 
 
 def _comparable_chars(lines: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-    """The lines as they are compared, and of each character the line and the column that it is from."""
+    """The normalised lines, with the original line and column of each character."""
     text: list[str] = []
     origins: list[tuple[int, int]] = []
     for number, line in enumerate(lines):
@@ -129,7 +128,7 @@ def _comparable_chars(lines: Sequence[str]) -> tuple[str, list[tuple[int, int]]]
 
 
 def _spans(origins: Sequence[tuple[int, int]]) -> tuple[FoundSpan, ...]:
-    """The characters from the first to the last of each line."""
+    """The ranges of characters, one per line."""
     lines = dict.fromkeys(line for line, _ in origins)
     columns = {line: [column for found, column in origins if found == line] for line in lines}
     return tuple(FoundSpan(line, min(found), max(found) + 1) for line, found in columns.items())

@@ -1,4 +1,4 @@
-"""A line in which an earlier message is looked for."""
+"""Search in the prompt history."""
 
 import asyncio
 
@@ -16,14 +16,14 @@ from ebbtide.tui.view.key_hints import key_lines
 from ebbtide.tui.widgets.field import Field
 
 MAX_MESSAGE_LINES = 6
-"""Lines of a message that are shown."""
+"""Maximum lines of a message."""
 _KEYS = ((96, "Ctrl-R older  Ctrl-S newer  Enter takes  Esc back"), (76, "Ctrl-R older  Enter takes  Esc back"))
-"""The keys that are named, from so many columns on."""
+"""Key hints, by minimum width."""
 
 
 class HistorySearchBar(Vertical):
-    """Takes the keys while it is there: Ctrl-R and Up go to older messages, Ctrl-S and Down to newer ones, Enter and
-    Tab take the one shown, Esc leaves."""
+    """Takes the keys while open: Ctrl-R and Up go to older messages, Ctrl-S and Down to newer ones, Enter and Tab
+    accept, Esc closes."""
 
     DEFAULT_CSS = """
     HistorySearchBar {
@@ -40,7 +40,7 @@ class HistorySearchBar(Vertical):
     def __init__(self, entries: tuple[str, ...]) -> None:
         super().__init__()
         self.taken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """The message that the user takes in the end; empty when none is."""
+        """The accepted message; empty if none."""
         self._entries = entries
         self._search = looked_for("", entries)
 
@@ -57,7 +57,7 @@ class HistorySearchBar(Vertical):
         self._show_result()
 
     def seek(self, words: str) -> None:
-        """Looks for words as if they were typed here."""
+        """Search for these words."""
         box = self.query_one(Input)
         box.value = words + box.value
         box.cursor_position = len(box.value)
@@ -108,8 +108,7 @@ class HistorySearchBar(Vertical):
 
 
 def found_text(search: HistorySearch, palette: Palette) -> Text:
-    """The message that the search is at, with the word marked: as many lines as there is room for, the marked one among
-    them."""
+    """The current message with the match highlighted, cut to the lines around it."""
     start, end = search.place
     lines = search.current.split("\n")
     first = (

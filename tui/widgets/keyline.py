@@ -1,4 +1,4 @@
-"""The last line of a dialog: which keys there are, or what is to be said just now."""
+"""The last line of a dialog: key hints or a message."""
 
 from rich.text import Text
 from textual.geometry import Size
@@ -10,7 +10,7 @@ from ebbtide.tui.view.key_hints import key_lines
 
 
 class KeyLine(Widget):
-    """As many lines as it takes. It may say something else for a while, until keys are named again."""
+    """Key hints, on as many lines as needed. A message replaces them until they are set again."""
 
     DEFAULT_CSS = "KeyLine { height: auto; width: 1fr; }"
 
@@ -20,11 +20,11 @@ class KeyLine(Widget):
         self._ink: TextStyle | None = None
 
     def show(self, keys: str) -> None:
-        """Names these keys, in phrases that two blanks divide."""
+        """Show key hints, phrases separated by two spaces."""
         self._set_text(keys, None)
 
     def show_message(self, text: str, ink: TextStyle = "dim") -> None:
-        """Says this in place of the keys."""
+        """Show a message instead of the hints."""
         self._set_text(text, ink)
 
     def _set_text(self, said: str, ink: TextStyle | None) -> None:

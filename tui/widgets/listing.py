@@ -1,4 +1,4 @@
-"""A long list of lines of which one is marked. It draws what is on the screen and knows not what the lines say."""
+"""A long list with one marked line."""
 
 from collections.abc import Callable
 
@@ -14,10 +14,10 @@ from ebbtide.tui.widgets.selection import over
 
 
 class Listing(ScrollView, can_focus=True):
-    """Lines that are painted when they are looked at, however many there are."""
+    """Lines drawn on demand, any number of them."""
 
     class RowHighlighted(Message):
-        """Another line is marked."""
+        """Another line was marked."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -26,20 +26,20 @@ class Listing(ScrollView, can_focus=True):
         self._paint: Callable[[int, int], Text] = lambda index, width: Text()
 
     def show(self, count: int, paint: Callable[[int, int], Text]) -> None:
-        """Shows so many lines and marks the first; `paint` makes the line of an index for a width."""
+        """Show `count` lines and mark the first; `paint` draws the line of an index at a width."""
         self.marked = 0
         self.change(count, paint)
         self.scroll_to(y=0, animate=False, force=True, immediate=True)
         self.post_message(self.RowHighlighted())
 
     def change(self, count: int, paint: Callable[[int, int], Text]) -> None:
-        """Shows so many lines in place of those before; what is marked and where the list stands stay."""
+        """Replace the lines; mark and scroll position stay."""
         self._count, self._paint, self.marked = count, paint, max(0, min(self.marked, count - 1))
         self.virtual_size = Size(self.scrollable_content_region.width, count)
         self.refresh()
 
     def move(self, step: int) -> None:
-        """Marks a line further down or up."""
+        """Move the mark."""
         self._mark(self.marked + step)
 
     def _mark(self, index: int) -> None:
@@ -52,8 +52,8 @@ class Listing(ScrollView, can_focus=True):
         self.post_message(self.RowHighlighted())
 
     def _reveal(self) -> None:
-        """Scrolls to where the marked line is seen, the second with the first: that may be its heading. Before there is
-        any room, nothing is."""
+        """Scroll to the marked line; for the second also to the first, which may be its heading. Does nothing before
+        layout."""
         if height := self.size.height:
             top = min(self.marked, max(self.scroll_offset.y, self.marked - height + 1))
             top = 0 if self.marked < min(2, height) else top

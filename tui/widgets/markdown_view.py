@@ -1,4 +1,4 @@
-"""A text in Markdown that is scrolled through."""
+"""A scrollable Markdown view."""
 
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
@@ -11,7 +11,7 @@ from ebbtide.tui.text.styles import Palette, palette_of
 
 
 class MarkdownView(ScrollView, can_focus=False):
-    """It draws the text once for each width."""
+    """Draws the text once for each width."""
 
     DEFAULT_CSS = """
     MarkdownView {
@@ -27,17 +27,17 @@ class MarkdownView(ScrollView, can_focus=False):
         self._text = text
         self._lines: list[SegmentLine] = []
         self._at_width: dict[int, list[SegmentLine]] = {}
-        """The lines for widths that were asked about: with and without a scrollbar both are, again and again."""
+        """Cached lines by width: layout asks for widths with and without scrollbar again and again."""
         self._palette: Palette | None = None
         self._drawn_at = 0
-        """The width that it was drawn for."""
+        """The width of the last drawing."""
 
     @property
     def _width(self) -> int:
         return self.scrollable_content_region.width
 
     def _draw(self, width: int) -> None:
-        """Draws for a width, and stays about where it was."""
+        """Draw for a width, keeping the approximate position."""
         before, y = len(self._lines), self.scroll_offset.y
         self._lines, self._drawn_at = self._lines_for(width), width
         self.virtual_size = Size(width, len(self._lines))
@@ -63,7 +63,7 @@ class MarkdownView(ScrollView, can_focus=False):
             self.refresh()
 
     def notify_style_update(self) -> None:
-        """The theme may have changed: what was drawn has its colours."""
+        """Redraw: a new theme has other colours."""
         super().notify_style_update()
         if self._lines and palette_of(self.app.theme_variables) != self._palette:
             self._draw(self._drawn_at)

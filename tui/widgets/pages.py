@@ -1,4 +1,4 @@
-"""What a reference stands for, a page at a time, under a line that says which lines those are."""
+"""The content of a reference, page by page, with its line numbers in a heading."""
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -14,7 +14,7 @@ from ebbtide.tui.view.panel import PagedTexts
 
 
 class Pages(Vertical):
-    """Reads what it is told to show."""
+    """Loads and shows pages."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,10 +22,10 @@ class Pages(Vertical):
         self._ref = ""
         self._page = ContentPage((), 1, 0)
         self._holding = ""
-        """What is looked for in it, until it is found."""
+        """The text to find, until found."""
         self._reading: Worker[None] | None = None
         self.settled = False
-        """What was asked for last is on the screen."""
+        """Whether the content last requested is on the screen."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="what", markup=False)
@@ -33,27 +33,27 @@ class Pages(Vertical):
 
     @property
     def lines(self) -> int:
-        """How many of them there is room for."""
+        """The number of lines that fit."""
         return max(1, self.query_one("#content").size.height)
 
     def show(self, texts: PagedTexts, ref: str, holding: str = "") -> None:
-        """Shows the beginning of what a reference stands for, or where it holds a text."""
+        """Show the start of a referenced content, or the place of a text in it."""
         self._texts = texts
         self._page = ContentPage((), 1, 0)
         self._load_page(ref, 1, holding)
 
     def turn(self, lines: int) -> None:
-        """Shows what stands so many lines further down or up."""
+        """Scroll by that many lines."""
         if self._ref:
             self._load_page(self._ref, max(1, self._page.first + lines))
 
     def on_resize(self) -> None:
-        """Shows as much as there is room for now."""
+        """Adapt to the new size."""
         if self._ref:
             self._load_page(self._ref, self._page.first, self._holding)
 
     def refit(self) -> None:
-        """Shows the same in the room that there is now."""
+        """Adapt to the current size."""
         self.call_after_refresh(self.turn, 0)
 
     def _load_page(self, ref: str, first: int, holding: str = "") -> None:
@@ -85,7 +85,7 @@ class Pages(Vertical):
 
 
 def place_of(ref: str, page: ContentPage) -> str:
-    """Which lines of what are shown."""
+    """The heading: reference and line numbers."""
     last = page.first + len(page.lines) - 1
     if not page.lines:
         return f"{ref}  empty"

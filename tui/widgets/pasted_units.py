@@ -1,4 +1,4 @@
-"""Keys that treat what was pasted as one unit."""
+"""Keys that treat a paste placeholder as one unit."""
 
 from typing import TypeAlias
 
@@ -11,7 +11,7 @@ TextPosition: TypeAlias = tuple[int, int]
 
 
 def index_of(text: str, location: TextPosition) -> int:
-    """Characters in front of a place."""
+    """Index of a position in characters."""
     line, column = location
     start = 0
     for _ in range(line):
@@ -20,21 +20,21 @@ def index_of(text: str, location: TextPosition) -> int:
 
 
 def location_of(text: str, index: int) -> TextPosition:
-    """The place behind so many characters."""
+    """Position of an index in characters."""
     index = max(0, min(index, len(text)))
     line = text.count("\n", 0, index)
     return line, index - (text.rfind("\n", 0, index) + 1)
 
 
 class PastedUnits:
-    """The units in one text area."""
+    """The paste placeholders in a text area."""
 
     def __init__(self, area: TextArea, pastes: Pastes) -> None:
         self._area = area
         self._pastes = pastes
 
     def process_key(self, key: str) -> bool:
-        """Does what a key means at a unit; tells whether it did. What is typed inside of one comes behind it."""
+        """Handle a key at a placeholder; return whether it was handled. Typing inside one inserts after it."""
         if self._area.selected_text:
             return False
         text, at = self._area.text, index_of(self._area.text, self._area.cursor_location)

@@ -1,4 +1,4 @@
-"""Where the user writes. The prompt knows keys, history and candidates, not who reads the message."""
+"""The prompt: editing, history and completion."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # a type only: few use it
     from ebbtide.tui.widgets.vimkeys import VimKeys
 
 COMMAND_STARTS = ("", "/", "!", "#")
-"""What a command begins with, also behind blanks."""
+"""Text before a command; leading spaces are ignored."""
 NEWLINE_KEYS = ("shift+enter", "ctrl+j", "alt+enter")
 
 _EDITS = {
@@ -36,11 +36,11 @@ _EDITS = {
     if isinstance(binding, Binding)
     for key in binding.key.split(",")
 } | {"ctrl+underscore": "undo"}  # Ctrl-Z goes back to the shell
-"""What a text area does with a key that is no character."""
+"""Actions of a text area for non-character keys."""
 
 
 class PromptCompleter(Protocol):
-    """What a text may become."""
+    """Source of completions."""
 
     def candidates(self, text: str) -> Sequence[PromptCompletion]: ...
     @property
@@ -51,7 +51,7 @@ _MODES: Mapping[PromptMode, str] = {"message": "", "shell": "! you run this", "m
 
 
 def message_of(text: str) -> str:
-    """What is sent of what was written: all of it but blank lines before it, and blanks at its end."""
+    """The message to send: the text without leading blank lines and trailing spaces."""
     stripped = text.strip()
     if stripped[:1] in COMMAND_STARTS:
         return stripped
@@ -59,7 +59,7 @@ def message_of(text: str) -> str:
 
 
 class PromptInput(TextBox):
-    """A few lines of text. Enter sends, a newline has keys of its own, Up and Down leave into the history."""
+    """A few lines of text. Enter sends; other keys insert a line break; Up and Down leave into the history."""
 
     DEFAULT_CSS = """
     PromptInput { border-title-color: $text-muted; border-title-align: left; border-subtitle-color: $text-muted; }
@@ -74,17 +74,17 @@ class PromptInput(TextBox):
             self.text = text
 
     class RecallRequested(Message):
-        """Up in an empty prompt, before the history: there may be queued messages to take back."""
+        """Up was pressed in an empty prompt: queued messages may be recalled before the history."""
 
     class HintRequested(Message):
-        """Why something did not happen."""
+        """A hint to show, e.g. why something failed."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     class ScrollRequested(Message):
-        """A key that means the transcript: PgUp and PgDn, in an empty prompt Home and End."""
+        """A key for the transcript: PgUp and PgDn, and in an empty prompt Home and End."""
 
         def __init__(self, key: str) -> None:
             super().__init__()
@@ -111,7 +111,7 @@ class PromptInput(TextBox):
         )
         self.cursor_blink = False
         self.queued = False
-        """Messages wait in the queue; Up takes them back before it reaches for the history."""
+        """Whether there are queued messages, which Up recalls before the history."""
         self.past = history
         self._completions = completions
         self._offers = offers
@@ -119,15 +119,15 @@ class PromptInput(TextBox):
         self._units = PastedUnits(self, pastes)
         self._vim: VimKeys | None = None
         self._before_search: str | None = None
-        """What was written when a search was asked for."""
+        """The text when the history search was opened."""
         self._put_by = ""
-        """What was taken away last, until something else is written."""
+        """The text last cleared, until something else is typed."""
         self._looking: asyncio.Task[None] | None = None
-        """The search for files that is under way."""
+        """The running file search."""
         self._offered_for = ""
 
     def render_line(self, y: int) -> Strip:
-        """A line of it. Textual cannot wrap the words of an empty one where there is no column for them."""
+        """Draw a line. Textual cannot wrap the placeholder if there is no column for it."""
         return super().render_line(y) if self.content_size.width > 0 else Strip.blank(self.size.width)
 
     def on_unmount(self) -> None:
@@ -135,12 +135,12 @@ class PromptInput(TextBox):
             self._looking.cancel()
 
     def set_text(self, text: str) -> None:
-        """Replaces what is written, with the cursor at the end."""
+        """Replace the text and move the cursor to the end."""
         self.load_text(pasted_text(text))
         self.move_cursor(self.document.end)
 
     def stash(self) -> bool:
-        """Takes away what is written, which stays in the history. Tells whether there was anything."""
+        """Clear the text and keep it in the history; return whether there was any."""
         self._put_by = self.text
         if self._put_by:
             self.past.add(self._pastes.unfold(self._put_by))
@@ -148,19 +148,19 @@ class PromptInput(TextBox):
         return bool(self._put_by)
 
     def restore_stash(self) -> None:
-        """Writes again what was put by last, where nothing else is written."""
+        """Restore the cleared text if the prompt is empty."""
         if not self.text:
             self.set_text(self._put_by)
 
     def prepend(self, text: str) -> None:
-        """Puts a text before what is being written."""
+        """Insert a text before the current one."""
         self.set_text("\n\n".join([text, self.text]).rstrip())
 
     def on_text_area_changed(self) -> None:
         self._offer()
 
     def _offer(self) -> None:
-        """Offers what the text may become, once for each text: what was sent away does not come back by itself."""
+        """Offer completions once per text: a closed list does not reopen by itself."""
         if self.text != self._offered_for:
             self._put_by = "" if self.text else self._put_by
             self._show_mode()
@@ -171,12 +171,12 @@ class PromptInput(TextBox):
             self._look_for_files(before, behind, offered)
 
     def offer_again(self) -> None:
-        """There may be more to offer than before."""
+        """Offer completions again, since there may be more."""
         self._offered_for = ""
         self._offer()
 
     def _look_for_files(self, before: str, behind: str, offered: Sequence[PromptCompletion]) -> None:
-        """Offers files, too, where one is being written, as soon as they are found; a search before that is over."""
+        """Search for files if a file name is being typed, and cancel an earlier search."""
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None
@@ -208,7 +208,7 @@ class PromptInput(TextBox):
             super().paste(self._pastes.fold(text))
 
     def add_picture(self, data: bytes) -> bool:
-        """Puts a picture at the cursor. Tells whether it is one that can be sent; if not, that is told."""
+        """Insert an image at the cursor; return whether it can be sent, otherwise show why not."""
         try:
             self.insert(f"{self._pastes.add_picture(data)} ")
         except ValueError as error:
@@ -217,7 +217,7 @@ class PromptInput(TextBox):
         return True
 
     def take_typed_ahead(self) -> str:
-        """What was typed for a search before it was there; it is written here no longer."""
+        """Return and remove what was typed for a search before it opened."""
         before, self._before_search = self._before_search, None
         if before is None or not self.text.startswith(before):
             return ""
@@ -227,7 +227,7 @@ class PromptInput(TextBox):
         return typed
 
     async def _paste_picture(self) -> None:
-        """The picture in the clipboard, or the text that was copied here."""
+        """Paste the image in the clipboard, or the text copied here."""
         from ebbtide.tui.terminal.clipboard import NoPicture, picture  # noqa: PLC0415  # deferred: loaded when it is first needed
 
         try:
@@ -248,7 +248,7 @@ class PromptInput(TextBox):
         return self._vim is not None
 
     def use_vim(self, on: bool) -> None:
-        """Lets keys mean what they mean in vi, or what they usually do."""
+        """Turn vi keys on or off."""
         self._vim = None
         if on:
             from ebbtide.tui.widgets.vimkeys import VimKeys  # noqa: PLC0415  # deferred: few use it
@@ -267,15 +267,15 @@ class PromptInput(TextBox):
         return took
 
     async def _edits(self, key: str) -> bool:
-        """Edits at once. Left to the bindings, a key waits until it has bubbled up, and a character that was typed
-        right behind it overtakes it. Tells whether there was something to do."""
+        """Run an editing key at once and return whether it did something. As a binding it would be overtaken by the
+        next character."""
         action = _EDITS.get(key)
         if action is not None:
             await self.run_action(action)
         return action is not None
 
     def _handle_prompt_key(self, key: str) -> bool:
-        """Does what a key means here and nowhere else in a text area. Tells whether it did."""
+        """Handle a key specific to the prompt; return whether it was handled."""
         self._offer()  # the text may have changed so shortly before that nobody was told yet
         if self._completions.selected_candidate is not None and self._handle_candidate_key(key):
             return True

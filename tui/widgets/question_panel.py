@@ -1,4 +1,4 @@
-"""The panel that asks: what it is about, what may be answered, and which keys do what. It knows not who asked."""
+"""The question panel: subject, choices and key hints."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,9 +41,9 @@ from ebbtide.tui.widgets.keyline import KeyLine
 from ebbtide.tui.widgets.question_subject import read_on, subject_view
 
 _LOW, _NARROW = 6, 30
-"""Sizes below which it has no edge."""
+"""Sizes below which it has no border."""
 _AIRY = 18
-"""Lines from which on its parts may stand apart."""
+"""Minimum height for blank lines between its parts."""
 _PLACES: tuple[tuple[str, Part], ...] = (
     ("#headline", "headline"),
     ("#subject", "subject"),
@@ -53,13 +53,13 @@ _PLACES: tuple[tuple[str, Part], ...] = (
     ("#words", "field"),
     ("#answers", "keys"),
 )
-"""Where each part stands; a command that is changed stands in the place of what it is about."""
+"""The part of each widget; an edited command replaces the subject."""
 _APART = ("ChoiceList", "#subject", "#command", "#answers", "#reason")
-"""What has a blank line above it where there is room for that, what needs it most first."""
+"""Widgets with a blank line above if there is room, most important first."""
 
 
 class QuestionPanel(Vertical, can_focus=True):
-    """Gives the answer once: None where Esc was pressed. It takes as many lines as it is given."""
+    """Returns the answer once; None for Esc. Its height is given from outside."""
 
     DEFAULT_CSS = """
     QuestionPanel { height: auto; padding: 0 1; border-top: solid $warning; background: $surface; }
@@ -79,8 +79,8 @@ class QuestionPanel(Vertical, can_focus=True):
         room: Callable[[bool], int],
         place: str = "",
     ) -> None:
-        """`room`: lines that it may take, asked for with whether it is to be seen whole. `place`: which of several
-        questions it is."""
+        """`room`: returns the available lines, given whether the subject is shown whole. `place`: position among
+        several questions."""
         super().__init__()
         self.spec = spec
         self._answered = answered
@@ -88,14 +88,14 @@ class QuestionPanel(Vertical, can_focus=True):
         self._place = place
         self._marked = AnswerState()
         self._clicked: int | None = None
-        """The choice that was marked by the mouse."""
+        """The choice marked by the mouse."""
         self._writing: Writing | None = None
-        """What is written in place of a choice."""
+        """The text field of a choice, while open."""
         self._is_whole = self.is_over = self._is_ready = False
         self.is_beside = False
-        """Something was typed beside it: Enter may be meant for that until it takes another key."""
+        """Something was typed into the prompt: Enter may belong to that, until another key is pressed here."""
         self._hidden = 0
-        """Lines of what it is about that there is no room for."""
+        """Lines of the subject that do not fit."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="headline")
@@ -117,25 +117,25 @@ class QuestionPanel(Vertical, can_focus=True):
         return choices[self._marked.at] if self._marked.at < len(choices) else None
 
     def take_focus(self) -> None:
-        """Takes keys from now on."""
+        """Take the focus."""
         self.is_beside = False
         if not self._pruning:
             self._to(self if self.spec.choices else self._field)
 
     def _is_in(self, widget: Widget) -> bool:
-        """Whether keys are for it, also where it was not told yet."""
+        """Whether keys go to the panel, even before the focus event arrives."""
         return self.screen.focused is widget
 
     def _to(self, widget: Widget) -> None:
-        """At once, not when somebody has time for it: the next key is for it."""
+        """Focus the widget at once: the next key is for it."""
         self.screen.set_focus(widget)
 
     def take_focus_soon(self) -> None:
-        """The same as soon as it is there; what is typed until then is not for it."""
+        """Take the focus as soon as the panel is mounted; text typed before that is not for it."""
         self.call_after_refresh(self.take_focus)
 
     def show_position(self, place: str) -> None:
-        """Says which of several questions it is."""
+        """Show the position among several questions."""
         if place != self._place:
             self._place = place
             self.fit()
@@ -144,11 +144,11 @@ class QuestionPanel(Vertical, can_focus=True):
 
     @property
     def has_text_focus(self) -> bool:
-        """Whether text is for a field of it."""
+        """Whether typed text goes to one of its fields."""
         return self.spec.words is not None or self._writing is not None
 
     def accepts_key(self, key: events.Key) -> bool:
-        """Whether a key is for it: a character that is not is text for somebody else."""
+        """Whether a key is for the panel; other characters are text for the prompt."""
         if key.key == "enter" and self.is_beside:
             return False
         if not key.is_printable or self.has_text_focus:
@@ -156,7 +156,7 @@ class QuestionPanel(Vertical, can_focus=True):
         return is_known(key.key, self.spec, self._marked, is_whole=self._is_whole)
 
     def write(self, key: events.Key) -> bool:
-        """Takes a key as text, whatever else it means. Tells whether it did."""
+        """Insert a key as text; return whether that was possible."""
         if self.spec.words is None or self._is_in(self._field) or self._writing is not None:
             return False
         if key.character and key.is_printable:
@@ -171,11 +171,11 @@ class QuestionPanel(Vertical, can_focus=True):
 
     @property
     def _has_parts(self) -> bool:
-        """What it is made of is there, and stays: while it is taken away its parts go before it does."""
+        """Whether its widgets are mounted. During removal they go before the panel does."""
         return self._is_ready and not self.is_over and not self._pruning
 
     def fit(self) -> None:
-        """Gives each part the lines that there are for it."""
+        """Distribute the lines over its parts."""
         if not self._has_parts:
             return
         desk = self.parent.size.width if isinstance(self.parent, Widget) else 0
@@ -223,7 +223,7 @@ class QuestionPanel(Vertical, can_focus=True):
         self.query_one(ChoiceList).show(rows_of(self.spec, self._marked, width), self._marked.at)
 
     def _keys(self, hidden: int) -> str:
-        """The keys that mean something now, in phrases."""
+        """The current key hints."""
         is_away = not self.has_focus_within and self.is_attached and self.screen.focused is not None
         return question_key_hints(
             self.spec, self._marked, self._writing, is_away=is_away, is_whole=self._is_whole, hidden=hidden
@@ -259,7 +259,7 @@ class QuestionPanel(Vertical, can_focus=True):
         )
 
     def _process_key(self, did: KeyEffect, marked: AnswerState, event: events.Key) -> bool:
-        """Does what a key means. Tells whether it means anything."""
+        """Handle a key; return whether it has a meaning."""
         match did:
             case "stopped":
                 self._give(None)
@@ -294,7 +294,7 @@ class QuestionPanel(Vertical, can_focus=True):
             self._field.post_message(events.Paste(event.text))
 
     def on_choice_list_clicked(self, event: ChoiceList.Clicked) -> None:
-        """The first click marks, the second one chooses."""
+        """The first click marks a choice, the second selects it."""
         event.stop()
         self._to(self)
         again = self._clicked == event.index == self._marked.at
@@ -365,14 +365,14 @@ class QuestionPanel(Vertical, can_focus=True):
         self._give_written(self._writing, event.text)
 
     def _give_written(self, writing: Writing | None, text: str) -> bool:
-        """Gives what a text answers. Tells whether it answers anything."""
+        """Answer with the written text; return whether it is an answer."""
         answer = writing.answer(text) if writing is not None else None
         if answer is not None:
             self._give(answer)
         return answer is not None
 
     def _give(self, answer: Answer | None) -> None:
-        """Once: a second key may be on its way when the first one answers."""
+        """Return the answer, only once: a second key may already be queued."""
         if not self.is_over:
             self.is_over = True
             self._answered(answer)

@@ -1,4 +1,4 @@
-"""What a question is about, as a widget that is scrolled through: code, a diff, arguments, Markdown or words."""
+"""The subject of a question as a scrollable widget: code, a diff, arguments, Markdown or text."""
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -18,7 +18,7 @@ from ebbtide.tui.widgets.markdown_view import MarkdownView
 
 
 def subject_view(subject: Subject, *, id: str) -> Widget:
-    """It tells by `get_content_height` how many lines it takes, and takes no keys."""
+    """A widget without focus whose `get_content_height` is the height of its content."""
     match subject.kind:
         case "code" | "diff" | "arguments":
             return _Code(subject, id=id)
@@ -29,7 +29,7 @@ def subject_view(subject: Subject, *, id: str) -> Widget:
 
 
 def read_on(view: Widget, key: str) -> None:
-    """Does with such a widget what a key means for one who reads it: a page, an end, or more of what is left out."""
+    """Scroll the widget by a key: a page, to an end, or show more."""
     if isinstance(view, _Code):
         view.is_read = True
     page = max(1, view.size.height - 1)
@@ -46,14 +46,14 @@ def read_on(view: Widget, key: str) -> None:
 
 
 class _Code(DiffView, can_focus=False):
-    """Code, a diff, or arguments, of which a part is shown where they are long."""
+    """Code, a diff, or arguments, cut if long."""
 
     def __init__(self, subject: Subject, *, id: str) -> None:
         super().__init__(id=id)
         self.set_class(subject.kind == "code", "code")
         self._subject = subject
         self.is_read = False
-        """Somebody has moved in it: it stays where it is."""
+        """Whether the user has scrolled: then the position is kept."""
 
     def on_resize(self) -> None:
         super().on_resize()
@@ -72,7 +72,7 @@ class _Code(DiffView, can_focus=False):
 
 
 class _Words(VerticalScroll, can_focus=False):
-    """Words or lines."""
+    """Text or lines."""
 
     def __init__(self, subject: Subject, *, id: str) -> None:
         super().__init__(id=id)

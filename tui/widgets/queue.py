@@ -1,4 +1,4 @@
-"""The messages that wait, above the prompt. It shows them and says what the user wants with one."""
+"""The queued messages, above the prompt."""
 
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from ebbtide.tui.text.styles import clipped_text, palette_of
 
 
 class QueueLines(Widget, can_focus=True):
-    """A line for each message. While it has the focus one is marked: Enter takes it into the prompt, Del removes it."""
+    """A line per message. With the focus, one is marked: Enter moves it to the prompt, Del removes it."""
 
     DEFAULT_CSS = f"""
     QueueLines {{
@@ -34,7 +34,7 @@ class QueueLines(Widget, can_focus=True):
     ]
 
     class EditRequested(Message):
-        """The user wants a message back in the prompt."""
+        """The user wants to edit a message in the prompt."""
 
         def __init__(self, item: QueuedMessage) -> None:
             super().__init__()
@@ -46,7 +46,7 @@ class QueueLines(Widget, can_focus=True):
             self.item = item
 
     class QueueLeft(Message):
-        """The user is done with the queue; `typed` is what said so, if something was written."""
+        """The user left the queue; `typed` is the character that did so, if any."""
 
         def __init__(self, typed: str = "") -> None:
             super().__init__()
@@ -58,7 +58,7 @@ class QueueLines(Widget, can_focus=True):
         self._marked: int | None = None
 
     def show(self, items: tuple[QueuedMessage, ...]) -> None:
-        """Shows these messages. The mark stays with its message as long as that waits."""
+        """Show these messages. The mark stays with its message."""
         before = self._items
         self._items = items
         if self._marked is not None:

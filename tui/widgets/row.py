@@ -1,4 +1,4 @@
-"""One block with what has been drawn of it. A row knows its height, not where on the screen it stands."""
+"""One transcript block with its drawn lines."""
 
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # types only: what draws is loaded when there is something to
 
 
 class BlockRow:
-    """A block of the transcript: estimated until it is drawn, drawn when it is looked at."""
+    """A transcript block. Its height is estimated until it is drawn, on demand."""
 
     __slots__ = (
         "_extent",
@@ -56,26 +56,26 @@ class BlockRow:
     ) -> None:
         self.block = block
         self.drawn: Drawing = block
-        """What stands on the screen for it."""
+        """What is drawn for the block."""
         self.unfolded = False
-        """It stands by itself, whatever is beside it."""
+        """Whether it is drawn alone instead of in a group."""
         self.detail = detail
-        """How much is shown of every block that is not opened or closed by itself."""
+        """Detail level, unless the block was opened or closed individually."""
         self.thoughts = thoughts
-        """How much is shown of a thought that is not opened or closed by itself."""
+        """Detail level of reasoning, unless opened or closed individually."""
         self.is_beside = is_beside
-        """The list of things to do stands beside the conversation: here is a line of it."""
+        """Whether the to-do list is in the side panel, so only its line is shown here."""
         self.opened = self._begins_open
         self.gap = _gap(above, block, detail)
         self.measured = False
-        """`height` is what the block takes, not an estimate."""
+        """Whether `height` is measured, not estimated."""
         self.strips: list[Strip] | None = None
         self._painter: AnswerPainter | None = None
         self._extent = _extent(block)
         self.height = self.gap + self._estimate_height(width)
 
     def change(self, block: Block, above: Block | None) -> None:
-        """Shows another block. The height stays until the block is drawn."""
+        """Show another block. The height stays until it is drawn."""
         if not (isinstance(block, AnswerText) and isinstance(self.block, AnswerText) and _has_grown(self.block, block)):
             self._painter = None
         is_other = type(block) is not type(self.block)
@@ -86,7 +86,7 @@ class BlockRow:
         self.strips, self.measured = None, False
 
     def draw_as(self, drawn: Drawing, width: int) -> bool:
-        """Stands for its block in that way. Tells whether it did not so far."""
+        """Change what is drawn for the block; return whether it changed."""
         if drawn is self.drawn or drawn == self.drawn:
             return False
         was_hidden, self.drawn = self.drawn is None, drawn
@@ -98,7 +98,7 @@ class BlockRow:
         return True
 
     def update_gap(self, above: Drawing) -> bool:
-        """Keeps the distance to what is drawn above it. Tells whether it was another one."""
+        """Update the gap to the drawing above; return whether it changed."""
         gap = _gap(above, self.drawn, self.detail)
         if self.drawn is None or gap == self.gap:
             return False
@@ -111,7 +111,7 @@ class BlockRow:
         self.strips, self.measured = None, False
 
     def show_in(self, detail: Detail, thoughts: "ThoughtsName") -> None:
-        """Shows that much, also of what was opened or closed by itself."""
+        """Set the detail level, also for individually opened or closed blocks."""
         self.unfolded = False
         self.detail, self.thoughts = detail, thoughts
         self.opened = self._begins_open
@@ -127,19 +127,18 @@ class BlockRow:
         )
 
     def resize(self, width: int) -> None:
-        """Forgets everything that was drawn for another width."""
+        """Drop the cached lines: the width changed."""
         self._painter = None
         self.strips, self.measured = None, False
         self.height = self.gap + self._estimate_height(width)
 
     def recolor(self) -> None:
-        """Forgets everything that was drawn in other colours, or for a screen of other height. The height stays until
-        the block is drawn."""
+        """Drop the cached lines: colours or screen height changed. The height stays until the block is drawn."""
         self._painter = None
         self.strips, self.measured = None, False
 
     def draw(self, width: int, console: "PaletteConsole") -> list[Strip]:
-        """The block's lines at that width, with the blank line above it when there is one."""
+        """The lines at that width, including the blank line above."""
         if self.drawn is None:
             self.strips, self.height, self.measured = [], 0, True
         if self.strips is None:
@@ -156,7 +155,7 @@ class BlockRow:
         return "normal" if self.detail == "normal" and not (is_list and self.is_beside) else "compact"
 
     def _estimate_height(self, width: int) -> int:
-        """Lines that the block takes about, without drawing it."""
+        """The approximate height, without drawing."""
         if self.drawn is None:
             return -self.gap
         characters, least = self._extent
@@ -175,7 +174,7 @@ class BlockRow:
 
 
 def _extent(block: Block) -> tuple[int, int]:
-    """How many characters of a block are folded into lines, and how many lines it takes at least."""
+    """The number of characters to wrap, and the minimum number of lines."""
     match block:
         case AnswerText(text=text) | UserText(text=text):
             return len(text), text.count("\n") + 1
@@ -190,7 +189,7 @@ def _has_grown(before: AnswerText, after: AnswerText) -> bool:
 
 
 def _gap(above: Drawing, block: Drawing, detail: Detail) -> int:
-    """Blank lines above a block: calls and thoughts of a line each that follow each other stand close."""
+    """Blank lines above a block; consecutive one-line calls and reasoning have none."""
     if above is None:
         return 0
     close = (Call, ReasoningBlock, Retry, LookupGroup)

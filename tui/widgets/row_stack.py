@@ -1,4 +1,4 @@
-"""Rows one below the other: where each begins, and how much of it is known. A stack knows heights, and no screen."""
+"""The rows of the transcript and their positions."""
 
 from bisect import bisect_right
 from collections import OrderedDict
@@ -17,11 +17,11 @@ if TYPE_CHECKING:  # types only: what draws is loaded when there is something to
     from ebbtide.tui.render.prose import PaletteConsole
 
 _MAX_CACHED_ROWS = 400
-"""Rows whose lines are kept; the others are drawn again when they are looked at."""
+"""Maximum rows with cached lines; others are drawn again on demand."""
 
 
 class RowStack:
-    """The rows of a transcript. Only those that are asked for are drawn; all other heights are estimates."""
+    """The rows of a transcript. Rows are drawn on demand; other heights are estimates."""
 
     def __init__(self) -> None:
         self.rows: list[BlockRow] = []
@@ -29,16 +29,16 @@ class RowStack:
         self.detail: Detail = "normal"
         self.thoughts: ThoughtsName = "line"
         self.is_beside = False
-        """The list of things to do stands beside the conversation."""
+        """Whether the to-do list is in the side panel."""
         self.inks: PaletteConsole | None = None
         self._past: Sequence[Block] = ()
         self._starts = [0]
-        """Where rows begin, as far as that is worked out, and where the next one does."""
+        """Known start lines of rows, and of the next one."""
         self._kept: OrderedDict[int, BlockRow] = OrderedDict()
 
     def show(self, past: Sequence[Block], turn: Sequence[Block]) -> None:
-        """Makes the rows those of these blocks. A `past` that is the same object as before is not looked at again, and
-        blocks that are the same objects are not drawn again."""
+        """Set the blocks. A `past` that is the same object as before is skipped, and blocks that are the same
+        objects are not redrawn."""
         rows, first = self.rows, len(past) if past is self._past else 0
         blocks = turn if first else (*past, *turn)
         self._past = past
@@ -54,11 +54,11 @@ class RowStack:
         self._fold(first)
 
     def refold(self) -> None:
-        """Draws by itself what was opened since, and folds what was closed."""
+        """Draw opened blocks alone, and group closed ones again."""
         self._fold(0)
 
     def unfold(self, index: int) -> None:
-        """Has each of the calls stand by itself that a row stands for."""
+        """Draw each call of a group alone."""
         for row in self.rows[index:]:
             if row is not self.rows[index] and row.drawn is not None:
                 break
@@ -83,8 +83,8 @@ class RowStack:
             del self._starts[changed + 1 :]
 
     def begin_earlier(self, past: Sequence[Block], turn: Sequence[Block], more: int) -> None:
-        """Makes the rows those of these blocks. In place of the first that there was stand `more` of them and one; what
-        was drawn or opened of the others stays so."""
+        """Prepend earlier blocks: `more` of them and one replace the first row. Other rows keep their drawing and
+        state."""
         kept = self.rows[1:]
         self._past, self._starts = (), [0]
         self.rows.clear()
@@ -96,8 +96,7 @@ class RowStack:
         self.show(past, turn)
 
     def restart(self, blocks: Sequence[Block], kept: int) -> None:
-        """Makes the rows those of these blocks, the last `kept` of which are equal to all that there were: what was
-        drawn of them stays."""
+        """Set the blocks, of which the last `kept` equal the current ones and keep their drawing."""
         if not kept:
             self.clear()
             self.show(blocks, ())
@@ -120,14 +119,14 @@ class RowStack:
         self._past, self._starts = (), [0]
 
     def resize(self, width: int) -> None:
-        """Forgets all that was drawn for another width."""
+        """Drop all cached lines: the width changed."""
         self.width = width
         for row in self.rows:
             row.resize(width)
         self._starts = [0]
 
     def show_in(self, detail: Detail, thoughts: "ThoughtsName") -> None:
-        """Shows that much of every block, and of thoughts; where all of every block is shown, of these, too."""
+        """Set the detail level of blocks and of reasoning; full detail includes reasoning."""
         self.detail, self.thoughts = detail, thoughts
         for row in self.rows:
             row.show_in(detail, thoughts)
@@ -135,7 +134,7 @@ class RowStack:
         self._starts = [0]
 
     def set_todos_beside(self, is_beside: bool) -> None:
-        """Says whether the list of things to do stands beside the conversation."""
+        """Set whether the to-do list is in the side panel."""
         self.is_beside = is_beside
         for row in self.rows:
             if row.is_beside != is_beside and isinstance(row.block, Call) and row.block.name == "todo":
@@ -144,13 +143,13 @@ class RowStack:
         self._starts = [0]
 
     def recolor(self, inks: "PaletteConsole") -> None:
-        """Forgets all that was drawn in other colours, or for a screen of other height."""
+        """Drop all cached lines: colours or screen height changed."""
         self.inks = inks
         for row in self.rows:
             row.recolor()
 
     def draw(self, index: int) -> list[Strip]:
-        """The lines of a row. Its height is known from then on."""
+        """Draw a row; its height is then known."""
         assert self.inks is not None, "rows are drawn once there are colours"
         row = self.rows[index]
         before = row.height
@@ -165,7 +164,7 @@ class RowStack:
         return strips
 
     def measure(self, indices: Iterable[int], wanted: int) -> bool:
-        """Draws rows until they fill the wanted lines. Tells whether a height turned out to be another."""
+        """Draw rows until they fill `wanted` lines; return whether a height changed."""
         changed = False
         for index in indices:
             if wanted <= 0:
@@ -180,15 +179,15 @@ class RowStack:
 
     @property
     def height(self) -> int:
-        """Lines of all rows together."""
+        """Height of all rows."""
         return self._worked_out()[-1]
 
     def start(self, index: int) -> int:
-        """The line at which a row begins."""
+        """The line at which a row starts."""
         return self._worked_out()[index]
 
     def locate(self, y: int) -> tuple[int, int]:
-        """The row at a line, and which of its lines that is."""
+        """The row at a line, and the line's index in it."""
         if not self.rows:
             return 0, 0
         starts = self._worked_out()

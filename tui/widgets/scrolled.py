@@ -1,4 +1,4 @@
-"""Rows of which a screenful is drawn, wherever they are scrolled to."""
+"""Scrollable rows, of which only the visible ones are drawn."""
 
 from typing import Any
 
@@ -10,23 +10,23 @@ from ebbtide.tui.widgets.selection import SelectableRows
 
 
 class ScrolledRows(SelectableRows):
-    """Only what is visible is drawn, heights of everything else are estimates. What is looked at stays where it is when
-    rows above it change; at the end, what is new is looked at."""
+    """Draws only visible rows and estimates other heights. The visible lines stay in place when rows above change;
+    at the end, the view follows new rows."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._following = True
         self._anchor = (0, 0)
-        """The row at the top of the screen and how many of its lines are above it, when not following."""
+        """The top row and how many of its lines are above the screen, if not following."""
         self._settling = False
         self._margins_due = False
         self._base: Style | None = None
-        """The widget's own style, which is costly to ask for line by line."""
+        """The widget's own style, cached because it is expensive per line."""
 
-    # What others ask of it
+    # Public methods
 
     def page(self, direction: int) -> None:
-        """One screen up (-1) or down (1), less two lines to hold on to."""
+        """Scroll one screen up (-1) or down (1), with an overlap of two lines."""
         self._go_to(self.scroll_offset.y + direction * max(1, self.size.height - 2))
 
     def go_home(self) -> None:
@@ -38,18 +38,18 @@ class ScrolledRows(SelectableRows):
 
     @property
     def following(self) -> bool:
-        """New blocks move the transcript: its end is on the screen."""
+        """Whether the view follows new blocks at the end."""
         return self._following
 
-    # Where rows stand
+    # Positions of rows
 
     @property
     def _width(self) -> int:
         return self._stack.width
 
     def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
-        """Called while the screen is laid out. Rows are put in place at once: at the event of the new size, one picture
-        would have been drawn already, with lines of the old width."""
+        """Place the rows during layout. At the resize event a frame with the old width would already have been
+        drawn."""
         changed = super()._size_updated(size, virtual_size, container_size, layout)
         width = self.scrollable_content_region.width
         is_other = self._stack.inks is not None and self._stack.inks.height != self.app.size.height
@@ -76,12 +76,12 @@ class ScrolledRows(SelectableRows):
         animate: bool = True,
         **how: Any,  # noqa: ANN401  # Textual's
     ) -> bool:
-        """At once, also by the keys that every widget has: where rows stand is known when they are drawn, which ends an
-        animation in the middle of its step."""
+        """Scroll without animation, also for built-in keys: drawing changes positions, which would end an animation
+        midway."""
         return super()._scroll_to(x, y, animate=False, **how)
 
     def _settle(self) -> None:
-        """Draws the rows of this screen, and puts everything where the drawn heights say."""
+        """Draw the visible rows and place everything by their real heights."""
         if self._width <= 0 or self._settling or (self._stack.rows and not self._has_inks()):
             return
         self._settling = True
@@ -101,7 +101,7 @@ class ScrolledRows(SelectableRows):
             self.call_after_refresh(self._settle_margins)
 
     def _settle_margins(self) -> None:
-        """Draws one screen above and below, so that the next page does not move while it is read."""
+        """Draw one screen above and below, so that the next page does not move."""
         self._margins_due = False
         if self._width <= 0 or not self._stack.rows:
             return
@@ -118,10 +118,10 @@ class ScrolledRows(SelectableRows):
             self._settling = False
 
     def _place(self) -> None:
-        """Scrolls so that what is looked at stays where it is."""
+        """Scroll so that the visible lines stay in place."""
         rows, size = self._stack.rows, Size(self._width, self._stack.height)
         if size != self.virtual_size:
-            # Not by assignment: that lays out the whole screen anew, in which nothing else has moved.
+            # Not by assignment, which would lay out the whole screen again.
             self.set_reactive(ScrolledRows.virtual_size, size)
             self._scroll_update(size)
         if self._following:
@@ -133,10 +133,10 @@ class ScrolledRows(SelectableRows):
         self._scroll_now(y)
 
     def _after_settle(self) -> None:
-        """Called when everything is in its place."""
+        """Called when all rows are placed."""
 
     def _hold(self, index: int, offset: int) -> None:
-        """Brings a line of a row to the top of the screen, or as far up as the end lets it."""
+        """Scroll a line of a row to the top of the screen, or as far as possible."""
         self._anchor, self._following = (index, offset), False
         self._settle()
 
@@ -146,7 +146,7 @@ class ScrolledRows(SelectableRows):
     def _scroll_now(self, y: int) -> None:
         self.scroll_to(y=y, animate=False, force=True, immediate=True)
 
-    # In which colours they are drawn
+    # Colours
 
     def notify_style_update(self) -> None:
         """Called when a theme or a style has changed."""

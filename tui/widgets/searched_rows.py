@@ -1,4 +1,4 @@
-"""Rows in which words are looked for."""
+"""Rows with text search."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -13,11 +13,11 @@ if TYPE_CHECKING:  # types only: loaded when there are words to look for
     from ebbtide.tui.widgets.transcript_search import FoundWords, TranscriptSearch
 
 AT_ONCE = 300
-"""Blocks that are looked through without reading them ahead."""
+"""Maximum blocks searched without reading them in a thread first."""
 
 
 class SearchedRows(ScrolledRows):
-    """Where words are found they are marked, and one of these places is gone to."""
+    """Highlights matches and scrolls to one of them."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -26,12 +26,12 @@ class SearchedRows(ScrolledRows):
 
     @property
     def is_searched(self) -> bool:
-        """Words are looked for, and marked where they are."""
+        """Whether a search is active."""
         return self._search is not None
 
     @property
     def finder(self) -> "TextFinder":
-        """What knows what the blocks say."""
+        """The text cache of the search."""
         from ebbtide.tui.widgets.find_text import TextFinder  # noqa: PLC0415  # deferred: with the first search
 
         self._finder = self._finder or TextFinder()
@@ -39,18 +39,18 @@ class SearchedRows(ScrolledRows):
 
     @property
     def is_read(self) -> bool:
-        """Whether words can be looked for at once."""
+        """Whether a search can start at once."""
         return len(self.finder.unread([row.block for row in self._stack.rows])) <= AT_ONCE
 
     async def read_texts(self) -> None:
-        """Finds out what all blocks say, in a thread."""
+        """Read the text of all blocks in a thread."""
         from ebbtide.tui.widgets.find_text import texts_of  # noqa: PLC0415  # deferred: with the first search
 
         unread = self.finder.unread([row.block for row in self._stack.rows])
         self.finder.learn(await asyncio.to_thread(texts_of, unread))
 
     def find(self, words: str) -> "FoundWords":
-        """Marks the words and goes to the last place above the end of what was on the screen when the search began."""
+        """Highlight matches, and go to the last one above the end of the screen at the start of the search."""
         from ebbtide.tui.widgets.transcript_search import TranscriptSearch  # noqa: PLC0415  # deferred: with the first search
 
         if self._search is None:
@@ -60,13 +60,13 @@ class SearchedRows(ScrolledRows):
         return self._go_to_found(self._search.look_for(words))
 
     def find_next(self, step: int) -> "FoundWords":
-        """Goes to another place, further down (1) or up (-1), and around at the ends."""
+        """Go to the next match, down (1) or up (-1), wrapping around."""
         from ebbtide.tui.widgets.transcript_search import FoundWords  # noqa: PLC0415  # deferred: with the first search
 
         return self._go_to_found(self._search.move(step)) if self._search is not None else FoundWords()
 
     def end_search(self, *, back: bool) -> None:
-        """Marks nothing any more, and goes back to where the search began if that is wanted."""
+        """Remove highlights, and return to the position before the search if `back`."""
         search, self._search = self._search, None
         if search is None:
             return
@@ -93,7 +93,7 @@ class SearchedRows(ScrolledRows):
         return found
 
     def _with_found(self, strip: Strip, index: int, line: int) -> Strip:
-        """A line of a row, with the words marked that are looked for."""
+        """The line of a row with matches highlighted."""
         if self._search is None or self._palette is None:
             return strip
         for span, is_here in self._search.spans_on(index, line):

@@ -1,4 +1,4 @@
-"""The line in which words to look for are written."""
+"""The search field of the transcript."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # a type only: loaded with the first search
     from ebbtide.tui.widgets.transcript_search import FoundWords
 
 _WIDE = 76
-"""Columns from which on there is room to say which keys there are."""
+"""Minimum width for key hints."""
 _KEYS = "Enter older  Shift-Enter newer  Esc back"
 
 
@@ -28,7 +28,7 @@ class SearchLine(Horizontal):
     """
 
     _status: "Callable[[Palette], Text]" = staticmethod(lambda palette: Text())
-    """What stands at the right, in the colours of a theme."""
+    """The status at the right, for a palette."""
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
@@ -44,21 +44,21 @@ class SearchLine(Horizontal):
 
     @property
     def is_written(self) -> bool:
-        """It has the keys."""
+        """Whether it has the focus."""
         return self._field.has_focus
 
     def write(self) -> None:
-        """Takes the keys, those too that are on their way: `focus` would come behind them."""
+        """Take the focus, including keys already queued: `focus` would come after them."""
         self.screen.set_focus(self._field)
 
     def begin(self) -> None:
-        """Takes the keys, and what is typed stands in the place of what was written before."""
+        """Take the focus; typing replaces the previous words."""
         self._draw()
         self.write()
         self._field.action_select_all()
 
     def show_found(self, found: "FoundWords", columns: int) -> None:
-        """Says what was found, and which keys there are where so many columns have room for that."""
+        """Show the number of matches, and key hints if the width allows."""
         count = f"{found.at:,} of {found.of:,}" if found.of else "not found" if self.words else ""
         keys = key_lines(_KEYS, columns) if columns >= _WIDE else []
         self._set_status(
@@ -68,7 +68,7 @@ class SearchLine(Horizontal):
         )
 
     def show_reading(self) -> None:
-        """Says that it takes a while."""
+        """Show that the text is being read."""
         self._set_status(lambda palette: Text("reading … ", palette.dim))
 
     def _set_status(self, said: "Callable[[Palette], Text]") -> None:

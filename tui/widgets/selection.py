@@ -1,4 +1,4 @@
-"""Rows of which a part may be selected, and strips with a style over a part of them."""
+"""Rows with text selection, and styling of parts of strips."""
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -13,7 +13,7 @@ from ebbtide.tui.widgets.row_stack import RowStack
 
 
 class SelectableRows(ScrollView):
-    """What is selected is the text as it stands on the screen, also where it is scrolled out of sight."""
+    """The selection is the text as drawn, including parts scrolled out of view."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -37,7 +37,7 @@ class SelectableRows(ScrollView):
         self.refresh()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected text as it stands on the screen."""
+        """The selected text as drawn."""
         if not self._stack.rows:
             return None
         first = selection.start.y if selection.start is not None else 0
@@ -61,7 +61,7 @@ def over(strip: Strip, style: Style) -> Strip:
 
 
 def over_part(strip: Strip, first: int, last: int, style: Style) -> Strip:
-    """The strip with a style over its characters from one to before another."""
+    """The strip with a style over characters `first` to before `last`."""
     text = strip.text
     left, right = cell_len(text[:first]), cell_len(text[:last])
     if left >= right:

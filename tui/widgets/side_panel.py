@@ -1,4 +1,4 @@
-"""The panel at the right: what stands beside the conversation. It is told of every view and draws what differs."""
+"""The side panel at the right. It gets every view and redraws what changed."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ from ebbtide.tui.view.side_panel import (
 
 
 class SidePanel(Widget):
-    """There where the screen is wide enough; elsewhere it looks at nothing."""
+    """Shown if the screen is wide enough; otherwise it does no work."""
 
     DEFAULT_CSS = """
     SidePanel {
@@ -41,25 +41,25 @@ class SidePanel(Widget):
     """
 
     SCOPED_CSS = False
-    """How wide the screen is says the screen."""
+    """The screen's style sheet decides on the width."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, classes="empty")
         self._side = SidePanelState()
         self._past: tuple[Block, ...] = ()
         self._before = CallEffects()
-        """What the turns in `_past` left."""
+        """The effects of the turns in `_past`."""
         self._ended: tuple[str, ...] = ()
-        """The calls of the turn that have ended, when it was looked at last."""
+        """The finished calls of the turn at the last update."""
         self._now = CallEffects()
         self._counted: tuple[FileWork, ...] | None = None
-        """The files as they were when they were looked at last; None where they were not."""
+        """The files at the last count; None if not counted."""
         self._in_count: frozenset[str] = frozenset()
-        """The calls of the turn that had ended by then."""
+        """The finished calls of the turn at the last count."""
         self._others: tuple[tuple[ServerFacts, ...], int] = (), 0
 
     def count(self, files: "tuple[FileWork, ...] | None", calls: frozenset[str], view: SessionView) -> None:
-        """Shows what the files are that calls have changed, those of the turn among them; None where nobody knows."""
+        """Set the current state of the changed files, including the turn's; None if unknown."""
         self._counted, self._in_count, self._ended = files, calls, ("",)
         self.show(view, *self._others)
 
@@ -91,7 +91,7 @@ class SidePanel(Widget):
         return clipped_text(self.lines, palette_of(self.app.theme_variables))
 
     async def on_click(self, event: events.Click) -> None:
-        """A click on a file shows what the session changed, that file first."""
+        """A click on a file opens the session's changes at that file."""
         name = file_at(self._side, self.lines, event.y - self.content_region.y + self.region.y)
         if name is not None:
             await self.run_action(f"app.command('files', {name!r})")

@@ -1,4 +1,4 @@
-"""The line at the bottom. It shows numbers and what goes on, and asks nobody for them."""
+"""The status line at the bottom."""
 
 from rich.text import Text
 from textual.widget import Widget
@@ -8,11 +8,11 @@ from ebbtide.tui.view.blocks import SessionView
 from ebbtide.tui.view.status import StatusLineState, status_line
 
 WALKING = "Up, Down move  Enter opens  y copies  Esc back"
-"""The keys of somebody who walks through the conversation."""
+"""Key hints while browsing the transcript."""
 
 
 class StatusBar(Widget):
-    """Left what goes on, right the numbers. Where it is narrow, the right side gives way first."""
+    """Activity on the left, numbers on the right. In a narrow window the right side is cut first."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -22,7 +22,7 @@ class StatusBar(Widget):
         self.watch(self.screen, "focused", self._turn_to, init=False)
 
     def _turn_to(self) -> None:
-        """Something else has the focus: other keys are named."""
+        """Update the key hints after a focus change."""
         self.refresh()
 
     def show(self, shown: StatusLineState) -> None:

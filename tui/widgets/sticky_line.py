@@ -1,4 +1,4 @@
-"""The line at the top of what is read: the message that it belongs to, where that is above the screen."""
+"""The line at the top of the transcript: the message that the visible text belongs to."""
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -10,12 +10,12 @@ from ebbtide.tui.view.blocks import USER_BAR, UserText
 from ebbtide.tui.widgets.row_stack import RowStack
 
 _KEY = "  Ctrl-Up "
-"""What goes there; named where there is room for it."""
+"""The key to jump there, shown if it fits."""
 _MIN_KEY_WIDTH = 40
 
 
 def message_above(stack: RowStack, top: int) -> int | None:
-    """The row of the message that the line `top` belongs to; None where its first line is not above that."""
+    """The row of the message that line `top` belongs to; None if its first line is visible."""
     index, _ = stack.locate(top)
     for at in range(index, -1, -1):
         if isinstance(stack.rows[at].block, UserText):
@@ -24,7 +24,7 @@ def message_above(stack: RowStack, top: int) -> int | None:
 
 
 def sticky_strip(text: str, width: int, palette: Palette) -> Strip:
-    """The beginning of a message in one line, exactly as wide as that."""
+    """The start of a message in one line, exactly `width` cells wide."""
     key = _KEY if width >= _MIN_KEY_WIDTH else ""
     said = sanitised_line(next((line for line in text.splitlines() if line.strip()), ""))
     room = max(0, width - 2 - len(key))

@@ -1,4 +1,4 @@
-"""A text area that holds what was typed as it is, and draws all of it safely."""
+"""A text area that keeps text exactly as typed and draws it safely."""
 
 from collections.abc import Mapping, Sequence
 from typing import overload
@@ -24,12 +24,11 @@ _KEYS: Mapping[str, str] = {
     "shift+backspace": "delete_left", "shift+delete": "delete_right", "super+left": "cursor_line_start",
     "super+right": "cursor_line_end",
 }  # fmt: skip
-"""What shells and terminals do with keys that Textual leaves alone."""
+"""Keys of shells and terminals that Textual ignores."""
 
 
 class _Lines(Document):
-    """Lines that only a line feed divides. Textual also divides them at separators that Unicode knows, and these would
-    be lost."""
+    """Lines split only at line feeds. Textual also splits at Unicode separators, which would be lost."""
 
     def __init__(self, text: str) -> None:
         self._newline = "\n"
@@ -46,7 +45,7 @@ class _Lines(Document):
 
 
 class _RenderedLines(Sequence[str]):
-    """Lines as they are drawn, each when it is asked for."""
+    """Lines as drawn, computed on demand."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
@@ -67,7 +66,7 @@ class _RenderedLines(Sequence[str]):
 
 
 class _DrawnLines(_Lines):
-    """A document as it is drawn, by which it is measured and wrapped. Columns are the same."""
+    """A document as drawn, for measuring and wrapping. Columns are the same."""
 
     def __init__(self, document: Document) -> None:
         self._newline = "\n"
@@ -75,7 +74,7 @@ class _DrawnLines(_Lines):
 
 
 class _Navigator(DocumentNavigator):
-    """Moves over what is seen as one character."""
+    """Moves over drawn characters as units."""
 
     def get_location_left(self, location: TextPosition) -> TextPosition:
         row, column = location
@@ -90,7 +89,7 @@ class _Navigator(DocumentNavigator):
 
 
 class TextBox(TextArea):
-    """What is written in it is what it gives, character by character."""
+    """A text area that returns exactly what was typed."""
 
     def _set_document(self, text: str, language: str | None) -> None:
         self._highlight_query = None
@@ -123,5 +122,5 @@ class TextBox(TextArea):
             self.paste(pasted_text(event.text))
 
     def paste(self, text: str) -> None:
-        """Puts a text at the cursor, in the place of what is selected."""
+        """Insert a text at the cursor, replacing the selection."""
         self.replace(text, *self.selection, maintain_selection_offset=False)

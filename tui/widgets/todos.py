@@ -1,4 +1,4 @@
-"""One quiet line: where the model stands in its list. It is there while something of the list is being done."""
+"""One line with the current to-do item, shown while one is in progress."""
 
 from typing import TYPE_CHECKING
 
@@ -22,13 +22,13 @@ class TodoLine(Widget):
     """
 
     SCOPED_CSS = False
-    """Whether the list stands beside the conversation says the screen, and whether there is room for a blank line."""
+    """The screen's style sheet decides on the side panel and the blank line."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._past: tuple[Block, ...] = ()
         self._before: tuple[TodoItem, ...] = ()
-        """The list as the turns in `_past` left it."""
+        """The list after the turns in `_past`."""
         self._summary = ""
 
     def show(self, view: SessionView) -> None:

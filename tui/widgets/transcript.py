@@ -1,4 +1,4 @@
-"""The transcript on the screen: its blocks, which of them are open and which is marked."""
+"""The transcript widget: blocks, which of them are open, and the marked one."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -35,9 +35,9 @@ if TYPE_CHECKING:  # a type only: settings are loaded behind the first paint
     from ebbtide.agent.config.options import ThoughtsName
 
 _MARKABLE_BLOCKS = (UserText, AnswerText, Call, ReasoningBlock, SummaryBlock, Compaction, Failure, OlderMessages)
-"""Blocks that the mark stops at."""
+"""Blocks that can be marked."""
 _NEWS = (UserText, AnswerText, Call, Failure)
-"""Blocks that count as something new."""
+"""Blocks that count as new."""
 
 
 class TranscriptView(SearchedRows, can_focus=True):
@@ -51,24 +51,24 @@ class TranscriptView(SearchedRows, can_focus=True):
     ]
 
     class TranscriptLeft(Message):
-        """The user is done with the transcript; `typed` is what said so, if something was written."""
+        """The user left the transcript; `typed` is the character that did so, if any."""
 
         def __init__(self, typed: str = "") -> None:
             super().__init__()
             self.typed = typed
 
     class Unseen(Message):
-        """Below what is on the screen is another number of blocks that came since its end was on the screen."""
+        """The number of new blocks below the screen changed."""
 
         def __init__(self, count: int) -> None:
             super().__init__()
             self.count = count
 
     class OlderMessagesRequested(Message):
-        """The user has come to the beginning of what is shown, and more was said before."""
+        """The user scrolled to the start, and there are older messages."""
 
     class CopyRequested(Message):
-        """The user wants a block in the clipboard."""
+        """The user wants to copy a block."""
 
         def __init__(self, block: Block) -> None:
             super().__init__()
@@ -77,19 +77,19 @@ class TranscriptView(SearchedRows, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._seen = self._unseen = 0
-        """How many of the rows have been on the screen at one time or another, and how many news are behind them."""
+        """Number of rows seen so far, and of new blocks after them."""
         self._marked: BlockRow | None = None
         self._is_clicked = False
-        """It has the keys because of the mouse: letters are for the prompt."""
+        """Whether it got the focus by a click: then letters go to the prompt."""
         self._greeting: Callable[[int, int], Text] = lambda width, height: Text()
         self._greeted: tuple[Size, list[Text]] = Size(0, 0), []
-        """The lines of the greeting as they are in that much room."""
+        """The greeting's lines, cached by size."""
 
-    # What others ask of it
+    # Public methods
 
     def show(self, past: Sequence[Block], turn: Sequence[Block] = ()) -> None:
-        """Shows these blocks. Blocks that are the same objects as before are not drawn again, and a `past` that is the
-        same object is not even looked at."""
+        """Show these blocks. Blocks that are the same objects as before are not redrawn, and a `past` that is the
+        same object is skipped."""
         self._stack.show(past, turn)
         if self._marked is not None and (self._marked.drawn is None or self._marked not in self._stack.rows):
             self._marked = None
@@ -97,7 +97,7 @@ class TranscriptView(SearchedRows, can_focus=True):
         self.refresh()
 
     def restart(self, blocks: Sequence[Block]) -> None:
-        """Shows another session, from its end. Where that is shown already, what is on the screen stays."""
+        """Show another session from its end. If that is already shown, the screen stays."""
         rows, (index, offset) = self._stack.rows, self._anchor
         more = len(blocks) - len(rows)
         is_end = rows and more >= 0 and all(row.block == block for row, block in zip(rows, blocks[more:], strict=True))
@@ -108,10 +108,10 @@ class TranscriptView(SearchedRows, can_focus=True):
         self.show(blocks)
 
     def begin_earlier(self, past: Sequence[Block], turn: Sequence[Block], more: int) -> None:
-        """Shows the same blocks with so many `more` before them. What is on the screen stays where it is."""
+        """Show the same blocks with `more` before them. The visible lines stay in place."""
         index, offset = self._anchor
         self._stack.begin_earlier(past, turn, more)
-        # What stood below the row that told of more stands where it stood.
+        # The rows below the placeholder of older messages keep their place.
         self._anchor = (index + more, offset) if index else (more, max(0, offset - 1))
         self._seen += more
         if self._search is not None:
@@ -132,34 +132,33 @@ class TranscriptView(SearchedRows, can_focus=True):
         self._look_up()
 
     def _look_up(self) -> None:
-        """Asks for more where there is no way further up."""
+        """Request older messages at the top."""
         rows = self._stack.rows
         if rows and isinstance(rows[0].block, OlderMessages) and self.scroll_offset.y <= 0:
-            # Sent by ourselves: what is sent while the screen answers a message counts as the screen's, and goes no
-            # further than to it.
+            # Posted by ourselves: a message posted while the screen handles another counts as the screen's and would
+            # not bubble.
             self.call_next(lambda: self.post_message(self.OlderMessagesRequested()))
 
     @property
     def detail(self) -> Detail:
-        """How much is shown of each block."""
+        """The detail level."""
         return self._stack.detail
 
     def show_in(self, detail: Detail | None = None, thoughts: "ThoughtsName | None" = None) -> None:
-        """Shows that much of each block, or of thoughts. What is at the top of the screen stays there, or else the
-        end."""
+        """Set the detail level of blocks, or of reasoning. The top of the screen stays in place, or else the end."""
         self._stack.show_in(detail or self._stack.detail, thoughts or self._stack.thoughts)
         self._settle()
         self.refresh()
 
     def set_todos_beside(self, is_beside: bool) -> None:
-        """Says whether the list of things to do stands beside the conversation: here is a line of it then."""
+        """Set whether the to-do list is in the side panel; then only its line is shown here."""
         if is_beside != self._stack.is_beside:
             self._stack.set_todos_beside(is_beside)
             self._settle()
             self.refresh()
 
     def jump(self, direction: int) -> None:
-        """To the message of the user before (-1) or after (1) what is at the top of the screen."""
+        """Jump to the user's message before (-1) or after (1) the top of the screen."""
         rows, top = self._stack.rows, self.scroll_offset.y
         here, _ = self._stack.locate(top)
         ahead = range(here, -1, -1) if direction < 0 else range(here, len(rows))
@@ -182,13 +181,13 @@ class TranscriptView(SearchedRows, can_focus=True):
         return self._marked.block if self._marked is not None else None
 
     def visible_text(self) -> str:
-        """What is on the screen, as plain lines."""
+        """The visible lines as plain text."""
         return "\n".join(self.render_line(y).text.rstrip() for y in range(self.size.height))
 
-    # What is on the screen
+    # Drawing
 
     def _after_settle(self) -> None:
-        """Tells how many news are below what is on the screen."""
+        """Report the number of new blocks below the screen."""
         rows = self._stack.rows
         if self._following or not rows:
             self._seen, unseen = len(rows), 0
@@ -201,7 +200,7 @@ class TranscriptView(SearchedRows, can_focus=True):
             self.post_message(self.Unseen(unseen))
 
     def render_line(self, y: int) -> Strip:
-        """One line of the screen."""
+        """Draw one line."""
         width, base = self.size.width, self._base or self.rich_style
         self._base = base
         if not self._stack.rows:
@@ -221,14 +220,13 @@ class TranscriptView(SearchedRows, can_focus=True):
         return self._with_selection(self._with_found(strip, index, line), y).apply_offsets(0, y)
 
     def greet(self, greeting: Callable[[int, int], Text]) -> None:
-        """Shows this before the first block, by columns and lines."""
+        """Show a greeting before the first block; it is called with columns and lines."""
         self._greeting, self._greeted = greeting, (Size(0, 0), [])
         self.refresh()
 
     @property
     def _sticky(self) -> int | None:
-        """The row of the message whose beginning stands over the first line of the screen, while one reads above the
-        end."""
+        """The row of the message shown in the sticky line, while scrolled up."""
         return None if self._following or not self._stack.rows else message_above(self._stack, self.scroll_offset.y)
 
     def _text_of(self, index: int) -> str:
@@ -246,10 +244,10 @@ class TranscriptView(SearchedRows, can_focus=True):
         line.truncate(max(1, width))
         return Strip(line.render(self.app.console)).crop_extend(0, width, base).apply_style(base)
 
-    # Opening and closing
+    # Opening and closing blocks
 
     def walk(self) -> None:
-        """Take the keys to move through the blocks: letters are commands."""
+        """Take the focus to browse the blocks: letters are commands."""
         self._is_clicked = False
         self.focus()
         self.on_focus()
@@ -259,7 +257,7 @@ class TranscriptView(SearchedRows, can_focus=True):
             self.action_mark(-1)
 
     def focus_on_click(self) -> bool:
-        """Called before a click gives it the keys."""
+        """Called before a click gives it the focus."""
         self._is_clicked = True
         return True
 
@@ -281,7 +279,7 @@ class TranscriptView(SearchedRows, can_focus=True):
             self._toggle(index)
 
     def action_mark(self, step: int) -> None:
-        """Moves the mark to the next block, and brings it onto the screen. It begins at one that opens."""
+        """Move the mark to the next block and scroll to it. It starts at an expandable block."""
         rows = self._stack.rows
         walked = [
             index for index, row in enumerate(rows) if row.drawn is not None and isinstance(row.block, _MARKABLE_BLOCKS)
@@ -336,7 +334,7 @@ class TranscriptView(SearchedRows, can_focus=True):
         self.post_message(self.TranscriptLeft(pasted_text(event.text)))
 
     def _toggle(self, index: int) -> None:
-        """Opens or closes a row. What is above it stays where it is, as far as the row is then on the screen."""
+        """Expand or collapse a row. What is above stays in place as far as possible."""
         row = self._stack.rows[index]
         if isinstance(row.block, OlderMessages):
             self.post_message(self.OlderMessagesRequested())

@@ -1,4 +1,4 @@
-"""The transcript, the line of a search in it, and the mark of what came below. The reader knows no session."""
+"""The transcript with its search field and the mark for new content."""
 
 from typing import TYPE_CHECKING
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:  # a type only: loaded with the first search
 
 
 class TranscriptPane(Vertical):
-    """While words are looked for, their line takes the keys: Enter and Up go to older places, Shift-Enter and Down to
-    newer ones, Tab into the transcript and back, and Esc to where the user was."""
+    """While a search is open, its field takes the keys: Enter and Up go to older matches, Shift-Enter and Down to
+    newer ones, Tab switches to the transcript and back, and Esc returns to where the user was."""
 
     class SearchOpened(Message):
-        """Words are about to be looked for, in all that was said."""
+        """A search over all messages was opened."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._before: Widget | None = None
-        """What had the focus before the search."""
+        """The widget with the focus before the search."""
         self._looked_for = ""
         self._search: SearchLine | None = None
-        """The line of the search, open or not; there is none before the first."""
+        """The search field, open or closed; None before the first search."""
         self._is_reading = False
-        """What was said is being read, to look for words in it."""
+        """Whether the text for the search is being read."""
 
     def compose(self) -> ComposeResult:
         yield TranscriptView(id="transcript")
 
     async def open_search(self) -> None:
-        """Lets the user write what to look for."""
+        """Open the search field."""
         from ebbtide.tui.widgets.searchline import SearchLine  # noqa: PLC0415  # deferred: with the first search
 
         if self._open_line is None:
@@ -54,7 +54,7 @@ class TranscriptPane(Vertical):
                 self._read_for_search(line)
 
     def close_search(self, line: "SearchLine", *, back: bool) -> None:
-        """Ends it; `back` to where the user was."""
+        """Close the search; `back` returns to the earlier position."""
         self._transcript.end_search(back=back)
         line.display, self._looked_for = False, ""
         self.remove_class("searched")
@@ -63,7 +63,7 @@ class TranscriptPane(Vertical):
 
     @property
     def _open_line(self) -> "SearchLine | None":
-        """The line of the search while there is one."""
+        """The search field if open."""
         return self._search if self._search is not None and self._search.display else None
 
     @property
@@ -116,13 +116,13 @@ class TranscriptPane(Vertical):
         self._transcript.go_end()
 
     def look_again(self) -> None:
-        """There is more to look through than before."""
+        """Search again: there are more blocks."""
         if (line := self._open_line) is not None and line.words:
             self._looked_for = ""
             self._look(line)
 
     def _look(self, line: "SearchLine") -> bool:
-        """Looks for what is written, unless that is done. Tells whether it was not."""
+        """Start the search if the words changed; return whether they did."""
         if line.words == self._looked_for and self._transcript.is_searched:
             return False
         if line.words and not self._transcript.is_read:
@@ -133,7 +133,7 @@ class TranscriptPane(Vertical):
         return True
 
     def _read_for_search(self, line: "SearchLine") -> None:
-        """Reads what was said in the background, and looks for what is written by then."""
+        """Read the text in the background, then search for the current words."""
         line.show_reading()
         if not self._is_reading:
             self._is_reading = True

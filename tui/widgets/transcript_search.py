@@ -1,4 +1,4 @@
-"""A search in the transcript that is going on."""
+"""An active search in the transcript."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from ebbtide.tui.widgets.row_stack import RowStack
 @dataclass(frozen=True, slots=True)
 class FoundWords:
     at: int = 0
-    """Which place is gone to, counted from one; 0 when there is none."""
+    """Number of the current match, from 1; 0 if there is none."""
     of: int = 0
 
 
 class TranscriptSearch:
-    """The places where words are, one of which is gone to. What is folded there is open as long as it is."""
+    """The matches and the current one. A collapsed block is expanded while it has the current match."""
 
     def __init__(self, stack: RowStack, finder: TextFinder, bottom: int, origin: tuple[bool, tuple[int, int]]) -> None:
-        """`bottom` is the last row that was on the screen, `origin` where to go back to."""
+        """`bottom`: the last visible row; `origin`: the position to return to."""
         self.origin = origin
         self._stack, self._bottom = stack, bottom
         self._finder = finder
@@ -30,10 +30,10 @@ class TranscriptSearch:
         self._here: FoundText | None = None
         self._opened: BlockRow | None = None
         self._drawn: dict[int, _MarkedRow] = {}
-        """Where the words are in the lines of rows, by the rows' numbers."""
+        """Match ranges in drawn rows, by row number."""
 
     def look_for(self, words: str) -> FoundWords:
-        """Starts at the last place that was on the screen or above it."""
+        """Search for the words, starting at the last match at or above the bottom of the screen."""
         self._words = words
         self._drawn.clear()
         places = self._places()
@@ -41,7 +41,7 @@ class TranscriptSearch:
         return self._found_words(places)
 
     def shift_rows(self, rows: int) -> None:
-        """So many rows have come above all that there were."""
+        """Shift row numbers: rows were inserted at the top."""
         following, (row, line) = self.origin
         self.origin, self._bottom = (following, (row + rows, line)), self._bottom + rows
         self._drawn.clear()
@@ -49,7 +49,7 @@ class TranscriptSearch:
             self._here = FoundText(self._here.row + rows, self._here.nth)
 
     def move(self, step: int) -> FoundWords:
-        """Goes on to another place, around at the ends."""
+        """Go to another match, wrapping around."""
         places = self._places()
         at = places.index(self._here) if self._here is not None else None
         if not places:
@@ -59,7 +59,7 @@ class TranscriptSearch:
         return self._found_words(places)
 
     def unfold(self) -> tuple[int, int] | None:
-        """The row and the line that are gone to, opened if the words are not to be seen otherwise."""
+        """The row and line of the current match; expands the row if necessary."""
         here, rows = self._here, self._stack.rows
         if here is None or here.row >= len(rows):
             self.fold()
@@ -76,14 +76,14 @@ class TranscriptSearch:
         return here.row, spans[min(here.nth, len(spans) - 1)][0].line if spans else row.gap
 
     def fold(self) -> None:
-        """Closes what the search has opened."""
+        """Collapse what the search expanded."""
         if self._opened is not None and self._opened.opened:
             self._opened.toggle()
             self._stack.refold()
         self._opened = None
 
     def spans_on(self, row: int, line: int) -> tuple[tuple[FoundSpan, bool], ...]:
-        """What is to be marked on a line of a row, and whether it is the place that is gone to."""
+        """The ranges to highlight on a line of a row, and which is the current match."""
         marked = self._marked_row(row)
         here = self._here.nth if self._here is not None and self._here.row == row else -1
         at = min(here, len(marked.spans) - 1)
@@ -109,14 +109,14 @@ class TranscriptSearch:
 
 @dataclass(frozen=True, slots=True)
 class _MarkedRow:
-    """Where the words are in the lines of a row."""
+    """The match ranges in the lines of a row."""
 
     strips: list[Strip]
-    """The lines in which that was found."""
+    """The lines that were searched."""
     spans: tuple[tuple[FoundSpan, ...], ...]
-    """Of each place, in order."""
+    """The ranges of each match, in order."""
     by_line: Mapping[int, Sequence[tuple[int, FoundSpan]]]
-    """Those of each line, with the number of the place."""
+    """The ranges of each line, with the index of the match."""
 
 
 def _marked_in(strips: list[Strip], words: str) -> _MarkedRow:

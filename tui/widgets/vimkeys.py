@@ -1,4 +1,4 @@
-"""Keys of vi in a text area. What a key does is decided in `ebbtide.tui.prompt.vim`."""
+"""Connects vi keys to a text area. The keys themselves are in `ebbtide.tui.prompt.vim`."""
 
 from collections.abc import Callable
 from itertools import takewhile
@@ -12,7 +12,7 @@ from ebbtide.tui.widgets.pasted_units import index_of, location_of
 
 
 class VimKeys:
-    """The state of vi for one text area. `up` and `down` go beyond its first and last line."""
+    """The vi state of one text area. `up` and `down` leave its first and last line."""
 
     def __init__(self, area: TextArea, up: Callable[[], object], down: Callable[[], object]) -> None:
         self.vim = Vim()
@@ -25,8 +25,8 @@ class VimKeys:
         return self.vim.status_text
 
     def process_key(self, event: events.Key) -> bool:
-        """Does what a key means; tells whether it meant anything here. Esc with a character so quickly behind it that
-        both came as Alt and that character is Esc and the character."""
+        """Handle a key; return whether it had a meaning. Esc followed so quickly by a character that both arrive as
+        Alt counts as Esc and the character."""
         if character := behind_escape(event):
             if self.vim.mode == "insert" or self.vim.pending:
                 self._press("escape")
@@ -57,7 +57,7 @@ class VimKeys:
         return True
 
     def _become(self, before: str, after: str) -> None:
-        """Changes what is different, so that one undoing brings it back."""
+        """Replace only the changed part, so that it is one undo step."""
         if before == after:
             return
         start = _same(before, after)
@@ -69,5 +69,5 @@ class VimKeys:
 
 
 def _same(one: str, other: str) -> int:
-    """Characters with which both begin."""
+    """The length of the common prefix."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

@@ -1,4 +1,4 @@
-"""Work beside what is shown."""
+"""Background work of widgets."""
 
 from collections.abc import Awaitable, Callable
 
@@ -7,7 +7,7 @@ from textual.worker import Worker
 
 
 def begin(node: DOMNode, work: Callable[[], Awaitable[None]], group: str, *, anew: bool = False) -> None:
-    """Begins work for a widget or a screen, with which it ends. `anew`: what the group did so far is given up."""
+    """Start work that ends with its widget or screen. `anew`: cancel earlier work of the group."""
 
     async def run() -> None:  # not begun yet: a worker may be cancelled before it starts
         await work()
