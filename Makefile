@@ -45,7 +45,7 @@ check: .venv/ready .venv/aimock/ready .venv/everything/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest --assert=plain --numprocesses $(WORKERS) --dist worksteal || { $(BIN)/pytest --last-failed --maxfail 10; false; }
+	$(BIN)/pytest --assert=plain --numprocesses $(WORKERS) --dist worksteal || { $(BIN)/pytest --last-failed --last-failed-no-failures none --maxfail 10; false; }
 
 # Whether steps and the terminal are quick enough, in ratios that hold on any machine: about two minutes.
 gates: .venv/ready
