@@ -61,7 +61,7 @@ GATES: Sequence[StepGate] = (
     StepGate(f"{STEPS} steps: the last beside the first", 1.3, growth),
     StepGate(f"{STEPS} steps: the last beside a bare loop's", 4.0, bare_loop_ratio),
     StepGate(f"rewrite of {LONG:,} messages: on the loop, of all", 0.3, rewrite_loop_share),
-    StepGate("start of `-p` beside a script on the SDK", 0.28, start),
+    StepGate("start of `-p` beside a script on the SDK", 0.25, start),
 )
 
 

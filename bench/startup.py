@@ -71,7 +71,7 @@ def measure(names: Sequence[str], runs: int) -> dict[str, list[tuple[float, Cost
 
 
 def _print(first: dict[str, list[float]], costs: dict[str, list[Cost]], help_cost: list[Cost]) -> None:
-    for name, limit in (("script", None), ("http", 0.28), ("sdk", 1.2)):
+    for name, limit in (("script", None), ("http", 0.25), ("sdk", 1.2)):
         print(row(f"{name}: start to first request", first[name], "s"))
         if limit is not None:
             ratios = [ours / script for ours, script in zip(first[name], first["script"], strict=True)]
