@@ -99,16 +99,16 @@ def included_settings(metadata: Path) -> Iterator[str]:
         yield os.sep
 
 
-def files_of_settings(folder: Path) -> Iterator[Path]:
-    """Yield the settings files of a folder's repository: its own, those of submodules, included ones, `.gitmodules` and
-    the user's."""
+def settings_paths(folder: Path) -> Iterator[Path]:
+    """Yield where settings of a folder's repository may be, existing or not: its own files, those of submodules,
+    included ones, `.gitmodules` and the user's."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
     waiting = [*_of_the_user(), *([top / ".gitmodules"] if top is not None else [])]
     for metadata in dict.fromkeys((metadata_of(top) if top is not None else None) or ()):
         for each in (metadata, *_modules(metadata / "modules", 0)):
             waiting += [each / "config", each / "config.worktree"]
             waiting += map(Path, included_settings(each))
-    yield from dict.fromkeys(path for path in waiting if path.is_file())
+    yield from dict.fromkeys(waiting)
 
 
 def all_settings(folder: Path) -> Iterator[tuple[str, str]]:
