@@ -439,10 +439,13 @@ def _last_words(program: Program) -> str:
 
 def _withheld(command: str, program: Program, workspace: Workspace) -> str:
     """Return a note on withheld environment variables that the command seems to need, or an empty string."""
+    printed = _last_words(program) if program.code else ""
+    if not any(name in command or name in printed for name in os.environ):
+        return ""
     from ebbtide.tools.process.user_variables import note_on_withheld, withheld_variables  # noqa: PLC0415  # deferred: as above
 
     withheld = withheld_variables(os.environ, child_environment() | workspace.variables)
-    return note_on_withheld(command, _last_words(program) if program.code else "", withheld) if withheld else ""
+    return note_on_withheld(command, printed, withheld) if withheld else ""
 
 
 def _missing_programs(command: str) -> str:

@@ -117,11 +117,12 @@ def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, 
     and so is every value. Addresses of registries and proxies lose their passwords. Variables set by direnv are passed
     on unless they look like secrets.
     """
-    passed = {
-        name: value if is_passed_on(name, environment) else _without_login(name, value)
-        for name, value in environment.items()
-        if is_passed_on(name, environment) or _is_harmless(name, _without_login(name, value))
-    }
+    passed = dict[str, str]()
+    for name, value in environment.items():
+        if is_passed_on(name, environment):
+            passed[name] = value
+        elif _is_harmless(name, shown := _without_login(name, value)):
+            passed[name] = shown
     return _set_by_direnv(environment) | passed | _QUIET
 
 

@@ -32,7 +32,7 @@ path and details of it follow."""
 
 def own_diff_variables(folders: Iterable[Path]) -> dict[str, str]:
     """Return the variables for commands if the repository of one of these folders configures a diff program."""
-    return {"GIT_EXTERNAL_DIFF": _SHOWS_AS_GIT} if any(map(_names_diff_program, folders)) else {}
+    return {"GIT_EXTERNAL_DIFF": _SHOWS_AS_GIT} if any(map(_names_diff_program, dict.fromkeys(folders))) else {}
 
 
 def _names_diff_program(folder: Path) -> bool:
