@@ -55,8 +55,9 @@ gates: .venv/ready
 # The properties with 10,000 examples each: an hour or two.
 nightly: .venv/ready
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest tests/agent/test_invariants.py tests/agent/test_any_session.py \
-	  tests/agent/context tests/agent/providers/wires/test_prefixes.py tests/agent/window/test_compact.py \
-	  tests/agent/archive/test_export.py tests/agent/test_reachable.py tests/agent/window/test_undo.py \
+	  tests/agent/test_pure_context.py tests/agent/tokens tests/agent/view tests/agent/prompt tests/agent/budget \
+	  tests/agent/eviction tests/agent/compaction tests/agent/providers/wires/test_prefixes.py \
+	  tests/agent/archive/test_export.py tests/agent/test_reachable.py \
 	  tests/agent/archive/test_fork.py tests/agent/calls/test_rule_suggestions.py tests/agent/records/test_recorder.py \
 	  tests/agent/checkpoints/test_project.py tests/tools/test_edit_slips.py tests/tools/commands/test_grammar.py \
 	  tests/bench/test_attacks.py

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.permissions import (
@@ -19,11 +19,11 @@ from ebbtide.agent.events.session import Event, Noticed, TurnFinished
 T = TypeVar("T")
 
 Answer: TypeAlias = Decision | PlanDecision | str
-"""An answer to a question about a call, to one about a plan, or free text."""
+"""The answer to a question about a call or about a plan, or free text."""
 
 
 class Interrupt:
-    """The user's interrupt, which running work can race against. It is reset at the start of each turn."""
+    """The user's request to stop. Running work can be raced against it. It is reset at the start of each turn."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -58,25 +58,25 @@ class Questions:
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
-        self._waiting: dict[str, asyncio.Future[Answer]] = {}
+        self._pending_answers: dict[str, asyncio.Future[Answer]] = {}
         self._numbers = itertools.count(1)
 
     async def ask_permission(self, question: PermissionAsked) -> Decision:
         """Ask about a call and return the user's decision; free text counts as a denial."""
         answer = await self._wait_for(question)
-        decision = answer if isinstance(answer, Decision) else Decision("deny", note=_words_of(answer))
+        decision = answer if isinstance(answer, Decision) else Decision("deny", note=_answer_text(answer))
         self._emit(PermissionAnswered(question.id, decision.verdict))
         return decision
 
     async def ask_plan(self, question: PlanSubmitted) -> PlanDecision:
         """Ask about a plan and return the user's decision; free text counts as a rejection."""
         answer = await self._wait_for(question)
-        decision = answer if isinstance(answer, PlanDecision) else PlanDecision("reject", note=_words_of(answer))
+        decision = answer if isinstance(answer, PlanDecision) else PlanDecision("reject", note=_answer_text(answer))
         self._emit(PlanAnswered(question.id, decision.verdict, decision.mode))
         return decision
 
     async def ask_choices(self, text: str, options: tuple[str, ...]) -> str:
-        """Ask a multiple-choice question. Returns the chosen options, one a line, or the user's own text."""
+        """Ask a multiple-choice question. Return the chosen options, one per line, or the user's own text."""
         return await self.ask_text(text, options, several=True)
 
     async def ask_text(
@@ -88,53 +88,63 @@ class Questions:
         is_lasting: bool = False,
         takes_words: bool = True,
     ) -> str:
-        """Ask a question of the model or of a server and return the user's answer."""
+        """Ask the user a question from the model or a server, and return the answer."""
         question = QuestionAsked(f"question-{next(self._numbers)}", text, options, several, is_lasting, takes_words)
         answer = await self._wait_for(question)
-        said = _words_of(answer)
-        self._emit(QuestionAnswered(question.id, said))
-        return said
+        answer_text = _answer_text(answer)
+        self._emit(QuestionAnswered(question.id, answer_text))
+        return answer_text
 
     @property
     def is_about_a_call(self) -> bool:
         """Whether a question about a call or a plan is open."""
-        return any(id.startswith(("permission-", "plan-")) for id in self._waiting)
+        return any(id.startswith(("permission-", "plan-")) for id in self._pending_answers)
 
     def answer(self, question: str, answer: Answer) -> None:
-        """Answer a question. If it is not open, the answer is dropped."""
-        waiting = self._waiting.get(question)
+        """Answer a question. An answer to a question that is not open is ignored."""
+        waiting = self._pending_answers.get(question)
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)
 
     async def _wait_for(self, question: PermissionAsked | PlanSubmitted | QuestionAsked) -> Answer:
         waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting[question.id] = waiting
+        self._pending_answers[question.id] = waiting
         try:
             self._emit(question)
             return await waiting
         finally:
-            del self._waiting[question.id]
+            del self._pending_answers[question.id]
 
 
-def _words_of(answer: Answer) -> str:
+def _answer_text(answer: Answer) -> str:
     return answer if isinstance(answer, str) else answer.note
 
 
+class EventSink(Protocol):
+    """Follows the events of all sessions of a process."""
+
+    def follow(self, channel: "Channel", /) -> None:
+        """Start receiving a session's events."""
+
+    async def close(self) -> None:
+        """Deliver the remaining events, within a few seconds."""
+
+
 class Channel:
-    """The channel of one session. It is created first, because the parts of a session emit events through it."""
+    """The channel of one session. It is created before the other parts, because they emit events through it."""
 
     def __init__(self, *, interactive: bool = True) -> None:
-        """`interactive`: the user is present to answer."""
+        """`interactive`: whether a user is present to answer."""
         self.is_interactive = interactive
         self.interrupt = Interrupt()
         self.questions = Questions(self.emit)
         self.listener: Callable[[Event], None] | None = None
-        """Receives events between turns immediately."""
-        self._notes: list[Callable[[Event], None]] = []
-        self._unheard: list[Event] = []
-        """Events between turns, delivered with the next turn if there is no listener."""
+        """Receives events that occur between turns, immediately."""
+        self._observers: list[Callable[[Event], None]] = []
+        self._undelivered: list[Event] = []
+        """Events that occurred between turns without a listener, to be delivered with the next turn."""
         self._events: asyncio.Queue[Event | None] | None = None
-        self._is_told = False
+        self._has_finished = False
         """Whether the end of the running turn has been emitted."""
         self._turn: asyncio.Task[None] | None = None
         """The running turn, or the last one."""
@@ -146,47 +156,48 @@ class Channel:
 
     @property
     def is_open(self) -> bool:
-        """Whether a turn is running whose end has not been emitted: questions can be asked then."""
-        return self._events is not None and not self._is_told
+        """Whether a turn is running and its end has not been emitted yet. Only then can questions be asked."""
+        return self._events is not None and not self._has_finished
 
-    def on_note(self, note: Callable[[Event], None]) -> None:
+    def observe_events(self, observer: Callable[[Event], None]) -> None:
         """Register a callback for every event, including those outside a turn."""
-        self._notes.append(note)
+        self._observers.append(observer)
 
     def emit(self, event: Event) -> None:
         """Emit an event of the running turn."""
-        for note in self._notes:
+        for note in self._observers:
             note(event)
-        if self._events is not None and not self._is_told:
+        if self._events is not None and not self._has_finished:
             self._events.put_nowait(event)
-            self._is_told = isinstance(event, TurnFinished)
+            self._has_finished = isinstance(event, TurnFinished)
 
     def emit_now(self, event: Event) -> None:
-        """Emit an event that may occur between turns: to the listener, or else with the next turn."""
+        """Emit an event that may occur between turns. Between turns, it goes to the listener, or is delivered with the
+        next turn if there is no listener."""
         is_open = self.is_open
         self.emit(event)
         if not is_open:
-            hear = self.listener if self._events is None else None
-            (hear or self._unheard.append)(event)
+            listener = self.listener if self._events is None else None
+            (listener or self._undelivered.append)(event)
 
     def notice(self, text: str) -> None:
-        """Show the user a notice, also between turns and while the session is closed."""
+        """Show the user a notice. May be called at any time, also between turns."""
         if self.is_open:
             self.emit(Noticed(text))
         else:
-            (self.listener or self._unheard.append)(Noticed(text))
+            (self.listener or self._undelivered.append)(Noticed(text))
 
     async def stream_turn(self, turn: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[Event, None]:
-        """Run a turn and yield its events. Leaving the loop early ends the turn like an interrupt. Raises `AgentError`
-        if another turn is running."""
+        """Run a turn and yield its events. If the caller leaves the loop early, the turn ends as if interrupted. Raises
+        `AgentError` if another turn is running."""
         if self._events is not None:
             raise AgentError("a turn is running; wait for its end, or interrupt it")
         self.interrupt.reset()
         events = self._events = asyncio.Queue()
-        for missed in self._unheard:
+        for missed in self._undelivered:
             events.put_nowait(missed)
-        self._unheard.clear()
-        self._is_told = False
+        self._undelivered.clear()
+        self._has_finished = False
         running = self._turn = asyncio.create_task(turn())
         running.add_done_callback(lambda _: events.put_nowait(None))
         try:
@@ -199,13 +210,13 @@ class Channel:
             await asyncio.gather(running, return_exceptions=True)
             self._events = None
             if self.listener is not None:
-                for missed in self._unheard:
+                for missed in self._undelivered:
                     self.listener(missed)
-                self._unheard.clear()
+                self._undelivered.clear()
 
     def leave_turn(self) -> None:
-        """End the turn because the program exits: like an interrupt, but a question about a call stays open, to be
-        asked again when the session is resumed."""
+        """End the turn because the program exits. Works like an interrupt, except that a question about a call stays
+        open; it is asked again when the session is resumed."""
         if self.questions.is_about_a_call and self._turn is not None:
             self._turn.cancel()
         self.interrupt.request()

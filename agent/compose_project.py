@@ -2,65 +2,83 @@
 hooks and sub-agents. They are loaded only when needed."""
 
 import asyncio
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, cast
 
+from ebbtide.agent import calls, subagents
+from ebbtide.agent import extensions as agent_extensions
+from ebbtide.agent import hooks as agent_hooks
 from ebbtide.agent.calls.approval import Approver
-from ebbtide.agent.calls.execute import Guard
-from ebbtide.agent.channel import Channel
+from ebbtide.agent.calls.execute import CheckpointGuard
+from ebbtide.agent.channel import Channel, EventSink
+from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.config.options import Mode
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.context.secret_tokens import SecretTokens
-from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.events.subagents import RunningAgent
-from ebbtide.agent.lsp.session_languages import SessionLanguages
+from ebbtide.agent.integration_rows import EVENT_SINKS, LANGUAGE_SERVICES, MCP_CLIENTS, load_integration
 from ebbtide.agent.messages import Message, Usage
-from ebbtide.agent.providers.fallbacks import Connect
+from ebbtide.agent.prompt.secret_tokens import SecretTokens
+from ebbtide.agent.providers.fallbacks import ConnectModel
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.window.server_tools import ServerTools
-from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.agent.window.session_context import LanguageService, Servers, SessionContext
 from ebbtide.tools.base import Result, Tool, Workspace
-from ebbtide.tools.task import BUILT_IN, Task
+from ebbtide.tools.sandbox.sandbox import Sandbox
+from ebbtide.tools.task import BUILT_IN_AGENTS, Task
 
-if TYPE_CHECKING:  # types only: only sessions with these parts load them
+if TYPE_CHECKING:  # types only: a session imports these modules when it needs them
     from ebbtide.agent.extensions.session_extensions import SessionExtensions
     from ebbtide.agent.extensions.session_trust import SessionTrust
-    from ebbtide.agent.hooks.session_hooks import SessionHooks, StartSource
-    from ebbtide.agent.mcp.running import RunningServers
-    from ebbtide.agent.subagents.session_agents import Compose, SessionAgents
-    from ebbtide.agent.telemetry.export import Telemetry
+    from ebbtide.agent.hooks.session_hooks import SaveCheckpoint, SessionHooks, StartSource
+    from ebbtide.agent.hooks.tool_hooks import ToolHooks
+    from ebbtide.agent.subagents.session_agents import ComposeAgentSession, SessionAgents
 
 
-def telemetry_of(config: Config, environment: Mapping[str, str]) -> "Telemetry | None":
-    """Return the telemetry exporter; None without an endpoint. Raises `ConfigError`."""
-    if config.telemetry_endpoint is None:
+OpenSink: TypeAlias = Callable[[Config, Mapping[str, str]], EventSink]
+OpenServers: TypeAlias = "Callable[[Config, Mapping[str, str], Path, ServerTools, Channel, SessionTrust], Servers]"
+OpenLanguages: TypeAlias = Callable[[Config, Path, Sandbox | None, Mapping[str, str], Path | None], LanguageService]
+
+
+def event_sinks(config: Config, environment: Mapping[str, str]) -> tuple[EventSink, ...]:
+    """Return the sinks that follow the events of all sessions of this process. Raises `ConfigError`."""
+    object_paths = [object_path for setting, object_path in EVENT_SINKS.items() if getattr(config, setting) is not None]
+    return tuple(cast(OpenSink, load_integration(object_path))(config, environment) for object_path in object_paths)
+
+
+def language_servers_of(
+    config: Config,
+    root: Path,
+    sandbox: Sandbox | None,
+    environment: Mapping[str, str] = os.environ,
+    logs: Path | None = None,
+) -> LanguageService | None:
+    """Return the language servers of a working folder. `sandbox`: the sandbox for commands, also used for servers.
+    `environment`: where programs are searched for. `logs`: the folder for server output, if it is not the default one.
+    """
+    for object_path in LANGUAGE_SERVICES.values():
+        return cast(OpenLanguages, load_integration(object_path))(config, root, sandbox, environment, logs)
+    return None
+
+
+async def project_trust(config: Config, channel: Channel, languages: LanguageService | None) -> "SessionTrust | None":
+    """Return the trust state of the project; None if nothing in it needs trust. A headless run ignores language servers
+    that need trust, so it does not announce that they were not started."""
+    untrusted_languages = (
+        languages if channel.is_interactive and languages is not None and languages.may_want_trust else None
+    )
+    if not (
+        config.may_have_servers
+        or config.may_have_hooks
+        or config.may_have_extensions
+        or untrusted_languages is not None
+    ):
         return None
-    try:
-        from ebbtide.agent.telemetry.export import Telemetry  # noqa: PLC0415  # deferred: an optional extra
-    except ImportError as error:
-        from ebbtide.agent.extras import install_command  # noqa: PLC0415  # deferred: as above
-
-        told = f"`telemetry.endpoint` needs packages that are not installed. Run: {install_command('otel')}"
-        raise ConfigError(told) from error
-    from ebbtide.tools.secrets.redaction import redact_text  # noqa: PLC0415  # deferred: as above
-
-    redact = partial(redact_text, environment=environment) if config.telemetry_content else None
-    return Telemetry(config.telemetry_endpoint, redact)
-
-
-async def trust_in(config: Config, channel: Channel, languages: SessionLanguages) -> "SessionTrust | None":
-    """Return the trust state of the project; None if it has nothing that needs trust. Headless runs get no notices
-    about language servers that they do without."""
-    wants = channel.is_interactive and languages.may_want_trust
-    if not (config.may_have_servers or config.may_have_hooks or config.may_have_extensions or wants):
-        return None
-    from ebbtide.agent.extensions.session_trust import SessionTrust  # noqa: PLC0415  # deferred: few projects need trust
-
-    trust = SessionTrust(config, channel)
-    trust.add(await asyncio.to_thread(languages.items) if wants else ())
+    trust = agent_extensions.session_trust.SessionTrust(config, channel)
+    trust.add(await asyncio.to_thread(untrusted_languages.items) if untrusted_languages is not None else ())
     return trust
 
 
@@ -68,17 +86,16 @@ async def extensions_of(config: Config, trust: "SessionTrust | None") -> "Sessio
     """Return the commands, skills and agents of a session; None if there are none."""
     if trust is None or not config.may_have_extensions:
         return None
-    from ebbtide.agent.extensions.session_extensions import SessionExtensions  # noqa: PLC0415  # deferred: as above
-
-    extensions = await asyncio.to_thread(SessionExtensions, config, trust)
+    extensions = await asyncio.to_thread(agent_extensions.session_extensions.SessionExtensions, config, trust)
     found = (*extensions.skills, *extensions.commands, *extensions.agents, *extensions.problems)
     return extensions if found else None
 
 
 class AgentsOnDemand:
-    """The sub-agents of a session, loaded when the first one is started. `parent` is set once it exists."""
+    """The sub-agents of a session. Their modules are loaded when the first one is started; `parent` must be set before
+    that."""
 
-    def __init__(self, extensions: "SessionExtensions | None", concurrent: int, compose: "Compose") -> None:
+    def __init__(self, extensions: "SessionExtensions | None", concurrent: int, compose: "ComposeAgentSession") -> None:
         self._extensions = extensions
         self._concurrent = concurrent
         self._compose = compose
@@ -86,20 +103,17 @@ class AgentsOnDemand:
 
     @cached_property
     def _loaded(self) -> "SessionAgents":
-        from ebbtide.agent.subagents.role import usable_agents  # noqa: PLC0415  # deferred: few sessions use sub-agents
-        from ebbtide.agent.subagents.session_agents import SessionAgents  # noqa: PLC0415  # deferred: as above
-
         assert self.parent is not None
-        return SessionAgents(partial(usable_agents, self._extensions), self._concurrent, self._compose, self.parent)
+        return subagents.session_agents.SessionAgents(
+            partial(subagents.role.startable_agents, self._extensions), self._concurrent, self._compose, self.parent
+        )
 
     @property
     def descriptions(self) -> Mapping[str, str]:
         """Descriptions of the available agents, by name."""
         if self._extensions is None or not self._extensions.agents:
-            return BUILT_IN
-        from ebbtide.agent.subagents.role import usable_agents  # noqa: PLC0415  # deferred: few users define agents
-
-        return {each.name: each.description for each in usable_agents(self._extensions)}
+            return BUILT_IN_AGENTS
+        return {each.name: each.description for each in subagents.role.startable_agents(self._extensions)}
 
     @property
     def running(self) -> Sequence[RunningAgent]:
@@ -110,7 +124,7 @@ class AgentsOnDemand:
             self._loaded.stop(call)
 
     def watch(self, changed: Callable[[], None] | None) -> None:
-        self._loaded.watch(changed)
+        self._loaded.set_watcher(changed)
 
     async def _delegate(self, name: str, prompt: str, workspace: Workspace) -> Result:
         return await self._loaded.delegate(name, prompt, workspace)
@@ -124,38 +138,36 @@ def unknown_tools_of(extensions: "SessionExtensions | None", known: Collection[s
     """Return one line for each unknown tool that an agent's definition names."""
     if extensions is None or not extensions.agents:
         return ()
-    from ebbtide.agent.subagents.file_definitions import unknown_tools  # noqa: PLC0415  # deferred: as above
-
-    return unknown_tools(extensions.usable_agents(), known)
+    return subagents.file_definitions.unknown_tools_notice(extensions.usable_agents(), known)
 
 
 def apply_skill_limits(
     extensions: "SessionExtensions | None", approval: Approver, channel: Channel, root: Path
 ) -> None:
-    """Apply the tool restrictions of skills in use."""
+    """Apply the tool restrictions of skills while they are in use."""
     if extensions is None or not any(skill.tools for skill in extensions.skills):
         return
-    from ebbtide.agent.calls.skill_bounds import SkillUse  # noqa: PLC0415  # deferred: as above
-
-    channel.on_note(SkillUse(extensions, approval, str(root), channel.notice).note)
+    channel.observe_events(calls.skill_bounds.ActiveSkills(extensions, approval, str(root), channel.notice).observe)
 
 
-def let_hooks_ask(hooks: "SessionHooks | None", env: SessionContext, connect: Connect, compose: "Compose") -> None:
-    """Let hooks ask models, agents and servers, if any hook does so."""
-    if hooks is None or not hooks.asks_others:
+def enable_hook_judges(
+    hooks: "SessionHooks | None", ctx: SessionContext, connect: ConnectModel, compose: "ComposeAgentSession"
+) -> None:
+    """If any hooks ask models, agents or servers, give them the means to do so."""
+    if hooks is None or not hooks.needs_judges:
         return
-    from ebbtide.agent.subagents.hook_judges import HookJudges  # noqa: PLC0415  # deferred: as above
-
-    hooks.ask_through(HookJudges(env, connect, compose))
+    hooks.set_judges(subagents.hook_judges.HookJudges(ctx, connect, compose))
 
 
 def skill_folders(config: Config) -> tuple[Path, ...]:
     """Return the user's skill folders, which sandboxed commands may read."""
     if not config.may_have_extensions:
         return ()
-    from ebbtide.agent.extensions.extension_folders import extension_folders  # noqa: PLC0415  # deferred: as above
-
-    return tuple(place.folder for place in extension_folders("skill", config) if place.owner == "user")
+    return tuple(
+        place.folder
+        for place in agent_extensions.extension_folders.extension_folders("skill", config)
+        if place.owner == "user"
+    )
 
 
 def servers_of(
@@ -166,18 +178,18 @@ def servers_of(
     channel: Channel,
     closing: AsyncExitStack,
     trust: "SessionTrust | None",
-) -> "RunningServers | None":
+) -> Servers | None:
     """Return the MCP servers of a session; None if none is configured."""
     if trust is None or not config.may_have_servers:
         return None
-    from ebbtide.agent.mcp.running import RunningServers  # noqa: PLC0415  # deferred: few projects have servers
+    for object_path in MCP_CLIENTS.values():
+        servers = cast(OpenServers, load_integration(object_path))(config, environment, root, served, channel, trust)
+        closing.push_async_callback(servers.close)
+        return servers
+    return None
 
-    servers = RunningServers(config, environment, root, served, channel, trust)
-    closing.push_async_callback(servers.close)
-    return servers
 
-
-def hooks_in(
+def hooks_for_session(
     config: Config,
     recorder: Recorder,
     workspace: Workspace,
@@ -186,30 +198,52 @@ def hooks_in(
     mode: Callable[[], Mode],
     closing: AsyncExitStack,
     trust: "SessionTrust | None",
-    guard: Guard,
+    guard: CheckpointGuard,
     source: "StartSource | None",
 ) -> "SessionHooks | None":
     """Return the hooks of a session; None if none is configured."""
     if trust is None or not config.may_have_hooks:
         return None
-    from ebbtide.agent.hooks.opening import session_hooks  # noqa: PLC0415  # deferred: few users have hooks
 
     async def read(start: int) -> tuple[Sequence[Message], int, Mapping[int, Usage]]:
-        messages, end = await recorder.log.messages(start)
-        return secrets.messages(tuple(messages)), end, await recorder.log.usage_by_reply(start, end)
+        messages, end = await recorder.log.load_messages(start)
+        return secrets.hide_in_messages(tuple(messages)), end, await recorder.log.usage_by_reply(start, end)
 
-    guarded = partial(guard, "run", (), reads_only=False, show=lambda _: None)
-    hooks = session_hooks(
+    hooks = agent_hooks.session_hooks.create_session_hooks(
         config,
-        recorder.session,
+        recorder.session_id,
         workspace,
         channel,
         read,
         mode,
         source,
         trust,
-        guarded,
+        checkpoint_before_hooks(guard),
     )
     if hooks is not None:
         closing.push_async_callback(hooks.close)
     return hooks
+
+
+def checkpoint_before_hooks(guard: CheckpointGuard) -> "SaveCheckpoint":
+    """Return a function that makes a checkpoint before hooks run, because they may change files like a command."""
+    return partial(guard, "run", (), show=lambda _: None)
+
+
+def tool_hooks_for(
+    hooks: "SessionHooks | None",
+    after_tool: Sequence[AfterToolHook],
+    session: str,
+    project: Path,
+    workspace: Workspace,
+    channel: Channel,
+    guard: CheckpointGuard,
+    agent: Mapping[str, object],
+) -> "ToolHooks | None":
+    """Return the object that runs hooks around a session's calls; None if there are no hooks. `agent`: fields about the
+    calling agent, which hooks receive."""
+    if hooks is None and not after_tool:
+        return None
+    return agent_hooks.tool_hooks.ToolHooks(
+        hooks, after_tool, session, project, workspace, channel, checkpoint_before_hooks(guard), agent
+    )

@@ -1,4 +1,4 @@
-"""Crash reports: one sentence for the user, and a report without secrets in the log folder."""
+"""Crash reports: a short error for the user, and a report without secrets in the log folder."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ from ebbtide.tools.secrets.redaction import redact_text
 from ebbtide.tools.version import VERSION
 
 MAX_REPORTS = 20
-"""Older reports are removed."""
+"""Maximum number of reports; older ones are removed."""
 
 
 class CrashError(AgentError):
@@ -26,35 +26,41 @@ class CrashError(AgentError):
     code = "crash"
 
 
-def crash_error(error: BaseException, folder: Path, known: Collection[str] = ()) -> CrashError:
-    """Write a report of the error to the folder and return the error to show. `known`: secrets in addition to those in
-    the environment."""
-    place = write_report("".join(traceback.format_exception(error)), folder, known)
-    what = redact_text(" ".join(f"{type(error).__name__}: {error}".split()), os.environ, known)[:200].rstrip(": ")
-    where = f"A report (without your keys) is in `{place}`." if place else "No report could be written."
+def crash_error(error: BaseException, folder: Path, known_secrets: Collection[str] = ()) -> CrashError:
+    """Write a report of the error to the folder, and return the error to show to the user. `known_secrets`: secrets in
+    addition to those in the environment."""
+    report_path = write_report("".join(traceback.format_exception(error)), folder, known_secrets)
+    summary = redact_text(" ".join(f"{type(error).__name__}: {error}".split()), os.environ, known_secrets)[:200].rstrip(
+        ": "
+    )
+    report_sentence = (
+        f"A report (without your keys) is in `{report_path}`." if report_path else "No report could be written."
+    )
     return CrashError(
-        f"Ebbtide stopped because of an internal bug ({what}). {where} The conversation is not lost: "
+        f"Ebbtide stopped because of an internal bug ({summary}). {report_sentence} The conversation is not lost: "
         "`ebb -c` resumes the session."
     )
 
 
-def write_report(text: str, folder: Path, known: Collection[str] = ()) -> Path | None:
+def write_report(text: str, folder: Path, known_secrets: Collection[str] = ()) -> Path | None:
     """Write the text to a private file, without secrets. Returns its path, or None if it cannot be written."""
     import tempfile  # noqa: PLC0415  # deferred: needed after a crash only
 
     version = ".".join(map(str, sys.version_info[:3]))
     head = f"ebb {VERSION}, Python {version}, {sys.platform}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}\n\n"
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{threading.get_native_id()}.txt"
-    for place in (folder, Path(tempfile.gettempdir())):
+    for target_folder in (folder, Path(tempfile.gettempdir())):
         try:
-            make_private(place)
+            make_private(target_folder)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(place / name, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
-                file.write(head + redact_text(text, os.environ, known))
+            with os.fdopen(
+                os.open(target_folder / name, flags, 0o600), "w", encoding="utf-8", errors="replace"
+            ) as file:
+                file.write(head + redact_text(text, os.environ, known_secrets))
         except OSError:
             continue  # the disk may be full or read-only: try the next folder
         _remove_oldest(folder)
-        return place / name
+        return target_folder / name
     return None
 
 
@@ -65,12 +71,12 @@ def _remove_oldest(folder: Path) -> None:
 
 
 def log_stray_errors(folder: Path) -> None:
-    """Write errors in threads, abandoned tasks and libraries to reports from now on. On standard error they would
-    corrupt the screen and might contain secrets."""
+    """From now on, write errors of threads, abandoned tasks and libraries to crash reports. On standard error, they
+    would corrupt the screen and might reveal secrets."""
     root = logging.getLogger()
-    for earlier in [handler for handler in root.handlers if isinstance(handler, _Reports)]:
+    for earlier in [handler for handler in root.handlers if isinstance(handler, _CrashReportHandler)]:
         root.removeHandler(earlier)
-    root.addHandler(_Reports(folder))
+    root.addHandler(_CrashReportHandler(folder))
     threading.excepthook = lambda args: _report_thread(args, folder)
 
 
@@ -79,23 +85,23 @@ def _report_thread(args: threading.ExceptHookArgs, folder: Path) -> None:
         write_report("".join(traceback.format_exception(args.exc_value)), folder)
 
 
-class _Reports(logging.Handler):
+class _CrashReportHandler(logging.Handler):
     def __init__(self, folder: Path) -> None:
         super().__init__(logging.ERROR)
         self._folder = folder
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info and record.exc_info[1] is not None:
-            told = "".join(traceback.format_exception(record.exc_info[1]))
-            write_report(f"{record.getMessage()}\n{told}", self._folder)
+            trace = "".join(traceback.format_exception(record.exc_info[1]))
+            write_report(f"{record.getMessage()}\n{trace}", self._folder)
 
 
 def secrets_of(config: Config, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the secrets that a configuration contains or refers to."""
     for provider in config.providers.values():
         yield environment.get(provider.api_key_env or "", "")
-    for said in config.servers.values():
-        for value in (*_values(said.get("headers")), *_values(said.get("env")), said.get("client_secret")):
+    for table in config.servers.values():
+        for value in (*_values(table.get("headers")), *_values(table.get("env")), table.get("client_secret")):
             if isinstance(value, str):
                 yield value
 

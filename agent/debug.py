@@ -16,7 +16,7 @@ from typing import Literal, TextIO, TypeAlias
 from ebbtide.tools.files.private_folder import make_private
 from ebbtide.tools.secrets.redaction import redact_text
 
-MAX_BYTES = 10_000_000
+MAX_LOG_BYTES = 10_000_000
 """At this size the file is renamed to `context.jsonl.1` and a new one is started."""
 
 Topic: TypeAlias = Literal[
@@ -29,7 +29,7 @@ Topic: TypeAlias = Literal[
     "context-guard/build-metrics",
     "context-guard/enforce",
     "context/ingest",
-    "context/rent",
+    "context/cost",
     "context/mask",
     "context/compact",
     "context/emergency",
@@ -41,23 +41,24 @@ Topic: TypeAlias = Literal[
     "context/recall",
     "context/undo",
     "context/final-turn",
+    "provider/skipped",
 ]
 
-_COUNTERS = ("currentCtxTokens", "pendingCtxTokens", "newCtxTokens", "schemaCtxTokens")
+_COUNTER_FIELDS = ("currentCtxTokens", "pendingCtxTokens", "newCtxTokens", "schemaCtxTokens")
 
 TOPICS: Mapping[Topic, tuple[str, ...]] = {
-    "context-guard/init-counters": _COUNTERS,
-    "context-guard/loop-init": ("seedTokens", *_COUNTERS),
-    "context-guard/schema-estimate": ("scale", *_COUNTERS),
-    "context-guard/evaluate": ("projectedTokens", *_COUNTERS, "extraTokens", "currentReasoningTokens"),
+    "context-guard/init-counters": _COUNTER_FIELDS,
+    "context-guard/loop-init": ("seedTokens", *_COUNTER_FIELDS),
+    "context-guard/schema-estimate": ("scale", *_COUNTER_FIELDS),
+    "context-guard/evaluate": ("projectedTokens", *_COUNTER_FIELDS, "extraTokens", "currentReasoningTokens"),
     "context-guard/evaluate-target": (
         "provider", "model", "contextWindow", "bufferTokens", "maxOutputTokens", "limit",
     ),
     "context-guard/provider-eval": ("provider", "model", "status", "blocked"),
-    "context-guard/build-metrics": _COUNTERS,
+    "context-guard/build-metrics": _COUNTER_FIELDS,
     "context-guard/enforce": ("reason", "blocked"),
     "context/ingest": ("ref", "tool", "bytes", "lines", "form"),
-    "context/rent": ("action", "cold", "rents", "prices", "removed", "behind", "cost"),
+    "context/cost": ("action", "cold", "carrying_costs", "prices", "removed", "behind", "cost"),
     "context/mask": ("reason", "outputs", "removedTokens", "price"),
     "context/compact": (
         "reason", "strategies", "beforeTokens", "afterTokens", "beforeMessages", "afterMessages", "price",
@@ -71,8 +72,9 @@ TOPICS: Mapping[Topic, tuple[str, ...]] = {
     "context/recall": ("ref", "query", "scope", "found", "tokens"),
     "context/undo": ("beforeTokens", "afterTokens", "writtenTokens", "heldTokens"),
     "context/final-turn": ("reason", "projectedTokens", "limit"),
+    "provider/skipped": ("model", "frames"),
 }  # fmt: skip
-"""The fields of each topic. Those that do not apply may be omitted."""
+"""The fields of each topic. Fields that do not apply are omitted."""
 
 
 def is_enabled(environment: Mapping[str, str]) -> bool:
@@ -80,7 +82,7 @@ def is_enabled(environment: Mapping[str, str]) -> bool:
     return environment.get("CONTEXT_DEBUG", "").strip().lower() in ("true", "1")
 
 
-class Debug:
+class DebugLog:
     """Writes the debug log. `Debug()` is disabled and costs one comparison."""
 
     def __init__(
@@ -91,19 +93,19 @@ class Debug:
         self._now = now
 
     @property
-    def on(self) -> bool:
-        """Whether the log is enabled, for callers with fields that are expensive to compute."""
+    def is_enabled(self) -> bool:
+        """Whether the log is enabled. Callers check this before they compute expensive fields."""
         return self._path is not None or self._echo is not None
 
     def log(self, topic: Topic, **fields: object) -> None:
-        """Write one line. Never raises: if writing fails, that output is disabled."""
-        if not self.on:
+        """Write one line. Never raises: if writing to an output fails, that output is disabled."""
+        if not self.is_enabled:
             return
         at = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds")
-        told = {
+        values = {
             name: redact_text(value, os.environ) if isinstance(value, str) else value for name, value in fields.items()
         }
-        line = json.dumps({"topic": topic, "at": at, **told}, default=_plain) + "\n"
+        line = json.dumps({"topic": topic, "at": at, **values}, default=_json_value) + "\n"
         try:
             if self._path is not None:
                 _append(self._path, line)
@@ -117,17 +119,17 @@ class Debug:
             self._echo = None
 
 
-def _plain(value: object) -> object:
+def _json_value(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     return list(value) if isinstance(value, set | frozenset) else str(value)
 
 
 def _append(path: Path, line: str) -> None:
-    """Append a line to a private file, and rotate the file first if it has become too large."""
+    """Append a line to a private file. If the file has become too large, rotate it first."""
     make_private(path.parent)
     descriptor = _open(path)
-    if os.fstat(descriptor).st_size + len(line) > MAX_BYTES:
+    if os.fstat(descriptor).st_size + len(line) > MAX_LOG_BYTES:
         os.close(descriptor)
         path.replace(path.with_name(f"{path.name}.1"))
         descriptor = _open(path)

@@ -55,13 +55,13 @@ EXIT_CODES: Mapping[int, tuple[str, str]] = {
 """Exit codes of the process: a label of a few words, and a description."""
 
 
-_UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+_UNWRITABLE_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 
 def is_unwritable(error: BaseException) -> TypeGuard[OSError]:
-    """Whether output cannot be written, because the disk is full or the stream is closed. Such an error cannot be
-    printed either."""
-    return isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None
+    """Whether the error means that standard output cannot be written, because the disk is full or the stream is closed.
+    Such an error cannot be printed either."""
+    return isinstance(error, OSError) and error.errno in _UNWRITABLE_ERRNOS and error.filename is None
 
 
 class AgentError(Exception):
@@ -72,12 +72,12 @@ class AgentError(Exception):
     cause: str = ""
     """A more specific cause than `code`, if known; the advice depends on it."""
     todo: str = ""
-    """The end of the text that says what to do, if it can be separated. The interface omits it if it shows advice of
-    its own."""
+    """The last sentence of the text, which says what to do, if it can be separated. The interface omits it when it
+    shows its own advice."""
 
 
 class UsageError(AgentError):
-    """The command line asks for something impossible."""
+    """The command line requests something impossible."""
 
     code = "usage"
     exit_code = 2
@@ -123,7 +123,7 @@ class EmptyAnswer(AgentError):
 
     code = "empty_answer"
     is_silence: bool = False
-    """Whether the reply was empty for no apparent reason."""
+    """Whether the reply was empty without an apparent reason, so that the model may be asked again."""
 
 
 class ContextExhausted(AgentError):
@@ -194,7 +194,7 @@ class RateLimited(ProviderError):
 
 
 class QuotaExceeded(ProviderError):
-    """The account has no credit left; retrying does not help."""
+    """The account has no credit left, so retrying is useless."""
 
     code = "quota"
 
@@ -237,7 +237,7 @@ class Unreachable(ProviderError):
 
 
 class RouteFailed(Unreachable):
-    """Something blocks the connection to the server, and waiting does not help."""
+    """Something blocks the connection to the server, so waiting is useless."""
 
     retryable = False
 

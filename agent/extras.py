@@ -9,13 +9,13 @@ from importlib.util import find_spec
 
 def install_command(extra: str) -> str:
     """Return the command that installs the packages of an extra next to the program. The packages are named
-    individually, because Ebbtide may have been installed from a folder or a wheel that is on no index."""
+    individually, because Ebbtide itself may have been installed from a folder or a wheel that is on no index."""
     marker = f'extra == "{extra}"'
     try:
-        wanted = [one.partition(";") for one in requires("ebbtide") or ()]
+        requirements = [one.partition(";") for one in requires("ebbtide") or ()]
     except PackageNotFoundError:
-        wanted = []
-    packages = [name.strip() for name, _, condition in wanted if condition.strip().replace("'", '"') == marker]
+        requirements = []
+    packages = [name.strip() for name, _, condition in requirements if condition.strip().replace("'", '"') == marker]
     if not packages:
         return f"pip install 'ebbtide[{extra}]'"
     if os.path.exists(os.path.join(sys.prefix, "pipx_metadata.json")):

@@ -11,41 +11,41 @@ from ebbtide.tools.outputs.new_problems import NewProblems
 from ebbtide.tools.process.state import ProgramState
 
 OutputStatus: TypeAlias = Literal["done", "failed", "denied", "cancelled", "interrupted"]
-"""How a tool call ended. Every call ends in one of these; none of them makes a conversation invalid."""
+"""How a tool call ended. A conversation is valid after any of these."""
 
 StopReason: TypeAlias = Literal[
     "end", "calls", "max_tokens", "refusal", "overflow", "pause", "interrupted", "repetition"
 ]
-"""Why the model stopped: it was done, wants tools run, hit the output limit, refused, ran out of window, paused, was
-interrupted by the user, or was stopped for repeating itself."""
+"""Why the reply ended: the model was done, wants tools to be run, reached the output limit, refused, ran out of window,
+or paused; the user interrupted it; or it was stopped because it repeated itself."""
 
-BY_USER = "by-user-"
+USER_CALL_PREFIX = "by-user-"
 """Prefix of the ids of calls made by the user."""
 
 Native: TypeAlias = Mapping[str, object]
-"""A part exactly as its provider sent it, to be sent back verbatim to that provider and to no other."""
+"""A part in its provider's own format. It is sent back unchanged to that provider, and to no other."""
 
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
-"""Ranges of a text in order, as pairs of start and end (exclusive) in characters."""
+"""Ranges of a text in order, as pairs of start and (exclusive) end, in characters."""
 
 M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
 
 
 _FORMER_NAMES = {"Elision": "Gap", "ProviderItem": "Opaque"}
-"""Former names of classes, as they occur in stored digests."""
+"""Former names of classes, which stored digests still depend on."""
 
 
 def digest_name(value: object) -> str:
-    """Return the name of a value's class in stored digests."""
+    """Return the name under which a value's class enters stored digests."""
     name = type(value).__name__
     return _FORMER_NAMES.get(name, name)
 
 
 @dataclass(frozen=True, slots=True)
 class Elision:
-    """The place in a text, up to `end`, where the program says that `size` bytes were left out."""
+    """A note within a text, from `start` to `end`, which says that `size` bytes were left out there."""
 
     start: int
     end: int
@@ -56,11 +56,11 @@ class Elision:
 class Text:
     text: str
     native: Native | None = None
-    """The provider's own item, if it carries more than the text (citations, a phase)."""
+    """The provider's own item, if it contains more than the text (citations, a phase)."""
     whole: str = ""
-    """The user's full text if `text` is only part of it: stored with the message and not sent."""
+    """The user's full text, if `text` is only part of it. It is stored with the message and not sent."""
     gap: Elision | None = None
-    """Where its middle was left out."""
+    """The note that replaces the omitted middle of the text, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Image:
     data: str
     """The file's bytes in base64."""
     digest: str = ""
-    """Digest of the bytes in the archive; empty if the session's log contains them."""
+    """Digest of the bytes in the archive; empty if the bytes are in the session's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +78,18 @@ class Reasoning:
     """The model's thinking before its answer."""
 
     text: str
-    """The part that people may read; empty if the provider hides it."""
+    """The part that people can read; empty if the provider hides it."""
     native: Native
-    """The whole item with its signature or encrypted content."""
+    """The whole item, with its signature or encrypted content."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderItem:
-    """A part that this program does not interpret but that its provider wants back."""
+    """A part that this program does not interpret, but that must be sent back to its provider."""
 
     native: Native
     tools: tuple[str, ...] = ()
-    """Tools that it only names; the provider shows the model their definitions in its place."""
+    """Names of tools that the part refers to; the provider replaces them with the tools' definitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +98,15 @@ class ToolCall:
     name: str
     arguments: Mapping[str, object]
     source: str = ""
-    """The arguments as the model wrote them, in JSON; sent back unchanged."""
+    """The arguments as the model wrote them, as JSON; sent back unchanged."""
     problem: str = ""
     """Why the call is invalid. It is answered with this text and never run."""
     called: str = ""
-    """The name that the model wrote, if another tool was meant; sent back unchanged."""
+    """The tool name that the model wrote, if a different tool is run; sent back unchanged."""
     note: str = ""
-    """A note to the model, sent with the output: which parts of the call were ignored."""
+    """A note to the model, sent with the output, about what was changed or ignored in the call."""
+    native: Native | None = None
+    """Fields that the provider requires to be sent back with the call, such as Gemini's thought signature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,39 +130,39 @@ class ToolOutput:
     stored: StoredBlob | None = None
     """The original output, if `text` is not all of it."""
     pictures: tuple[StoredBlob, ...] = ()
-    """Pictures left out of `images`."""
+    """Pictures that `images` does not contain."""
     files: tuple[StoredBlob, ...] = ()
-    """Documents and other media of the output; `text` names each in a line."""
+    """Documents and other media of the output; a line of `text` names each of them."""
     edited: Mapping[str, object] | None = None
-    """Arguments that the user or a hook gave the call in place of the model's."""
+    """The arguments that the call ran with, if the user or a hook changed them."""
     extent: Extent | None = None
-    """How much of the whole the output shows, if its tool reported it."""
+    """How much of the full content the output shows, if its tool reported that."""
     program: ProgramState | None = None
-    """State of the program that the call was about, if any."""
+    """State of the program that the call started or asked about; None for other calls."""
     frame: str = ""
-    """Text at the end of the output that is not in `stored`: how a program ended, and notes of hooks."""
+    """Text at the end of the output that is not part of `stored`: how a program ended, and notes of hooks."""
     inserted: Ranges = ()
-    """Ranges of `text` in which the program says what was left out and how to see it. Everything else is the output's
-    own text."""
+    """Ranges of `text` that Ebbtide inserted, to say what was left out and how to see it. Everything else is the tool's
+    own output."""
     problems: NewProblems | None = None
     """Problems introduced by the call's file changes, as listed in `text`."""
 
     @property
     def is_part(self) -> bool:
-        """Whether `text` is less than the whole output."""
+        """Whether `text` is only a part of the output."""
         return self.stored is not None or self.whole is not None or bool(self.inserted)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingEdit:
-    """The user has edited a call, and is asked about it again."""
+    """State of a call that the user has edited, and about which the user must be asked again."""
 
     arguments: Mapping[str, object]
     """The arguments after the edit."""
 
 
 CallState: TypeAlias = Literal["waiting", "asked", "begun"] | PendingEdit | ToolOutput
-"""State of a call: not begun, asked about but not answered, begun, or ended with this output."""
+"""State of a call: not begun; waiting for the user's answer; begun; edited by the user; or ended with an output."""
 
 
 NoteKind: TypeAlias = Literal[
@@ -168,29 +170,31 @@ NoteKind: TypeAlias = Literal[
     "mode", "presence", "context", "deferred", "searched", "servers", "servers_say", "folders", "instructions",
     "undone", "jobs",
 ]  # fmt: skip
-"""Kinds of notes: general; content that the user brought back, pasted, piped in or attached; the reference of
-everything that came with the message; a step that is not shown; a message sent during a turn; the final turn; the
-permission mode; the user's presence; context usage; the number of deferred tools, found with the program's search or
-with the provider's; changes in servers' tools, and servers' instructions; additional working folders; an instruction
-file read during the session; a change that was asked for and not made; and finished background jobs."""
+"""Kinds of notes, in this order: general; content that the user brought back, pasted, piped in or attached (a file,
+folder or picture); the reference of everything that came with the message; a step that is not shown; a message sent
+during a turn; the final turn; the permission mode; the user's presence; context usage; the number of deferred tools
+that the program's search or the provider's search finds; changes in servers' tools; servers' instructions; additional
+working folders; an instruction file read during the session; a requested change that was not made; finished background
+jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Text from the program, not from the user. It is stored with its message, so its bytes never change."""
+    """Text from the program, not from the user. It is stored with its message and never changes, so that requests keep
+    their cached prefix."""
 
     text: str
     whole: str = ""
-    """The full text if `text` is only part of it: stored with the message and not sent."""
+    """The full text, if `text` is only part of it. It is stored with the message and not sent."""
     kind: NoteKind = "told"
     name: str = ""
-    """Name of its content, or a value that depends on its kind: a reference, a path, a number, what is new."""
+    """A value that depends on the kind: a name, reference, path or number, or the new items."""
     heading: int = 0
-    """Length of the heading before its content, in characters."""
+    """Length of the heading that precedes its content, in characters."""
     about: str = ""
-    """The amount of its content, in a few words."""
+    """A short phrase for the amount of content, such as `12 lines`."""
     gap: Elision | None = None
-    """Where its middle was left out."""
+    """The note that replaces the omitted middle of the text, if any."""
 
 
 UserPart: TypeAlias = Text | Image | ToolOutput | Note
@@ -217,9 +221,9 @@ class User:
 class Assistant:
     parts: tuple[AssistantPart, ...]
     model: str = ""
-    """`provider/name` of the model that wrote it. Native items are sent back only to the provider that made them."""
+    """`provider/name` of the model that wrote the reply. Native items are sent back only to that provider."""
     is_paused: bool = False
-    """The provider paused the reply and wants the request again to continue it: it is not an answer yet."""
+    """Whether the provider paused the reply. The request must then be sent again for the rest of it."""
 
     @property
     def text(self) -> str:
@@ -235,14 +239,14 @@ Message: TypeAlias = User | Assistant
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one request, in the same form for every provider; the first four numbers never overlap."""
+    """Tokens of one request, in the same form for every provider. The first four numbers do not overlap."""
 
     input: int = 0
     """Prompt tokens that were neither read from nor written to a cache."""
     cache_read: int = 0
     cache_write: int = 0
     output: int = 0
-    """Everything the model produced, reasoning included."""
+    """Tokens that the model produced, including reasoning."""
     reasoning: int = 0
     """Reasoning tokens, a part of `output`, if the provider reports them."""
 
@@ -264,29 +268,28 @@ class Usage:
         )
 
 
-Form: TypeAlias = Literal["line", "preview", "summary"]
-"""The shorter form in which something is shown: one line, head and tail, or a model's summary."""
+ShortenedForm: TypeAlias = Literal["line", "preview", "summary"]
+"""A shorter form of an output or message: one line, head and tail, or a model's summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShortenedPart:
-    """A shorter form that the model sees in place of an output or message, at the user's request or for lack of
-    room."""
+    """Text that the model sees instead of an output or message, because the user asked for it or space was short."""
 
     key: str
-    """`r12` for an output, `m41` for the message at that position of the session's log."""
-    form: Form
+    """`r12` for an output; `m41` for a message, by its position in the session's log."""
+    form: ShortenedForm
     text: str
     pictures: int = 0
-    """How many of an output's pictures are still shown, counted from the first."""
+    """Number of the output's pictures that are still shown, counted from the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class CarriedPart:
-    """Content that stays in view after its message has left it."""
+    """Content that stays in view although its message has left the view."""
 
     key: str
-    """As in `ShortenedPart`."""
+    """Same as `ShortenedPart.key`."""
     what: str
     ref: str
     """The reference of the full content."""
@@ -294,37 +297,38 @@ class CarriedPart:
 
     @property
     def title(self) -> str:
-        """The heading under which the model sees it."""
+        """The heading under which the model sees it in the summary."""
         return f"{self.what} [recall:{self.ref}]"
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The replacement for the messages that were compacted away."""
+    """What replaces the messages that were compacted away."""
 
     retain: str = ""
-    """Text that the model wants to keep word for word."""
+    """Text that the model chose to keep word for word."""
     summary: str = ""
     """The model's account of the work."""
     ledger: str = ""
     """Facts collected without a model."""
     request: User = User(())  # a frozen value
-    """The open turn's user message, unchanged, if it was compacted away."""
+    """The open turn's user message, unchanged, if its original position was compacted away."""
     facts: str = ""
-    """More facts than `ledger` shows, as a basis for the next summary; empty if it shows all."""
-    kept: tuple[CarriedPart, ...] = ()
-    """Pinned content that was compacted away, in session order."""
+    """All facts, if `ledger` shows only some of them, as a basis for the next summary; empty if it shows all."""
+    pinned: tuple[CarriedPart, ...] = ()
+    """Pinned content whose messages were compacted away, in session order."""
     carried: tuple[CarriedPart, ...] = ()
-    """Recently read, unchanged files that were compacted away, in session order. The next summary drops them."""
+    """Recently read files whose messages were compacted away and that have not changed since, in session order. The
+    next summary drops them."""
     names: str = ""
     """Outputs that were compacted away, one line each, with names found in them. The next summary drops them."""
 
     def __bool__(self) -> bool:
-        return bool(self.text or self.request.parts or self.kept)
+        return bool(self.text or self.request.parts or self.pinned)
 
     @property
     def text(self) -> str:
-        """The full text of the summary, for people to read."""
+        """The full text of the summary, for display."""
         return "\n\n".join(part for part in (self.retain, self.summary, self.ledger) if part)
 
 
@@ -333,67 +337,67 @@ class Recalls:
     """Which outputs were cut or masked, and which of them the model has recalled."""
 
     left: Mapping[str, int] = field(default_factory=dict)
-    """Number of outputs cut on arrival or masked later, by what they show (`ebbtide.agent.context.reread_model`)."""
+    """Number of outputs cut on arrival or masked later, by kind of content (`ebbtide.agent.view.recalls`)."""
     back: Mapping[str, str] = field(default_factory=dict)
-    """What the recalled outputs show, by reference."""
+    """Kind of content of each recalled output, by reference."""
 
 
 class SharedTuple(tuple[M_co, ...]):
-    """A tuple that grows at its end. Tuples grown from one another share a log and are prefixes of it, so comparing
-    their lengths is enough to tell which is a prefix of which."""
+    """A tuple that shares its content with the tuples extended from it. They all use one log and are prefixes of it, so
+    comparing lengths is enough to decide which one is a prefix of another."""
 
     log: list[object]
-    """The content of the longest of them; append-only."""
+    """The content of the longest tuple that shares the log. Append-only."""
 
     @classmethod
     def of(cls, values: tuple[M_co, ...], log: list[object]) -> Self:
-        made = cls(values)
-        made.log = log
-        return made
+        shared = cls(values)
+        shared.log = log
+        return shared
 
 
-def extend_tuple(before: tuple[M, ...], *more: M) -> tuple[M, ...]:
-    """Return `before` with more values appended. The shared log is extended without examining its content."""
-    if not more:
+def extend_tuple(before: tuple[M, ...], *values: M) -> tuple[M, ...]:
+    """Return `before` with more values appended, without reading its content if it already has a log."""
+    if not values:
         return before
     log = before.log if isinstance(before, SharedTuple) else list[object](before)
-    behind = log[len(before) :]
-    if not behind:
-        log.extend(more)
-    elif len(more) > len(behind) or not all(map(is_, more, behind)):
-        log = [*before, *more]  # `before` was already extended differently
-    return SharedTuple.of(before + more, log)
+    logged_after = log[len(before) :]
+    if not logged_after:
+        log.extend(values)
+    elif len(values) > len(logged_after) or not all(map(is_, values, logged_after)):
+        log = [*before, *values]  # `before` was already extended differently
+    return SharedTuple.of(before + values, log)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Conversation:
-    """What the next request shows: a summary of what was compacted away, then the messages since."""
+    """What the next request shows: a summary of what was compacted away, followed by the messages since then."""
 
     messages: tuple[Message, ...] = ()
-    """The newest messages of the session, without a gap."""
+    """The newest messages of the session; none in between is missing."""
     summary: Summary = Summary()  # a frozen value
     anchor: Usage | None = field(default=None)
-    """The provider's count for the request that contained the `anchored` messages, or None before the first one."""
+    """The provider's count for the request that ended with the `anchored` messages; None before the first count."""
     anchored: int = 0
-    """Number of `messages` (reply included) that `anchor` covers."""
+    """Number of `messages`, including the reply, that `anchor` covers."""
     masked: frozenset[str] = frozenset()
     """Ids of the calls whose outputs are masked."""
     outputs_before: int = 0
-    """Number of outputs in the session before those in `messages`: the next one is `r<outputs_before + 1>`."""
-    held: int = 0
-    """After the user undid a rewrite: smaller requests than this, in tokens, are not rewritten automatically."""
+    """Number of outputs in the session before those in `messages`. The next output is `r<outputs_before + 1>`."""
+    min_rewrite_size: int = 0
+    """Requests smaller than this, in tokens, are not rewritten automatically. Set when the user undoes a rewrite."""
     messages_before: int = 0
     """Number of messages in the session before `messages`."""
     pinned: frozenset[str] = frozenset()
-    """Keys of what stays in view until the user unpins it: `r12` for an output, `m41` for a message."""
+    """Keys of the items that stay in view until the user unpins them: `r12` for an output, `m41` for a message."""
     retold: tuple[ShortenedPart, ...] = ()
-    """Parts shown in shorter form, each key once."""
-    held_back: frozenset[str] = frozenset()
-    """Names of the tools whose definitions the user keeps out of requests."""
+    """Parts that are shown in a shorter form; each key occurs once."""
+    excluded_tools: frozenset[str] = frozenset()
+    """Names of the tools that the user has excluded from requests."""
     recalls: Recalls = Recalls()  # a frozen value
 
     def plus(self, *messages: Message) -> "Conversation":
-        """Return the conversation with messages appended; empty ones are skipped."""
+        """Return the conversation with messages appended; messages without parts are skipped."""
         return replace(self, messages=extend_tuple(self.messages, *(message for message in messages if message.parts)))
 
     @property

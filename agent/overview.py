@@ -1,24 +1,25 @@
-"""Overview of a session's context and costs. Reads and draws nothing."""
+"""Overview of a session's context and costs. Pure: reads no files and draws nothing."""
 
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ebbtide.agent.calls.policy import server_of
-from ebbtide.agent.context.budget import Window
-from ebbtide.agent.context.last_request import RequestMark
-from ebbtide.agent.context.prompt import Instructions, build_prompt
-from ebbtide.agent.context.summary_cost import PerToken
-from ebbtide.agent.context.tool_selection import ToolSpec
-from ebbtide.agent.context.view_items import ViewItem, items_of, pins_of, shared_out
+from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.budget.prices import Prices
+from ebbtide.agent.budget.request_budget import Window
+from ebbtide.agent.budget.summary_cost import DollarsPerToken
+from ebbtide.agent.calls.policy import server_prefix
 from ebbtide.agent.messages import Conversation, Recalls, Usage
-from ebbtide.agent.providers.base import ModelFacts, Prices
+from ebbtide.agent.prompt.build import Instructions, build_prompt
+from ebbtide.agent.providers.base import ModelFacts
 from ebbtide.agent.providers.meter import Meter
-from ebbtide.agent.providers.usage import counted_for
+from ebbtide.agent.providers.usage import without_foreign_counts
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
+from ebbtide.agent.tool_specs import ToolSpec
+from ebbtide.agent.view.items import ViewItem, pin_items, proportional_shares, view_items
 from ebbtide.agent.window.deferral import Deferral
-from ebbtide.agent.window.measure import sections_of, window_of
-from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.agent.window.measure import sections_of
+from ebbtide.agent.window.session_context import WindowContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,12 @@ class SourcedNumber:
     name: str
     tokens: int
     source: str
-    """Source of the number."""
+    """Where the number comes from."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeferredTools:
-    """The tools whose definitions are not sent."""
+    """Tools whose definitions are not sent."""
 
     tools: int = 0
     tokens: int = 0
@@ -49,7 +50,7 @@ class ServerShare:
     tools: int
     """Number of all its tools."""
     tokens: int
-    """Estimated tokens of the definitions shown."""
+    """Estimated tokens of the definitions that the model sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +60,19 @@ class ToolShare:
     name: str
     tokens: int
     """Estimated tokens of its definition."""
-    is_shown: bool = True
+    is_sent: bool = True
     """Whether requests contain the definition."""
-    is_kept_out: bool = False
-    """Whether the user keeps it out of requests."""
+    is_excluded: bool = False
+    """Whether the user has excluded its definition from requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """The requests between two rewrites: each is a prefix of the next."""
+    """The requests between two rewrites. Each one is a prefix of the next."""
 
     requests: tuple[RequestUsage, ...]
     rewrite: Rewrite | None = None
-    """The rewrite that ended it; None for the current epoch."""
+    """The rewrite that ended the epoch; None for the current one."""
 
     @property
     def usage(self) -> Usage:
@@ -95,21 +96,22 @@ class Overview:
     effective: int
     """Tokens available to a request."""
     epochs: tuple[Epoch, ...]
-    held_back: DeferredTools = DeferredTools()  # a frozen value
+    deferred: DeferredTools = DeferredTools()  # a frozen value
     servers: tuple[ServerShare, ...] = ()
-    """The servers' share of the tools."""
+    """The tools of each server, and their size."""
     items: tuple[ViewItem, ...] = ()
-    """The parts of the history and of what is pending, in order; their sizes add up to those two components."""
+    """The parts of the history and of pending messages, in order. Their sizes add up to those two components."""
     pins: tuple[ViewItem, ...] = ()
     """Pinned content shown with the summary."""
     tools: tuple[ToolShare, ...] = ()
-    """Tools that may be kept out of requests."""
+    """Tools that the user may exclude from requests."""
     instructions: tuple[SourcedNumber, ...] = ()
-    """Instruction files in the system prompt; their sizes add up to that component."""
+    """Instruction files in the system prompt. Their sizes add up to that component."""
     recalls: Recalls = Recalls()  # noqa: RUF009  # a frozen value
-    """What the model has recalled of outputs that were cut or masked."""
+    """Which outputs were cut or masked, and which of them the model has recalled."""
     prices_again: tuple[float, ...] | None = ()
-    """US dollars per token for what each request sent again, the newest last; None if the price is unknown or zero."""
+    """For each request except the first, in order: US dollars per token for content that was sent before. None if the
+    price is unknown or zero."""
 
     @property
     def used_tokens(self) -> int:
@@ -122,41 +124,43 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class RequestSetup:
-    """What the requests of a session are made with."""
+    """The settings with which a session builds its requests."""
 
     facts: ModelFacts
     window: Window
     meter: Meter
-    """A copy, because measuring changes the meter of an open session."""
+    """A copy of the meter, because measuring changes a meter, and that of an open session must stay as it is."""
     instructions: Instructions
     tools: Sequence[ToolSpec]
-    """Tools other than those of servers."""
+    """All tools except those of MCP servers."""
     served: Sequence[ToolSpec] = ()
-    """Tools of servers."""
+    """Tools of MCP servers."""
     deferral: Deferral = field(default_factory=Deferral)
     sent: RequestMark | None = None
-    """The last request, if its setup is no longer known."""
+    """The last request, if the session is not open and its exact setup is therefore unknown."""
     begins_as_before: bool = True
-    """Whether the next request begins like the last one; if not, that one's counts do not apply."""
+    """Whether the next request begins like the last one. If not, the provider's counts of the last one do not apply."""
 
 
-MESSAGES = ("history", "pending")
-"""The components made of messages."""
-ALWAYS_LISTED = ("system", "instructions", "tools", "history")
+MESSAGE_COMPONENTS = ("history", "pending")
+"""The components that consist of messages."""
+ALWAYS_LISTED_COMPONENTS = ("system", "instructions", "tools", "history")
 """Components listed even if they are empty."""
 
 
-def request_setup(env: SessionContext) -> RequestSetup:
+def request_setup(window: WindowContext) -> RequestSetup:
     """Return the request setup of an open session."""
+    model = window.model
     return RequestSetup(
-        env.provider.facts,
-        window_of(env),
-        env.meter.fresh_copy(),
-        env.instructions,
-        env.own_tools,
-        env.server_tools.specs,
-        env.deferral,
-        begins_as_before=env.watch.has_sent or env.watch.has_same_prefix(env.instructions.text, env.offered_tools),
+        model.facts,
+        model.known_window,
+        model.meter.fresh_copy(),
+        window.instructions,
+        window.tools.own,
+        window.tools.served.specs,
+        window.tools.deferral,
+        begins_as_before=window.watch.has_sent
+        or window.watch.has_same_prefix(window.instructions.text, window.tools.offered),
     )
 
 
@@ -164,29 +168,30 @@ def overview_of(
     session: str,
     title: str,
     conversation: Conversation,
-    equipped: RequestSetup,
-    asked: Sequence[RequestUsage],
-    rewritten: Sequence[Rewrite],
+    setup: RequestSetup,
+    requests: Sequence[RequestUsage],
+    rewrites: Sequence[Rewrite],
 ) -> Overview:
-    """Return the size of a conversation, and the cost of its requests and rewrites so far."""
-    facts, meter, deferral, sent = equipped.facts, equipped.meter, equipped.deferral, equipped.sent
-    conversation = counted_for(conversation, facts.id)
-    if not equipped.begins_as_before:
+    """Return the overview of a session: the size of its conversation, and the cost of its requests and rewrites so
+    far."""
+    facts, meter, deferral, sent = setup.facts, setup.meter, setup.deferral, setup.sent
+    conversation = without_foreign_counts(conversation, facts.id)
+    if not setup.begins_as_before:
         conversation = replace(conversation, anchor=None, anchored=0)
-    size, reserves = window_numbers(equipped.window)
+    size, reserves = window_numbers(setup.window)
     if sent is not None and sent.model == facts.id:
         meter.scale = sent.scale
-    offered = deferral.offered_tools((*equipped.tools, *equipped.served))
+    offered = deferral.offered_tools((*setup.tools, *setup.served))
     components = budget_by_component(
         conversation,
-        equipped.instructions,
+        setup.instructions,
         offered,
-        equipped.window,
+        setup.window,
         facts.images,
         meter,
         sent.tool_tokens if sent else None,
     )
-    size_of_tool = sizes_of_tools(components, offered, meter)
+    size_of_tool = tool_sizer(components, offered, meter)
     return Overview(
         session,
         title,
@@ -194,33 +199,35 @@ def overview_of(
         components,
         size,
         reserves,
-        equipped.window.effective,
-        epochs_of(asked, rewritten),
-        DeferredTools(*(sent.held_back if sent else (len(deferral.held_back), deferral.held_tokens))),
-        shares_of(equipped.served, offered, size_of_tool),
-        items_in(conversation, components, meter),
-        pins_of(conversation, meter.size_of),
-        tools_of(conversation, equipped.served, offered, size_of_tool),
-        instructions_in(equipped.instructions, components, meter),
+        setup.window.effective,
+        epochs_of(requests, rewrites),
+        DeferredTools(*(sent.held_back if sent else (len(deferral.deferred), deferral.deferred_tokens))),
+        server_shares(setup.served, offered, size_of_tool),
+        message_items(conversation, components, meter),
+        pin_items(conversation, meter.message_tokens),
+        tool_shares(conversation, setup.served, offered, size_of_tool),
+        instruction_shares(setup.instructions, components, meter),
         conversation.recalls,
-        prices_again(facts.prices, asked),
+        prices_again(facts.prices, requests),
     )
 
 
-def prices_again(prices: Prices | None, asked: Sequence[RequestUsage]) -> tuple[float, ...] | None:
-    """Return US dollars per token for what each request sent again: the cached share of the previous request at the
-    cache price, the rest at the full price."""
+def prices_again(prices: Prices | None, requests: Sequence[RequestUsage]) -> tuple[float, ...] | None:
+    """Return, for each request except the first, US dollars per token for content that was sent before. Cached tokens
+    count at the cache price, the others at the full price."""
     if prices is None or not prices.input:
         return None
-    steps = [one.usage for one in asked if one.purpose == "step"]
+    step_usages = [one.usage for one in requests if one.purpose == "step"]
     return tuple(
-        _again(prices.at(usage.prompt), usage.cache_read, before.prompt) for before, usage in itertools.pairwise(steps)
+        _resend_price(prices.per_token(usage.prompt), usage.cache_read, before.prompt)
+        for before, usage in itertools.pairwise(step_usages)
     )
 
 
-def _again(price: PerToken, read: int, sent: int) -> float:
-    """`sent`: tokens of the previous request; `read`: how many of them came from the cache."""
-    return price.input + (price.cache_read - price.input) * min(read / max(sent, 1), 1.0)
+def _resend_price(price: DollarsPerToken, cached_tokens: int, sent_tokens: int) -> float:
+    """Return the average price of a token that is sent again. `sent_tokens`: tokens of the previous request;
+    `cached_tokens`: how many of them came from the cache."""
+    return price.input + (price.cache_read - price.input) * min(cached_tokens / max(sent_tokens, 1), 1.0)
 
 
 def budget_by_component(
@@ -238,70 +245,74 @@ def budget_by_component(
     budget = meter.measure(prompt, conversation, tuple(tools), window, sections_of(instructions))
     counted = conversation.anchor is not None
     if tool_tokens is not None:
-        # The provider's count stays the same, whatever it is made of.
-        less = min(tool_tokens - budget.tools, budget.history) if counted else 0
-        budget = replace(budget, tools=tool_tokens, history=budget.history - less)
+        # The provider counted the request as a whole, so what tools gain, the history must lose.
+        moved_tokens = min(tool_tokens - budget.tools, budget.history) if counted else 0
+        budget = replace(budget, tools=tool_tokens, history=budget.history - moved_tokens)
     return tuple(
         SourcedNumber(name, tokens, "counted" if counted and name == "history" else "estimated")
         for name, tokens in budget.components.items()
-        if tokens or name in ALWAYS_LISTED
+        if tokens or name in ALWAYS_LISTED_COMPONENTS
     )
 
 
-def sizes_of_tools(
+def tool_sizer(
     components: Sequence[SourcedNumber], offered: Sequence[ToolSpec], meter: Meter
 ) -> Callable[[ToolSpec], int]:
-    """Return a function for the size of a definition, scaled to the known total."""
-    whole = next((number.tokens for number in components if number.name == "tools"), 0)
-    estimated = sum(meter.size_of_tool(spec) for spec in offered if spec.deferred is None)
-    scale = whole / estimated if whole and estimated else 1.0
-    return lambda spec: round(meter.size_of_tool(spec) * scale)
+    """Return a function that estimates the tokens of a definition, scaled so that all definitions add up to their known
+    total."""
+    total_tokens = next((number.tokens for number in components if number.name == "tools"), 0)
+    estimated = sum(meter.definition_tokens(spec) for spec in offered if spec.deferred is None)
+    scale = total_tokens / estimated if total_tokens and estimated else 1.0
+    return lambda spec: round(meter.definition_tokens(spec) * scale)
 
 
-def shares_of(
+def server_shares(
     served: Sequence[ToolSpec], offered: Sequence[ToolSpec], size: Callable[[ToolSpec], int]
 ) -> tuple[ServerShare, ...]:
     """Return the size of each server's tools. `served`: the tools of servers; `offered`: the tools in requests."""
-    shown = {spec.name for spec in offered if spec.deferred is None}
+    offered_names = {spec.name for spec in offered if spec.deferred is None}
     servers: dict[str, list[ToolSpec]] = {}
     for spec in served:
-        servers.setdefault(server_of(spec.name), []).append(spec)
+        servers.setdefault(server_prefix(spec.name), []).append(spec)
     return tuple(
         ServerShare(name, len(here), len(specs), sum(map(size, here)))
         for name, specs in servers.items()
-        for here in [[spec for spec in specs if spec.name in shown]]
+        for here in [[spec for spec in specs if spec.name in offered_names]]
     )
 
 
-def items_in(conversation: Conversation, components: Sequence[SourcedNumber], meter: Meter) -> tuple[ViewItem, ...]:
-    """Return each part of the messages with its share of their known size."""
-    whole = sum(component.tokens for component in components if component.name in MESSAGES)
-    return items_of(conversation, meter.size_of, whole)
+def message_items(
+    conversation: Conversation, components: Sequence[SourcedNumber], meter: Meter
+) -> tuple[ViewItem, ...]:
+    """Return each part of the messages, with its share of their known total size."""
+    total_tokens = sum(component.tokens for component in components if component.name in MESSAGE_COMPONENTS)
+    return view_items(conversation, meter.message_tokens, total_tokens)
 
 
-def instructions_in(
+def instruction_shares(
     instructions: Instructions, components: Sequence[SourcedNumber], meter: Meter
 ) -> tuple[SourcedNumber, ...]:
-    """Return each instruction file with its share of their known size."""
-    whole = next((number for number in components if number.name == "instructions"), None)
-    if whole is None or not instructions.files:
+    """Return each instruction file, with its share of their known total size."""
+    component = next((number for number in components if number.name == "instructions"), None)
+    if component is None or not instructions.files:
         return ()
-    shares = shared_out([meter.size_of_text(file.section) for file in instructions.files], whole.tokens)
+    shares = proportional_shares([meter.text_tokens(file.section) for file in instructions.files], component.tokens)
     return tuple(
-        SourcedNumber(file.path, share, whole.source) for file, share in zip(instructions.files, shares, strict=True)
+        SourcedNumber(file.path, share, component.source)
+        for file, share in zip(instructions.files, shares, strict=True)
     )
 
 
-def tools_of(
+def tool_shares(
     conversation: Conversation,
     served: Sequence[ToolSpec],
     offered: Sequence[ToolSpec],
     size: Callable[[ToolSpec], int],
 ) -> tuple[ToolShare, ...]:
-    """Return the size of each tool that may be kept out of requests."""
-    shown = {spec.name for spec in offered if spec.deferred is None}
+    """Return each tool that the user may exclude from requests, with its size."""
+    offered_names = {spec.name for spec in offered if spec.deferred is None}
     return tuple(
-        ToolShare(spec.name, size(spec), spec.name in shown, spec.name in conversation.held_back)
+        ToolShare(spec.name, size(spec), spec.name in offered_names, spec.name in conversation.excluded_tools)
         for spec in served
         if spec.kind != "builtin"
     )
@@ -309,24 +320,26 @@ def tools_of(
 
 def window_numbers(window: Window) -> tuple[SourcedNumber, tuple[SourcedNumber, ...]]:
     """Return the window and its reserves, each with its source. If requests are limited to less than the window, the
-    rest counts as a reserve."""
-    size = SourcedNumber("window", window.size, window.source("context_window"))
-    output = SourcedNumber("output", window.output, window.source("max_output_tokens"))
-    buffer = SourcedNumber("buffer", window.buffer, window.source("context_window_buffer_tokens"))
+    difference counts as a reserve."""
+    size = SourcedNumber("window", window.size, window.source_of("context_window"))
+    output = SourcedNumber("output", window.output, window.source_of("max_output_tokens"))
+    buffer = SourcedNumber("buffer", window.buffer, window.source_of("context_window_buffer_tokens"))
     limits = [
-        (most, name, window.source(source))
-        for most, name, source in (
+        (limit, name, window.source_of(source))
+        for limit, name, source in (
             (window.max_input, "input limit", "max_input_tokens"),
             (window.price_tier, "price limit", "price_tier"),
         )
-        if most is not None and most < window.size
+        if limit is not None and limit < window.size
     ]
-    beyond = tuple(SourcedNumber(name, window.size - most, source) for most, name, source in sorted(limits)[:1])
-    return size, (*beyond, output, buffer)
+    limit_reserve = tuple(
+        SourcedNumber(name, window.size - limit, source) for limit, name, source in sorted(limits)[:1]
+    )
+    return size, (*limit_reserve, output, buffer)
 
 
 def epochs_of(requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite]) -> tuple[Epoch, ...]:
-    """Split the requests at the rewrites; the last epoch is the current one."""
+    """Split the requests at the rewrites. The last epoch is the current one."""
     epochs: list[Epoch] = []
     start = 0
     for rewrite in rewrites:
@@ -336,6 +349,6 @@ def epochs_of(requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite]) -> 
 
 
 def total_cost(requests: Sequence[RequestUsage]) -> float | None:
-    """Total in US dollars; None if the price of any request is unknown."""
+    """Return the total in US dollars; None if the price of any request is unknown."""
     costs = [asked.cost for asked in requests]
     return None if None in costs else sum(cost for cost in costs if cost is not None)

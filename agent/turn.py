@@ -1,5 +1,5 @@
-"""A turn: the user's message, then steps until the model has answered. This module orders the steps; others implement
-them."""
+"""A turn: the user's message, then steps until the model has answered. This module orders the steps; other modules
+implement them."""
 
 import itertools
 from dataclasses import replace
@@ -8,141 +8,146 @@ from typing import Literal, TypeAlias
 from ebbtide.agent.calls.execute import run_calls
 from ebbtide.agent.calls.loop_guard import should_stop_looping
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.context.control_calls import FULL, LAST, not_run, report_in, todo_state
-from ebbtide.agent.context.recalls import with_outputs
+from ebbtide.agent.compaction.rewrite import compact_if_asked
+from ebbtide.agent.control_calls import (
+    NOT_RUN_STEP_LIMIT,
+    NOT_RUN_WINDOW_FULL,
+    skipped_call_outputs,
+    submitted_report,
+    todo_state,
+)
 from ebbtide.agent.events.session import StepStarted, TurnEnd
 from ebbtide.agent.input.message import (
+    add_hook_context,
     continuation_after_answer,
     expand_mentions,
-    pending_notes,
     sync_server_tools,
     take_pending_messages,
-    with_hooks,
+    take_pending_notes,
 )
 from ebbtide.agent.messages import Assistant, Conversation, ToolOutput, User
 from ebbtide.agent.providers.base import Reply
-from ebbtide.agent.records.call_progress import may_begin, output_left
+from ebbtide.agent.records.call_progress import can_run, output_for_open_call
 from ebbtide.agent.records.session_state import with_todos
-from ebbtide.agent.window.fit import ask, make_room
+from ebbtide.agent.request.fit import TurnEnding, announce_final_turn, begin_turn, make_room
+from ebbtide.agent.request.output_room import call_position, room_for_outputs, run_calls_within_budget
+from ebbtide.agent.request.send import send_request
+from ebbtide.agent.request.turn_model import with_requested_model
+from ebbtide.agent.view.recalls import with_outputs
 from ebbtide.agent.window.measure import budget_of, request_mark
-from ebbtide.agent.window.model_choice import (
-    TurnEnding,
-    announce_final_turn,
-    begin_turn,
-    call_position,
-    room_for_outputs,
-    run_calls_within_budget,
-)
 from ebbtide.agent.window.session_context import SessionContext
-from ebbtide.agent.window.triggers import compact_if_asked
-from ebbtide.agent.window.turn_model import with_requested_model
 from ebbtide.tools.lazy import dataclass
 
 StepEnd: TypeAlias = Literal["answered", "interrupted", "context_limit", "repeated_text"] | None
-"""How the turn ended with this step, or None if the model waits for the outputs of its calls."""
+"""How the turn ended with this step. None if the turn continues, because the model must see the outputs of its calls.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     conversation: Conversation
     answer: str
-    """The report that the model submitted, or else its text."""
+    """The report that the model submitted; without one, the text of the reply."""
     end: StepEnd
 
 
-async def take_step(conversation: Conversation, env: SessionContext, *, last: bool = False) -> Step:
-    """Show the model the conversation, run its calls, and record the outcome. In the last allowed step, and when the
-    turn ends in a report, calls are not run."""
-    conversation, budget = await make_room(conversation, env)
-    conversation, ending = await announce_final_turn(conversation, budget, env)
+async def take_step(conversation: Conversation, ctx: SessionContext, *, last: bool = False) -> Step:
+    """Send the conversation to the model, run the calls in its reply, and record the outcome. Calls are not run in the
+    last allowed step, nor when the turn ends in a report."""
+    conversation, budget = await make_room(conversation, ctx)
+    conversation, ending = await announce_final_turn(conversation, budget, ctx.window, ctx.turn)
 
-    conversation, reply = await ask(conversation, budget, env.offered_tools, env)
-    await env.recorder.record_reply(reply.message)
+    conversation, reply = await send_request(conversation, budget, ctx)
+    await ctx.records.recorder.record_reply(reply.message)
 
-    outputs = await answer_calls(reply.message, conversation, ending, last, env)
-    shown = with_notes(User(outputs), conversation, env)
-    conversation = with_outputs(conversation, shown)
-    await env.recorder.snapshot(conversation, shown, request_mark(env))
-    report = report_in(reply.message, outputs, takes_plans=env.call_runner.approval.takes_plans)
-    return Step(conversation, report or reply.message.text, end_of(reply, report, ending, env.interrupt))
+    outputs = await answer_calls(reply.message, conversation, ending, last, ctx)
+    output_message = with_notes(User(outputs), conversation, ctx)
+    conversation = with_outputs(conversation, output_message)
+    await ctx.records.recorder.record_snapshot(conversation, output_message, request_mark(ctx.window))
+    report = submitted_report(reply.message, outputs, plan_ends_turn=ctx.calls.takes_plans)
+    return Step(conversation, report or reply.message.text, step_end(reply, report, ending, ctx.turn.interrupt))
 
 
-async def run_turn(said: User, conversation: Conversation, env: SessionContext) -> tuple[Conversation, TurnEnd, str]:
-    """Run a turn and return the conversation, how the turn ended, and the answer. With an empty message, continue the
-    turn that was left at a question."""
-    conversation = await sync_server_tools(conversation, env)
-    conversation = await answer_open_calls(conversation, env)
-    if said.parts:
-        conversation = await accept_message(said, conversation, env)
-    elif env.interrupt.is_requested():
+async def run_turn(message: User, conversation: Conversation, ctx: SessionContext) -> tuple[Conversation, TurnEnd, str]:
+    """Run a turn. Return the conversation, how the turn ended, and the answer. If the message is empty, continue the
+    turn that was left at an open question."""
+    turn = ctx.turn
+    conversation = await sync_server_tools(conversation, ctx)
+    conversation = await answer_open_calls(conversation, ctx)
+    if message.parts:
+        conversation = await accept_message(message, conversation, ctx)
+    elif turn.interrupt.is_requested():
         return conversation, "interrupted", last_reply_text(conversation)
-    env.allowance.begin(env.limits, lambda: env.cost_so_far)
+    turn.allowance.begin(turn.limits, lambda: turn.cost_so_far)
     for number in itertools.count(1):
-        if env.allowance.is_spent:
+        if turn.allowance.is_spent:
             return conversation, "cost_limit", last_reply_text(conversation)
-        conversation = await compact_if_asked(conversation, env)
-        conversation = await take_pending_messages(conversation, env)
-        env.emit(StepStarted(number))
-        env.allowance.take_step()
-        step = await take_step(conversation, env, last=env.allowance.is_at_last_step)
+        conversation = await compact_if_asked(conversation, ctx.window, turn)
+        conversation = await take_pending_messages(conversation, ctx)
+        turn.emit(StepStarted(number))
+        turn.allowance.count_step()
+        step = await take_step(conversation, ctx, last=turn.allowance.is_at_last_step)
         conversation = step.conversation
         if (
             step.end == "answered"
-            and (longer := await continuation_after_answer(conversation, step.answer, env)) is not None
+            and (continued := await continuation_after_answer(conversation, step.answer, ctx.model, turn)) is not None
         ):
-            conversation, step = longer, replace(step, end=None)
+            conversation, step = continued, replace(step, end=None)
         if step.end is not None:
             return conversation, step.end, step.answer
-        if env.allowance.is_at_last_step:
+        if turn.allowance.is_at_last_step:
             return conversation, "step_limit", step.answer
-        if await should_stop_looping(env.call_runner.loop_guard, env.call_runner.workspace.ask, env.interrupt):
+        if await should_stop_looping(ctx.calls.runner.loop_guard, ctx.calls.runner.workspace.ask, turn.interrupt):
             return conversation, "repeated_calls", step.answer
     raise AssertionError("the count never ends")
 
 
-async def answer_open_calls(conversation: Conversation, env: SessionContext) -> Conversation:
-    """Return the conversation with outputs for the calls that were left open when the session ended at a question."""
+async def answer_open_calls(conversation: Conversation, ctx: SessionContext) -> Conversation:
+    """Finish the calls that were open when the session was left at a question, and return the conversation with their
+    outputs."""
     if not conversation.unanswered_calls:
         return conversation
-    outputs = with_notes(User(await finish_calls(conversation, env)), conversation, env)
+    outputs = with_notes(User(await finish_calls(conversation, ctx)), conversation, ctx)
     conversation = with_outputs(conversation, outputs)
-    await env.recorder.snapshot(conversation, outputs, request_mark(env))
+    await ctx.records.recorder.record_snapshot(conversation, outputs, request_mark(ctx.window))
     return conversation
 
 
-async def accept_message(said: User, conversation: Conversation, env: SessionContext) -> Conversation:
+async def accept_message(message: User, conversation: Conversation, ctx: SessionContext) -> Conversation:
     """Add the user's message, with the content of its mentions, to the conversation."""
-    said = await with_hooks(await expand_mentions(said, env), env)
-    begin_turn(said, env)
-    said = with_notes(said, conversation, env)
-    await env.recorder.record_user_message(said)
-    return await with_requested_model(conversation.plus(said), env)
+    message = await add_hook_context(await expand_mentions(message, ctx), ctx.turn)
+    begin_turn(message, ctx.calls, ctx.window)
+    message = with_notes(message, conversation, ctx)
+    await ctx.records.recorder.record_user_message(message)
+    return await with_requested_model(conversation.plus(message), ctx.window, ctx.turn)
 
 
 async def answer_calls(
-    reply: Assistant, conversation: Conversation, ending: TurnEnding, last: bool, env: SessionContext
+    reply: Assistant, conversation: Conversation, ending: TurnEnding, is_last_step: bool, ctx: SessionContext
 ) -> tuple[ToolOutput, ...]:
-    """Return one output per call: of the calls that are run, or of calls that come too late."""
-    if ending != "none" or last:
-        why = FULL if ending != "none" else LAST
-        return not_run(reply, why, takes_plans=env.call_runner.approval.takes_plans)
-    return await run_calls_within_budget(reply.calls, conversation, env)
+    """Return one output per call. If it is too late to run calls, each output is a message that says so."""
+    if ending != "none" or is_last_step:
+        reason = NOT_RUN_WINDOW_FULL if ending != "none" else NOT_RUN_STEP_LIMIT
+        return skipped_call_outputs(reply, reason, takes_plans=ctx.calls.takes_plans)
+    return await run_calls_within_budget(reply.calls, conversation, ctx.calls.runner, ctx.window)
 
 
-def with_notes(message: User, conversation: Conversation, env: SessionContext) -> User:
-    """Add the notes that are due at the moment the message is recorded."""
-    if env.instruction_updates is not None:
-        message = env.instruction_updates.add_to(message, conversation, env)
-    message = replace(message, parts=(*message.parts, *pending_notes(env))) if message.parts else message
+def with_notes(message: User, conversation: Conversation, ctx: SessionContext) -> User:
+    """Return the message with the notes for the model that are due now."""
+    window = ctx.window
+    if window.instruction_updates is not None:
+        message = window.instruction_updates.add_instructions(message, conversation, ctx.calls.runner, window)
+    if message.parts:
+        message = replace(message, parts=(*message.parts, *take_pending_notes(ctx.calls, ctx.turn)))
     after = conversation.plus(message)
-    budget = budget_of(after, env)
-    # A request that does not fit is compacted before it is sent, so a note on its size would be wrong.
+    budget = budget_of(after, window)
+    # A request that does not fit is compacted before it is sent, so a note about its size would be wrong.
     used = 100 * budget.used / budget.window.effective if budget.verdict == "fits" else 0.0
-    situation = with_todos(env.recorder.situation, todo_state(after.messages[-2:]))
-    return env.reminders.add_to(message, situation, used, env.watch.epoch)
+    state = with_todos(ctx.records.recorder.session_state, todo_state(after.messages[-2:]))
+    return window.reminders.add_to(message, state, used, window.watch.epoch)
 
 
-def end_of(reply: Reply, report: str | None, ending: TurnEnding, interrupt: Interrupt) -> StepEnd:
+def step_end(reply: Reply, report: str | None, ending: TurnEnding, interrupt: Interrupt) -> StepEnd:
     if interrupt.is_requested() or reply.stop_reason == "interrupted":
         return "interrupted"
     is_waiting = (reply.message.calls and report is None) or reply.stop_reason == "pause"
@@ -159,12 +164,15 @@ def last_reply_text(conversation: Conversation) -> str:
     return ""
 
 
-async def finish_calls(conversation: Conversation, env: SessionContext) -> tuple[ToolOutput, ...]:
-    """Return one output per open call, in order. Calls that had begun are not run again."""
-    calls, states = conversation.unanswered_calls, env.recorder.left_open
-    env.call_runner.progress.resume(
-        {call.id: states[call.id] if may_begin(states.get(call.id)) else output_left(call, states) for call in calls}
+async def finish_calls(conversation: Conversation, ctx: SessionContext) -> tuple[ToolOutput, ...]:
+    """Run the open calls and return one output per call, in order. Calls that had already begun are not run again."""
+    calls, states = conversation.unanswered_calls, ctx.records.recorder.open_call_states
+    ctx.calls.runner.progress.resume(
+        {
+            call.id: states[call.id] if can_run(states.get(call.id)) else output_for_open_call(call, states)
+            for call in calls
+        }
     )
     return await run_calls(
-        calls, env.call_runner, room_for_outputs(conversation, env), call_position(conversation, env)
+        calls, ctx.calls.runner, room_for_outputs(conversation, ctx.window), call_position(conversation, ctx.window)
     )

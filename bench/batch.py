@@ -1,8 +1,9 @@
-"""Measures the overhead of a batch over its runs: `python -m bench.batch [TASKS]`.
+"""Measures the overhead of a batch compared with its runs: `python -m bench.batch [TASKS]`.
 
-Each task uses a scripted model that reads a file and answers. The baseline runs the same sessions sequentially in one
-process through the Python API; a few separate `ebb -p` processes are measured as well. Times are processor time, to be
-independent of other load."""
+Each task uses a scripted model that reads a file and answers. The baseline is the same sessions, run one after another
+in one process through the Python API. A few separate `ebb -p` processes are measured as well. All times are processor
+time, so that other load does not affect them.
+"""
 
 import asyncio
 import json
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from ebbtide import Agent
 
-ALONE = 30
+SEPARATE_PROCESSES = 30
 """Number of `ebb -p` processes measured."""
 
 
@@ -30,36 +31,37 @@ def main(tasks: int = 1000) -> None:
         (folder / "script.json").write_text(json.dumps({"reply": [reads, {"text": "Done."}]}))
         lines = "".join(f'{{"id": {number}, "prompt": "read it"}}\n' for number in range(tasks))
         (folder / "tasks.jsonl").write_text(lines)
-        of_one = _seconds_of(folder, ["-p", "read it"], ALONE) / ALONE
-        runs = _in_process(folder, tasks)
+        seconds_per_process = _cpu_seconds_of(folder, ["-p", "read it"], SEPARATE_PROCESSES) / SEPARATE_PROCESSES
+        in_process_seconds = _in_process_seconds(folder, tasks)
         print(
-            f"{tasks:,} runs, one after the other in a process: {runs:.1f} s ({1000 * runs / tasks:.1f} ms each)",
+            f"{tasks:,} runs, one after the other in a process: {in_process_seconds:.1f} s "
+            f"({1000 * in_process_seconds / tasks:.1f} ms each)",
             flush=True,
         )
         for jobs in (1, 2, 8):
             began = time.perf_counter()
             output = folder / f"results{jobs}.jsonl"
             flags = ["--jobs", str(jobs), "-o", str(output)]
-            took = _seconds_of(folder, ["batch", str(folder / "tasks.jsonl"), *flags], 1)
+            took = _cpu_seconds_of(folder, ["batch", str(folder / "tasks.jsonl"), *flags], 1)
             wall = time.perf_counter() - began
             done = output.read_text().count('"stop_reason": "answered"')
-            beside = f"{took / runs - 1:+.0%} beside that, {wall:.1f} s on the clock"
-            print(f"batch, {jobs} at a time: {took:.1f} s, {beside}; {done:,} answered", flush=True)
-        print(f"`ebb -p`: {1000 * of_one:.0f} ms each, {tasks * of_one:.0f} s for {tasks:,}")
+            comparison = f"{took / in_process_seconds - 1:+.0%} beside that, {wall:.1f} s on the clock"
+            print(f"batch, {jobs} at a time: {took:.1f} s, {comparison}; {done:,} answered", flush=True)
+        print(f"`ebb -p`: {1000 * seconds_per_process:.0f} ms each, {tasks * seconds_per_process:.0f} s for {tasks:,}")
 
 
 def _environment(folder: Path, home: str) -> Mapping[str, str]:
-    kept = {
+    variables = {
         "PATH": os.environ["PATH"],
         "EBB_HOME": str(folder / home),
         "EBB_SANDBOX": "off",
         "EBB_LSP_ENABLED": "false",
     }
-    return {**kept, "EBB_MODEL": f"scripted/{folder / 'script.json'}"}
+    return {**variables, "EBB_MODEL": f"scripted/{folder / 'script.json'}"}
 
 
-def _seconds_of(folder: Path, arguments: list[str], times: int) -> float:
-    """Processor time of commands that run sequentially."""
+def _cpu_seconds_of(folder: Path, arguments: list[str], times: int) -> float:
+    """Return the processor time in seconds of a command that runs `times` times."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "ebbtide.tui.cli.main", *arguments, "-C", str(folder / "project")]
     env = {**_environment(folder, "home"), "PYTHONPATH": str(Path.cwd())}
@@ -69,7 +71,7 @@ def _seconds_of(folder: Path, arguments: list[str], times: int) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def _in_process(folder: Path, tasks: int) -> float:
+def _in_process_seconds(folder: Path, tasks: int) -> float:
     async def run() -> None:
         for _ in range(tasks):
             async with Agent(root=folder / "project", environment=_environment(folder, "alone")) as agent:

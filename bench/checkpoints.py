@@ -15,22 +15,22 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.measure import row
+from bench.measure import format_row
 from ebbtide.agent.checkpoints.project import ProjectCheckpoints
-from ebbtide.agent.checkpoints.undo_points import TurnPlace
-from ebbtide.agent.checkpoints.work_tree import Limits
+from ebbtide.agent.checkpoints.undo_points import TurnKey
+from ebbtide.agent.checkpoints.work_tree import ScanLimits
 
-LIMITS = Limits(files=100_000, file_bytes=10_000_000, all_bytes=2_000_000_000)
-CHANGED_FILES = 10
+SCAN_LIMITS = ScanLimits(files=100_000, file_bytes=10_000_000, all_bytes=2_000_000_000)
+CHANGED_FILES_PER_TURN = 10
 """Files changed in each turn."""
-IN_FOLDER = 50
+FILES_PER_FOLDER = 50
 MAX_SOURCE_BYTES = 30_000
 """Maximum size of a source file."""
 MAX_FIRST_S, MAX_LATER_S, MAX_DISK_MB = 5.0, 0.150, 200.0
-"""Limits: seconds, seconds, and megabytes."""
+"""Limits for the first checkpoint and for later ones, in seconds, and for disk space, in megabytes."""
 
 
-def sources() -> Iterator[bytes]:
+def python_sources() -> Iterator[bytes]:
     """Yield Python sources of this machine, repeatedly."""
     paths = [
         path
@@ -44,30 +44,30 @@ def sources() -> Iterator[bytes]:
 
 def make_tree(root: Path, files: int) -> int:
     """Create files with unique contents; return their total size."""
-    whole = 0
-    for number, text in zip(range(files), sources(), strict=False):
-        at = number // IN_FOLDER
+    total_bytes = 0
+    for number, text in zip(range(files), python_sources(), strict=False):
+        at = number // FILES_PER_FOLDER
         folder = root / f"part{at // 40:03}" / f"module{at:05}"
-        if number % IN_FOLDER == 0:
+        if number % FILES_PER_FOLDER == 0:
             folder.mkdir(parents=True)
         content = b"# %d\n%s" % (number, text)
         (folder / f"file{number:06}.py").write_bytes(content)
-        whole += len(content)
-    return whole
+        total_bytes += len(content)
+    return total_bytes
 
 
-def change(root: Path, turn: int, files: int) -> None:
-    """Append a line to each of ten files, like an agent's edit."""
-    for each in range(CHANGED_FILES):
+def append_to_files(root: Path, turn: int, files: int) -> None:
+    """Append a line to each of ten files, as an agent's edits would."""
+    for each in range(CHANGED_FILES_PER_TURN):
         number = (turn * 7_919 + each * 4_999) % files
-        at = number // IN_FOLDER
+        at = number // FILES_PER_FOLDER
         path = root / f"part{at // 40:03}" / f"module{at:05}" / f"file{number:06}.py"
         with path.open("ab") as file:
             file.write(b"TURN_%d_%d = %d\n" % (turn, each, turn * each))
 
 
 def disk_megabytes(folder: Path) -> float:
-    """Disk space in megabytes."""
+    """Return the disk space of a folder's files in megabytes."""
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file()) / 1e6
 
 
@@ -76,38 +76,39 @@ def main(arguments: list[str]) -> int:
     load = f"{os.getloadavg()[0]:.1f}"
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
         root, data = Path(folder) / "work", Path(folder) / "data"
-        whole = make_tree(root, files)
+        total_bytes = make_tree(root, files)
         began = time.perf_counter()
         subprocess.run(["tar", "-cf", "-", str(root)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
         print(
-            f"{files:,} files, {whole / 1e6:,.0f} MB, read by tar in {time.perf_counter() - began:.1f} s, load {load}"
+            f"{files:,} files, {total_bytes / 1e6:,.0f} MB, read by tar in "
+            f"{time.perf_counter() - began:.1f} s, load {load}"
         )
         time.sleep(2.2)  # recently modified files are read again, unlike in real projects
-        project = ProjectCheckpoints(data, root, LIMITS, LIMITS.all_bytes)
+        project = ProjectCheckpoints(data, root, SCAN_LIMITS, SCAN_LIMITS.all_bytes)
         began, cpu = time.perf_counter(), time.process_time()
-        assert project.begin(TurnPlace("s", 0, "first"), in_job=False, stopped=lambda: False) == ""
+        assert project.begin_command(TurnKey("s", 0, "first"), in_job=False, is_cancelled=lambda: False) == ""
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
         print(
-            row("the first", [seconds], "s", MAX_FIRST_S),
+            format_row("the first", [seconds], "s", MAX_FIRST_S),
             f"  processor {cpu:.1f} s, {disk_megabytes(data):.0f} MB on the disk",
         )
-        later, worked = [], []
+        later, cpu_times = [], []
         for turn in range(1, points + 1):
-            place = TurnPlace("s", turn, f"turn {turn}")
-            assert project.begin(place, in_job=False, stopped=lambda: False) == ""
-            change(root, turn, files)
+            place = TurnKey("s", turn, f"turn {turn}")
+            assert project.begin_command(place, in_job=False, is_cancelled=lambda: False) == ""
+            append_to_files(root, turn, files)
             began, cpu = time.perf_counter(), time.process_time()
-            assert project.end(place) == ""
+            assert project.end_command(place) == ""
             later.append(time.perf_counter() - began)
-            worked.append(time.process_time() - cpu)
-            project.finish(place)
+            cpu_times.append(time.process_time() - cpu)
+            project.finish_turn(place)
         print(
-            row(f"later, {CHANGED_FILES} files changed", later, "s", MAX_LATER_S),
-            f"  processor {statistics.median(worked):.3f} s",
+            format_row(f"later, {CHANGED_FILES_PER_TURN} files changed", later, "s", MAX_LATER_S),
+            f"  processor {statistics.median(cpu_times):.3f} s",
         )
-        print(row(f"{points:,} points, before it is closed", [disk_megabytes(data)], "MB", MAX_DISK_MB))
+        print(format_row(f"{points:,} points, before it is closed", [disk_megabytes(data)], "MB", MAX_DISK_MB))
         project.close()
-        print(row(f"{points:,} points, closed", [disk_megabytes(data)], "MB", MAX_DISK_MB))
+        print(format_row(f"{points:,} points, closed", [disk_megabytes(data)], "MB", MAX_DISK_MB))
     return 0
 
 

@@ -1,5 +1,6 @@
-"""Damages a home in many ways, runs commands in it, and reports their behaviour: `python -m bench.damages 200`. A fault
-is a command that ends with a traceback, without output or with an unknown exit code, or that loses readable rows."""
+"""Damages a home folder in many ways, runs commands in it, and reports how they behave: `python -m bench.damages 200`.
+A fault is a command that ends with a traceback, without output or with an unknown exit code, or that loses readable
+rows."""
 
 import argparse
 import sys
@@ -9,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
-from tests.damages import Seen, Whole, made, tried
+from tests.kit.damages import Seen, Whole, made, tried
 
 
 def main() -> int:
@@ -24,7 +25,7 @@ def main() -> int:
         for number in range(options.jobs):
             homes.put(made(Path(folder) / f"{number}" / "home"))
 
-        def one(seed: int) -> tuple[int, str, list[Seen]]:
+        def run_seed(seed: int) -> tuple[int, str, list[Seen]]:
             whole = homes.get()
             try:
                 return (seed, *tried(whole, seed, options.share))
@@ -34,14 +35,14 @@ def main() -> int:
         seeds = range(options.first, options.first + options.count)
         with ThreadPoolExecutor(options.jobs) as threads:
             codes, faults = Counter[tuple[str, int]](), 0
-            for seed, what, seen in threads.map(one, seeds):
-                for each in seen:
-                    target = what.partition(":")[0]
-                    codes[target, each.run.code] += 1
-                    if each.fault:
+            for seed, damage, seen in threads.map(run_seed, seeds):
+                for command in seen:
+                    target = damage.partition(":")[0]
+                    codes[target, command.run.code] += 1
+                    if command.fault:
                         faults += 1
-                        told = f"{' '.join(each.arguments)}: {each.fault}\n{each.run.err[-2000:]}"
-                        print(f"seed {seed} ({what}): {told}", flush=True)
+                        failure = f"{' '.join(command.arguments)}: {command.fault}\n{command.run.err[-2000:]}"
+                        print(f"seed {seed} ({damage}): {failure}", flush=True)
     for (target, code), count in sorted(codes.items()):
         print(f"{target:<16} exit {code}: {count:>5} commands")
     print(f"{options.count} damages, {sum(codes.values())} commands, {faults} faults")

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from functools import partial
 
-_PIECES: Sequence[str] = (
+_LINE_PIECES: Sequence[str] = (
     "src/module_{}.py ", "-x{} ", "--name={} ", "{} ",
     "file{}aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa ",
     "'some text {}' ", '"some $text {}" ', "\"a\"'{}'b ", "$HOME/{} ", "${{x{}:-$(ls)}} ", "$(echo {}) ",
@@ -23,11 +23,11 @@ _PIECES: Sequence[str] = (
     "git log -n{}; ", "find . -name {} -exec ls {{}} \\; ", "awk '{{print ${}}}' f; ", "sed -n {}p f; ",
     "timeout {} ls; ", "cat .env{}; ", "rm -rf a{}; ",
 )  # fmt: skip
-_OPENINGS: Sequence[str] = (
+_UNCLOSED_OPENINGS: Sequence[str] = (
     "(", "((", "$(", "$((", "`", "'", '"', "{", "[", "[[", "<(", "<<", "<<E\n", "if ", "case x in ", "${",
     "for ((", "\\", "|", "&", ";", ")", "}",
 )  # fmt: skip
-_FRAMES: Sequence[tuple[str, str]] = (
+_LINE_FRAMES: Sequence[tuple[str, str]] = (
     ("ls ", ""), ("echo '", "'"), ('echo "', '"'), ("bash -c '", "'"), ('bash -c "', '"'),
     ("cat <<'E' > a.py\n", "\nE\n"), ("cat <<E\n", "\nE\n"),
     ("$(", ")"), ("(", ")"), ("{ ", "; }"), ("if ls; then ", "; fi"), ("python3 -c '", "'"), ("eval '", "'"),
@@ -36,18 +36,20 @@ _FRAMES: Sequence[tuple[str, str]] = (
 )  # fmt: skip
 
 
-def shape(seed: int, length: int) -> Callable[[int], str]:
+def random_line_generator(seed: int, length: int) -> Callable[[int], str]:
     """Return a function that generates lines of a random shape, a different one for each number, with at most `length`
     characters."""
     dice = random.Random(seed)
-    before, after = dice.choice(_FRAMES)
-    pieces = dice.sample(_PIECES, dice.choice((1, 1, 2, 3, 5, 9, len(_PIECES))))
-    openings = dice.sample(_OPENINGS, dice.choice((1, 2, 4))) if dice.random() < 0.3 else ()
+    before, after = dice.choice(_LINE_FRAMES)
+    pieces = dice.sample(_LINE_PIECES, dice.choice((1, 1, 2, 3, 5, 9, len(_LINE_PIECES))))
+    openings = dice.sample(_UNCLOSED_OPENINGS, dice.choice((1, 2, 4))) if dice.random() < 0.3 else ()
     width = dice.choice((1, 1, 1, 3, 10, 40))
-    return partial(_line, seed, length, before, after, (*pieces, *openings), width)
+    return partial(_random_line, seed, length, before, after, (*pieces, *openings), width)
 
 
-def _line(seed: int, length: int, before: str, after: str, pieces: Sequence[str], width: int, number: int) -> str:
+def _random_line(
+    seed: int, length: int, before: str, after: str, pieces: Sequence[str], width: int, number: int
+) -> str:
     dice, found, left = random.Random(seed), [before], length - len(before) - len(after)
     at = number * 10_000
     while True:

@@ -11,16 +11,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bench.context.stalls import rewrites
+from bench.context.stalls import measure_rewrites
 from bench.measure import compile_sources
-from bench.startup import first_requests
-from bench.steps import Steps, bare, ours
+from bench.startup import first_request_times
+from bench.steps import StepTimes, measure_bare_loop, measure_ebb
 
-STEPS = 300
-LONG = 2_000
-"""Messages of the session that is rewritten."""
-TRIES = 3
-"""How often a failed gate is measured again."""
+STEP_COUNT = 300
+REWRITTEN_MESSAGES = 2_000
+"""Number of messages in the session that is rewritten."""
+MAX_TRIES = 3
+"""Maximum number of times that a gate is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,57 +28,62 @@ class StepGate:
     name: str
     limit: float
     measure: Callable[[], tuple[float, str]]
-    """Measures the ratio and describes it."""
+    """Returns the measured ratio and a description of it."""
 
 
-def growth() -> tuple[float, str]:
-    run = ours(STEPS)
+def step_growth() -> tuple[float, str]:
+    run = measure_ebb(STEP_COUNT)
     return run.growth, steps_text(run)
 
 
 def bare_loop_ratio() -> tuple[float, str]:
-    run, theirs = ours(STEPS), bare(STEPS)
-    return run.last / theirs.last, f"{steps_text(run)}; the bare loop {steps_text(theirs)}"
+    run, bare_run = measure_ebb(STEP_COUNT), measure_bare_loop(STEP_COUNT)
+    return run.last / bare_run.last, f"{steps_text(run)}; the bare loop {steps_text(bare_run)}"
 
 
-def start() -> tuple[float, str]:
-    times = first_requests(("script", "http"), 3)
+def startup_ratio() -> tuple[float, str]:
+    times = first_request_times(("script", "http"), 3)
     script, run = min(times["script"]), min(times["http"])
     return run / script, f"{run * 1000:.0f} ms, a script on the SDK {script * 1000:.0f} ms"
 
 
 def rewrite_loop_share() -> tuple[float, str]:
-    found = asyncio.run(rewrites(LONG))
-    worst = max((found[name] for name in ("mask", "summary by hand", "summary")), key=lambda took: took.loop / took.all)
-    return worst.loop / worst.all, f"{worst.loop:.0f} of {worst.all:.0f} ms, {worst.longest:.0f} ms of them at a time"
+    found = asyncio.run(measure_rewrites(REWRITTEN_MESSAGES))
+    worst = max(
+        (found[name] for name in ("mask", "summary by hand", "summary")), key=lambda took: took.loop / took.process
+    )
+    return (
+        worst.loop / worst.process,
+        f"{worst.loop:.0f} of {worst.process:.0f} ms, {worst.longest:.0f} ms of them at a time",
+    )
 
 
-def steps_text(run: Steps) -> str:
+def steps_text(run: StepTimes) -> str:
     return f"{run.first:.1f} ms of processor time in the first tenth, {run.last:.1f} ms in the last"
 
 
 GATES: Sequence[StepGate] = (
-    StepGate(f"{STEPS} steps: the last beside the first", 1.3, growth),
-    StepGate(f"{STEPS} steps: the last beside a bare loop's", 4.0, bare_loop_ratio),
-    StepGate(f"rewrite of {LONG:,} messages: on the loop, of all", 0.3, rewrite_loop_share),
-    StepGate("start of `-p` beside a script on the SDK", 0.25, start),
+    StepGate(f"{STEP_COUNT} steps: the last beside the first", 1.3, step_growth),
+    StepGate(f"{STEP_COUNT} steps: the last beside a bare loop's", 4.0, bare_loop_ratio),
+    StepGate(f"rewrite of {REWRITTEN_MESSAGES:,} messages: on the loop, of all", 0.3, rewrite_loop_share),
+    StepGate("start of `-p` beside a script on the SDK", 0.25, startup_ratio),
 )
 
 
 def main() -> int:
     began = time.monotonic()
     compile_sources()
-    missed = [line for gate in GATES if (line := missed_by(gate))]
+    missed = [line for gate in GATES if (line := check_gate(gate))]
     print(f"{len(GATES) - len(missed)} of {len(GATES)} limits hold; {time.monotonic() - began:.0f} s")
     for line in missed:
         print(f"MISSED  {line}")
     return 1 if missed else 0
 
 
-def missed_by(gate: StepGate) -> str:
-    """The line for a failed gate; empty if it holds."""
+def check_gate(gate: StepGate) -> str:
+    """Measure a gate and print the result. Return the printed line if the gate failed, otherwise an empty string."""
     best, line = float("inf"), ""
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         ratio, about = gate.measure()
         if ratio < best:
             best, line = ratio, f"{gate.name:46} {ratio:7.2f} x   limit {gate.limit:g} x   {about}"

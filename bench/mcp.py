@@ -14,20 +14,26 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from ebbtide.tools.base import no_progress
-from ebbtide.tools.mcp.client_handlers import ClientHandlers
-from ebbtide.tools.mcp.server import Server
-from ebbtide.tools.mcp.spec import ServerSpec
+from ebbtide.tools.integrations.mcp.client_handlers import ClientHandlers
+from ebbtide.tools.integrations.mcp.server import McpServer
+from ebbtide.tools.integrations.mcp.spec import ServerSpec
 
 ROUNDS = 10
-CALLS = 100
+CALLS_PER_ROUND = 100
 MAX_OVERHEAD_MS = 3.0
 """Limit in milliseconds."""
-SERVER = (sys.executable, "-I", "-S", str(Path(__file__).parents[1] / "tests" / "tools" / "mcp" / "raw.py"), "well")
-SIZES = {"a word": 5, "100 kB": 100_000, "10 MB": 10_000_000}
+SERVER_COMMAND = (
+    sys.executable,
+    "-I",
+    "-S",
+    str(Path(__file__).parents[1] / "tests" / "tools" / "mcp" / "raw.py"),
+    "well",
+)
+TEXT_SIZES = {"a word": 5, "100 kB": 100_000, "10 MB": 10_000_000}
 
 
-async def median(call: Callable[[], Awaitable[object]], calls: int) -> float:
-    """Median time of a call in milliseconds."""
+async def median_call_time(call: Callable[[], Awaitable[object]], calls: int) -> float:
+    """Return the median time of a call in milliseconds."""
     times = []
     for _ in range(calls):
         began = time.perf_counter()
@@ -38,31 +44,33 @@ async def median(call: Callable[[], Awaitable[object]], calls: int) -> float:
 
 async def main() -> int:
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "sdk.log").open("w") as errors:
-        ours = Server(ServerSpec("ours", SERVER), ClientHandlers(), Path(folder) / "ours.log", Path(folder) / "login")
+        ours = McpServer(
+            ServerSpec("ours", SERVER_COMMAND), ClientHandlers(), Path(folder) / "ours.log", Path(folder) / "login"
+        )
         ours.start()
         await ours.ready()
-        parameters = StdioServerParameters(command=SERVER[0], args=list(SERVER[1:]))
+        parameters = StdioServerParameters(command=SERVER_COMMAND[0], args=list(SERVER_COMMAND[1:]))
         try:
             async with Client(stdio_client(parameters, errlog=errors)) as sdk:
-                return max([await _compare_calls(ours, sdk, name, size) for name, size in SIZES.items()])
+                return max([await _compare_calls(ours, sdk, name, size) for name, size in TEXT_SIZES.items()])
         finally:
             await ours.close()
 
 
-async def _compare_calls(ours: Server, sdk: Client, name: str, size: int) -> int:
-    calls = max(CALLS * 10_000 // (10_000 + size), 3)
+async def _compare_calls(ours: McpServer, sdk: Client, name: str, size: int) -> int:
+    calls = max(CALLS_PER_ROUND * 10_000 // (10_000 + size), 3)
     text = {"text": "x" * size}
     pairs = [
         (
-            await median(lambda: sdk.call_tool("echo", text), calls),
-            await median(lambda: ours.call("echo", text, no_progress), calls),
+            await median_call_time(lambda: sdk.call_tool("echo", text), calls),
+            await median_call_time(lambda: ours.call("echo", text, no_progress), calls),
         )
         for _ in range(ROUNDS)
     ]
     theirs, mine = (statistics.median(times) for times in zip(*pairs, strict=True))
-    more = statistics.median(mine - theirs for theirs, mine in pairs)
-    print(f"{name}: SDK {theirs:.2f} ms, here {mine:.2f} ms, {more:+.2f} ms ({mine / theirs:.2f}×)")
-    return int(more > MAX_OVERHEAD_MS)
+    overhead = statistics.median(mine - theirs for theirs, mine in pairs)
+    print(f"{name}: SDK {theirs:.2f} ms, here {mine:.2f} ms, {overhead:+.2f} ms ({mine / theirs:.2f}×)")
+    return int(overhead > MAX_OVERHEAD_MS)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class ProcessCost:
     """The cost of running a program."""
 
     began: float
@@ -22,16 +22,16 @@ class Cost:
     cpu: float
     """User and system time in seconds."""
     peak_mb: float
-    code: int
+    exit_code: int
 
 
-def environment(home: Path, extra: Mapping[str, str]) -> dict[str, str]:
-    """The environment of an unconfigured user, with bytecode caching as in an installation."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-    return {**kept, "HOME": str(home), "EBB_HOME": str(home), "PYTHONPATH": str(ROOT), **extra}
+def minimal_environment(home: Path, extra: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of an unconfigured user, with bytecode caching as in an installation."""
+    variables = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    return {**variables, "HOME": str(home), "EBB_HOME": str(home), "PYTHONPATH": str(ROOT), **extra}
 
 
-def run(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> Cost:
+def run(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> ProcessCost:
     """Run a program to its end, discarding its output."""
     began = time.monotonic()
     process = subprocess.Popen(
@@ -40,7 +40,7 @@ def run(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> Cost:
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.monotonic() - began
-    return Cost(began, seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, process.returncode)
+    return ProcessCost(began, seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, process.returncode)
 
 
 def compile_sources() -> None:
@@ -50,13 +50,13 @@ def compile_sources() -> None:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value that this share of the values does not exceed."""
+    """Return the value that this share of the values does not exceed."""
     return statistics.quantiles(values, n=100, method="inclusive")[round(share * 100) - 1] if values[1:] else values[0]
 
 
-def row(name: str, values: Sequence[float], unit: str, limit: float | None = None, *, share: float = 0.5) -> str:
-    """A table row: the median, or another percentile, with the range, and whether the limit holds."""
+def format_row(name: str, values: Sequence[float], unit: str, limit: float | None = None, *, share: float = 0.5) -> str:
+    """Return a table row with the median or another percentile, the range, and whether the limit holds."""
     value = percentile(values, share)
     verdict = "" if limit is None else f"   limit {limit:g}: {'holds' if value <= limit else 'MISSED'}"
-    said = name if share == 0.5 else f"{name}, {100 * share:.0f} % of them"
-    return f"{said:48} {value:8.3f} {unit:3} ({min(values):.3f} to {max(values):.3f}){verdict}"
+    label = name if share == 0.5 else f"{name}, {100 * share:.0f} % of them"
+    return f"{label:48} {value:8.3f} {unit:3} ({min(values):.3f} to {max(values):.3f}){verdict}"

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from bench.measure import environment
-from tests.fake_provider import Call, FakeProvider, Recorded, Turn
+from bench.measure import minimal_environment
+from tests.kit.fake_provider import Call, FakeProvider, Recorded, Turn
 
-OUTPUT = "echo The quick brown fox jumps over the lazy dog, and the lazy dog does not mind at all."
+ECHO_COMMAND = "echo The quick brown fox jumps over the lazy dog, and the lazy dog does not mind at all."
 
-BARE = """\
+BARE_LOOP_SCRIPT = """\
 import json
 import os
 import subprocess
@@ -60,18 +60,18 @@ while True:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StepTimes:
     """Times of the steps of a run in milliseconds, from one request to the next."""
 
     cpu: tuple[float, ...]
-    passed: tuple[float, ...]
+    elapsed: tuple[float, ...]
     peak_mb: float
-    opening: str
-    """System text and tools of the first request, as minified JSON."""
+    first_request_json: str
+    """System prompt and tools of the first request, as minified JSON."""
 
     @property
     def first(self) -> float:
-        """Processor time of a step in the first tenth, without the very first steps, which load modules."""
+        """Median processor time of the steps in the first tenth, without the first five, which load modules."""
         return statistics.median(self.cpu[5 : 5 + max(len(self.cpu) // 10, 10)])
 
     @property
@@ -80,39 +80,39 @@ class Steps:
 
     @property
     def growth(self) -> float:
-        """Ratio of the last tenth to the first tenth."""
+        """Ratio of the last tenth's time to the first tenth's."""
         return self.last / self.first
 
 
-def ours(steps: int, wire: str = "http", *options: str) -> Steps:
+def measure_ebb(steps: int, wire: str = "http", *options: str) -> StepTimes:
     """Measure a headless run of `steps` steps."""
     command = [sys.executable, "-m", "ebbtide.tui.cli.main", "-p", "go", "-m", "anthropic/claude-sonnet-5-5"]
     chosen = ["--permission-mode", "auto", "--no-sandbox", "--config", f"providers.anthropic.wire={wire}"]
-    return _measure([*command, *chosen, *options], steps)
+    return _measure_steps([*command, *chosen, *options], steps)
 
 
-def bare(steps: int) -> Steps:
+def measure_bare_loop(steps: int) -> StepTimes:
     """Measure the bare loop with `steps` steps."""
-    return _measure([sys.executable, "-c", BARE], steps)
+    return _measure_steps([sys.executable, "-c", BARE_LOOP_SCRIPT], steps)
 
 
-def _measure(command: Sequence[str], steps: int) -> Steps:
+def _measure_steps(command: Sequence[str], steps: int) -> StepTimes:
     cpu, sent, arrived, peaks = list[float](), list[float](), list[float](), list[float]()
     process: subprocess.Popen[bytes] | None = None
 
-    def answer(recorded: Recorded) -> Turn:
-        """One command per step, all different, since a repeating model is stopped. The program is idle while its time
-        is read, because it waits for this answer."""
+    def next_turn(recorded: Recorded) -> Turn:
+        """Answer with one command per step, each different, because a repeating model is stopped. The program is idle
+        while its processor time is read, because it waits for this answer."""
         assert process is not None
         arrived.append(recorded.at)
-        cpu.append(used_by(process.pid))
-        peaks.append(peak_of(process.pid))
+        cpu.append(cpu_seconds(process.pid))
+        peaks.append(peak_memory_mb(process.pid))
         sent.append(time.monotonic())
-        command = f"{OUTPUT} {len(sent)}"
+        command = f"{ECHO_COMMAND} {len(sent)}"
         return Turn(text="Done.") if len(sent) > steps else Turn(calls=(Call("bash", {"command": command}),))
 
-    with tempfile.TemporaryDirectory() as name, FakeProvider([answer], rules=None) as server:
-        env = environment(Path(name), {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"})
+    with tempfile.TemporaryDirectory() as name, FakeProvider([next_turn], rules=None) as server:
+        env = minimal_environment(Path(name), {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"})
         quiet = subprocess.DEVNULL
         with subprocess.Popen(command, env=env, cwd=name, stdin=quiet, stdout=quiet, stderr=quiet) as process:
             process.wait()
@@ -121,19 +121,20 @@ def _measure(command: Sequence[str], steps: int) -> Steps:
     parts = [first[name] for name in ("system", "tools") if name in first]
     opening = "".join(json.dumps(part, ensure_ascii=False, separators=(",", ":")) for part in parts)
     passed = tuple((after - before) * 1000 for before, after in zip(sent, arrived[1:], strict=False))
-    return Steps(tuple((after - before) * 1000 for before, after in pairwise(cpu)), passed, max(peaks), opening)
+    return StepTimes(tuple((after - before) * 1000 for before, after in pairwise(cpu)), passed, max(peaks), opening)
 
 
-def used_by(process: int) -> float:
-    """Seconds that the threads of a process have run."""
+def cpu_seconds(process: int) -> float:
+    """Return the seconds that the threads of a process have run."""
     total = 0
     for task in Path(f"/proc/{process}/task").iterdir():
-        with suppress(OSError):  # a thread that has just ended
+        with suppress(OSError):  # the thread has just ended
             total += int((task / "schedstat").read_text().split()[0])
     return total / 1e9
 
 
-def peak_of(process: int) -> float:
-    """Peak memory of a program in megabytes. The value reported at its exit would include the parent process."""
+def peak_memory_mb(process: int) -> float:
+    """Return the peak memory of a running program in megabytes. The value that the system reports when the program
+    exits would include the parent process."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))

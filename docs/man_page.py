@@ -58,13 +58,13 @@ def man_page() -> str:
         lines += [".PP", _text(parser.epilog)] if parser.epilog else []
     lines += [
         *_section("EXIT STATUS"),
-        *(row for code, (_, told) in EXIT_CODES.items() for row in _row(str(code), told)),
+        *(row for code, (_, description) in EXIT_CODES.items() for row in _row(str(code), description)),
     ]
     lines += _section("ENVIRONMENT")
     for option in OPTIONS:
         if option.environment:
             lines += _row(option.environment, f"`{option.key}`: {option.help}")
-    lines += [row for names, told in _OTHER_VARIABLES.items() for row in _row(names, told)]
+    lines += [row for names, description in _OTHER_VARIABLES.items() for row in _row(names, description)]
     lines += [*_section("FILES"), *_row("config.toml", "your settings; `ebb config` shows its path and all values")]
     lines += _row(".ebb/config.toml", "settings of a project; may only tighten permissions")
     lines += [*_section("SEE ALSO"), _text("the pages in `docs/` of the source code")]
@@ -93,12 +93,12 @@ def _name(action: argparse.Action) -> str:
 
 
 def _help(action: argparse.Action) -> str:
-    told = (action.help or "").replace("%%", "%")
-    return "show the versions that matter, a line each" if isinstance(action, ShowVersions) else told
+    text = (action.help or "").replace("%%", "%")
+    return "show the versions that matter, a line each" if isinstance(action, ShowVersions) else text
 
 
-def _row(name: str, told: str) -> Sequence[str]:
-    return (".TP", rf"\fB{_escape_roff(name)}\fR", _text(told))
+def _row(name: str, description: str) -> Sequence[str]:
+    return (".TP", rf"\fB{_escape_roff(name)}\fR", _text(description))
 
 
 def _text(words: str) -> str:

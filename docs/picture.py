@@ -60,13 +60,13 @@ async def turn() -> str:
     async with running(SIZE, "auto", PROMPT) as (app, pilot):
         while app.is_working or not _is_answered(app):
             await pilot.pause()
-        transcript = app.main.transcript
+        transcript = app.main_screen.transcript
         transcript.focus()
         await pilot.pause()
         while not (isinstance(transcript.marked_block, Call) and transcript.marked_block.name == "edit"):
             await pilot.press("up")
         await pilot.press("enter")
-        app.main.prompt.focus()
+        app.main_screen.prompt.focus()
         await pilot.pause()
         return _svg(app)
 
@@ -77,10 +77,10 @@ async def moments(size: tuple[int, int]) -> dict[str, str]:
     async with running(size, "ask", None) as (app, pilot):
         while app.is_working:
             await pilot.pause()
-        app.context.showing.has_panel = True
+        app.context.presenter.has_panel = True
         await pilot.pause()
         seen["greeting"] = _svg(app)
-        app.main.prompt.insert(PROMPT)
+        app.main_screen.prompt.insert(PROMPT)
         await pilot.press("enter")
         for name in ("command", "edit", None):  # the last question, to run the tests again, needs no picture
             while not app.screen.query(QuestionPanel):
@@ -98,7 +98,7 @@ async def moments(size: tuple[int, int]) -> dict[str, str]:
 
 
 def _is_answered(app: EbbApp) -> bool:
-    return _ANSWER in app.main.transcript.visible_text()
+    return _ANSWER in app.main_screen.transcript.visible_text()
 
 
 def _svg(app: EbbApp) -> str:

@@ -14,14 +14,14 @@ from pathlib import Path
 from docs.man_page import man_page
 from docs.stream_input_schema import stream_input_schema
 from docs.stream_schema import LINES, stream_schema
-from ebbtide.agent.config.aliases import KEY_ALIASES, SWITCHES, TABLE_ALIASES, WITHOUT_EFFECT
+from ebbtide.agent.config.aliases import IGNORED_KEYS, KEY_ALIASES, OFF_SWITCHES, TABLE_ALIASES
 from ebbtide.agent.config.options import OPTIONS, Option
 from ebbtide.agent.errors import EXIT_CODES, AgentError
 from ebbtide.agent.headless.json_output import event_type
 from ebbtide.tui.cli.arguments import make_parser
-from ebbtide.tui.commands import COMMANDS
 from ebbtide.tui.keys import KEYS
-from ebbtide.tui.view.advice import ADVICE
+from ebbtide.tui.slash_commands import COMMANDS
+from ebbtide.tui.view.advice import ADVICE_BY_CODE
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -68,16 +68,16 @@ def other_names() -> str:
             if name.rpartition(".")[2] != key.rpartition(".")[2]:
                 yield f"`{name}`", f"`{key}`"
         yield "`summarization_provider`, `summarization_model`", "`agent.summary_model`, as PROVIDER/NAME"
-        for name, value in SWITCHES.items():
+        for name, value in OFF_SWITCHES.items():
             yield f"`{name} = {json.dumps(value)}`", '`rewrite.policy = "off"`'
-        for name, why in WITHOUT_EFFECT.items():
+        for name, why in IGNORED_KEYS.items():
             yield f"`{name}`", f"no effect: {why}"
 
     return _rows(("name", "equivalent to"), rows())
 
 
 def exit_codes() -> str:
-    return _rows(("exit code", "what happened"), ((str(code), told) for code, (_, told) in EXIT_CODES.items()))
+    return _rows(("exit code", "what happened"), ((str(code), meaning) for code, (_, meaning) in EXIT_CODES.items()))
 
 
 def events() -> str:
@@ -94,8 +94,8 @@ def events() -> str:
 def errors() -> str:
     """The error codes, with exit code and advice."""
     codes = {kind.code: kind.exit_code for kind in _family(AgentError)}
-    told = ((f"`{code}`", str(codes[code]), ADVICE.get(code, "")) for code in codes if ADVICE.get(code))
-    return _rows(("code", "exit code", "what to do in the terminal"), told)
+    rows = ((f"`{code}`", str(codes[code]), ADVICE_BY_CODE.get(code, "")) for code in codes if ADVICE_BY_CODE.get(code))
+    return _rows(("code", "exit code", "what to do in the terminal"), rows)
 
 
 TABLES: Mapping[str, Callable[[], str]] = {

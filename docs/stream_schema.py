@@ -45,9 +45,9 @@ def stream_schema() -> str:
 
 def _object(definition: Mapping[str, Any], kind: type[object]) -> dict[str, Any]:
     """Return the schema of a class; every field is required, since all are always printed."""
-    told = dict(_field_texts(kind))
+    texts = dict(_field_texts(kind))
     properties = {
-        name: {**_plain(schema), **({"description": told[name]} if name in told else {})}
+        name: {**_plain(schema), **({"description": texts[name]} if name in texts else {})}
         for name, schema in definition.get("properties", {}).items()
     }
     about = {"description": " ".join((inspect.getdoc(kind) or "").split())}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        if not name.startswith("_"):
+        if not name.startswith("_") and name not in ("agent", "store", "tools", "tui"):  # folders, which are imported
             import ebbtide.sdk as sdk  # noqa: PLC0415  # deferred: names are imported lazily
 
             if name in sdk.__all__:

@@ -111,7 +111,7 @@ class Agent:
         outcome = RunOutcome(session=self.session, mode=self._session.mode)
         async with aclosing(self.send(prompt)) as events:
             async for event in events:
-                outcome.take(event)
+                outcome.record_event(event)
         return outcome
 
     def run(self, prompt: str) -> RunOutcome:
@@ -172,8 +172,8 @@ class Agent:
             "permissions.allow": [*self.allow] or None,
             "permissions.deny": [*self.deny] or None,
         }
-        told = {key: value for key, value in named.items() if value is not None}
-        config = load_config(root, self._environment, told, keyed=self.settings)
+        settings = {key: value for key, value in named.items() if value is not None}
+        config = load_config(root, self._environment, settings, settings_by_key=self.settings)
         for notice in config.notices:
             _log.warning("%s", notice)
         return replace(config, trusts_project=True) if self.trust_project else config
@@ -201,16 +201,16 @@ class _Answers:
 
     async def _answer_question(self, answer: AnswerQuestion, question: Question) -> None:
         try:
-            said = await call_function(partial(answer, question), is_async=inspect.iscoroutinefunction(answer))
-            if not isinstance(said, Decision | PlanDecision | str):
+            reply = await call_function(partial(answer, question), is_async=inspect.iscoroutinefunction(answer))
+            if not isinstance(reply, Decision | PlanDecision | str):
                 raise TypeError(
-                    f"a question must be answered with a Decision, a PlanDecision or a string, not with {said!r}"
+                    f"a question must be answered with a Decision, a PlanDecision or a string, not with {reply!r}"
                 )
         except Exception as error:  # noqa: BLE001  # an error of the program, raised where it awaits the turn
             self._failure = error
             self._session.interrupt()
         else:
-            self._session.answer(question.id, said)
+            self._session.answer(question.id, reply)
 
     async def close(self) -> None:
         """Cancel unfinished answers."""

@@ -1,1 +1,1 @@
-"""Storage in SQLite and blobs: rows, and bytes addressed by digest, independent of their meaning."""
+"""Storage of rows in SQLite, and of bytes in blobs addressed by digest. It does not interpret the content."""

@@ -1,8 +1,10 @@
-"""Reads and writes blob files. A blob is written in one pass, can be read from any position, and is verified when read.
+"""Reads and writes blob files. A blob is written in one pass, can be read from any position, and is verified while it
+is read.
 
-The file consists of separately compressed frames, followed by an index, so that a part of a large blob can be read
-without the rest. The index has a checksum for each frame and one for itself. Files of earlier versions have no
-checksums and are verified by their line count and, if small, by their digest."""
+The file consists of separately compressed frames, followed by an index, so that part of a large blob can be read
+without the rest. The index contains a checksum for each frame and one for itself. Files of earlier versions have no
+checksums. They are verified by their line count and, if small, by their digest.
+"""
 
 import hashlib
 import os
@@ -20,103 +22,103 @@ from typing import NamedTuple
 
 from ebbtide.store.errors import StoreError
 
-FRAME = 1 << 18
-"""Size of a frame before compression; decompressing one takes about a millisecond."""
+FRAME_BYTES = 1 << 18
+"""Size of a frame before compression, in bytes; decompressing a frame takes about a millisecond."""
 
-_AT_ONCE = 2
-"""Frames compressed in parallel; zlib releases the GIL."""
+_COMPRESSION_THREADS = 2
+"""Number of threads that compress frames. They run in parallel because zlib releases the GIL."""
 
 _MAX_FRAME_BYTES = 1 << 24
 _MAGIC = b"EBB2"
-_ENTRY = struct.Struct("<III")
-_END = struct.Struct("<QQQII4s")
+_INDEX_ENTRY = struct.Struct("<III")
+_FOOTER = struct.Struct("<QQQII4s")
 _OLD_MAGIC = b"EBB1"
-_OLD_ENTRY = struct.Struct("<II")
-_OLD_END = struct.Struct("<QQQI4s")
-_AS_IT_IS = 1 << 31
-"""Set in a frame's length if it is stored uncompressed."""
-_SAMPLE = 1 << 12
-"""Bytes of a frame that are compressed to decide whether compression is worthwhile."""
+_OLD_INDEX_ENTRY = struct.Struct("<II")
+_OLD_FOOTER = struct.Struct("<QQQI4s")
+_UNCOMPRESSED_FLAG = 1 << 31
+"""A bit in a frame's length which marks the frame as uncompressed."""
+_SAMPLE_BYTES = 1 << 12
+"""Number of bytes of a frame that are compressed to decide whether compression is worthwhile."""
 
 
 class Blob(NamedTuple):
     digest: str
     size: int
-    """Bytes."""
+    """Size in bytes."""
     lines: int
-    """A last line without a line end is counted."""
+    """Number of lines; a last line without a line end is counted."""
 
 
 def write_blob(write: Callable[[memoryview], int], chunks: Iterable[bytes]) -> Blob:
     """Write chunks as a blob, with only a few frames in memory."""
-    return _Writer(write).take(chunks)
+    return _Writer(write).write_chunks(chunks)
 
 
 class _Writer:
-    """Writes one blob: two threads compress, the caller's thread hashes and writes."""
+    """Writes one blob. Two threads compress while the caller's thread hashes and writes."""
 
     def __init__(self, write: Callable[[memoryview], int]) -> None:
         self._write = write
         self._hash = hashlib.sha256()
-        self._size = self._newlines = self._stored = 0
-        self._ends_open = False
+        self._size = self._newlines = self._written_size = 0
+        self._lacks_final_newline = False
         self._index = bytearray()
 
-    def take(self, chunks: Iterable[bytes]) -> Blob:
-        self._put(_MAGIC)
-        waiting: deque[tuple[Future[tuple[int, bytes]], int, int]] = deque()
-        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="blob") as threads:
+    def write_chunks(self, chunks: Iterable[bytes]) -> Blob:
+        self._write_bytes(_MAGIC)
+        pending: deque[tuple[Future[tuple[int, bytes]], int, int]] = deque()
+        with ThreadPoolExecutor(_COMPRESSION_THREADS, thread_name_prefix="blob") as threads:
             for frame in _frames(chunks):
-                if len(waiting) > _AT_ONCE:
-                    self._finish(*waiting.popleft())
-                waiting.append((threads.submit(_pack, frame), *self._count(frame)))
-            while waiting:
-                self._finish(*waiting.popleft())
-        at = self._stored
-        lines = self._newlines + self._ends_open
-        self._put(bytes(self._index))
-        check = _index_check(self._index, at, self._size, lines, FRAME)
-        self._put(_END.pack(at, self._size, lines, FRAME, check, _MAGIC))
+                if len(pending) > _COMPRESSION_THREADS:
+                    self._write_packed(*pending.popleft())
+                pending.append((threads.submit(_pack, frame), *self._update_totals(frame)))
+            while pending:
+                self._write_packed(*pending.popleft())
+        at = self._written_size
+        lines = self._newlines + self._lacks_final_newline
+        self._write_bytes(bytes(self._index))
+        check = _index_check(self._index, at, self._size, lines, FRAME_BYTES)
+        self._write_bytes(_FOOTER.pack(at, self._size, lines, FRAME_BYTES, check, _MAGIC))
         return Blob(self._hash.hexdigest(), self._size, lines)
 
-    def _count(self, frame: bytes) -> tuple[int, int]:
+    def _update_totals(self, frame: bytes) -> tuple[int, int]:
         newlines = frame.count(b"\n")
         self._hash.update(frame)
         self._size += len(frame)
         self._newlines += newlines
-        self._ends_open = not frame.endswith(b"\n")
+        self._lacks_final_newline = not frame.endswith(b"\n")
         return newlines, zlib.crc32(frame)
 
-    def _finish(self, packed: "Future[tuple[int, bytes]]", newlines: int, check: int) -> None:
+    def _write_packed(self, packed: "Future[tuple[int, bytes]]", newlines: int, check: int) -> None:
         mark, data = packed.result()
-        self._index += _ENTRY.pack(len(data) | mark, newlines, check)
-        self._put(data)
+        self._index += _INDEX_ENTRY.pack(len(data) | mark, newlines, check)
+        self._write_bytes(data)
 
-    def _put(self, data: bytes) -> None:
+    def _write_bytes(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
             view = view[self._write(view) :]
-        self._stored += len(data)
+        self._written_size += len(data)
 
 
 def _frames(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    held = bytearray()
+    buffer = bytearray()
     for chunk in chunks:
-        held += chunk
-        while len(held) >= FRAME:
-            yield bytes(held[:FRAME])
-            del held[:FRAME]
-    if held:
-        yield bytes(held)
+        buffer += chunk
+        while len(buffer) >= FRAME_BYTES:
+            yield bytes(buffer[:FRAME_BYTES])
+            del buffer[:FRAME_BYTES]
+    if buffer:
+        yield bytes(buffer)
 
 
 def _pack(frame: bytes) -> tuple[int, bytes]:
-    sample = frame[:_SAMPLE]
+    sample = frame[:_SAMPLE_BYTES]
     if len(zlib.compress(sample, 1, -15)) < len(sample) * 0.95:
         packed = zlib.compress(frame, 1, -15)
         if len(packed) < len(frame):
             return 0, packed
-    return _AS_IT_IS, frame
+    return _UNCOMPRESSED_FLAG, frame
 
 
 def _index_check(index: bytes | bytearray, *numbers: int) -> int:
@@ -133,7 +135,7 @@ class BlobReader:
     def __init__(self, path: Path, digest: str) -> None:
         self._digest = digest
         with self._translate_errors():
-            # Non-blocking, since the path may be a pipe without a writer.
+            # Non-blocking, because opening a pipe without a writer would wait forever.
             self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             with self._translate_errors():
@@ -141,7 +143,7 @@ class BlobReader:
         except BaseException:
             self.close()
             raise
-        self._held: tuple[int, bytes] = -1, b""
+        self._cached_frame: tuple[int, bytes] = -1, b""
 
     def _read_index(self) -> None:
         status = os.fstat(self._descriptor)
@@ -150,7 +152,7 @@ class BlobReader:
         magic = self._bytes_at(0, len(_MAGIC))
         if magic not in (_MAGIC, _OLD_MAGIC):
             raise self._corrupt_error("it does not start like a stored output")
-        entry, end = (_ENTRY, _END) if magic == _MAGIC else (_OLD_ENTRY, _OLD_END)
+        entry, end = (_INDEX_ENTRY, _FOOTER) if magic == _MAGIC else (_OLD_INDEX_ENTRY, _OLD_FOOTER)
         footer = status.st_size - end.size
         if footer < len(magic):
             raise self._corrupt_error("its end is missing")
@@ -162,28 +164,30 @@ class BlobReader:
         index = self._bytes_at(at, length)
         if check and check[0] != _index_check(index, at, self.size, self.lines, frame):
             raise self._corrupt_error("the index of its parts is not what was written")
-        self._frame: int = frame
-        self._take(list(entry.iter_unpack(index)), at)
+        self._frame_size: int = frame
+        self._load_index(list(entry.iter_unpack(index)), at)
 
-    def _take(self, entries: list[tuple[int, ...]], end: int) -> None:
+    def _load_index(self, entries: list[tuple[int, ...]], end: int) -> None:
         """Load the index and check that its entries are consistent."""
-        self._as_it_is = [bool(entry[0] & _AS_IT_IS) for entry in entries]
-        self._at = list(accumulate((entry[0] & ~_AS_IT_IS for entry in entries), initial=len(_MAGIC)))
+        self._is_uncompressed = [bool(entry[0] & _UNCOMPRESSED_FLAG) for entry in entries]
+        self._frame_offsets = list(
+            accumulate((entry[0] & ~_UNCOMPRESSED_FLAG for entry in entries), initial=len(_MAGIC))
+        )
         self._newlines: list[int] = list(accumulate((entry[1] for entry in entries), initial=0))
-        self._checks = [entry[2] if len(entry) > 2 else None for entry in entries]
-        are_frames = all(0 < after - before <= self._frame for before, after in pairwise(self._at))
-        if self._at[-1] != end or not are_frames or self.lines - self._newlines[-1] not in (0, 1):
+        self._checksums = [entry[2] if len(entry) > 2 else None for entry in entries]
+        are_frames = all(0 < after - before <= self._frame_size for before, after in pairwise(self._frame_offsets))
+        if self._frame_offsets[-1] != end or not are_frames or self.lines - self._newlines[-1] not in (0, 1):
             raise self._corrupt_error("the index of its parts is not what was written")
 
     def read(self, offset: int, limit: int) -> bytes:
-        """Read at most `limit` bytes from an offset; fewer only at the end."""
+        """Return `limit` bytes from an offset; fewer only at the end of the blob."""
         return b"".join(self.chunks(offset, offset + limit))
 
     def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         """Yield the bytes from `start` to `end` in chunks of at most one frame."""
         end = self.size if end is None else min(end, self.size)
         while start < end:
-            number, skip = divmod(start, self._frame)
+            number, skip = divmod(start, self._frame_size)
             frame = self._frame_bytes(number)[skip : skip + end - start]
             yield frame
             start += len(frame)
@@ -197,16 +201,16 @@ class BlobReader:
         number = bisect_right(self._newlines, line - 2) - 1
         frame = self._frame_bytes(number)
         rest = frame.split(b"\n", line - 1 - self._newlines[number])[-1]
-        return number * self._frame + len(frame) - len(rest)
+        return number * self._frame_size + len(frame) - len(rest)
 
     def line_end(self, offset: int) -> int:
-        """Return where the line containing an offset ends, excluding the line end."""
-        number, skip = divmod(offset, self._frame)
-        while number < len(self._as_it_is):
+        """Return the offset at which the line containing `offset` ends, excluding the line break."""
+        number, skip = divmod(offset, self._frame_size)
+        while number < len(self._is_uncompressed):
             if self._newlines[number + 1] > self._newlines[number]:
                 found = self._frame_bytes(number).find(b"\n", skip)
                 if found >= 0:
-                    return number * self._frame + found
+                    return number * self._frame_size + found
             number, skip = number + 1, 0
         return self.size
 
@@ -217,21 +221,21 @@ class BlobReader:
             self._descriptor = -1
 
     def _frame_bytes(self, number: int) -> bytes:
-        if self._held[0] != number:
+        if self._cached_frame[0] != number:
             with self._translate_errors():
-                self._held = number, self._load(number)
-        return self._held[1]
+                self._cached_frame = number, self._load_frame(number)
+        return self._cached_frame[1]
 
-    def _load(self, number: int) -> bytes:
-        start, end = self._at[number : number + 2]
+    def _load_frame(self, number: int) -> bytes:
+        start, end = self._frame_offsets[number : number + 2]
         data = self._bytes_at(start, end - start)
-        size = min(self._frame, self.size - number * self._frame)
-        frame = data if self._as_it_is[number] else self._decompress(data, size)
+        size = min(self._frame_size, self.size - number * self._frame_size)
+        frame = data if self._is_uncompressed[number] else self._decompress(data, size)
         newlines = self._newlines[number + 1] - self._newlines[number]
-        check = self._checks[number]
+        check = self._checksums[number]
         if len(frame) != size or frame.count(b"\n") != newlines or (check is not None and check != zlib.crc32(frame)):
             raise self._corrupt_error("a part of it is damaged")
-        if check is None and len(self._checks) == 1 and hashlib.sha256(frame).hexdigest() != self._digest:
+        if check is None and len(self._checksums) == 1 and hashlib.sha256(frame).hexdigest() != self._digest:
             raise self._corrupt_error("it is not what was written")
         return frame
 

@@ -1,7 +1,8 @@
-"""Stores bytes on disk by their digest. Independent of what refers to them.
+"""Stores bytes on disk by their digest.
 
-A blob is written under a temporary name and renamed to its digest when it is settled, so a file named by a digest was
-complete at that time. Later damage is detected by the reader."""
+A blob is first written under a temporary name. Settling it renames it to its digest, so a file named by a digest was
+complete when it was settled. Later damage is detected by the reader.
+"""
 
 import os
 import secrets
@@ -18,21 +19,21 @@ class Blobs:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._incoming = folder / "incoming"
+        self._unsettled_folder = folder / "incoming"
 
     def put(self, chunks: Iterable[bytes], owner: str) -> Blob:
-        """Store chunks for an owner, with only a few frames in memory. The blob can be opened immediately, but is kept
-        only if it is settled."""
+        """Store chunks for an owner, with only a few frames in memory. The blob can be opened immediately, but is
+        permanent only once it is settled."""
         with translate_os_errors(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._incoming.mkdir(mode=0o700, exist_ok=True)
-            unfinished = self._incoming / f"{secrets.token_hex(8)}.part"
+            self._unsettled_folder.mkdir(mode=0o700, exist_ok=True)
+            unfinished = self._unsettled_folder / f"{secrets.token_hex(8)}.part"
             descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 with open(descriptor, "wb", buffering=0) as file:
                     blob = write_blob(file.write, chunks)
                     os.fsync(descriptor)
-                self._place(blob.digest).parent.mkdir(mode=0o700, exist_ok=True)
+                self._blob_path(blob.digest).parent.mkdir(mode=0o700, exist_ok=True)
                 os.replace(unfinished, self._unsettled_path(blob.digest, owner))
             except BaseException:
                 unfinished.unlink(missing_ok=True)
@@ -40,40 +41,40 @@ class Blobs:
         return blob
 
     def settle(self, digest: str, owner: str) -> None:
-        """Move a blob that the owner put to its final place, replacing a damaged file there. Call this in the
-        transaction that records its use."""
+        """Move a blob that the owner has put to its final place, replacing a damaged file there. Call this in the
+        transaction that records the use of the blob."""
         with translate_os_errors(self.folder):
-            unsettled, place = self._unsettled_path(digest, owner), self._place(digest)
+            unsettled, place = self._unsettled_path(digest, owner), self._blob_path(digest)
             place.parent.mkdir(mode=0o700, exist_ok=True)
-            with suppress(FileNotFoundError):  # settled before
+            with suppress(FileNotFoundError):  # the blob is already settled
                 try:
                     os.replace(unsettled, place)
                 except IsADirectoryError:
-                    place.rename(self._incoming / f"{secrets.token_hex(8)}.aside")
+                    place.rename(self._unsettled_folder / f"{secrets.token_hex(8)}.aside")
                     os.replace(unsettled, place)
 
     def discard(self, digest: str, owner: str) -> None:
-        """Remove a blob that the owner put but has not settled."""
+        """Remove a blob that the owner has put but not settled."""
         with translate_os_errors(self.folder):
             self._unsettled_path(digest, owner).unlink(missing_ok=True)
 
     def open(self, digest: str) -> BlobReader:
         """Open a blob. Raises `StoreError`: "missing" if it does not exist, "corrupt" if it is damaged."""
-        for path in (self._place(digest), *self._incoming.glob(f"{digest}.*")):
+        for path in (self._blob_path(digest), *self._unsettled_folder.glob(f"{digest}.*")):
             with suppress(FileNotFoundError):
                 return BlobReader(path, digest)
         raise StoreError("missing", f"the stored output `{digest[:12]}` no longer exists")
 
     def remove(self, digest: str) -> int:
-        """Remove a blob and return the bytes freed on disk."""
+        """Remove a blob and return the number of bytes freed on disk."""
         with translate_os_errors(self.folder):
-            place = self._place(digest)
+            place = self._blob_path(digest)
             try:
                 size = place.lstat().st_size
                 place.unlink()
-            except (FileNotFoundError, IsADirectoryError):  # a folder is not a blob
+            except (FileNotFoundError, IsADirectoryError):  # there is no such blob
                 return 0
-            with suppress(OSError):  # contains other blobs
+            with suppress(OSError):  # the folder contains other blobs
                 place.parent.rmdir()
             return size
 
@@ -86,17 +87,17 @@ class Blobs:
                 if len(path.name) == 64
             }
 
-    def forget_unsettled(self, before: float, is_open: Callable[[str], bool] = lambda owner: False) -> None:
-        """Remove blobs put before a time (Unix seconds) and never settled, if their owner is no longer open: its
-        process was killed."""
+    def remove_unsettled(self, before: float, is_open: Callable[[str], bool] = lambda owner: False) -> None:
+        """Remove blobs that were put before a time (Unix seconds) and never settled, unless their owner is still open.
+        An owner that is not open was killed."""
         with translate_os_errors(self.folder):
-            for path in self._incoming.glob("*"):
+            for path in self._unsettled_folder.glob("*"):
                 with suppress(FileNotFoundError, IsADirectoryError):
                     if path.lstat().st_mtime < before and not is_open(path.name.partition(".")[2]):
                         path.unlink()
 
-    def _place(self, digest: str) -> Path:
+    def _blob_path(self, digest: str) -> Path:
         return self.folder / digest[:2] / digest
 
     def _unsettled_path(self, digest: str, owner: str) -> Path:
-        return self._incoming / f"{digest}.{owner}"
+        return self._unsettled_folder / f"{digest}.{owner}"

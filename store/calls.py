@@ -1,21 +1,21 @@
-"""Tool calls across the sessions of a project: replies with calls, and the last use of tools. Works on rows,
-independent of their meaning."""
+"""Tool calls in all sessions of a project: replies that contain calls, and the last use of each tool. The rows are not
+interpreted."""
 
 from collections.abc import Mapping
 
 from ebbtide.store.session_rows import MessageRow
 from ebbtide.store.sessions import SessionStore
 
-MAX_SESSIONS = 100
-"""Maximum number of sessions examined, the most recently updated ones; keeps the query fast."""
+MAX_EXAMINED_SESSIONS = 100
+"""Maximum number of sessions examined, the most recently updated ones, to keep the query fast."""
 
 
 def replies_with_calls(store: SessionStore, project: str, session: str, limit: int) -> tuple[MessageRow, ...]:
-    """Return the newest replies with calls from the most recently updated sessions, newest first, without the last
-    reply of `session`."""
+    """Return the newest replies that contain calls, newest first, from the most recently updated sessions. The last
+    reply of `session` is left out."""
     rows: list[MessageRow] = []
     newest = store.query(
-        "select id from sessions where project = ? order by updated desc limit ?", project, MAX_SESSIONS
+        "select id from sessions where project = ? order by updated desc limit ?", project, MAX_EXAMINED_SESSIONS
     )
     for (id,) in newest:
         found = store.query(
@@ -33,14 +33,14 @@ def replies_with_calls(store: SessionStore, project: str, session: str, limit: i
     return tuple(rows)
 
 
-def tool_uses(store: SessionStore, project: str) -> dict[str, float]:
+def last_tool_uses(store: SessionStore, project: str) -> dict[str, float]:
     """Return the last use of each tool in a project, in Unix seconds. Raises `StoreError`."""
     found = store.query("select tool, used from tool_uses where project = ? and typeof(used) = 'real'", project)
     return {str(tool): used for tool, used in found}
 
 
 def save_tool_uses(store: SessionStore, project: str, uses: Mapping[str, float]) -> None:
-    """Store tool uses, unless later ones are stored. Raises `StoreError`."""
+    """Store the times of tool uses, unless later ones are already stored. Raises `StoreError`."""
     with store.transaction() as db:
         db.executemany(
             "insert into tool_uses (project, tool, used) values (?, ?, ?) "

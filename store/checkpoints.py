@@ -1,5 +1,5 @@
-"""Stores checkpoints of a project's files: contents by digest, the result of the last scan of its folder, and the
-restore points. Works on rows and bytes, independent of their meaning."""
+"""Stores checkpoints of a project's files: contents by digest, the result of the last scan of the folder, and the undo
+points. It does not interpret the rows."""
 
 import os
 import sqlite3
@@ -13,18 +13,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ebbtide.store.errors import StoreError, translate_os_errors, translate_sqlite_errors
-from ebbtide.store.frames import DECOMPRESS_ERRORS, FrameWriter, pack, unpack
-from ebbtide.store.open_databases import OpenDatabase, is_open_here, opening
-from ebbtide.store.write_ahead import synchronise, use_log
+from ebbtide.store.frames import DECOMPRESS_ERRORS, MAX_HEAD_BYTES, FrameWriter, pack, unpack, unpacked_size
+from ebbtide.store.open_databases import OpenDatabase, is_open_here, opening_lock
+from ebbtide.store.write_ahead import enable_wal, sync_log
 
 MIN_FREE_BYTES = 1 << 20
-"""Disk space reserved for the session's own rows, in bytes."""
-_MAX_DEAD_SHARE = 0.5
-"""Unused share of a frame above which the rest is rewritten."""
-_THREADS = max(2, min(4, os.cpu_count() or 1))
-"""Compression threads; more would wait for the reading thread."""
-VERSION = 2
-"""Since version 2, frames are compressed with Zstandard; deflate frames of version 1 are kept."""
+"""Disk space that must remain free for the session's own rows, in bytes."""
+_MAX_UNUSED_SHARE = 0.5
+"""If more than this share of a frame is unused, its used contents are moved to a new frame."""
+_MAX_UNCHECKED_FRAME_BYTES = 4096
+"""Frames of up to this size, in bytes, are never rewritten."""
+_COMPRESSION_THREADS = max(2, min(4, os.cpu_count() or 1))
+"""Number of compression threads. More threads would only wait for the thread that reads the files."""
+SCHEMA_VERSION = 2
+"""The schema version. Since version 2, new frames are compressed with Zstandard; deflate frames of version 1 remain
+readable."""
 
 
 class FolderRow(NamedTuple):
@@ -36,40 +39,40 @@ class PointRow(NamedTuple):
     id: int
     session: str
     position: int
-    """Number of messages when the turn began."""
+    """Number of messages at the beginning of the turn."""
     at: float
-    """Unix seconds."""
+    """Time in Unix seconds."""
     kind: str
     state: str
     title: str
     others: tuple[int, ...]
-    """Other points that it refers to."""
+    """Ids of other points that this one refers to."""
 
 
 class PathRow(NamedTuple):
     path: bytes
     before: str
     after: str
-    told: str
+    doubt: str
 
 
 class CheckpointStore:
-    """The checkpoints of one project. Every method raises `StoreError`, and all must be called from the thread that
-    opened it. Other processes may have it open as well."""
+    """The checkpoints of one project. All methods raise `StoreError`, and must be called from the thread that opened
+    the database. Other processes may have the database open as well."""
 
     def __init__(self, path: Path, *, busy_timeout: float = 10.0) -> None:
         self.path = path
-        self._patience = busy_timeout
+        self._busy_timeout = busy_timeout
         with translate_os_errors(path.parent):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.parent.chmod(0o700)
-        with opening:
+        with opening_lock:
             if not is_open_here(path):
                 with translate_os_errors(path.parent):
                     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
             with self._translate_errors():
                 self._db = sqlite3.connect(path, isolation_level=None, timeout=busy_timeout, factory=OpenDatabase)
-                self._db.note(path)
+                self._db.register(path)
         with self._translate_errors():
             try:
                 self._prepare()
@@ -79,16 +82,20 @@ class CheckpointStore:
 
     def _prepare(self) -> None:
         self._db.execute("pragma auto_vacuum = incremental")
-        use_log(self._db, self._patience)
-        ((version,),) = self._db.execute("pragma user_version").fetchall()
-        if version > VERSION:
-            raise StoreError("newer", f"`{self.path}` was written by a newer version of the program")
-        if version == VERSION:
+        enable_wal(self._db, self._busy_timeout)
+        if self._version() == SCHEMA_VERSION:
             return
         with self.transaction():
-            for statement in () if version else _SCHEMA:
+            # Read the version again, because another process may have created the tables in the meantime.
+            for statement in () if self._version() else _SCHEMA:
                 self._db.execute(statement)
-            self._db.execute(f"pragma user_version = {VERSION}")
+            self._db.execute(f"pragma user_version = {SCHEMA_VERSION}")
+
+    def _version(self) -> int:
+        ((version,),) = self._db.execute("pragma user_version").fetchall()
+        if version > SCHEMA_VERSION:
+            raise StoreError("newer", f"`{self.path}` was written by a newer version of the program")
+        return int(version)
 
     def _translate_errors(self) -> AbstractContextManager[None]:
         return translate_sqlite_errors(
@@ -99,7 +106,7 @@ class CheckpointStore:
         with self._translate_errors():
             self._db.close()
 
-    def is_whole(self) -> bool:
+    def is_intact(self) -> bool:
         """Whether SQLite finds no damage."""
         try:
             with self._translate_errors():
@@ -109,7 +116,7 @@ class CheckpointStore:
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
-        """A transaction; a nested one joins the outer one. With `durable` it survives a power loss."""
+        """Run a transaction; a nested one joins the outer one. With `durable`, the changes survive a power loss."""
         if self._db.in_transaction:
             yield
             return
@@ -123,11 +130,11 @@ class CheckpointStore:
                     self._db.execute("rollback")
                 raise
         if durable:
-            synchronise(self.path)
+            sync_log(self.path)
 
     # Contents
 
-    def lacks(self, digest: bytes) -> bool:
+    def is_missing(self, digest: bytes) -> bool:
         with self._translate_errors():
             return self._db.execute("select 1 from contents where digest = ?", (digest,)).fetchone() is None
 
@@ -137,10 +144,10 @@ class CheckpointStore:
             return {digest for (digest,) in self._db.execute("select digest from contents")}
 
     def put(self, contents: Sequence[tuple[bytes, bytes]], packed: tuple[int, bytes] | None = None) -> None:
-        """Store contents with their digests as one frame; existing contents are not moved. Call it in a transaction.
-        `packed` is the result of `pack` for all of them."""
-        how, data = packed or pack(b"".join(content for _, content in contents))
-        frame = self._db.execute("insert into frames (packed, data) values (?, ?)", (how, data)).lastrowid
+        """Store contents with their digests as one frame. A content that is already stored stays in its old frame. Call
+        it in a transaction. `packed`: the result of `pack` for all of the contents."""
+        storage_format, data = packed or pack(b"".join(content for _, content in contents))
+        frame = self._db.execute("insert into frames (packed, data) values (?, ?)", (storage_format, data)).lastrowid
         at, rows = 0, []
         for digest, content in contents:
             rows.append((digest, frame, at, len(content)))
@@ -148,8 +155,8 @@ class CheckpointStore:
         self._db.executemany("insert or ignore into contents (digest, frame, start, size) values (?, ?, ?, ?)", rows)
 
     def require_disk_space(self, size: int) -> None:
-        """Raise `StoreError` ("full") if writing this many bytes would leave too little disk space for the session.
-        They are written twice, to the log and to the database."""
+        """Raise `StoreError` ("full") if writing this many bytes would leave too little disk space for the session. The
+        bytes are written twice, to the log and to the database."""
         disk = os.statvfs(self.path.parent)
         if disk.f_blocks and disk.f_bavail * disk.f_frsize < 2 * size + MIN_FREE_BYTES:
             raise StoreError(
@@ -159,12 +166,12 @@ class CheckpointStore:
 
     @contextmanager
     def frame_writer(self) -> Iterator[Callable[[bytes, bytes], None]]:
-        """Yield a function that takes digests and contents; everything is stored on exit. Threads compress, and other
-        processes can write in between."""
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="checkpoint") as threads:
-            keeper = FrameWriter(self, threads)
-            yield keeper.take
-            keeper.finish()
+        """Yield a function to which digests and contents are passed. Everything is stored on exit at the latest.
+        Contents are compressed in threads, and other processes can write in between."""
+        with ThreadPoolExecutor(_COMPRESSION_THREADS, thread_name_prefix="checkpoint") as threads:
+            writer = FrameWriter(self, threads)
+            yield writer.add
+            writer.finish()
 
     def content(self, digest: bytes) -> bytes:
         """Return the content for a digest. Raises `StoreError` ("missing") if it is not stored."""
@@ -189,9 +196,9 @@ class CheckpointStore:
             for path, body in self._db.execute("select path, body from folders"):
                 yield FolderRow(path, body)
 
-    def put_folders(self, rows: Iterable[FolderRow], gone: Iterable[bytes]) -> None:
+    def put_folders(self, rows: Iterable[FolderRow], deleted_paths: Iterable[bytes]) -> None:
         """Replace and delete folder rows. Call it in a transaction."""
-        self._db.executemany("delete from folders where path = ?", [(path,) for path in gone])
+        self._db.executemany("delete from folders where path = ?", [(path,) for path in deleted_paths])
         self._db.executemany("insert or replace into folders (path, body) values (?, ?)", rows)
 
     # Points
@@ -215,18 +222,25 @@ class CheckpointStore:
             return int(newest)
 
     def sessions_since(self, point: int, session: str) -> set[str]:
-        """Return the other sessions that have a newer point or a running one."""
+        """Return the sessions, except `session`, that have a point newer than `point` or a running point."""
         asked = "select distinct session from points where session != ? and (id > ? or state = 'running')"
         with self._translate_errors():
             return {other for (other,) in self._db.execute(asked, (session, point))}
 
     def add_point(
-        self, session: str, position: int, kind: str, state: str, title: str, of: Sequence[int] = (), at: float = 0.0
+        self,
+        session: str,
+        position: int,
+        kind: str,
+        state: str,
+        title: str,
+        undone_points: Sequence[int] = (),
+        at: float = 0.0,
     ) -> int:
         """Add a point and return its id. Call it in a transaction."""
         made = self._db.execute(
             "insert into points (session, position, at, kind, state, title, others) values (?, ?, ?, ?, ?, ?, ?)",
-            (session, position, at or time.time(), kind, state, title, " ".join(map(str, of))),
+            (session, position, at or time.time(), kind, state, title, " ".join(map(str, undone_points))),
         )
         assert made.lastrowid is not None
         return made.lastrowid
@@ -241,7 +255,8 @@ class CheckpointStore:
             return tuple(PathRow(*row) for row in rows.fetchall())
 
     def add_paths(self, point: int, rows: Iterable[PathRow], digests: Iterable[bytes]) -> None:
-        """Add paths to a point. `digests` are kept as long as the point exists. Call it in a transaction."""
+        """Add paths to a point. The contents with these `digests` stay stored as long as the point exists. Call it in a
+        transaction."""
         self._db.executemany(
             "insert into paths (point, path, before, after, told) values (?, ?, ?, ?, ?)",
             [(point, *row) for row in rows],
@@ -254,7 +269,7 @@ class CheckpointStore:
 
     @property
     def size(self) -> int:
-        """Size in bytes, without free pages."""
+        """Size of the database in bytes, without free pages."""
         with self._translate_errors():
             pages, free, page = (
                 self._db.execute(f"pragma {name}").fetchone()[0]
@@ -262,16 +277,16 @@ class CheckpointStore:
             )
         return int((pages - free) * page)
 
-    def collect(self, most_bytes: int, found: Iterable[bytes]) -> int:
-        """Remove the oldest points while the database is larger than `most_bytes`, then all contents needed neither by
-        a point nor by the last scan (`found`). Return the number of removed points."""
+    def collect_garbage(self, max_bytes: int, scanned_digests: Iterable[bytes]) -> int:
+        """Remove contents that neither a point nor the last scan (`scanned_digests`) needs. While the database is
+        larger than `max_bytes`, also remove the oldest points. Return the number of removed points."""
         with self.transaction():
             self._db.execute("create temp table if not exists found (digest blob primary key) without rowid")
             self._db.execute("delete from found")
-            self._db.executemany("insert or ignore into found values (?)", ((digest,) for digest in found))
-        gone = 0
+            self._db.executemany("insert or ignore into found values (?)", ((digest,) for digest in scanned_digests))
+        removed_count = 0
         self._sweep()
-        while self.size > most_bytes:
+        while self.size > max_bytes:
             with self.transaction():
                 oldest = self._db.execute(
                     "select id from points where state not in ('running', 'restoring') order by id limit 20"
@@ -280,11 +295,11 @@ class CheckpointStore:
                     break
                 for table, key in (("paths", "point"), ("needed", "point"), ("points", "id")):
                     self._db.executemany(f"delete from {table} where {key} = ?", oldest)
-                gone += len(oldest)
+                removed_count += len(oldest)
             self._sweep()
         with self._translate_errors():
-            self._db.executescript("pragma incremental_vacuum")  # `execute` runs one step, which frees only one page
-        return gone
+            self._db.executescript("pragma incremental_vacuum")  # `execute` would free only one page
+        return removed_count
 
     def _sweep(self) -> None:
         """Remove unneeded contents, and rewrite frames that are mostly unused."""
@@ -294,11 +309,16 @@ class CheckpointStore:
                 " and digest not in (select digest from found)"
             )
             self._db.execute("delete from frames where id not in (select frame from contents)")
-            sparse = self._db.execute(
-                "select frame from contents group by frame"
-                " having max(start + size) > 4096 and sum(size) < ? * max(start + size)",
-                (_MAX_DEAD_SHARE,),
+            used = self._db.execute(
+                "select frames.id, packed, length(data), sum(size), max(start + size)"
+                " from contents join frames on frames.id = frame group by frames.id"
             ).fetchall()
+            sparse = [
+                (frame,)
+                for frame, how, length, live, end in used
+                if (size := self._unpacked_size(frame, how, length) or end) > _MAX_UNCHECKED_FRAME_BYTES
+                and live < _MAX_UNUSED_SHARE * size
+            ]
             self._db.execute("create temp table if not exists sparse (frame integer primary key)")
             self._db.execute("delete from sparse")
             self._db.executemany("insert into sparse values (?)", sparse)
@@ -306,10 +326,15 @@ class CheckpointStore:
                 "select digest, frame from contents where frame in (select frame from sparse) order by frame, start"
             ).fetchall()
             for frame, group in groupby(rows, key=itemgetter(1)):
-                kept = [(digest, self.content(digest)) for digest, _ in group]
-                self._db.executemany("delete from contents where digest = ?", [(digest,) for digest, _ in kept])
+                contents = [(digest, self.content(digest)) for digest, _ in group]
+                self._db.executemany("delete from contents where digest = ?", [(digest,) for digest, _ in contents])
                 self._db.execute("delete from frames where id = ?", (frame,))
-                self.put(kept)
+                self.put(contents)
+
+    def _unpacked_size(self, frame: int, how: int, length: int) -> int | None:
+        """Return the unpacked size of a frame without reading all of it; None if it is not known."""
+        with self._db.blobopen("frames", "data", frame, readonly=True) as data:
+            return unpacked_size(how, data.read(MAX_HEAD_BYTES), length)
 
 
 _SCHEMA = (

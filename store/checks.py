@@ -1,4 +1,4 @@
-"""Checks the integrity of a session database and its blobs. Changes nothing."""
+"""Checks the integrity of a session database and its blobs, without changing them."""
 
 import hashlib
 import os
@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ebbtide.store.blobs import Blobs
-from ebbtide.store.connection import open_copy, refuse_damaged_log
-from ebbtide.store.digests import is_as_written
+from ebbtide.store.connection import matches_digest, open_copy, refuse_damaged_log
 from ebbtide.store.errors import StoreError, translate_sqlite_errors
 from ebbtide.store.file_versions import version_digests
 from ebbtide.store.migrations import MIGRATIONS
 from ebbtide.store.sessions import SessionStore
 
-MAX_PROBLEMS = 20
-_MESSAGES = 200
-"""Messages read at a time."""
-_STEPS = 50_000
-"""SQLite virtual machine steps between calls of `tick`."""
+MAX_LISTED_PROBLEMS = 20
+_MESSAGES_PER_READ = 200
+"""Number of messages read at a time."""
+_STEPS_PER_TICK = 50_000
+"""Number of SQLite virtual machine steps between calls of `tick`."""
 _INDEX_TABLES = ("words", "parts", "fts5", "vectors")
 
 
@@ -30,7 +29,7 @@ class DatabaseReport:
 
     version: int
     newest: int
-    """The schema version that this program writes."""
+    """The newest schema version that this program knows."""
     size: int
     """Size of the file in bytes."""
     problems: tuple[str, ...]
@@ -39,7 +38,7 @@ class DatabaseReport:
     """Damage in the search index, which can be rebuilt."""
 
 
-def examine_database(path: Path, tick: Callable[[], None]) -> DatabaseReport:
+def check_database(path: Path, tick: Callable[[], None]) -> DatabaseReport:
     """Check an existing database without migrating it. Raises `StoreError` if it cannot be read at all. `tick` is
     called repeatedly during the check."""
 
@@ -52,25 +51,25 @@ def examine_database(path: Path, tick: Callable[[], None]) -> DatabaseReport:
         raise StoreError("unreadable", f"`{path}` is not a file; move it away")
     with translate_sqlite_errors(path):
         is_writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
-        # In a read-only folder, SQLite cannot check a full-text index.
+        # SQLite cannot check a full-text index in a read-only folder, so a copy is opened there.
         uri = f"{path.absolute().as_uri()}?mode=ro"
         db = sqlite3.connect(uri, uri=True, timeout=5.0) if is_writable else open_copy(path, 5.0)
         with closing(db):
-            db.set_progress_handler(ticking, _STEPS)
+            db.set_progress_handler(ticking, _STEPS_PER_TICK)
             version = int(db.execute("pragma user_version").fetchone()[0])
-            found = [str(row[0]) for row in db.execute(f"pragma integrity_check({MAX_PROBLEMS})")]
+            found = [str(row[0]) for row in db.execute(f"pragma integrity_check({MAX_LISTED_PROBLEMS})")]
             found += [
                 f"a row of {table} refers to a row that does not exist"
                 for (table,) in db.execute('select distinct "table" from pragma_foreign_key_check')
             ]
     problems = [problem for problem in found if problem != "ok"]
-    of_index = [problem for problem in problems if any(name in problem for name in _INDEX_TABLES)]
+    index_problems = [problem for problem in problems if any(name in problem for name in _INDEX_TABLES)]
     return DatabaseReport(
         version,
         len(MIGRATIONS),
         path.stat().st_size,
-        tuple(problem for problem in problems if problem not in of_index),
-        tuple(of_index),
+        tuple(problem for problem in problems if problem not in index_problems),
+        tuple(index_problems),
     )
 
 
@@ -95,18 +94,18 @@ class ReferenceChecks:
             return frozenset(version_digests(db))
 
     def altered_messages(self, session: str) -> tuple[int, ...]:
-        """Return the positions of messages that differ from what was written."""
+        """Return the positions of messages that no longer match their digest."""
         found, start = list[int](), -1
         while rows := self._store.query(
             "select position, role, body, digest from messages where session = ? and position > ? "
             "and typeof(position) = 'integer' order by position limit ?",
             session,
             start,
-            _MESSAGES,
+            _MESSAGES_PER_READ,
         ):
-            # Not done by an SQL function, since that is not called for invalid text.
-            found += [position for position, role, body, digest in rows if not is_as_written(role, body, digest)]
-            if rows[-1][0] <= start:  # a damaged index may return rows in any order and repeatedly
+            # Digests are checked here because SQLite does not call SQL functions for invalid text.
+            found += [position for position, role, body, digest in rows if not matches_digest(role, body, digest)]
+            if rows[-1][0] <= start:  # a damaged index may return rows repeatedly
                 break
             start = rows[-1][0]
         return tuple(dict.fromkeys(found))
@@ -120,16 +119,16 @@ class ReferenceChecks:
         )
         return tuple(dict.fromkeys(int(row[0]) for row in rows))
 
-    def gaps(self, session: str) -> bool:
-        """Whether messages are missing between the first and the last."""
+    def has_gaps(self, session: str) -> bool:
+        """Whether any messages between the first and the last are missing."""
         rows = self._store.query(
             "select count(*), coalesce(max(position) + 1, 0) from messages where session = ?", session
         )
         return bool(rows[0][0] != rows[0][1])
 
 
-def unsound_blobs(blobs: Blobs, sizes: Mapping[str, int]) -> Iterator[str]:
-    """Yield the digests of blobs that cannot be opened or have the wrong size. Only the start and end of files are
+def unreadable_blobs(blobs: Blobs, sizes: Mapping[str, int]) -> Iterator[str]:
+    """Yield the digests of blobs that cannot be opened or have the wrong size. Only the start and end of each file are
     read."""
     for digest, size in sizes.items():
         try:
@@ -144,14 +143,15 @@ def unsound_blobs(blobs: Blobs, sizes: Mapping[str, int]) -> Iterator[str]:
 
 
 def damaged_blobs(blobs: Blobs, digests: frozenset[str], tick: Callable[[int], None]) -> Iterator[str]:
-    """Yield the digests of blobs whose content does not match. `tick` is called with the number read so far."""
+    """Yield the digests that do not match the content of their blobs. `tick` is called with the number of blobs read so
+    far."""
     for number, digest in enumerate(sorted(digests)):
         tick(number)
-        if not _is_whole(blobs, digest):
+        if not _is_intact(blobs, digest):
             yield digest
 
 
-def _is_whole(blobs: Blobs, digest: str) -> bool:
+def _is_intact(blobs: Blobs, digest: str) -> bool:
     found = hashlib.sha256()
     try:
         with closing(blobs.open(digest)) as reader:

@@ -1,4 +1,5 @@
-"""Opens a session database for writing, or read-only where writing is impossible, and backs it up before migrations."""
+"""Opens a session database for writing, or read-only where writing is impossible, and backs it up before a
+migration."""
 
 import errno
 import fcntl
@@ -11,47 +12,61 @@ import time
 import weakref
 from contextlib import closing, suppress
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 
-from ebbtide.store.digests import message_digest
 from ebbtide.store.errors import StoreError, translate_sqlite_errors
 from ebbtide.store.migrations import MIGRATIONS
 from ebbtide.store.open_databases import OpenDatabase, is_open_here
 
-_LOG_HEADER = 32
-_SHARED_BYTES = (0x40000002, 510)
-"""Offset and length of SQLite's shared lock, which every connection holds."""
-_REPAIR = "`ebb doctor --repair` saves what can be read"
 
-_PIECE = 1 << 20
-"""Bytes copied at a time."""
+def message_digest(role: str, body: str) -> str:
+    """Return the digest of a message's role and body."""
+    return blake2b(f"{role}\0{body}".encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def matches_digest(role: object, body: object, digest: object) -> bool:
+    """Whether role and body are text and match the digest. Messages of earlier versions have no digest, which counts as
+    a match."""
+    if not isinstance(role, str) or not isinstance(body, str):
+        return False
+    return digest is None or message_digest(role, body) == digest
+
+
+_LOG_HEADER_BYTES = 32
+_SHARED_BYTES = (0x40000002, 510)
+"""Offset and length of the byte range on which every connection to an SQLite database has a shared lock."""
+_REPAIR_ADVICE = "`ebb doctor --repair` saves what can be read"
+
+_COPY_CHUNK_BYTES = 1 << 20
+"""Number of bytes copied at a time."""
 _STALE_COPY_S = 300.0
-"""Age after which an unfinished copy is considered abandoned, in seconds."""
+"""Age in seconds after which an unfinished copy is considered abandoned."""
 MAX_BACKUPS = 2
-"""Number of backups from before migrations that are kept."""
+"""Maximum number of backups made before migrations."""
 
 
 def open_connection(path: Path | str, timeout: float, *, uri: bool = False) -> OpenDatabase:
-    """Open a connection. Invalid UTF-8 in text is replaced; such damage is detected by digests."""
+    """Open a connection. Invalid UTF-8 in text is replaced, because message digests reveal such damage."""
     db = sqlite3.connect(path, isolation_level=None, timeout=timeout, uri=uri, factory=OpenDatabase)
     if isinstance(path, Path):
-        db.note(path)
+        db.register(path)
     db.create_function("message_digest", 2, message_digest, deterministic=True)
     db.text_factory = partial(str, encoding="utf-8", errors="replace")
     return db
 
 
-def make_file(path: Path) -> bool:
-    """Create the database file if it does not exist, and return whether it can be written. Raises `StoreError` if it
-    can be neither created nor read, or if its log needs repair first. A database that is open in this process is not
-    touched."""
+def ensure_database_file(path: Path) -> bool:
+    """Create the database file if it does not exist, and return whether the database can be written. A database that is
+    already open in this process is not opened again. Raises `StoreError` if the file can be neither created nor read,
+    or if its log must be repaired first."""
     if is_open_here(path):
         return os.access(path.parent, os.W_OK)
     refuse_damaged_log(path)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        return os.access(path.parent, os.W_OK)  # SQLite creates files next to it
+        return os.access(path.parent, os.W_OK)  # SQLite creates files in this folder
     except OSError as error:
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) and os.access(path, os.R_OK):
             return False
@@ -60,25 +75,29 @@ def make_file(path: Path) -> bool:
 
 
 def refuse_damaged_log(path: Path) -> None:
-    """Raise `StoreError` if SQLite would discard transactions in the log, because of damage in it or because the
-    database is missing. A database that is open in this process was checked when it was opened."""
+    """Raise `StoreError` if SQLite would discard transactions in the log, either because the log is damaged or because
+    the database is missing. A database that is open in this process was already checked."""
     if is_open_here(path):
         return
     log = path.with_name(f"{path.name}-wal")
     try:
-        if not log.is_file() or log.stat().st_size <= _LOG_HEADER or (path.exists() and is_open_elsewhere(path)):
+        if not log.is_file() or log.stat().st_size <= _LOG_HEADER_BYTES or (path.exists() and is_open_elsewhere(path)):
             return
         if not path.exists() or path.stat().st_size == 0:
-            raise StoreError("corrupt", f"the session database `{path}` is missing, but its log exists; {_REPAIR}")
-        known = _frames_read(path)
-        if _has_commits_behind(log, known):
-            from ebbtide.store.salvage import BytesOnDisk, loses_commits  # noqa: PLC0415  # deferred: few logs are damaged
+            raise StoreError(
+                "corrupt", f"the session database `{path}` is missing, but its log exists; {_REPAIR_ADVICE}"
+            )
+        known = _readable_frame_count(path)
+        if _may_have_later_commits(log, known):
+            from ebbtide.store.salvage import FileBytes, has_unreadable_commits  # noqa: PLC0415  # deferred: few logs are damaged
 
-            with closing(BytesOnDisk(log, written_size(log))) as data:
-                if loses_commits(data, known):
-                    raise StoreError("corrupt", f"the log of the session database `{path}` is damaged; {_REPAIR}")
+            with closing(FileBytes(log, written_size(log))) as data:
+                if has_unreadable_commits(data, known):
+                    raise StoreError(
+                        "corrupt", f"the log of the session database `{path}` is damaged; {_REPAIR_ADVICE}"
+                    )
     except (OSError, sqlite3.Error):
-        return  # reported when it is opened
+        return  # opening the database reports the error
 
 
 def is_open_elsewhere(path: Path) -> bool:
@@ -93,23 +112,23 @@ def is_open_elsewhere(path: Path) -> bool:
     return False
 
 
-def _frames_read(path: Path) -> int:
-    """Return how many frames of the log SQLite reads, without changing anything."""
+def _readable_frame_count(path: Path) -> int:
+    """Return the number of log frames that SQLite can read. Nothing is changed."""
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)) as db:
         db.execute("select count(*) from sqlite_master").fetchall()
         with path.with_name(f"{path.name}-shm").open("rb") as index:
             return int.from_bytes(index.read(20)[16:], sys.byteorder)
 
 
-def _has_commits_behind(log: Path, known: int) -> bool:
-    """Whether the log contains more transactions than SQLite reads."""
-    if known == 0:
-        return True  # its header may be damaged
+def _may_have_later_commits(log: Path, readable_frames: int) -> bool:
+    """Whether the log may contain transactions after the `readable_frames` frames that SQLite reads."""
+    if readable_frames == 0:
+        return True  # SQLite reads no frames if the header is damaged
     with log.open("rb", buffering=0) as file:
         handle = file.fileno()
-        header = os.pread(handle, _LOG_HEADER, 0)
+        header = os.pread(handle, _LOG_HEADER_BYTES, 0)
         size = int.from_bytes(header[8:12], "big") + 24
-        for at in range(_LOG_HEADER + known * size, written_size(log) - size + 1, size):
+        for at in range(_LOG_HEADER_BYTES + readable_frames * size, written_size(log) - size + 1, size):
             head = os.pread(handle, 16, at)
             if any(head[4:8]) and head[8:16] == header[16:24]:
                 return True
@@ -117,19 +136,19 @@ def _has_commits_behind(log: Path, known: int) -> bool:
 
 
 def written_size(path: Path) -> int:
-    """Return the size of a file without a trailing hole. Raises `OSError`."""
+    """Return the size of a file, not counting a hole at its end. Raises `OSError`."""
     with path.open("rb", buffering=0) as file:
         size, end = path.stat().st_size, 0
         try:
             while end < size:
                 end = file.seek(file.seek(end, os.SEEK_DATA), os.SEEK_HOLE)
         except OSError as error:
-            return end if error.errno == errno.ENXIO else size  # a file system without support for holes
+            return end if error.errno == errno.ENXIO else size  # the file system does not support holes
         return size
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a file without its holes, which can be larger than any disk in a log. Raises `OSError`."""
+    """Copy a file without its holes, which in a log can be larger than any disk. Raises `OSError`."""
     with source.open("rb", buffering=0) as read, target.open("wb", buffering=0) as copy:
         size, end = os.fstat(read.fileno()).st_size, 0
         while end < size:
@@ -137,24 +156,24 @@ def copy_file(source: Path, target: Path) -> None:
                 start = read.seek(end, os.SEEK_DATA)
                 end = min(read.seek(start, os.SEEK_HOLE), size)
             except OSError as error:
-                if error.errno == errno.ENXIO:  # only a hole follows
+                if error.errno == errno.ENXIO:  # only a hole remains
                     break
-                start, end = end, size  # a file system without support for holes
+                start, end = end, size  # file system without support for holes
             read.seek(start)
             copy.seek(start)
-            while (left := end - read.tell()) > 0 and (data := read.read(min(left, _PIECE))):
+            while (left := end - read.tell()) > 0 and (data := read.read(min(left, _COPY_CHUNK_BYTES))):
                 while data:
                     data = data[copy.write(data) :]
         copy.truncate(size)
 
 
 def open_read_only(path: Path, timeout: float) -> sqlite3.Connection:
-    """Open a database that cannot be written. If SQLite could not read it without writing, or if it needs migration, a
-    temporary copy is opened, which is deleted with the connection."""
+    """Open a database that cannot be written. If SQLite cannot read it without writing, or if it must be migrated, open
+    a temporary copy. The copy is deleted with the connection."""
     with translate_sqlite_errors(path):
         wal = path.with_name(f"{path.name}-wal")
-        has_more = wal.exists() and wal.stat().st_size > 0
-        if not has_more:
+        has_log = wal.exists() and wal.stat().st_size > 0
+        if not has_log:
             db = open_connection(f"{path.absolute().as_uri()}?mode=ro&immutable=1", timeout, uri=True)
             if db.execute("pragma user_version").fetchone()[0] >= len(MIGRATIONS):
                 return db
@@ -163,7 +182,7 @@ def open_read_only(path: Path, timeout: float) -> sqlite3.Connection:
 
 
 def open_copy(path: Path, timeout: float) -> sqlite3.Connection:
-    """Open a temporary copy of a database and its log; it is deleted with the connection."""
+    """Open a temporary copy of a database and its log. It is deleted with the connection."""
     folder = Path(tempfile.mkdtemp(prefix="ebb-store-"))
     try:
         for each in (path, path.with_name(f"{path.name}-wal")):
@@ -178,20 +197,20 @@ def open_copy(path: Path, timeout: float) -> sqlite3.Connection:
 
 
 def back_up(db: sqlite3.Connection, path: Path, version: int) -> str:
-    """Back up the database before a migration. Return a message for the user; empty if another process has migrated it
-    meanwhile. Raises `StoreError`."""
+    """Back up the database before a migration, and return a message for the user. The message is empty if another
+    process has migrated the database in the meantime. Raises `StoreError`."""
     copy, part = path.with_name(f"{path.name}.v{version}-backup"), None
     try:
-        for left in path.parent.glob(f"{path.name}.v*-backup.*.part"):
-            if time.time() - left.stat().st_mtime > _STALE_COPY_S:
-                left.unlink(missing_ok=True)
+        for abandoned in path.parent.glob(f"{path.name}.v*-backup.*.part"):
+            if time.time() - abandoned.stat().st_mtime > _STALE_COPY_S:
+                abandoned.unlink(missing_ok=True)
         handle, name = tempfile.mkstemp(".part", f"{copy.name}.", path.parent)
         os.close(handle)
         part = Path(name)
-        with translate_sqlite_errors(copy), closing(sqlite3.connect(part)) as to:
-            to.execute("pragma journal_mode = off")  # an incomplete copy is discarded anyway
-            db.backup(to)
-            ((copied,),) = to.execute("pragma user_version").fetchall()
+        with translate_sqlite_errors(copy), closing(sqlite3.connect(part)) as target:
+            target.execute("pragma journal_mode = off")  # an incomplete copy is discarded anyway
+            db.backup(target)
+            ((copied,),) = target.execute("pragma user_version").fetchall()
         if copied != version:
             part.unlink()
             return ""

@@ -9,26 +9,26 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 MIN_FREE_BYTES = 1 << 16
-"""Disk space that SQLite needs next to a database to open it, in bytes."""
+"""Disk space in bytes that SQLite needs next to a database to open it."""
 
 Reason: TypeAlias = Literal["locked", "newer", "corrupt", "full", "unreadable", "in use", "missing"]
 
 
 class StoreError(Exception):
-    """The store cannot do what was requested. The text contains the reason and what to do."""
+    """The store cannot do what was requested. The message contains the reason and what the user can do."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
         self.reason: Reason = reason
 
 
-_REPAIR = "`ebb doctor --repair` saves what can be read"
+_REPAIR_ADVICE = "`ebb doctor --repair` saves what can be read"
 _REASONS: dict[str, tuple[Reason, str]] = {
     "SQLITE_BUSY": ("locked", "is locked by another program; close it or try again"),
     "SQLITE_LOCKED": ("locked", "is locked by another program; close it or try again"),
     "SQLITE_FULL": ("full", "cannot grow: the disk is full; free some space and resume the session"),
-    "SQLITE_CORRUPT": ("corrupt", "is damaged; {mend}"),
-    "SQLITE_NOTADB": ("corrupt", "is not a {what}; {mend}"),
+    "SQLITE_CORRUPT": ("corrupt", "is damaged; {advice}"),
+    "SQLITE_NOTADB": ("corrupt", "is not a {what}; {advice}"),
     "SQLITE_CONSTRAINT": (
         "unreadable",
         "was changed by another program: the session no longer exists in its previous state",
@@ -39,20 +39,22 @@ _REASONS: dict[str, tuple[Reason, str]] = {
 
 
 @contextmanager
-def translate_sqlite_errors(path: Path | str, what: str = "session database", mend: str = _REPAIR) -> Iterator[None]:
-    """Translate SQLite errors to `StoreError` with the file's path and type (`what`). `mend` is the advice for
-    damage."""
+def translate_sqlite_errors(
+    path: Path | str, what: str = "session database", advice: str = _REPAIR_ADVICE
+) -> Iterator[None]:
+    """Translate SQLite errors to `StoreError`. `path` and `what` name the file in the message; `advice` is the advice
+    for a damaged file."""
     try:
         yield
     except UnicodeDecodeError as error:  # SQLite's message contains damaged bytes that Python cannot decode
-        raise StoreError("corrupt", f"the {what} `{path}` is damaged; {mend}") from error
+        raise StoreError("corrupt", f"the {what} `{path}` is damaged; {advice}") from error
     except sqlite3.DatabaseError as error:
         name = getattr(error, "sqlite_errorname", None) or ""
-        if name.startswith("SQLITE_IOERR") and isinstance(path, Path) and _is_full(path.parent):
-            name = "SQLITE_FULL"  # no space for SQLite's files next to the database
+        if name.startswith("SQLITE_IOERR") and isinstance(path, Path) and _is_disk_nearly_full(path.parent):
+            name = "SQLITE_FULL"  # SQLite reports this if its files next to the database do not fit
         for known, (reason, text) in _REASONS.items():
             if name.startswith(known):
-                raise StoreError(reason, f"the {what} `{path}` {text.format(what=what, mend=mend)}") from error
+                raise StoreError(reason, f"the {what} `{path}` {text.format(what=what, advice=advice)}") from error
         if isinstance(error, sqlite3.OperationalError):
             raise StoreError("unreadable", f"the {what} `{path}` cannot be used: {error}") from error
         raise
@@ -63,7 +65,7 @@ def is_disk_full(error: BaseException) -> bool:
     return isinstance(error, StoreError) and error.reason == "full" and isinstance(error.__cause__, sqlite3.Error)
 
 
-def _is_full(folder: Path) -> bool:
+def _is_disk_nearly_full(folder: Path) -> bool:
     try:
         return shutil.disk_usage(folder).free < MIN_FREE_BYTES
     except OSError:
@@ -72,7 +74,7 @@ def _is_full(folder: Path) -> bool:
 
 @contextmanager
 def translate_os_errors(folder: Path) -> Iterator[None]:
-    """Translate system errors about stored files to `StoreError` with their folder."""
+    """Translate system errors about stored files to `StoreError` with the folder of the files."""
     try:
         yield
     except OSError as error:

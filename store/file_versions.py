@@ -1,5 +1,5 @@
-"""Stores the contents of files before a session changed them: one row per file and turn, and the bytes. Works on
-digests and keys, independent of their meaning."""
+"""Stores the content that files had before a session changed them: one row per file and turn, and the bytes. It does
+not interpret them."""
 
 import json
 import sqlite3
@@ -8,38 +8,38 @@ from typing import NamedTuple
 from ebbtide.store.session_rows import FactRow
 from ebbtide.store.sessions import SessionStore
 
-KIND = "change"
+CHANGE_FACT = "change"
 
 
 class ChangeRow(NamedTuple):
     turn: int
-    """Number of messages when the turn began."""
+    """Number of messages at the beginning of the turn."""
     path: str
     before: str | None
-    """Digest of the previous content; empty if there was no file, None if the content was not stored."""
+    """Digest of the previous content; empty if the file did not exist, None if the content was not stored."""
     after: str
     """SHA-256 of the content at the end of the turn; empty if the file was removed."""
     at: float = 0.0
-    """Unix seconds."""
+    """Time in Unix seconds."""
 
 
 def save_change(store: SessionStore, session: str, row: ChangeRow) -> None:
-    """Add a row, or replace the one for the same turn and file. Its bytes, which were put for the session, are kept as
-    long as the row."""
+    """Add a row, or replace the row for the same turn and file. The previous content, put for the session earlier,
+    stays stored as long as the row exists."""
     body = json.dumps({"before": row.before, "after": row.after, "at": row.at})
     with store.transaction() as db:
         db.execute(
             "insert or replace into situation (session, kind, key, body) values (?, ?, ?, ?)",
-            (session, KIND, json.dumps([row.turn, row.path]), body),
+            (session, CHANGE_FACT, json.dumps([row.turn, row.path]), body),
         )
         if row.before and store.blobs is not None:
             store.blobs.settle(row.before, session)
 
 
-def changes(store: SessionStore, session: str) -> tuple[ChangeRow, ...]:
+def file_changes(store: SessionStore, session: str) -> tuple[ChangeRow, ...]:
     """Return the changes in turn order; unreadable rows are skipped."""
     found = []
-    for fact in store.facts(session, KIND):
+    for fact in store.facts(session, CHANGE_FACT):
         try:
             (turn, path), body = json.loads(fact.key), json.loads(fact.body)
             row = ChangeRow(int(turn), str(path), body["before"], str(body["after"]), float(body["at"]))
@@ -49,10 +49,10 @@ def changes(store: SessionStore, session: str) -> tuple[ChangeRow, ...]:
     return tuple(sorted(found, key=lambda row: row.turn))
 
 
-def facts_before(store: SessionStore, session: str, position: int) -> tuple[FactRow, ...]:
-    """Return the rows of turns that began before a position, for a fork. Shared bytes are kept as long as one session
-    needs them."""
-    return tuple(fact for fact in store.facts(session, KIND) if _turn_of(fact) < position)
+def change_facts_before(store: SessionStore, session: str, position: int) -> tuple[FactRow, ...]:
+    """Return the rows of turns that began before a position, for a fork. The stored bytes are shared and stay as long
+    as any session needs them."""
+    return tuple(fact for fact in store.facts(session, CHANGE_FACT) if _turn_of(fact) < position)
 
 
 def _turn_of(fact: FactRow) -> int:
@@ -63,8 +63,8 @@ def _turn_of(fact: FactRow) -> int:
 
 
 def version_digests(db: sqlite3.Connection) -> set[str]:
-    """Return the digests needed by the rows of all sessions."""
+    """Return the digests that the rows of all sessions need."""
     rows = db.execute(
-        "select json_extract(body, '$.before') from situation where kind = ? and json_valid(body)", (KIND,)
+        "select json_extract(body, '$.before') from situation where kind = ? and json_valid(body)", (CHANGE_FACT,)
     )
     return {str(row[0]) for row in rows if row[0]}

@@ -1,18 +1,18 @@
-"""Forks of sessions. Copies rows, independent of their meaning."""
+"""Creates forks of sessions by copying their rows, without interpreting them."""
 
 from collections.abc import Sequence
 
 from ebbtide.store.session_rows import FactRow, SessionRow, SnapshotRow, insert_session
-from ebbtide.store.sessions import IS_LISTED, SessionStore
+from ebbtide.store.sessions import IS_LISTED_SQL, SessionStore
 
 _COPIED_COLUMNS = {
     "messages": "position, role, body, created, ref, digest",
     "outputs": "number, part, position, call, tool, size, lines, media_type, digest, created, accesses, accessed, "
     "removed",
 }
-"""Columns of the rows that a fork copies from before its position."""
+"""Columns of the tables from which a fork gets all rows at positions before the fork point."""
 _COPIED_COLUMNS_UP_TO = {"summaries": "number, position, body, created", "views": "number, position, body, created"}
-"""Columns of the rows that a fork copies up to and including its position."""
+"""Columns of the tables from which a fork gets all rows at positions up to and including the fork point."""
 
 
 class Forks:
@@ -22,8 +22,8 @@ class Forks:
         self._store = store
 
     def fork(self, row: SessionRow, snapshot: SnapshotRow | None, facts: Sequence[FactRow]) -> None:
-        """Add a session with the first `row.forked` messages of `row.parent`, their outputs with the same numbers, and
-        its summaries and views up to there. Stored bytes are shared."""
+        """Add a session that contains the first `row.forked` messages of `row.parent`, their outputs with the same
+        numbers, and the summaries and views up to that point. The stored bytes are shared with the parent."""
         with self._store.transaction() as db:
             insert_session(db, row)
             for bound, tables in (("<", _COPIED_COLUMNS), ("<=", _COPIED_COLUMNS_UP_TO)):
@@ -43,20 +43,20 @@ class Forks:
                 [(row.id, fact.kind, fact.key, fact.body) for fact in facts],
             )
 
-    def drafts(self) -> tuple[str, ...]:
-        """Return the unused drafts."""
+    def unused_drafts(self) -> tuple[str, ...]:
+        """Return the ids of the drafts that are unused."""
         return tuple(
-            str(id) for (id,) in self._store.query(f"select s.id from sessions s where s.draft and not {IS_LISTED}")
+            str(id) for (id,) in self._store.query(f"select s.id from sessions s where s.draft and not {IS_LISTED_SQL}")
         )
 
     def ancestry(self, session: str) -> dict[str, int]:
-        """Return a session and its ancestors, each with the number of its messages that the session contains: lower
-        positions exist in all of them."""
-        found, id, most = {}, session, 1 << 62
+        """Return the ids of a session and its ancestors, each with the number of messages that the session shares with
+        it."""
+        found, id, shared_count = {}, session, 1 << 62
         while id and id not in found:
-            found[id] = most
+            found[id] = shared_count
             row = self._store.session(id)
-            id, most = (row.parent or "", min(most, row.forked or 0)) if row is not None else ("", 0)
+            id, shared_count = (row.parent or "", min(shared_count, row.forked or 0)) if row is not None else ("", 0)
         return found
 
     def family(self, session: str) -> tuple[str, ...]:
@@ -68,8 +68,10 @@ class Forks:
         )
         return tuple(str(id) for (id,) in rows)
 
-    def holding(self, session: str, role: str, text: str, start: int = 0) -> tuple[tuple[int, str, float], ...]:
-        """Return position, body and time of the messages of a role, from a position on, whose body contains a text, in
+    def messages_containing(
+        self, session: str, role: str, text: str, start: int = 0
+    ) -> tuple[tuple[int, str, float], ...]:
+        """Return the position, body and time of a role's messages from `start` on whose body contains a text, in
         order."""
         rows = self._store.query(
             "select position, body, created from messages "

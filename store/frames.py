@@ -1,5 +1,5 @@
-"""Compresses the contents of several files together in frames, which takes less space than separately. Independent of
-the database."""
+"""Compresses the contents of several files together in frames, which take less space than separately compressed files.
+This module does not use the database."""
 
 import sys
 import zlib
@@ -14,17 +14,19 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-FRAME = 1 << 18
-"""Bytes compressed together."""
-_SAMPLE = 1 << 12
-"""Bytes of a frame that are compressed to decide whether compression is worthwhile."""
-_AT_ONCE = 32
+FRAME_BYTES = 1 << 18
+"""Number of bytes compressed together."""
+_SAMPLE_BYTES = 1 << 12
+"""Number of bytes of a frame that are compressed to decide whether compression is worthwhile."""
+_MAX_PENDING_FRAMES = 32
 """Maximum number of frames waiting to be written."""
-_BULK_LOOKUP_MIN = 500
-"""Number of contents above which loading all digests is faster than asking for each."""
+_MIN_BULK_LOOKUPS = 500
+"""Number of lookups after which loading all digests at once is faster than further single lookups."""
 _RAW, _DEFLATE, _ZSTD = 0, 1, 2
 """Storage formats of a frame."""
-_LEVEL = 3
+_ZSTD_LEVEL = 3
+MAX_HEAD_BYTES = 18
+"""Maximum size of the header of a frame, which contains the number of original bytes."""
 
 DECOMPRESS_ERRORS = (zlib.error, zstd.ZstdError)
 """Errors raised for a damaged frame."""
@@ -33,7 +35,7 @@ DECOMPRESS_ERRORS = (zlib.error, zstd.ZstdError)
 class FrameStore(Protocol):
     """Stores frames."""
 
-    def lacks(self, digest: bytes) -> bool: ...
+    def is_missing(self, digest: bytes) -> bool: ...
 
     def digests(self) -> set[bytes]: ...
 
@@ -50,40 +52,44 @@ class FrameWriter:
     def __init__(self, store: FrameStore, threads: ThreadPoolExecutor) -> None:
         self._store = store
         self._threads = threads
-        self._held: dict[bytes, bytes] = {}
+        self._pending_contents: dict[bytes, bytes] = {}
         self._size = 0
-        self._coming: set[bytes] = set()
-        self._asked = 0
-        self._packing: deque[tuple[list[tuple[bytes, bytes]], Future[tuple[int, bytes]]]] = deque()
+        self._known_digests: set[bytes] = set()
+        self._lookup_count = 0
+        self._pending_frames: deque[tuple[list[tuple[bytes, bytes]], Future[tuple[int, bytes]]]] = deque()
 
-    def take(self, digest: bytes, content: bytes) -> None:
-        self._asked += 1
-        if self._asked == _BULK_LOOKUP_MIN:
-            self._coming |= self._store.digests()
-        if digest in self._coming or (self._asked < _BULK_LOOKUP_MIN and not self._store.lacks(digest)):
+    def add(self, digest: bytes, content: bytes) -> None:
+        self._lookup_count += 1
+        if self._lookup_count == _MIN_BULK_LOOKUPS:
+            self._known_digests |= self._store.digests()
+        if digest in self._known_digests or (
+            self._lookup_count < _MIN_BULK_LOOKUPS and not self._store.is_missing(digest)
+        ):
             return
-        self._coming.add(digest)
-        self._held[digest] = content
+        self._known_digests.add(digest)
+        self._pending_contents[digest] = content
         self._size += len(content)
-        if self._size >= FRAME:
-            self._send()
-        if len(self._packing) >= _AT_ONCE:
-            self._write(_AT_ONCE // 2)
+        if self._size >= FRAME_BYTES:
+            self._submit_frame()
+        if len(self._pending_frames) >= _MAX_PENDING_FRAMES:
+            self._write_frames(_MAX_PENDING_FRAMES // 2)
 
     def finish(self) -> None:
-        self._send()
-        self._write(len(self._packing))
+        self._submit_frame()
+        self._write_frames(len(self._pending_frames))
 
-    def _send(self) -> None:
-        if self._held:
-            contents = list(self._held.items())
-            self._packing.append((contents, self._threads.submit(_pack_contents, contents)))
-        self._held, self._size = {}, 0
+    def _submit_frame(self) -> None:
+        if self._pending_contents:
+            contents = list(self._pending_contents.items())
+            self._pending_frames.append((contents, self._threads.submit(_pack_contents, contents)))
+        self._pending_contents, self._size = {}, 0
 
-    def _write(self, count: int) -> None:
+    def _write_frames(self, count: int) -> None:
         if not count:
             return
-        frames = [(contents, packed.result()) for contents, packed in (self._packing.popleft() for _ in range(count))]
+        frames = [
+            (contents, packed.result()) for contents, packed in (self._pending_frames.popleft() for _ in range(count))
+        ]
         self._store.require_disk_space(sum(len(data) for _, (_, data) in frames))
         with self._store.transaction():
             for contents, packed in frames:
@@ -95,17 +101,28 @@ def _pack_contents(contents: Sequence[tuple[bytes, bytes]]) -> tuple[int, bytes]
 
 
 def pack(data: bytes) -> tuple[int, bytes]:
-    """Return the storage format and the bytes, compressed if that makes them smaller."""
-    sample = data[:_SAMPLE]
+    """Return the storage format and the bytes, which are compressed if that makes them smaller."""
+    sample = data[:_SAMPLE_BYTES]
     if len(zstd.compress(sample, 1)) < len(sample) * 0.95:
-        packed = zstd.compress(data, _LEVEL)
+        packed = zstd.compress(data, _ZSTD_LEVEL)
         if len(packed) < len(data):
             return _ZSTD, packed
     return _RAW, data
 
 
-def unpack(how: int, data: bytes) -> bytes:
+def unpack(storage_format: int, data: bytes) -> bytes:
     """Return the original bytes. Raises one of `DECOMPRESS_ERRORS`."""
-    if how == _ZSTD:
+    if storage_format == _ZSTD:
         return zstd.decompress(data)
-    return zlib.decompress(data, -15) if how == _DEFLATE else data
+    return zlib.decompress(data, -15) if storage_format == _DEFLATE else data
+
+
+def unpacked_size(storage_format: int, head: bytes, size: int) -> int | None:
+    """Return the uncompressed size of a frame of `size` bytes; None if the frame does not state it or is damaged.
+    `head`: the first `MAX_HEAD_BYTES` bytes of the frame."""
+    if storage_format == _RAW:
+        return size
+    try:
+        return zstd.get_frame_info(head).decompressed_size if storage_format == _ZSTD else None
+    except zstd.ZstdError:
+        return None

@@ -1,5 +1,5 @@
-"""Session locks: one process per session. A lock is a file lock, which the operating system releases when the process
-ends."""
+"""Locks for sessions, so that only one process has a session open. The locks are file locks, which the operating system
+releases when a process ends."""
 
 import fcntl
 import os
@@ -9,11 +9,12 @@ from pathlib import Path
 from ebbtide.store.errors import StoreError
 
 MAX_TRIES, RETRY_PAUSE_S = 3, 0.02
-"""Attempts and the pause between them in seconds, since `is_open` holds the lock for a moment."""
+"""Number of attempts to acquire a lock, and the pause between them in seconds. One attempt is not enough, because
+`is_open` holds the lock for a moment."""
 
 
 def is_open(folder: Path, session: str) -> bool:
-    """Whether a process has the session open; True if unknown."""
+    """Whether any process has the session open; True if that cannot be determined."""
     try:
         handle = os.open(folder / f"{session}.lock", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -57,7 +58,8 @@ class SessionLock:
             if self._is_still_there(handle):
                 self._handle = handle
                 return
-            # The last owner removed the file between our open and our lock, so this lock would not exclude anyone.
+            # The last owner removed the file after it was opened here and before it was locked, so this lock would not
+            # exclude anyone.
             os.close(handle)
 
     def _is_still_there(self, handle: int) -> bool:

@@ -1,5 +1,5 @@
-"""The schema as migrations, one function per version. `PRAGMA user_version` is the number of migrations that have
-run."""
+"""The database schema as a list of migrations, one function per version. `PRAGMA user_version` is the number of
+migrations that have run."""
 
 import json
 import sqlite3
@@ -8,7 +8,7 @@ from typing import Any
 
 from ebbtide.store.search_tables import create_tables
 
-SQLITE = sqlite3.sqlite_version
+SQLITE_VERSION = sqlite3.sqlite_version
 """Version of the SQLite library in use."""
 
 
@@ -52,7 +52,7 @@ def _situation(db: sqlite3.Connection) -> None:
             before integer not null, after integer not null, cost real, created real not null)"""
     )
     db.execute("create index rewrites_by_session on rewrites (session)")
-    # A covering index: a session's usage can be computed from the index alone.
+    # A covering index, from which alone the usage of a session can be read.
     db.execute("drop index usage_by_session")
     db.execute("create index usage_by_session on usage (session, input, cache_read, cache_write, output, cost)")
 
@@ -99,7 +99,7 @@ def _number_earlier_outputs(db: sqlite3.Connection) -> None:
                 continue
             number += 1
             call = str(part.get("call_id"))
-            for index, (size, lines, media_type) in enumerate(_pieces(part)):
+            for index, (size, lines, media_type) in enumerate(_part_descriptions(part)):
                 db.execute(
                     "insert into outputs (session, number, part, position, call, tool, size, lines, media_type, "
                     "created) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -107,8 +107,8 @@ def _number_earlier_outputs(db: sqlite3.Connection) -> None:
                 )
 
 
-def _pieces(output: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
-    """Yield size, line count and type of an output's text and images."""
+def _part_descriptions(output: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
+    """Yield the size, number of lines and media type of an output's text and of each of its images."""
     text = str(output.get("text", ""))
     size = len(text.encode("utf-8", "surrogatepass"))
     yield size, text.count("\n") + (not text.endswith("\n") and size > 0), "text/plain"
@@ -118,7 +118,8 @@ def _pieces(output: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
 
 
 def _parse_body(body: str) -> dict[str, Any]:
-    """Parse a body; empty if that fails, which is reported when it is used."""
+    """Parse the JSON body of a message. If it is invalid, return an empty dictionary; loading the message reports the
+    error."""
     try:
         parsed = json.loads(body)
     except ValueError:
@@ -143,7 +144,7 @@ def _search(db: sqlite3.Connection) -> None:
 
 
 def _references(db: sqlite3.Connection) -> None:
-    # Null in older rows; filled in later by code that knows the references.
+    # The column is null in older rows. Code that can compute references sets it later.
     db.execute("alter table messages add column ref text")
     db.execute("create index messages_by_ref on messages (session, ref)")
 
@@ -165,7 +166,7 @@ def _branches(db: sqlite3.Connection) -> None:
 
 
 def _digests(db: sqlite3.Connection) -> None:
-    # Null in older rows, whose original content is unknown.
+    # The column stays null in older rows, because their original content is unknown.
     db.execute("alter table messages add column digest text")
 
 

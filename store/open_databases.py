@@ -1,8 +1,9 @@
 """Tracks which databases this process has open.
 
-If a process opens and closes a database file itself, POSIX releases all locks that SQLite holds on the file in that
-process. Another process could then consider the database unused and remove its log, and later writes would be lost.
-Code that reads such a file must therefore check here first."""
+If a process opens and closes a database file itself, POSIX releases all locks that SQLite holds on that file in the
+process. Another process could then believe that the database is unused and remove its log, and later writes would be
+lost. Code that reads such a file must therefore check here first.
+"""
 
 import os
 import sqlite3
@@ -11,51 +12,52 @@ from collections import Counter
 from pathlib import Path
 from typing import TypeAlias
 
-_Place: TypeAlias = tuple[int, int]
-"""Device and inode of a file, which may have several names."""
+_FileId: TypeAlias = tuple[int, int]
+"""Device and inode of a file, because a file may have several names."""
 
-_counts: Counter[_Place] = Counter()
+_counts: Counter[_FileId] = Counter()
 
-opening = threading.RLock()
-"""Held from checking whether a database is open here until it is opened, so that no other thread opens it meanwhile."""
+opening_lock = threading.RLock()
+"""Must be held from the check whether a database is open in this process until the database has been opened, so that no
+other thread opens it in between."""
 
 
 class OpenDatabase(sqlite3.Connection):
     """A connection that is tracked until it is closed, and that supports weak references."""
 
-    _place: _Place | None = None
+    _registered_file: _FileId | None = None
 
-    def note(self, path: Path) -> None:
-        """Register the connection for this file."""
-        with opening:
-            self._place = _place_of(path)
-            if self._place is not None:
-                _counts[self._place] += 1
+    def register(self, path: Path) -> None:
+        """Register this connection to the file at `path`."""
+        with opening_lock:
+            self._registered_file = _file_id(path)
+            if self._registered_file is not None:
+                _counts[self._registered_file] += 1
 
     def close(self) -> None:
         super().close()
-        self._forget()
+        self._unregister()
 
     def __del__(self) -> None:
-        self._forget()
+        self._unregister()
 
-    def _forget(self) -> None:
-        with opening:
-            if self._place is not None:
-                _counts[self._place] -= 1
-                if not _counts[self._place]:
-                    del _counts[self._place]
-                self._place = None
+    def _unregister(self) -> None:
+        with opening_lock:
+            if self._registered_file is not None:
+                _counts[self._registered_file] -= 1
+                if not _counts[self._registered_file]:
+                    del _counts[self._registered_file]
+                self._registered_file = None
 
 
 def is_open_here(path: Path) -> bool:
-    """Whether this process has a connection to the database."""
-    with opening:
-        place = _place_of(path)
+    """Whether this process has an open connection to the database."""
+    with opening_lock:
+        place = _file_id(path)
         return place is not None and _counts[place] > 0
 
 
-def _place_of(path: Path) -> _Place | None:
+def _file_id(path: Path) -> _FileId | None:
     try:
         found = os.stat(path)
     except OSError:

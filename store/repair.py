@@ -1,4 +1,5 @@
-"""Saves what is readable in a damaged session database to a new one. The damaged one is moved aside, never deleted."""
+"""Copies the readable content of a damaged session database to a new one. The damaged database is moved to another
+name, never deleted."""
 
 import fcntl
 import os
@@ -14,22 +15,23 @@ from pathlib import Path
 
 from ebbtide.store.connection import copy_file, is_open_elsewhere, open_connection, written_size
 from ebbtide.store.errors import StoreError, translate_os_errors, translate_sqlite_errors
-from ebbtide.store.salvage import PAGE_SIZES, Bytes, BytesOnDisk, SalvagedRow, is_log_damaged, rows_in, rows_in_log
+from ebbtide.store.salvage import PAGE_SIZES, Bytes, FileBytes, SalvagedRow, is_log_damaged, rows_in_log, rows_in_pages
 from ebbtide.store.sessions import SessionStore
 
-TABLES = (
+SAVED_TABLES = (
     "sessions", "messages", "usage", "rewrites", "snapshots", "situation", "outputs", "summaries", "views",
     "calibrations", "tool_uses", "accesses",
 )  # fmt: skip
-"""Tables that cannot be rebuilt, sessions first. The search index can."""
+"""Tables to save, sessions first. The search index is not among them, because it can be rebuilt."""
 
-NOT_SALVAGED = ("calibrations", "tool_uses", "accesses")
-"""Tables that are only copied through SQLite and not salvaged, since their data is learned again."""
+UNSALVAGED_TABLES = ("calibrations", "tool_uses", "accesses")
+"""Tables that are copied only if SQLite can read them. They are not worth salvaging, because their data is learned
+again."""
 
-_ROWS = 500
+_ROWS_PER_BATCH = 500
 _TEMP_PREFIX = "repair-"
-"""Name prefix of temporary repair folders."""
-_LOG = "-wal"
+"""Prefix of the names of temporary repair folders."""
+_LOG_SUFFIX = "-wal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,52 +39,52 @@ class RepairResult:
     """The result of a repair."""
 
     damaged_path: Path
-    """Where the damaged database is now."""
+    """The path to which the damaged database was moved."""
     saved: Mapping[str, int]
     """Number of rows in the new database, by table."""
     lost: tuple[str, ...]
-    """Known losses, one phrase each."""
+    """The known losses, one phrase each."""
 
 
 def is_damaged(path: Path, problems: Iterable[str]) -> bool:
-    """Whether the database needs repair. `problems` are those found by SQLite."""
+    """Whether the database needs repair. `problems`: the problems that SQLite has found."""
     log = path.with_name(f"{path.name}-wal")
     with translate_os_errors(path.parent):
         if not log.exists() or log.stat().st_size == 0:
             return any(problems)
         is_gone = not path.exists() or path.stat().st_size == 0
-        with closing(BytesOnDisk(log, written_size(log))) as data:
+        with closing(FileBytes(log, written_size(log))) as data:
             return any(problems) or is_gone or is_log_damaged(data)
 
 
 def repair_database(path: Path, tick: Callable[[], None] = lambda: None) -> RepairResult:
     """Replace a damaged database by a new one with everything that is readable. `tick` is called repeatedly. Raises
-    `StoreError`, also if another program has the database open; in that case nothing is changed."""
-    with _alone(path.parent):
-        before = _state_of(path)
+    `StoreError`; for example, if another program has the database open. In that case, nothing is changed."""
+    with _repair_lock(path.parent):
+        before = _file_states(path)
         with translate_os_errors(path.parent):
             folder = Path(tempfile.mkdtemp(prefix=_TEMP_PREFIX, dir=path.parent))
         try:
             with translate_os_errors(path.parent):
                 copy, new = folder / "damaged.db", folder / "sessions.db"
-                for ending in ("", _LOG):
-                    if path.with_name(path.name + ending).is_file():  # a device could be read endlessly
+                for ending in ("", _LOG_SUFFIX):
+                    if path.with_name(path.name + ending).is_file():  # reading a device might never end
                         copy_file(path.with_name(path.name + ending), copy.with_name(copy.name + ending))
                 copy.touch()
-            saved, lost = _save(copy, new, tick)
+            saved, lost = _save_readable_rows(copy, new, tick)
             with translate_os_errors(path.parent):
-                if _state_of(path) != before or (path.exists() and is_open_elsewhere(path)):
+                if _file_states(path) != before or (path.exists() and is_open_elsewhere(path)):
                     raise StoreError(
                         "in use", f"another program is using the session database `{path}`; close it first"
                     )
-                return RepairResult(_exchange(path, new), saved, lost)
+                return RepairResult(_replace_database(path, new), saved, lost)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Exclude other repairs, and remove what killed ones left behind."""
+def _repair_lock(folder: Path) -> Iterator[None]:
+    """Prevent other repairs inside the context, and remove the folders that killed repairs left behind."""
     with translate_os_errors(folder):
         handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -90,36 +92,37 @@ def _alone(folder: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise StoreError("in use", "the session database is being repaired by another program") from error
-        for left in folder.glob(f"{_TEMP_PREFIX}*"):
-            shutil.rmtree(left, ignore_errors=True)
+        for abandoned in folder.glob(f"{_TEMP_PREFIX}*"):
+            shutil.rmtree(abandoned, ignore_errors=True)
         yield
     finally:
         os.close(handle)
 
 
-def _state_of(path: Path) -> tuple[tuple[int, int] | None, ...]:
-    """Size and modification time of the database and its log, which change with every write."""
-    files = [path.with_name(path.name + ending) for ending in ("", _LOG)]
+def _file_states(path: Path) -> tuple[tuple[int, int] | None, ...]:
+    """Return the size and modification time of the database and of its log. They change with every write."""
+    files = [path.with_name(path.name + ending) for ending in ("", _LOG_SUFFIX)]
     with translate_os_errors(path.parent):
         states = [file.stat() if file.exists() else None for file in files]
     return tuple((state.st_size, state.st_mtime_ns) if state else None for state in states)
 
 
-def _exchange(path: Path, new: Path) -> Path:
-    """Move the damaged database aside and the new one in its place; return the new path of the damaged one. It is
-    linked under both names first, so that a database exists at the old path even if the process is killed."""
-    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+def _replace_database(path: Path, new: Path) -> Path:
+    """Move the damaged database to another name and the new one to its place. Return the new path of the damaged one. A
+    hard link with the new name is made first, so that a database exists at the old path even if the process is killed.
+    """
+    damaged = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
     number = 1
-    while aside.exists():
+    while damaged.exists():
         number += 1
-        aside = aside.with_name(f"{aside.name.partition('~')[0]}~{number}")
+        damaged = damaged.with_name(f"{damaged.name.partition('~')[0]}~{number}")
     with suppress(FileNotFoundError):
-        _link(path, aside)
+        _link(path, damaged)
     with suppress(FileNotFoundError):
-        os.replace(path.with_name(path.name + _LOG), aside.with_name(aside.name + _LOG))
-    path.with_name(f"{path.name}-shm").unlink(missing_ok=True)  # recreated from the log
+        os.replace(path.with_name(path.name + _LOG_SUFFIX), damaged.with_name(damaged.name + _LOG_SUFFIX))
+    path.with_name(f"{path.name}-shm").unlink(missing_ok=True)  # SQLite recreates it from the log
     os.replace(new, path)
-    return aside
+    return damaged
 
 
 def _link(path: Path, name: Path) -> None:
@@ -127,11 +130,11 @@ def _link(path: Path, name: Path) -> None:
         os.link(path, name, follow_symlinks=False)
     except FileNotFoundError:
         raise
-    except OSError:  # a file system without hard links
+    except OSError:  # the file system has no hard links
         os.replace(path, name)
 
 
-def _save(copy: Path, new: Path, tick: Callable[[], None]) -> tuple[Mapping[str, int], tuple[str, ...]]:
+def _save_readable_rows(copy: Path, new: Path, tick: Callable[[], None]) -> tuple[Mapping[str, int], tuple[str, ...]]:
     log = copy.with_name(f"{copy.name}-wal")
     data: Bytes = b""
     if copy.stat().st_size:
@@ -139,8 +142,8 @@ def _save(copy: Path, new: Path, tick: Callable[[], None]) -> tuple[Mapping[str,
             data = mmap(file.fileno(), 0, access=ACCESS_READ)
     with ExitStack() as stack:
         log_data: Bytes = b""
-        if log.exists():  # opened first, since SQLite deletes it if there is no database
-            log_data = stack.enter_context(closing(BytesOnDisk(log, written_size(log))))
+        if log.exists():  # the log must be opened before SQLite runs, which deletes a log without a database
+            log_data = stack.enter_context(closing(FileBytes(log, written_size(log))))
         return _salvage_rows(copy, new, data, log_data, tick)
 
 
@@ -148,89 +151,92 @@ def _salvage_rows(
     copy: Path, new: Path, data: Bytes, log_data: Bytes, tick: Callable[[], None]
 ) -> tuple[Mapping[str, int], tuple[str, ...]]:
     with closing(SessionStore(new)) as store, translate_sqlite_errors(new):
-        unread = _copy_rows(store, copy, tick)
-        if unread or is_log_damaged(log_data):
-            _add(store, rows_in_log(log_data, data), tick)
-        if unread:
+        incomplete = _copy_rows(store, copy, tick)
+        if incomplete or is_log_damaged(log_data):
+            _insert_salvaged(store, rows_in_log(log_data, data), tick)
+        if incomplete:
             for size in _page_sizes(data):
-                _add(store, (row for row in rows_in(data, size) if row.table in unread), tick)
-        _add_sessions(store)
+                _insert_salvaged(store, (row for row in rows_in_pages(data, size) if row.table in incomplete), tick)
+        _restore_missing_sessions(store)
         store.query("pragma wal_checkpoint(truncate)")
-        saved = {table: int(store.query(f"select count(*) from {table}")[0][0]) for table in TABLES}
-        gaps = _gaps(store)
-    unreadable = [f"some rows of `{table}`" for table in sorted(unread & set(NOT_SALVAGED))]
+        saved = {table: int(store.query(f"select count(*) from {table}")[0][0]) for table in SAVED_TABLES}
+        gaps = _missing_message_notes(store)
+    unreadable = [f"some rows of `{table}`" for table in sorted(incomplete & set(UNSALVAGED_TABLES))]
     return saved, (*unreadable, *gaps)
 
 
 def _page_sizes(data: Bytes) -> tuple[int, ...]:
-    """Return the page size in the header, or the most likely ones."""
-    said = int.from_bytes(data[16:18], "big") if data[:6] == b"SQLite" else 0
-    said = 65536 if said == 1 else said
-    return (said,) if said in PAGE_SIZES else PAGE_SIZES[:3]
+    """Return the page size according to the header, or else the most likely page sizes."""
+    size = int.from_bytes(data[16:18], "big") if data[:6] == b"SQLite" else 0
+    size = 65536 if size == 1 else size
+    return (size,) if size in PAGE_SIZES else PAGE_SIZES[:3]
 
 
 def _copy_rows(store: SessionStore, copy: Path, tick: Callable[[], None]) -> frozenset[str]:
-    """Copy what SQLite can read; return the tables that were not read completely."""
-    unread = set[str]()
+    """Copy the rows that SQLite can read. Return the tables that could not be read completely."""
+    incomplete = set[str]()
     try:
         source = open_connection(copy, 1.0)
     except sqlite3.Error:
-        return frozenset(TABLES)
+        return frozenset(SAVED_TABLES)
     with closing(source):
         with suppress(sqlite3.Error):
             source.execute("pragma writable_schema = on")  # allows reading the intact part of a damaged schema
-        for table in TABLES:
+        for table in SAVED_TABLES:
             try:
                 columns = _common_columns(source, store, table)
             except sqlite3.Error:
                 columns = []
             if not columns or not _copy_table(store, source, table, columns, tick):
-                unread.add(table)
-    return frozenset(unread)
+                incomplete.add(table)
+    return frozenset(incomplete)
 
 
 def _common_columns(source: sqlite3.Connection, store: SessionStore, table: str) -> list[str]:
-    theirs = {row[1] for row in source.execute(f"pragma table_info({table})")}
-    return [row[1] for row in store.query(f"pragma table_info({table})") if row[1] in theirs]
+    source_columns = {row[1] for row in source.execute(f"pragma table_info({table})")}
+    return [row[1] for row in store.query(f"pragma table_info({table})") if row[1] in source_columns]
 
 
 def _copy_table(
     store: SessionStore, source: sqlite3.Connection, table: str, columns: list[str], tick: Callable[[], None]
 ) -> bool:
-    """Copy a table from its start and, if that fails, from its end. Return whether it was read completely."""
+    """Copy a table from its start and, after an error, also from its end. Return whether it was read completely."""
     names, marks = ", ".join(columns), ", ".join("?" * len(columns))
     insert = f"insert or ignore into {table} ({names}) values ({marks})"
     for order in ("", " order by 1 desc, 2 desc"):
-        rows, is_whole = _read(source, f"select {names} from {table} not indexed{order}")
-        for some in rows:
-            _insert(store, insert, some)
+        rows, is_complete = _read_batches(source, f"select {names} from {table} not indexed{order}")
+        for batch in rows:
+            _insert(store, insert, batch)
             tick()
-        if is_whole():
+        if is_complete():
             return not order
     return False
 
 
-def _read(source: sqlite3.Connection, sql: str) -> tuple[Iterator[list[tuple[object, ...]]], Callable[[], bool]]:
-    """Return batches of rows up to the first error, and a function that returns whether there was none."""
+def _read_batches(
+    source: sqlite3.Connection, sql: str
+) -> tuple[Iterator[list[tuple[object, ...]]], Callable[[], bool]]:
+    """Return an iterator over batches of rows up to the first error, and a function that returns whether there was no
+    error."""
     errors = list[sqlite3.Error]()
 
-    def rows() -> Iterator[list[tuple[object, ...]]]:
+    def batches() -> Iterator[list[tuple[object, ...]]]:
         some: list[tuple[object, ...]] = []
         try:
             for row in source.execute(sql):
                 some.append(row)
-                if len(some) >= _ROWS:
+                if len(some) >= _ROWS_PER_BATCH:
                     yield some
                     some = []
         except sqlite3.Error as error:
             errors.append(error)
         yield some
 
-    return rows(), lambda: not errors
+    return batches(), lambda: not errors
 
 
 def _insert(store: SessionStore, insert: str, rows: Iterable[tuple[object, ...]]) -> None:
-    """Insert rows, skipping those that the table rejects. Foreign keys are checked later."""
+    """Insert rows, except those that the table rejects. Foreign keys are checked later."""
     store.query("pragma foreign_keys = off")
     with store.transaction() as db:
         for row in rows:
@@ -238,8 +244,8 @@ def _insert(store: SessionStore, insert: str, rows: Iterable[tuple[object, ...]]
                 db.execute(insert, row)
 
 
-def _add(store: SessionStore, rows: Iterator[SalvagedRow], tick: Callable[[], None]) -> None:
-    columns = {table: [row[1] for row in store.query(f"pragma table_info({table})")] for table in TABLES}
+def _insert_salvaged(store: SessionStore, rows: Iterator[SalvagedRow], tick: Callable[[], None]) -> None:
+    columns = {table: [row[1] for row in store.query(f"pragma table_info({table})")] for table in SAVED_TABLES}
     for row in rows:
         names = columns[row.table][: len(row.values)]
         pairs = [pair for pair in zip(names, row.values, strict=True) if pair != ("id", None)]
@@ -251,7 +257,7 @@ def _add(store: SessionStore, rows: Iterator[SalvagedRow], tick: Callable[[], No
         tick()
 
 
-def _add_sessions(store: SessionStore) -> None:
+def _restore_missing_sessions(store: SessionStore) -> None:
     """Create sessions for messages whose session is lost, and remove rows that belong to no session."""
     with store.transaction() as db:
         lost = db.execute(
@@ -266,13 +272,14 @@ def _add_sessions(store: SessionStore) -> None:
                 (session, first, last),
             )
         db.execute("update sessions set parent = null where parent not in (select id from sessions)")
-        for table in TABLES[2:9]:
+        for table in SAVED_TABLES[2:9]:
             db.execute(f"delete from {table} where session not in (select id from sessions)")
         db.execute("delete from accesses where session not in (select id from sessions)")
 
 
-def _gaps(store: SessionStore) -> tuple[str, ...]:
-    """Report missing messages, counting from positions recorded in any saved table."""
+def _missing_message_notes(store: SessionStore) -> tuple[str, ...]:
+    """Return, for each session with missing messages, a phrase that says how many are missing. The number is derived
+    from the positions recorded in all saved tables."""
     found = store.query(
         "select s.id, (select count(*) from messages where session = s.id), "
         "max(coalesce((select max(position) + 1 from messages where session = s.id), 0), "

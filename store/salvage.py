@@ -1,5 +1,5 @@
-"""Extracts rows from the pages of a damaged database, whatever its header and schema contain. Parses SQLite's page
-format and recognises tables by the shape of their rows."""
+"""Extracts rows from the pages of a damaged database, even if its header or schema is damaged. Parses SQLite's page
+format, and identifies each row's table by the types of its values."""
 
 import os
 import re
@@ -17,14 +17,14 @@ SqlValue: TypeAlias = str | int | float | bytes | None
 
 PAGE_SIZES = (4096, 1024, 8192, 16384, 32768, 512, 2048, 65536)
 _TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR = 0x0D, 0x0A, 0x02
-_INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
+_INTEGER_SIZES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 _SESSION = re.compile(SESSION_ID)
-_WAL_HEADER, _WAL_FRAME = 32, 24
-_PIECE = 1 << 20
+_WAL_HEADER_BYTES, _WAL_FRAME_HEADER_BYTES = 32, 24
+_CHUNK_BYTES = 1 << 20
 
 
-class BytesOnDisk:
-    """The first `size` bytes of a file, read lazily."""
+class FileBytes:
+    """The first `size` bytes of a file, read on demand."""
 
     def __init__(self, path: Path, size: int) -> None:
         self._handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -41,14 +41,14 @@ class BytesOnDisk:
         os.close(self._handle)
 
 
-Bytes: TypeAlias = bytes | mmap | BytesOnDisk
+Bytes: TypeAlias = bytes | mmap | FileBytes
 
 
 @dataclass(frozen=True, slots=True)
 class SalvagedRow:
     table: str
     values: Sequence[SqlValue]
-    """In column order; trailing columns may be missing."""
+    """Values in column order; trailing columns may be missing."""
 
 
 class _Pages:
@@ -57,70 +57,73 @@ class _Pages:
     def __init__(self, data: Bytes, size: int) -> None:
         self._data = data
         self._size = size
-        self.newer: dict[int, bytes] = {}
-        """Newer versions of pages, by page number from 0."""
+        self.log_pages: dict[int, bytes] = {}
+        """Newer versions of pages, from the log, by page number starting at 0."""
 
     @property
-    def most(self) -> int:
-        """Upper limit for the size of a row in bytes."""
-        return len(self._data) + len(self.newer) * self._size
+    def max_row_bytes(self) -> int:
+        """Maximum size of a row in bytes."""
+        return len(self._data) + len(self.log_pages) * self._size
 
     def __getitem__(self, number: int) -> bytes:
         at = number * self._size
-        return self.newer[number] if number in self.newer else bytes(self._data[at : at + self._size])
+        return self.log_pages[number] if number in self.log_pages else bytes(self._data[at : at + self._size])
 
 
-def rows_in(data: Bytes, page_size: int) -> Iterator[SalvagedRow]:
+def rows_in_pages(data: Bytes, page_size: int) -> Iterator[SalvagedRow]:
     """Yield the intact rows in the pages of a database."""
     pages = _Pages(data, page_size)
     for number in range(len(data) // page_size):
-        yield from _rows_of(pages[number], 100 if number == 0 else 0, pages)
+        yield from _rows_on_page(pages[number], 100 if number == 0 else 0, pages)
 
 
 def rows_in_log(log: Bytes, database: Bytes) -> Iterator[SalvagedRow]:
-    """Yield the rows in the pages of a database's log, newest first, including those behind damage where SQLite stops
-    reading."""
-    form = _form_of(log)
+    """Yield the rows in the pages of a database's log, newest first. This includes pages after a damaged part, which
+    SQLite would not read."""
+    form = _read_log_format(log)
     pages, frames = _Pages(database, form.page_size), list[bytes]()
     for frame in _frames(log, form):
-        if form.is_sound and frame.salts != log[16:24]:
-            continue  # from an earlier log, or damaged
+        if form.is_header_valid and frame.salts != log[16:24]:
+            continue  # the frame belongs to an earlier log, or is damaged
         frames.append(frame.page)
-        pages.newer[frame.number - 1] = frame.page
+        pages.log_pages[frame.number - 1] = frame.page
     for page in reversed(frames):
-        yield from _rows_of(page, 0, pages)
+        yield from _rows_on_page(page, 0, pages)
 
 
 def is_log_damaged(log: Bytes) -> bool:
-    """Whether SQLite would ignore some of the log's content."""
-    form = _form_of(log)
-    if not form.is_sound:
-        return any(log[at : at + _PIECE].strip(b"\0") for at in range(0, len(log), _PIECE))
-    salts, sound = log[16:24], _first_unsound(log, form, 0)
+    """Whether SQLite would ignore part of the log."""
+    form = _read_log_format(log)
+    if not form.is_header_valid:
+        return any(log[at : at + _CHUNK_BYTES].strip(b"\0") for at in range(0, len(log), _CHUNK_BYTES))
+    salts, sound = log[16:24], _first_invalid_frame(log, form, 0)
     return any(frame.salts == salts for frame in _frames(log, form, sound))
 
 
-def loses_commits(log: Bytes, known: int) -> bool:
-    """Whether complete transactions follow damage in a log of which SQLite reads `known` frames; they would be lost
-    with its next write. Uncommitted frames of a killed process do not count."""
-    form = _form_of(log)
-    if form.is_sound:
-        salts, bad = log[16:24], _first_unsound(log, form, known)
+def has_unreadable_commits(log: Bytes, readable_frames: int) -> bool:
+    """Whether a log contains complete transactions after a damaged part. SQLite reads only the first `readable_frames`
+    frames, and would overwrite those transactions with its next write. Uncommitted frames of a killed process do not
+    count."""
+    form = _read_log_format(log)
+    if form.is_header_valid:
+        salts, bad = log[16:24], _first_invalid_frame(log, form, readable_frames)
         return any(frame.is_commit and frame.salts == salts for frame in _frames(log, form, bad + 1))
     return any(
-        frame.is_commit and before.salts == frame.salts and frame.sums in _sums_of(frame, before.sums, form)
+        frame.is_commit
+        and before.salts == frame.salts
+        and frame.checksum in _valid_checksums(frame, before.checksum, form)
         for before, frame in pairwise(_frames(log, form))
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
-    """How to read a log."""
+class _LogFormat:
+    """The format of a log."""
 
     page_size: int
-    orders: tuple[str, ...]
-    """Byte order of the checksums: the one in the header, or both."""
-    is_sound: bool
+    byte_orders: tuple[str, ...]
+    """The possible byte orders of the checksums: the one that the header states if it is valid, otherwise both."""
+    is_header_valid: bool
     """Whether the header matches its checksum."""
 
 
@@ -129,7 +132,7 @@ class _Frame:
     head: bytes
     log: Bytes
     at: int
-    """Offset of its page."""
+    """Offset of the frame's page in the log."""
     size: int
 
     @property
@@ -138,7 +141,7 @@ class _Frame:
 
     @property
     def number(self) -> int:
-        """Page number."""
+        """Number of the page in the database, from 1."""
         return int.from_bytes(self.head[:4], "big")
 
     @property
@@ -147,46 +150,46 @@ class _Frame:
 
     @property
     def salts(self) -> bytes:
-        """The salt values, equal in all frames of a log."""
+        """The salt values, which are the same in all frames of a log."""
         return self.head[8:16]
 
     @property
-    def sums(self) -> bytes:
+    def checksum(self) -> bytes:
         return self.head[16:24]
 
 
-def _form_of(log: Bytes) -> _Form:
-    header = log[:_WAL_HEADER].ljust(_WAL_HEADER, b"\0")
+def _read_log_format(log: Bytes) -> _LogFormat:
+    header = log[:_WAL_HEADER_BYTES].ljust(_WAL_HEADER_BYTES, b"\0")
     order = ">" if header[3] & 1 else "<"
     page_size = int.from_bytes(header[8:12], "big")
     is_sound = page_size in PAGE_SIZES and _wal_checksum(header[:24], b"\0" * 8, order) == header[24:32]
-    return _Form(
+    return _LogFormat(
         page_size if page_size in PAGE_SIZES else PAGE_SIZES[0], (order,) if is_sound else ("<", ">"), is_sound
     )
 
 
-def _frames(log: Bytes, form: _Form, start: int = 0) -> Iterator[_Frame]:
-    """Yield the frames of a log from index `start` on. Their pages are read on demand."""
-    size = form.page_size + _WAL_FRAME
-    for at in range(_WAL_HEADER + start * size, len(log) - size + 1, size):
-        yield _Frame(log[at : at + _WAL_FRAME], log, at + _WAL_FRAME, form.page_size)
+def _frames(log: Bytes, form: _LogFormat, start: int = 0) -> Iterator[_Frame]:
+    """Yield the frames of a log from index `start` on. Their pages are read only when needed."""
+    size = form.page_size + _WAL_FRAME_HEADER_BYTES
+    for at in range(_WAL_HEADER_BYTES + start * size, len(log) - size + 1, size):
+        yield _Frame(log[at : at + _WAL_FRAME_HEADER_BYTES], log, at + _WAL_FRAME_HEADER_BYTES, form.page_size)
 
 
-def _first_unsound(log: Bytes, form: _Form, start: int) -> int:
+def _first_invalid_frame(log: Bytes, form: _LogFormat, start: int) -> int:
     """Return the index of the first frame, from `start` on, that does not match its checksum or the log's header."""
     salts, before, number = log[16:24], log[24:32], start
     if start > 0:
-        before = next((frame.sums for frame in _frames(log, form, start - 1)), before)
+        before = next((frame.checksum for frame in _frames(log, form, start - 1)), before)
     for frame in _frames(log, form, start):
-        if frame.salts != salts or frame.sums not in _sums_of(frame, before, form):
+        if frame.salts != salts or frame.checksum not in _valid_checksums(frame, before, form):
             break
-        before, number = frame.sums, number + 1
+        before, number = frame.checksum, number + 1
     return number
 
 
-def _sums_of(frame: _Frame, before: bytes, form: _Form) -> tuple[bytes, ...]:
-    """The valid checksums of a frame that follows one with checksum `before`."""
-    return tuple(_wal_checksum(frame.head[:8] + frame.page, before, order) for order in form.orders)
+def _valid_checksums(frame: _Frame, before: bytes, form: _LogFormat) -> tuple[bytes, ...]:
+    """Return the valid checksums for a frame that follows a frame with checksum `before`."""
+    return tuple(_wal_checksum(frame.head[:8] + frame.page, before, order) for order in form.byte_orders)
 
 
 def _wal_checksum(data: bytes, before: bytes, order: str) -> bytes:
@@ -198,7 +201,7 @@ def _wal_checksum(data: bytes, before: bytes, order: str) -> bytes:
     return struct.pack(">II", first, second)
 
 
-def _rows_of(page: bytes, start: int, pages: _Pages) -> Iterator[SalvagedRow]:
+def _rows_on_page(page: bytes, start: int, pages: _Pages) -> Iterator[SalvagedRow]:
     kind = page[start] if len(page) > start else 0
     if kind not in (_TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR):
         return
@@ -210,7 +213,7 @@ def _rows_of(page: bytes, start: int, pages: _Pages) -> Iterator[SalvagedRow]:
             values = _record(_payload(page, at, kind, pages))
         except (IndexError, ValueError, struct.error):
             continue
-        table = _table_of(values, is_keyed=kind != _TABLE_LEAF)
+        table = _matching_table(values, is_keyed=kind != _TABLE_LEAF)
         if table is not None:
             yield SalvagedRow(table, values)
 
@@ -221,25 +224,25 @@ def _payload(page: bytes, at: int, kind: int, pages: _Pages) -> bytes:
     size, at = _varint(page, at)
     if kind == _TABLE_LEAF:
         _, at = _varint(page, at)
-    usable = len(page)
-    most = usable - 35 if kind == _TABLE_LEAF else (usable - 12) * 64 // 255 - 23
-    if size <= most:
-        return _exactly(page[at : at + size], size)
-    if size > pages.most:
+    page_size = len(page)
+    max_local = page_size - 35 if kind == _TABLE_LEAF else (page_size - 12) * 64 // 255 - 23
+    if size <= max_local:
+        return _require_size(page[at : at + size], size)
+    if size > pages.max_row_bytes:
         raise ValueError("a row is larger than all pages")
-    least = (usable - 12) * 32 // 255 - 23
-    local = least + (size - least) % (usable - 4)
-    local = local if local <= most else least
+    min_local = (page_size - 12) * 32 // 255 - 23
+    local = min_local + (size - min_local) % (page_size - 4)
+    local = local if local <= max_local else min_local
     found = bytearray(page[at : at + local])
-    (following,) = struct.unpack(">I", page[at + local : at + local + 4])
-    while following and len(found) < size:
-        beyond = pages[following - 1]
-        (following,) = struct.unpack(">I", beyond[:4])
+    (next_page,) = struct.unpack(">I", page[at + local : at + local + 4])
+    while next_page and len(found) < size:
+        beyond = pages[next_page - 1]
+        (next_page,) = struct.unpack(">I", beyond[:4])
         found += beyond[4:]
-    return _exactly(bytes(found[:size]), size)
+    return _require_size(bytes(found[:size]), size)
 
 
-def _exactly(data: bytes, size: int) -> bytes:
+def _require_size(data: bytes, size: int) -> bytes:
     if len(data) != size:
         raise ValueError("a row is cut off")
     return data
@@ -276,13 +279,13 @@ def _value(kind: int, payload: bytes, at: int) -> tuple[SqlValue, int]:
         return (None if kind == 0 else kind - 8), at
     if kind == 7:
         return struct.unpack(">d", payload[at : at + 8])[0], at + 8
-    if kind in _INTEGERS:
-        size = _INTEGERS[kind]
-        return int.from_bytes(_exactly(payload[at : at + size], size), "big", signed=True), at + size
+    if kind in _INTEGER_SIZES:
+        size = _INTEGER_SIZES[kind]
+        return int.from_bytes(_require_size(payload[at : at + size], size), "big", signed=True), at + size
     if kind < 12:
         raise ValueError("no kind of value")
     size = (kind - 12) // 2
-    data = _exactly(payload[at : at + size], size)
+    data = _require_size(payload[at : at + size], size)
     return (data.decode("utf-8", "replace") if kind % 2 else data), at + size
 
 
@@ -294,7 +297,7 @@ def _is_text(value: SqlValue) -> bool:
     return isinstance(value, str)
 
 
-def _is_whole(value: SqlValue) -> bool:
+def _is_integer(value: SqlValue) -> bool:
     return isinstance(value, int)
 
 
@@ -325,30 +328,41 @@ def _is_summary(value: SqlValue) -> bool:
 _Shape: TypeAlias = tuple[Callable[[SqlValue], bool], ...]
 _SHAPES: Mapping[str, tuple[bool, int, _Shape]] = {
     "sessions": (False, 13, (_is_session, *[_is_text] * 4, _is_time, _is_time)),
-    "messages": (False, 8, (_is_null, _is_session, _is_whole, _is_role, _is_text, _is_time)),
-    "usage": (False, 10, (_is_null, _is_session, _is_text, _is_text, *[_is_whole] * 4, _is_any, _is_time)),
+    "messages": (False, 8, (_is_null, _is_session, _is_integer, _is_role, _is_text, _is_time)),
+    "usage": (False, 10, (_is_null, _is_session, _is_text, _is_text, *[_is_integer] * 4, _is_any, _is_time)),
     "rewrites": (
         False,
         10,
-        (_is_null, _is_session, _is_whole, _is_whole, _is_text, _is_text, _is_whole, _is_whole, _is_any, _is_time),
+        (
+            _is_null,
+            _is_session,
+            _is_integer,
+            _is_integer,
+            _is_text,
+            _is_text,
+            _is_integer,
+            _is_integer,
+            _is_any,
+            _is_time,
+        ),
     ),
-    "snapshots": (False, 4, (_is_session, _is_whole, _is_text, _is_time)),
+    "snapshots": (False, 4, (_is_session, _is_integer, _is_text, _is_time)),
     "situation": (True, 4, (_is_session, _is_text, _is_text, _is_text)),
     "outputs": (
         True,
         14,
-        (_is_session, *[_is_whole] * 3, _is_text, _is_text, _is_whole, _is_whole, _is_text, _is_any, _is_time),
+        (_is_session, *[_is_integer] * 3, _is_text, _is_text, _is_integer, _is_integer, _is_text, _is_any, _is_time),
     ),
-    "summaries": (True, 5, (_is_session, _is_whole, _is_whole, _is_summary, _is_time)),
-    "views": (True, 5, (_is_session, _is_whole, _is_whole, _is_view, _is_time)),
+    "summaries": (True, 5, (_is_session, _is_integer, _is_integer, _is_summary, _is_time)),
+    "views": (True, 5, (_is_session, _is_integer, _is_integer, _is_view, _is_time)),
 }
-"""For each table: whether its rows are in an index (`without rowid`), the number of columns, and checks for the first
-ones."""
+"""For each table: whether its rows are stored in an index (`without rowid`), the number of columns, and checks for the
+values of the first columns."""
 
 
-def _table_of(values: Sequence[SqlValue], *, is_keyed: bool) -> str | None:
-    for table, (keyed, most, shape) in _SHAPES.items():
-        is_possible = keyed == is_keyed and len(shape) <= len(values) <= most
+def _matching_table(values: Sequence[SqlValue], *, is_keyed: bool) -> str | None:
+    for table, (keyed, max_columns, shape) in _SHAPES.items():
+        is_possible = keyed == is_keyed and len(shape) <= len(values) <= max_columns
         if is_possible and all(fits(value) for fits, value in zip(shape, values, strict=False)):
             return table
     return None

@@ -1,6 +1,8 @@
-"""Full-text search over sessions. The index works on texts and rows; the caller extracts the texts from messages.
+"""Full-text search over sessions. The index contains texts and rows; the caller extracts the texts from messages.
 
-The index is not needed to resume a session and can be rebuilt from the messages, so damage to it loses no data."""
+The index is not needed to resume a session, and it can be rebuilt from the messages. Damage to it therefore loses no
+data.
+"""
 
 import hashlib
 import sqlite3
@@ -15,30 +17,30 @@ from ebbtide.store.queries import (
     MAX_TERM_CHARS,
     MatchMethod,
     SearchQuery,
-    clean,
-    expression,
-    filters,
-    pairs_of,
-    pieces_of,
-    prefix,
+    character_pairs,
+    fts_expression,
+    indexed_words,
+    path_terms,
+    prefix_term,
+    query_pieces,
     quote_fts,
     spellings,
-    words_of,
-    words_of_path,
+    sql_filters,
+    storable_text,
 )
-from ebbtide.store.search_tables import create_parts, create_tables, create_words, drop_index
+from ebbtide.store.search_tables import create_parts_index, create_tables, create_words_index, drop_index
 from ebbtide.store.session_rows import MessageRow
 from ebbtide.store.sessions import SessionStore
 
 DocumentKind: TypeAlias = Literal["user", "assistant", "output", "summary"]
 
-MAX_RANKED = 2000
-"""Maximum number of matches that are ranked. If there are more, only the newest are ranked, to limit the time."""
-MAX_TERMS = 100
-"""Maximum number of longer words that the words of a query may expand to."""
+MAX_RANKED_MATCHES = 2000
+"""Maximum number of matches that are ranked. If there are more, only the newest are ranked, which limits the time."""
+MAX_EXPANDED_TERMS = 100
+"""Maximum number of longer words to which the words of a query are expanded."""
 MIN_PREFIX_CHARS = 12
-"""Length from which a word is also searched as a prefix, in characters."""
-_WEIGHTS = "0.0, 3.0, 1.0, 1.0"
+"""Minimum length in characters of a word that is also searched as a prefix."""
+_COLUMN_WEIGHTS = "0.0, 3.0, 1.0, 1.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class SearchDocument:
     text: str
     tool: str = ""
     path: str = ""
-    """Related files, one per line."""
+    """Related files, one path per line."""
     size: int = 0
     """Full size in bytes; `text` may be only the beginning."""
     created: float = 0.0
@@ -64,21 +66,21 @@ class SearchDocument:
 
 @dataclass(frozen=True, slots=True)
 class SearchMatch:
-    """A document that was found, with the match method."""
+    """A document that was found, and how it was found."""
 
     session: str
     project: str
     document: SearchDocument
     way: MatchMethod
     accesses: int
-    """How often it was looked up."""
+    """Number of times the document was looked up."""
     part: tuple[int, int] | None = None
-    """Start and end of the matching part of its text."""
+    """For a match by meaning, the start and end of the matching part of the text; otherwise None."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A match that has not been read yet."""
+    """A match whose document has not been read yet."""
 
     id: int
     way: MatchMethod
@@ -88,13 +90,13 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
-    """How far a session is indexed."""
+    """Progress of indexing a session."""
 
     session: str
     position: int
     """Number of indexed messages."""
     outputs: int
-    """Number of outputs in them."""
+    """Number of outputs in the indexed messages."""
     summaries: int
     messages: int
     """Number of messages not yet indexed."""
@@ -108,8 +110,8 @@ class SearchIndex:
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
-    def behind(self) -> tuple[IndexProgress, ...]:
-        """Return the sessions that are not fully indexed, newest first."""
+    def unfinished_sessions(self) -> tuple[IndexProgress, ...]:
+        """Return the progress of the sessions that are not fully indexed, newest first."""
         rows = self._store.query(
             "select s.id, coalesce(i.position, 0), coalesce(i.outputs, 0), coalesce(i.summaries, 0), "
             "(select coalesce(max(position) + 1, 0) from messages where session = s.id), "
@@ -132,15 +134,15 @@ class SearchIndex:
         )
         return tuple(MessageRow(*row) for row in rows)
 
-    def add(self, done: IndexProgress, documents: Iterable[SearchDocument], start: int = 0) -> None:
-        """Add documents of a session for the messages from `start` on; `done` is the progress afterwards. Nothing is
-        added if earlier messages are missing because the index was emptied meanwhile."""
+    def add_documents(self, progress: IndexProgress, documents: Iterable[SearchDocument], start: int = 0) -> None:
+        """Add documents of a session for the messages from `start` on. `progress` is the progress after that. If the
+        index was emptied in the meantime, so that earlier messages are missing from it, nothing is added."""
         self._prepare()
         with self._store.transaction() as db:
             before = db.execute(
                 "select i.position, i.summaries, s.project from sessions s left join indexed i on i.session = s.id "
                 "where s.id = ?",
-                (done.session,),
+                (progress.session,),
             ).fetchone()
             if before is None or (before[0] or 0) < start:
                 return  # the session was deleted, or the index was emptied
@@ -148,21 +150,27 @@ class SearchIndex:
             has_parts = has_table(db, "parts")
             for document in documents:
                 is_new = document.number > summaries if document.kind == "summary" else document.position >= position
-                if is_new:  # another process may have added it
-                    self._insert(db, done.session, project, document, has_parts)
+                if is_new:  # if false, another process has already added it
+                    self._insert(db, progress.session, project, document, has_parts)
             db.execute(
                 "insert into indexed (session, position, outputs, summaries) values (?, ?, ?, ?) "
                 "on conflict (session) do update set position = max(position, excluded.position), "
                 "outputs = max(outputs, excluded.outputs), summaries = max(summaries, excluded.summaries)",
-                (done.session, done.position, done.outputs, done.summaries),
+                (progress.session, progress.position, progress.outputs, progress.summaries),
             )
 
     @staticmethod
     def _insert(db: sqlite3.Connection, session: str, project: str, document: SearchDocument, has_parts: bool) -> None:
-        title, text = clean(document.title), clean(document.text)
-        pairs = pairs_of(f"{title}\n{text}")
-        path = clean(document.path)
-        marks = [mark("s", session), mark("p", project), mark("k", document.kind), mark("t", document.tool), path]
+        title, text = storable_text(document.title), storable_text(document.text)
+        pairs = character_pairs(f"{title}\n{text}")
+        path = storable_text(document.path)
+        marks = [
+            marker_word("s", session),
+            marker_word("p", project),
+            marker_word("k", document.kind),
+            marker_word("t", document.tool),
+            path,
+        ]
         found = db.execute(
             "insert into documents (session, position, number, kind, tool, size, created, path, title, marks, text, "
             "pairs) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -187,37 +195,39 @@ class SearchIndex:
         )
         if not has_parts:
             return
-        for word in words_of(f"{title} {text}"):
+        for word in indexed_words(f"{title} {text}"):
             if db.execute("insert or ignore into terms (term) values (?)", (word,)).rowcount:
                 db.execute("insert into parts (term) values (?)", (word,))
 
-    def find(self, wanted: SearchQuery) -> tuple[SearchMatch, ...]:
-        """Search, best matches first: documents with all words, then with the words as parts of longer words, and if
-        there are none, with some of the words. Without words, return the newest."""
-        return self.read(self.ranked_hits(wanted))
+    def find(self, query: SearchQuery) -> tuple[SearchMatch, ...]:
+        """Search, best matches first. Documents with all words come first, then documents with the words as parts of
+        longer words. If there are none, return documents that contain some of the words. Without words, return the
+        newest documents."""
+        return self.read(self.ranked_hits(query))
 
-    def ranked_hits(self, wanted: SearchQuery, most: int = 0) -> list[SearchHit]:
-        """Search without reading the documents. `most` raises the limit on their number if more are available."""
+    def ranked_hits(self, query: SearchQuery, min_limit: int = 0) -> list[SearchHit]:
+        """Search without reading the documents. `min_limit` raises the limit on the number of hits in each step."""
         self._prepare()
-        limit, wanted = wanted.limit, replace(wanted, limit=max(wanted.limit, most))
-        if not wanted.words.strip():
-            return [SearchHit(id, "newest", accesses) for id, accesses in self._newest(wanted)]
-        pieces = pieces_of(wanted.words)
+        limit, query = query.limit, replace(query, limit=max(query.limit, min_limit))
+        if not query.words.strip():
+            return [SearchHit(id, "newest", accesses) for id, accesses in self._newest(query)]
+        pieces = query_pieces(query.words)
         found = [
-            SearchHit(id, "words", accesses) for id, accesses in self._best_matches(wanted, expression(pieces, "all"))
+            SearchHit(id, "words", accesses)
+            for id, accesses in self._best_matches(query, fts_expression(pieces, "all"))
         ]
         if len(found) < limit:
-            wider = [self._terms_with(piece, MAX_TERMS // len(pieces)) for piece in pieces]
-            more = self._best_matches(wanted, expression(pieces, "all", wider)) if any(wider) else []
+            alternatives = [self._terms_for_piece(piece, MAX_EXPANDED_TERMS // len(pieces)) for piece in pieces]
+            more = self._best_matches(query, fts_expression(pieces, "all", alternatives)) if any(alternatives) else []
             known = {hit.id for hit in found}
             found += [SearchHit(id, "parts", accesses) for id, accesses in more if id not in known]
         if not found and len(pieces) > 1:
-            some = self._best_matches(wanted, expression(pieces, "some"))
+            some = self._best_matches(query, fts_expression(pieces, "some"))
             found = [SearchHit(id, "some", accesses) for id, accesses in some]
-        return found[: wanted.limit]
+        return found[: query.limit]
 
-    def touch(self, session: str, ref: str) -> None:
-        """Count a lookup, unless the store is read-only."""
+    def record_access(self, session: str, ref: str) -> None:
+        """Record a lookup of a document, unless the store is read-only."""
         if self._store.is_read_only:
             return
         with self._store.transaction() as db:
@@ -228,19 +238,19 @@ class SearchIndex:
             )
 
     def accesses(self, session: str) -> Mapping[str, tuple[int, float]]:
-        """Return the number of lookups and the last one in Unix seconds, for each item of a session."""
+        """Return the number of lookups and the time of the last one (Unix seconds) for each item of a session."""
         rows = self._store.query("select ref, count, last from accesses where session = ?", session)
         return {str(row[0]): (int(row[1]), float(row[2])) for row in rows}
 
-    def forget_words(self) -> None:
-        """Delete the index of word parts; it is rebuilt by the next search. Call this after a session is deleted, since
-        words are not removed otherwise."""
+    def reset_word_parts(self) -> None:
+        """Delete the index of word parts, which the next search rebuilds. Call this after deleting a session, because
+        otherwise its words stay in the index."""
         with self._store.transaction() as db:
             drop_index(db, "parts")
             db.execute("delete from terms")
 
     def rebuild(self) -> None:
-        """Empty the index, whatever its state."""
+        """Empty the index, even if it is damaged."""
         with self._store.transaction() as db:
             db.execute("drop trigger if exists documents_forgotten")
             for index in ("words", "parts"):
@@ -248,66 +258,68 @@ class SearchIndex:
             for table in ("vectors", "documents", "terms", "indexed"):
                 db.execute(f"drop table if exists {table}")
             create_tables(db)
-            create_words(db)
+            create_words_index(db)
 
     def _prepare(self) -> None:
-        """Create the index. Requires SQLite with FTS5."""
+        """Create the index if necessary. Requires SQLite with FTS5."""
         if self._store.query("select 1 from sqlite_master where name = 'words'"):
             return
         with self._store.transaction() as db:
             try:
-                create_words(db)
+                create_words_index(db)
             except sqlite3.OperationalError as error:
                 if "no such module" not in str(error):
                     raise
                 raise StoreError("missing", f"this Python's SQLite cannot search texts: {error}") from error
 
-    def _best_matches(self, wanted: SearchQuery, words: str) -> list[tuple[int, int]]:
+    def _best_matches(self, query: SearchQuery, words: str) -> list[tuple[int, int]]:
         """Return row id and lookup count of the best matches."""
         if not words:
             return []
-        marks = [mark(kind, value) for kind, value in (("p", wanted.project), ("t", wanted.tool)) if value]
+        marks = [marker_word(kind, value) for kind, value in (("p", query.project), ("t", query.tool)) if value]
         ways = [
-            " OR ".join(quote_fts(mark(kind, value)) for value in values)
-            for kind, values in (("k", wanted.kinds), ("s", wanted.sessions))
+            " OR ".join(quote_fts(marker_word(kind, value)) for value in values)
+            for kind, values in (("k", query.kinds), ("s", query.sessions))
         ]
         scope = " AND ".join(
-            [*map(quote_fts, marks), *(f"({any_of})" for any_of in ways if any_of), *words_of_path(wanted.path)]
+            [*map(quote_fts, marks), *(f"({any_of})" for any_of in ways if any_of), *path_terms(query.path)]
         )
         match = f"{{title text pairs}} : ({words})" + (f" AND marks : ({scope})" if scope else "")
-        clause, values = filters(wanted)
+        clause, values = sql_filters(query)
         joined = "join documents d on d.id = words.rowid" if clause else ""
         return self._store.query(
-            f"select f.id, coalesce(a.count, 0) from (select words.rowid as id, bm25(words, {_WEIGHTS}) as score "
-            f"from words {joined} where words match ? {clause} order by words.rowid desc limit {MAX_RANKED}) f "
+            "select f.id, coalesce(a.count, 0) from (select words.rowid as id, bm25(words, "
+            f"{_COLUMN_WEIGHTS}) as score "
+            f"from words {joined} where words match ? {clause} order by words.rowid desc limit {MAX_RANKED_MATCHES}) f "
             "join documents d on d.id = f.id left join accesses a on a.session = d.session and a.ref = "
-            f"{_REF} order by round(f.score, 2), coalesce(a.count, 0) desc, d.created desc, d.id desc limit ?",
+            f"{_ACCESS_KEY_SQL} order by round(f.score, 2), coalesce(a.count, 0) desc, d.created desc, "
+            "d.id desc limit ?",
             match,
             *values,
-            wanted.limit,
+            query.limit,
         )
 
-    def _newest(self, wanted: SearchQuery) -> list[tuple[int, int]]:
-        clause, values = filters(wanted)
-        exact = [("s.project", wanted.project), ("d.tool", wanted.tool)]
+    def _newest(self, query: SearchQuery) -> list[tuple[int, int]]:
+        clause, values = sql_filters(query)
+        exact = [("s.project", query.project), ("d.tool", query.tool)]
         for column, value in exact:
             if value:
                 clause += f" and {column} = ?"
-                values.append(clean(value))
-        for column, any_of in (("d.kind", wanted.kinds), ("d.session", wanted.sessions)):
+                values.append(storable_text(value))
+        for column, any_of in (("d.kind", query.kinds), ("d.session", query.sessions)):
             if any_of:
                 clause += f" and {column} in ({', '.join('?' * len(any_of))})"
                 values += any_of
         return self._store.query(
             "select d.id, coalesce(a.count, 0) from documents d join sessions s on s.id = d.session "
-            f"left join accesses a on a.session = d.session and a.ref = {_REF} where true {clause} "
+            f"left join accesses a on a.session = d.session and a.ref = {_ACCESS_KEY_SQL} where true {clause} "
             "order by d.created desc, d.id desc limit ?",
             *values,
-            wanted.limit,
+            query.limit,
         )
 
     def read(self, hits: Sequence[SearchHit]) -> tuple[SearchMatch, ...]:
-        """Return the documents that still exist, in the given order."""
+        """Return the documents of the hits that still exist, in the given order."""
         found = self._store.query(
             "select d.id, d.session, s.project, d.position, d.number, d.kind, d.title, d.text, d.tool, d.path, d.size, "
             "d.created from documents d join sessions s on s.id = d.session "
@@ -321,34 +333,36 @@ class SearchIndex:
             if hit.id in rows
         )
 
-    def _terms_with(self, piece: str, limit: int) -> tuple[str, ...]:
-        """Return longer words that contain the piece, shortest first, and alternative spellings, as FTS5 terms."""
-        apart, glued = spellings(piece)
+    def _terms_for_piece(self, piece: str, limit: int) -> tuple[str, ...]:
+        """Return FTS5 terms for a piece: the longer words that contain it, shortest first, and its alternative
+        spellings."""
+        separated, joined = spellings(piece)
         if not piece.isalnum():
-            return (prefix(piece), *((quote_fts(glued), *self._terms_with(glued, limit)) if glued else ()))
+            return (prefix_term(piece), *((quote_fts(joined), *self._terms_for_piece(joined, limit)) if joined else ()))
         others = (
-            *((quote_fts(apart),) if apart else ()),
-            *((prefix(piece),) if len(piece) >= MIN_PREFIX_CHARS else ()),
+            *((quote_fts(separated),) if separated else ()),
+            *((prefix_term(piece),) if len(piece) >= MIN_PREFIX_CHARS else ()),
         )
-        return (*others, *self._terms_around(piece, limit))
+        return (*others, *self._longer_terms(piece, limit))
 
-    def _terms_around(self, piece: str, limit: int) -> tuple[str, ...]:
-        if len(piece) < 3 or not self._remembers_words():
+    def _longer_terms(self, piece: str, limit: int) -> tuple[str, ...]:
+        if len(piece) < 3 or not self._ensure_parts_index():
             return ()
         found = self._store.query(
             "select term from parts where parts match ? order by length(term), term limit ?", quote_fts(piece), limit
         )
         return tuple(quote_fts(term) for (term,) in found if term != piece)
 
-    def _remembers_words(self) -> bool:
-        """Whether words can be found by their parts; the index for that is created if missing."""
+    def _ensure_parts_index(self) -> bool:
+        """Create the index of word parts if it is missing. Return whether it exists; SQLite may lack the tokenizer for
+        it."""
         if self._store.query("select 1 from sqlite_master where name = 'parts'"):
             return True
         with self._store.transaction() as db:
             if has_table(db, "parts"):  # another process has created it
                 return True
             try:
-                create_parts(db)
+                create_parts_index(db)
             except sqlite3.OperationalError as error:
                 if "no such tokenizer" not in str(error):
                     raise
@@ -367,14 +381,14 @@ def has_table(db: sqlite3.Connection, table: str) -> bool:
     return db.execute("select 1 from sqlite_master where name = ?", (table,)).fetchone() is not None
 
 
-_REF = (
+_ACCESS_KEY_SQL = (
     "case d.kind when 'output' then 'r' || d.number when 'summary' then 'sum-' || d.number else 'm' || d.position end"
 )
-"""SQL for `access_key`."""
+"""An SQL expression with the same value as `access_key`."""
 
 
 def access_key(kind: DocumentKind, position: int, number: int) -> str:
-    """The key for counting lookups of a document."""
+    """Return the key under which lookups of a document are counted."""
     match kind:
         case "output":
             return f"r{number}"
@@ -384,6 +398,6 @@ def access_key(kind: DocumentKind, position: int, number: int) -> str:
             return f"m{position}"
 
 
-def mark(kind: str, value: str) -> str:
-    """A unique word that represents a session, project, kind or tool and does not occur in any text."""
+def marker_word(kind: str, value: str) -> str:
+    """Return a unique word that represents a session, project, kind or tool, and that occurs in no text."""
     return f"{kind}{hashlib.sha256(value.encode('utf-8', 'replace')).hexdigest()[:12]}"

@@ -1,13 +1,13 @@
-"""Tables of the search index. All can be rebuilt from the messages, except `accesses`."""
+"""The tables of the search index. All can be rebuilt from the messages, except `accesses`."""
 
 import sqlite3
 
-_SHADOWS = ("data", "idx", "content", "docsize", "config")
+_SHADOW_TABLE_SUFFIXES = ("data", "idx", "content", "docsize", "config")
 
 
 def create_tables(db: sqlite3.Connection) -> None:
-    """Create the tables of documents. `marks` are words that represent a document's origin and path; `pairs` are
-    character pairs of text without spaces."""
+    """Create the tables of documents. `marks` contains words that represent a document's origin and path; `pairs`
+    contains pairs of characters from text without spaces."""
     db.execute(
         """create table documents (
             id integer primary key, session text not null references sessions (id) on delete cascade,
@@ -25,8 +25,8 @@ def create_tables(db: sqlite3.Connection) -> None:
     db.execute("create table terms (term text primary key) without rowid")
 
 
-def create_words(db: sqlite3.Connection) -> None:
-    """Create the full-text index. It requires FTS5, so it is created by the first search."""
+def create_words_index(db: sqlite3.Connection) -> None:
+    """Create the full-text index. The first search does this, because it requires FTS5."""
     db.execute(
         "create virtual table if not exists words using fts5 "
         "(marks, title, text, pairs, content=documents, content_rowid=id)"
@@ -39,7 +39,7 @@ def create_words(db: sqlite3.Connection) -> None:
     )
 
 
-def create_parts(db: sqlite3.Connection) -> None:
+def create_parts_index(db: sqlite3.Connection) -> None:
     """Create the index of word parts."""
     db.execute("create virtual table parts using fts5 (term, tokenize=trigram)")
 
@@ -56,5 +56,5 @@ def drop_index(db: sqlite3.Connection, index: str) -> None:
         for name in names:
             db.execute("delete from sqlite_master where name = ?", (name,))
         db.execute("pragma writable_schema = reset")
-        for shadow in _SHADOWS:
+        for shadow in _SHADOW_TABLE_SUFFIXES:
             db.execute(f"drop table if exists {index}_{shadow}")

@@ -1,5 +1,5 @@
-"""The rows of a session: the session, its messages, facts, outputs, summaries, usage, rewrites and earlier views.
-Outputs and summaries are numbered by the caller."""
+"""The rows of a session: the session itself, its messages, facts, outputs, summaries, usage, rewrites and earlier
+views. Outputs and summaries are numbered by the caller."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 SESSION_ID = r"[0-9a-f]{12}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-"""A session id as a regular expression: one of ours, or a UUID chosen by the user."""
+"""A regular expression for session ids: ids made by this program, and UUIDs chosen by the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,22 +19,22 @@ class SessionRow:
     model: str
     mode: str
     created: float
-    """Unix seconds."""
+    """Creation time in Unix seconds."""
     updated: float
     messages: int = 0
-    """Number of messages: the last position plus one, computed when read."""
+    """Number of messages: the last position plus one, computed when the row is read."""
     parent: str | None = None
-    """The session it was forked from, while that exists."""
+    """The session from which it was forked; None if it is not a fork, or if that session was deleted."""
     forked: int | None = None
     """Number of messages that a fork shares with its parent."""
     family: str | None = None
-    """The first session of a family of forks."""
+    """For a fork, the root of its fork tree."""
     draft: bool = False
-    """Whether it is a fork that can be discarded until something is said in it."""
+    """Whether it is a fork that may be deleted as long as it has no messages of its own."""
     owner: str | None = None
-    """The session whose sub-agent it belongs to; deleted together with that session."""
+    """For a sub-agent, the session that started it. Deleting that session also deletes this one."""
     agent: str | None = None
-    """The name of that sub-agent."""
+    """Name of the sub-agent."""
 
     @property
     def is_unused(self) -> bool:
@@ -55,13 +55,13 @@ class MessageRow(NamedTuple):
     body: str
     created: float = 0.0
     ref: str | None = None
-    """Its reference. Written, but not read with the message."""
+    """The reference of the message. It is written with the message, but not read with it."""
     is_changed: bool = False
-    """Whether it differs from what was written, due to damage."""
+    """Whether damage has changed the message since it was written."""
 
 
 class FactRow(NamedTuple):
-    """A fact about a session apart from its messages, with one body per kind and key."""
+    """A fact about a session that is not part of its messages. There is one body per kind and key."""
 
     kind: str
     key: str
@@ -80,7 +80,7 @@ class OutputRow(NamedTuple):
     number: int
     """Number in the session, from 1, in the order of calls."""
     part: int
-    """0 for the text."""
+    """Number of the part: 0 for the text, from 1 for images."""
     position: int
     """Position of the message that contains it."""
     call: str
@@ -95,7 +95,7 @@ class OutputRow(NamedTuple):
     accesses: int = 0
     accessed: float | None = None
     removed: float | None = None
-    """When the bytes were removed for their age or size."""
+    """When the bytes were removed because of their age or size, in Unix seconds; None if they were not removed."""
 
 
 class SummaryRow(NamedTuple):
@@ -125,11 +125,11 @@ class UsageTotal(NamedTuple):
     cache_write: int
     output: int
     cost: float | None
-    """None if the cost of any request is unknown."""
+    """Cost in US dollars; None if the cost of any request is unknown."""
 
 
 class RewriteRow(NamedTuple):
-    """A change to content that earlier requests had already sent."""
+    """A change to content that was already sent in earlier requests."""
 
     position: int
     """Number of messages at that time."""
@@ -140,22 +140,22 @@ class RewriteRow(NamedTuple):
     cost: float | None
     created: float = 0.0
     requests: int = 0
-    """Number of requests at that time, including the one for a summary; computed when the row is written."""
+    """Number of requests at that time, including the one for a summary. It is computed when the row is written."""
 
 
-MAX_VIEWS = 20
+MAX_STORED_VIEWS = 20
 """Maximum number of views stored per session."""
 
 
 class ViewRow(NamedTuple):
-    """The snapshot from right before a rewrite."""
+    """The snapshot from immediately before a rewrite."""
 
     position: int
     """Number of messages at that time."""
     body: str
     created: float = 0.0
     number: int = 0
-    """Number in the session, from 1; assigned when the row is written."""
+    """Number in the session, from 1. It is assigned when the row is written."""
 
 
 def insert_rows(
@@ -165,8 +165,8 @@ def insert_rows(
     rows: Sequence[OutputRow | SummaryRow | UsageRow | RewriteRow | ViewRow],
     now: float,
 ) -> None:
-    """Insert rows whose fields have the names of the table's columns, replacing rows with the same key."""
-    if rows:  # without rows, a damaged or missing table does no harm
+    """Insert rows whose fields are named like the table's columns, replacing rows with the same key."""
+    if rows:  # if there is nothing to insert, a damaged or missing table must do no harm
         columns = rows[0]._fields
         db.executemany(
             f"insert or replace into {table} (session, {', '.join(columns)}) values (?{', ?' * len(columns)})",
@@ -183,14 +183,14 @@ def insert_rewrites(db: sqlite3.Connection, session: str, rows: Sequence[Rewrite
 
 
 def insert_view(db: sqlite3.Connection, session: str, row: ViewRow, now: float) -> None:
-    """Insert the newest view and delete the oldest ones above the limit."""
+    """Insert the newest view, and delete the oldest views above the limit."""
     (number,) = db.execute("select coalesce(max(number), 0) + 1 from views where session = ?", (session,)).fetchone()
     insert_rows(db, "views", session, [row._replace(number=number)], now)
-    db.execute("delete from views where session = ? and number <= ?", (session, number - MAX_VIEWS))
+    db.execute("delete from views where session = ? and number <= ?", (session, number - MAX_STORED_VIEWS))
 
 
 def remove_views(db: sqlite3.Connection, session: str, first: int) -> None:
-    """Delete a view and all later ones, after the session has returned to it."""
+    """Delete a view and all later ones, after the session was returned to that view."""
     db.execute("delete from views where session = ? and number >= ?", (session, first))
 
 

@@ -1,4 +1,4 @@
-"""Sessions on disk. Stores rows and texts, independent of their meaning."""
+"""Stores sessions in a database, as rows and texts. It does not interpret their content."""
 
 import sqlite3
 import time
@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.store.blobs import Blobs
-from ebbtide.store.connection import back_up, make_file, open_connection, open_copy, open_read_only
-from ebbtide.store.digests import is_as_written
+from ebbtide.store.connection import (
+    back_up,
+    ensure_database_file,
+    matches_digest,
+    open_connection,
+    open_copy,
+    open_read_only,
+)
 from ebbtide.store.errors import StoreError, is_disk_full, translate_sqlite_errors
 from ebbtide.store.migrations import MIGRATIONS
-from ebbtide.store.open_databases import opening
+from ebbtide.store.open_databases import opening_lock
 from ebbtide.store.session_rows import (
     FactRow,
     MessageRow,
@@ -30,23 +36,23 @@ from ebbtide.store.session_rows import (
     insert_view,
     remove_views,
 )
-from ebbtide.store.write_ahead import synchronise, use_log
+from ebbtide.store.write_ahead import enable_wal, sync_log
 
-IS_LISTED = """exists (
+IS_LISTED_SQL = """exists (
     select 1 from messages where session = s.id and position >= case when s.draft then coalesce(s.forked, 0) else 0 end
 )"""
-"""SQL condition for a session `s` to be listed: it has messages and is not an unused draft."""
+"""The SQL condition for listing a session `s`: it has messages and is not an unused draft."""
 
 
 def _message_rows(rows: Iterable[tuple[Any, ...]]) -> tuple[MessageRow, ...]:
     return tuple(
-        MessageRow(position, role, body, created, is_changed=not is_as_written(role, body, digest))
+        MessageRow(position, role, body, created, is_changed=not matches_digest(role, body, digest))
         for position, role, body, created, digest in rows
     )
 
 
 def _reparent_forks(db: sqlite3.Connection, session: str) -> None:
-    """Reparent the forks of a session that will be deleted to its own parent."""
+    """Attach the forks of a session that is about to be deleted to its parent."""
     (parent, forked) = db.execute("select parent, forked from sessions where id = ?", (session,)).fetchone() or (0, 0)
     if parent:
         db.execute(
@@ -56,22 +62,24 @@ def _reparent_forks(db: sqlite3.Connection, session: str) -> None:
 
 
 class SessionStore:
-    """The session database. Every method raises `StoreError`, and all must be called from the thread that opened it.
+    """The session database. All methods raise `StoreError`, and must be called from the thread that opened the
+    database.
 
-    Commits during a turn survive a killed process; after `end_turn` they survive a power loss."""
+    Commits during a turn survive if the process is killed. After `end_turn`, they also survive a power loss.
+    """
 
     def __init__(self, path: Path | str, *, blobs: Blobs | None = None, busy_timeout: float = 5.0) -> None:
-        """Open the database, creating it if necessary. `:memory:` keeps it in memory. `blobs` stores large content.
-        `busy_timeout` is how long to wait for transactions of other processes, in seconds."""
+        """Open the database, creating it if necessary. `:memory:` creates it in memory. `blobs` stores large content.
+        `busy_timeout`: how long to wait for transactions of other processes, in seconds."""
         self.path = path
         self.blobs = blobs
         self.is_read_only = False
         """Whether neither the database nor files next to it can be written."""
-        self.obstacle = "it is read-only"
+        self.read_only_reason = "it is read-only"
         self._is_copied = False
-        self._patience = round(busy_timeout * 1000)
-        self.told: str = ""
-        """A message for the user about what opening it did."""
+        self._busy_timeout_ms = round(busy_timeout * 1000)
+        self.notice: str = ""
+        """A message for the user about what happened when the database was opened."""
         self._db = self._open_connection(busy_timeout)
         try:
             with translate_sqlite_errors(path):
@@ -80,14 +88,14 @@ class SessionStore:
             self._db.close()
             if not is_disk_full(error):
                 raise
-            self.is_read_only, self.obstacle = True, "the disk is full"
+            self.is_read_only, self.read_only_reason = True, "the disk is full"
             self._db = open_read_only(Path(path), busy_timeout)
             with translate_sqlite_errors(path):
                 self._set_up()
 
     def _open_connection(self, busy_timeout: float) -> sqlite3.Connection:
-        with opening:
-            self.is_read_only = isinstance(self.path, Path) and not make_file(self.path)
+        with opening_lock:
+            self.is_read_only = isinstance(self.path, Path) and not ensure_database_file(self.path)
             if isinstance(self.path, Path) and self.is_read_only:
                 return open_read_only(self.path, busy_timeout)
             with translate_sqlite_errors(self.path):
@@ -100,11 +108,11 @@ class SessionStore:
                 "newer", f"the session database `{self.path}` was created by a newer version; update this program"
             )
         if not self.is_read_only:
-            use_log(self._db, self._patience / 1000)
+            enable_wal(self._db, self._busy_timeout_ms / 1000)
         self._db.execute("pragma foreign_keys = on")
         if version < len(MIGRATIONS):
             if version and isinstance(self.path, Path) and not self.is_read_only:
-                self.told = back_up(self._db, self.path, version)
+                self.notice = back_up(self._db, self.path, version)
             self._migrate()
         if self.is_read_only:
             self._db.execute("pragma query_only = on")
@@ -118,8 +126,9 @@ class SessionStore:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction; only one process can have one at a time."""
-        # IMMEDIATE, since a deferred transaction that becomes a write fails at once if another process writes.
+        """Run a write transaction. Only one process can have one at a time."""
+        # BEGIN IMMEDIATE, because a deferred transaction that starts to write fails without waiting if another process
+        # is writing.
         begin = "begin" if self.is_read_only else "begin immediate"
         with translate_sqlite_errors(self.path):
             self._db.execute(begin)
@@ -142,16 +151,16 @@ class SessionStore:
         usage: Sequence[UsageRow] = (),
         snapshot: SnapshotRow | None = None,
         facts: Sequence[FactRow] = (),
-        over: Sequence[tuple[str, str]] = (),
+        deleted_facts: Sequence[tuple[str, str]] = (),
         rewrites: Sequence[RewriteRow] = (),
         outputs: Sequence[OutputRow] = (),
         summaries: Sequence[SummaryRow] = (),
-        before: ViewRow | None = None,
-        back: int = 0,
+        previous_view: ViewRow | None = None,
+        restored_view: int = 0,
     ) -> None:
-        """Write everything in one transaction. `over` are kind and key of facts to delete. `before` is the view that
-        the snapshot replaces, and `back` the number of the view that it restores. Blobs put for the session and used by
-        outputs are settled."""
+        """Write everything in one transaction. `deleted_facts`: kind and key of the facts to delete. `previous_view`:
+        the view that the snapshot replaces. `restored_view`: the number of the view that the snapshot restores. Blobs
+        that were put for the session and are used by outputs are settled."""
         now = time.time()
         with self.transaction():
             self._db.executemany(
@@ -165,11 +174,11 @@ class SessionStore:
                     "insert or replace into snapshots (session, position, body, created) values (?, ?, ?, ?)",
                     (session, snapshot.position, snapshot.body, now),
                 )
-            # Skipped when empty, so that a damaged or missing table does no harm.
-            if over:
+            # Empty lists are skipped, so that a damaged or missing table does no harm if it is not needed.
+            if deleted_facts:
                 self._db.executemany(
                     "delete from situation where session = ? and kind = ? and key = ?",
-                    [(session, kind, key) for kind, key in over],
+                    [(session, kind, key) for kind, key in deleted_facts],
                 )
             if facts:
                 self._db.executemany(
@@ -177,10 +186,10 @@ class SessionStore:
                     [(session, fact.kind, fact.key, fact.body) for fact in facts],
                 )
             insert_rewrites(self._db, session, rewrites, now)
-            if back:
-                remove_views(self._db, session, back)
-            if before is not None:
-                insert_view(self._db, session, before, now)
+            if restored_view:
+                remove_views(self._db, session, restored_view)
+            if previous_view is not None:
+                insert_view(self._db, session, previous_view, now)
             insert_rows(self._db, "outputs", session, outputs, now)
             insert_rows(self._db, "summaries", session, summaries, now)
             for digest in {row.digest for row in outputs if row.digest is not None}:
@@ -199,32 +208,32 @@ class SessionStore:
             self._db.execute("update sessions set title = ? where id = ?", (title, session))
 
     def end_turn(self, session: str) -> None:
-        """Make everything written so far survive a power loss. Other processes can write while this waits for the
-        disk."""
+        """Make everything written so far survive a power loss. Other processes can write while this method waits for
+        the disk."""
         with self.transaction():
             self._db.execute("update sessions set updated = ? where id = ?", (time.time(), session))
         if isinstance(self.path, Path):
-            synchronise(self.path)
+            sync_log(self.path)
         with suppress(StoreError), self.without_waiting(), translate_sqlite_errors(self.path):
-            # The passive checkpoint copies the log to the database as far as no reader blocks it. The second one blocks
-            # writers, but has little left to do.
+            # The passive checkpoint copies as much of the log to the database as readers allow. The second checkpoint
+            # blocks writers, but has little left to copy.
             self._db.execute("pragma wal_checkpoint(passive)").fetchall()
             self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
 
     @contextmanager
     def without_waiting(self) -> Iterator[None]:
-        """Do not wait for transactions of other processes inside this context."""
+        """Inside this context, do not wait for transactions of other processes."""
         self._db.execute("pragma busy_timeout = 0")
         try:
             yield
         finally:
-            self._db.execute(f"pragma busy_timeout = {self._patience}")
+            self._db.execute(f"pragma busy_timeout = {self._busy_timeout_ms}")
 
     def session(self, session: str) -> SessionRow | None:
         found = self._sessions("where s.id = ?", session)
         return found[0] if found else None
 
-    def matching(self, prefix: str, project: str | None = None) -> tuple[SessionRow, ...]:
+    def sessions_with_prefix(self, prefix: str, project: str | None = None) -> tuple[SessionRow, ...]:
         """Return the sessions whose id starts with `prefix`, newest first, of one project or of all."""
         clause, values = "where substr(s.id, 1, ?) = ?", [len(prefix), prefix]
         if project is not None:
@@ -232,10 +241,10 @@ class SessionStore:
             values.append(project)
         return self._sessions(clause, *values)
 
-    def recent(self, project: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
+    def recent_sessions(self, project: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
         """Return sessions with at least one message, newest first, of one project or of all. Sessions of sub-agents are
         excluded."""
-        has_messages = f"where {IS_LISTED} and s.owner is null"
+        has_messages = f"where {IS_LISTED_SQL} and s.owner is null"
         if project is None:
             return self._sessions(has_messages, limit=limit)
         return self._sessions(has_messages + " and s.project = ?", project, limit=limit)
@@ -253,7 +262,7 @@ class SessionStore:
         return tuple(SessionRow(*row) for row in rows)
 
     def messages(self, session: str, start: int = 0, limit: int = -1) -> tuple[MessageRow, ...]:
-        """Return the messages from a position on, in order, at most `limit` if it is not negative."""
+        """Return the messages from a position on, in order; at most `limit` of them unless it is negative."""
         return _message_rows(
             self.query(
                 "select position, role, body, created, digest from messages where session = ? and position >= ? "
@@ -264,7 +273,7 @@ class SessionStore:
             )
         )
 
-    def count(self, session: str, start: int = 0) -> int:
+    def message_count(self, session: str, start: int = 0) -> int:
         """Return the number of messages from a position on."""
         ((count,),) = self.query("select count(*) from messages where session = ? and position >= ?", session, start)
         return int(count)
@@ -324,7 +333,7 @@ class SessionStore:
         )
         return tuple(RewriteRow(*row) for row in rows)
 
-    def situation(self, session: str) -> tuple[FactRow, ...]:
+    def all_facts(self, session: str) -> tuple[FactRow, ...]:
         rows = self.query("select kind, key, body from situation where session = ? order by kind, key", session)
         return tuple(FactRow(*row) for row in rows)
 
@@ -346,13 +355,13 @@ class SessionStore:
             )
 
     def delete(self, session: str) -> None:
-        """Delete a session. Its forks are reparented to its own parent."""
+        """Delete a session. Its forks become children of its own parent."""
         with self.transaction():
             _reparent_forks(self._db, session)
             self._db.execute("delete from sessions where id = ?", (session,))
 
     def agent_sessions(self, session: str) -> tuple[str, ...]:
-        """Return the ids of the sessions of its sub-agents, oldest first."""
+        """Return the ids of the sessions of a session's sub-agents, oldest first."""
         rows = self.query("select id from sessions where owner = ? order by created, rowid", session)
         return tuple(str(id) for (id,) in rows)
 
@@ -360,12 +369,12 @@ class SessionStore:
         with translate_sqlite_errors(self.path):
             return self._db.execute(sql, values).fetchall()
 
-    def use_copy(self) -> None:
-        """Switch to a temporary copy if the database is read-only, so that search indexes can be built; it is deleted
-        when the store is closed."""
+    def switch_to_copy(self) -> None:
+        """If the database is read-only, switch to a temporary copy, so that search indexes can be built. The copy is
+        deleted when the store is closed."""
         if self.is_read_only and isinstance(self.path, Path) and not self._is_copied:
             self._db.close()
-            self._db, self._is_copied = open_copy(self.path, self._patience / 1000), True
+            self._db, self._is_copied = open_copy(self.path, self._busy_timeout_ms / 1000), True
 
     def close(self) -> None:
         with translate_sqlite_errors(self.path):

@@ -1,25 +1,26 @@
-"""Exports all rows of a session from a database and imports them into another. Knows columns and their types, not the
-meaning of rows."""
+"""Exports all rows of a session from one database and imports them into another. It knows the columns and their types,
+but does not interpret the rows."""
 
+import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeGuard
 
 from ebbtide.store.blobs import Blobs
-from ebbtide.store.digests import message_digest
+from ebbtide.store.connection import message_digest
 from ebbtide.store.session_rows import SessionRow, insert_session
 from ebbtide.store.sessions import SessionStore
 
 Cell: TypeAlias = str | int | float | None
 TransferRow: TypeAlias = Mapping[str, Cell]
-"""A row by column name, without the session id."""
+"""A row as values by column name, without the session id."""
 
 ColumnKind: TypeAlias = Literal["text", "integer", "real", "text or null", "real or null"]
 
-MESSAGES = "messages"
+MESSAGES_TABLE = "messages"
 COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
-    MESSAGES: {"position": "integer", "role": "text", "body": "text", "created": "real", "ref": "text or null"},
+    MESSAGES_TABLE: {"position": "integer", "role": "text", "body": "text", "created": "real", "ref": "text or null"},
     "usage": {
         "model": "text",
         "purpose": "text",
@@ -61,10 +62,10 @@ COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     "accesses": {"ref": "text", "count": "integer", "last": "real"},
     "views": {"number": "integer", "position": "integer", "body": "text", "created": "real"},
 }
-"""The exported columns of each table. The search index is rebuilt."""
+"""The exported columns of each table. The search index is not exported, as it can be rebuilt."""
 
-KEYS: Mapping[str, tuple[str, ...]] = {
-    MESSAGES: ("position",),
+KEY_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    MESSAGES_TABLE: ("position",),
     "snapshots": (),
     "situation": ("kind", "key"),
     "outputs": ("number", "part"),
@@ -74,31 +75,33 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 }
 """The columns that identify a row within a session, if any."""
 
-PAGE = 200
-"""Messages in memory at a time."""
+MESSAGES_PER_PAGE = 200
+"""Number of messages in memory at a time."""
 _INTEGER_LIMIT = 1 << 63
-_LATEST = 250e9
+_MAX_REAL = 250e9
 """Upper limit for times in Unix seconds, and for other numbers such as prices."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """A session at one moment."""
+class SessionRows:
+    """All rows of a session at one moment."""
 
     session: SessionRow
     tables: Mapping[str, Sequence[TransferRow]]
-    """All tables except messages, which may be too large for memory."""
+    """Rows by table, except messages, which may be too large for memory."""
 
 
-def is_row_of(table: str, row: object) -> bool:
+def is_valid_row(row: object, table: str) -> TypeGuard[TransferRow]:
     """Whether a value is a valid row of the table."""
     columns = COLUMNS[table]
     return (
-        isinstance(row, dict) and row.keys() == columns.keys() and all(_fits(columns[name], row[name]) for name in row)
+        isinstance(row, dict)
+        and row.keys() == columns.keys()
+        and all(_is_valid_cell(columns[name], row[name]) for name in row)
     )
 
 
-def _fits(kind: ColumnKind, value: object) -> bool:
+def _is_valid_cell(kind: ColumnKind, value: object) -> bool:
     if value is None:
         return kind.endswith("null")
     if isinstance(value, str):
@@ -106,13 +109,13 @@ def _fits(kind: ColumnKind, value: object) -> bool:
     if isinstance(value, bool):
         return False
     if kind.startswith("real"):
-        return is_time(value)
+        return is_valid_time(value)
     return isinstance(value, int) and kind == "integer" and 0 <= value < _INTEGER_LIMIT
 
 
-def is_time(value: object) -> bool:
-    """Whether a value is a valid time in Unix seconds, or another number in that range."""
-    return isinstance(value, int | float) and 0 <= value <= _LATEST
+def is_valid_time(value: object) -> bool:
+    """Whether a value is a valid time in Unix seconds. Also used for other real numbers, such as prices."""
+    return isinstance(value, int | float) and 0 <= value <= _MAX_REAL
 
 
 def _is_encodable(text: str) -> bool:
@@ -129,40 +132,48 @@ class TransferStore:
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
-    def read(self, session: str) -> Rows | None:
-        """Read a session; None if it does not exist."""
-        with self._store.transaction() as db:  # a consistent view of all tables
+    def read_session(self, session: str) -> SessionRows | None:
+        """Read a session; return None if it does not exist."""
+        with self._store.transaction() as db:  # a transaction gives a consistent view of all tables
             row = self._store.session(session)
             if row is None:
                 return None
-            return Rows(row, {table: _read(db, table, session) for table in COLUMNS if table != MESSAGES})
+            return SessionRows(
+                row, {table: _read_rows(db, table, session) for table in COLUMNS if table != MESSAGES_TABLE}
+            )
 
     def messages(self, session: str, count: int) -> Iterator[TransferRow]:
         """Yield the first `count` messages of a session, read page by page."""
-        names = ", ".join(COLUMNS[MESSAGES])
-        for start in range(0, count, PAGE):
+        names = ", ".join(COLUMNS[MESSAGES_TABLE])
+        for start in range(0, count, MESSAGES_PER_PAGE):
             found = self._store.query(
                 f"select {names} from messages where session = ? and position >= ? and position < ? order by position",
                 session,
                 start,
-                min(start + PAGE, count),
+                min(start + MESSAGES_PER_PAGE, count),
             )
             for row in found:
-                yield dict(zip(COLUMNS[MESSAGES], row, strict=True))
+                yield dict(zip(COLUMNS[MESSAGES_TABLE], row, strict=True))
+
+    def unused_id(self) -> str:
+        """Return an id that no session has yet."""
+        while self._store.session(id := secrets.token_hex(6)) is not None:
+            pass
+        return id
 
     def sessions_with(self, kind: str, key: str) -> tuple[str, ...]:
-        """Return the ids of the sessions with a fact of this kind and key."""
+        """Return the ids of the sessions that have a fact of this kind and key."""
         return tuple(
             str(id)
             for (id,) in self._store.query("select session from situation where kind = ? and key = ?", kind, key)
         )
 
-    def facts_of(self, kind: str) -> tuple[tuple[str, str, str], ...]:
+    def facts_of_kind(self, kind: str) -> tuple[tuple[str, str, str], ...]:
         """Return the facts of a kind in all sessions, as session id, key and body."""
         rows = self._store.query("select session, key, body from situation where kind = ?", kind)
         return tuple((str(session), str(key), str(body)) for session, key, body in rows)
 
-    def write(
+    def write_session(
         self,
         session: SessionRow,
         messages: Iterable[TransferRow],
@@ -170,47 +181,45 @@ class TransferStore:
         *,
         replaces: bool = False,
     ) -> None:
-        """Add a new session, or with `replaces` replace the one with the same id, in one transaction. Blobs put for it
-        and used by outputs are settled. The rows of `tables` are evaluated after all messages are written. Exceptions
-        from the iterables propagate."""
+        """Add a new session in one transaction. With `replaces`, replace the session with the same id. Blobs that were
+        put for the session and are used by outputs are settled. Rows are written while they are read from the
+        iterables: first the messages, then the tables in their order. If an iterable raises an exception, nothing is
+        written and the exception propagates."""
         with self._store.transaction() as db:
             if replaces:
                 db.execute("delete from sessions where id = ?", (session.id,))
             insert_session(db, session)
-            _insert(db, MESSAGES, session.id, messages)
+            _insert_rows(
+                db, MESSAGES_TABLE, session.id, map(_with_digest, messages), (*COLUMNS[MESSAGES_TABLE], "digest")
+            )
             for table, rows in tables.items():
-                _insert(db, table, session.id, rows)
+                _insert_rows(db, table, session.id, rows, tuple(COLUMNS[table]))
             if self._store.blobs is not None:
-                _settle(self._store.blobs, session.id, tables.get("outputs", ()))
+                _settle_blobs(db, self._store.blobs, session.id)
 
 
-def _read(db: sqlite3.Connection, table: str, session: str) -> tuple[TransferRow, ...]:
+def _read_rows(db: sqlite3.Connection, table: str, session: str) -> tuple[TransferRow, ...]:
     names = ", ".join(COLUMNS[table])
-    order = ", ".join(KEYS.get(table, ("id",))) or "session"
+    order = ", ".join(KEY_COLUMNS.get(table, ("id",))) or "session"
     rows = db.execute(f"select {names} from {table} where session = ? order by {order}", (session,))
     return tuple(dict(zip(COLUMNS[table], row, strict=True)) for row in rows)
 
 
-def _insert(db: sqlite3.Connection, table: str, session: str, rows: Iterable[TransferRow]) -> None:
-    names = COLUMNS[table]
-    if table == MESSAGES:  # the digest is computed from the written row
-        marks = ", ".join("?" * (len(names) + 2))
-        db.executemany(
-            f"insert into {table} (session, {', '.join(names)}, digest) values ({marks})",
-            (
-                (session, *(row[name] for name in names), message_digest(str(row["role"]), str(row["body"])))
-                for row in rows
-            ),
-        )
-        return
-    marks = ", ".join("?" * (len(names) + 1))
+def _with_digest(message: TransferRow) -> TransferRow:
+    return {**message, "digest": message_digest(str(message["role"]), str(message["body"]))}
+
+
+def _insert_rows(
+    db: sqlite3.Connection, table: str, session: str, rows: Iterable[TransferRow], columns: Sequence[str]
+) -> None:
+    marks = ", ".join("?" * (len(columns) + 1))
     db.executemany(
-        f"insert into {table} (session, {', '.join(names)}) values ({marks})",
-        ((session, *(row[name] for name in names)) for row in rows),
+        f"insert into {table} (session, {', '.join(columns)}) values ({marks})",
+        ((session, *(row[name] for name in columns)) for row in rows),
     )
 
 
-def _settle(blobs: Blobs, session: str, outputs: Iterable[TransferRow]) -> None:
-    for digest in {row["digest"] for row in outputs}:
-        if isinstance(digest, str):
-            blobs.settle(digest, session)
+def _settle_blobs(db: sqlite3.Connection, blobs: Blobs, session: str) -> None:
+    used = "select distinct digest from outputs where session = ? and digest is not null"
+    for (digest,) in db.execute(used, (session,)):
+        blobs.settle(digest, session)

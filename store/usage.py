@@ -1,4 +1,4 @@
-"""Usage of requests: of one session page by page, and totals over all sessions."""
+"""The usage of requests: of each request of a session, page by page, and totals over all sessions."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from ebbtide.store.session_rows import UsageRow
 from ebbtide.store.sessions import SessionStore
 
-PAGE = 500
-"""Requests in memory at a time."""
+REQUESTS_PER_PAGE = 500
+"""Number of requests in memory at a time."""
 
 UsageKey: TypeAlias = Literal["day", "month", "model", "project", "all"]
 
@@ -28,16 +28,16 @@ class UsageSum(NamedTuple):
     cache_write: int
     output: int
     cost: float | None
-    """US dollars of the requests with known prices; None if there are none."""
+    """Cost in US dollars of the requests with known prices; None if there are no such requests."""
     unpriced: int
-    """Number of requests without a known price."""
+    """Number of requests whose price is unknown."""
 
     @property
     def tokens(self) -> int:
         return self.input + self.cache_read + self.cache_write + self.output
 
 
-_KEYS: Mapping[UsageKey, str] = {
+_GROUP_KEYS_SQL: Mapping[UsageKey, str] = {
     "day": "date(u.created, 'unixepoch', 'localtime')",
     "month": "strftime('%Y-%m', u.created, 'unixepoch', 'localtime')",
     "model": "u.model",
@@ -52,23 +52,23 @@ class UsageStore:
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
-    def count(self, session: str) -> int:
+    def request_count(self, session: str) -> int:
         return int(self._store.query("select count(*) from usage where session = ?", session)[0][0])
 
     def requests(self, session: str) -> Iterator[UsageRow]:
         """Yield the usage of each request of a session, oldest first."""
         ids = [id for (id,) in self._store.query("select id from usage where session = ? order by id", session)]
-        for start in range(0, len(ids), PAGE):
+        for start in range(0, len(ids), REQUESTS_PER_PAGE):
             rows = self._store.query(
                 "select model, purpose, input, cache_read, cache_write, output, cost, created from usage "
                 "where id in (select value from json_each(?)) order by id",
-                json.dumps(ids[start : start + PAGE]),
+                json.dumps(ids[start : start + REQUESTS_PER_PAGE]),
             )
             yield from starmap(UsageRow, rows)
 
     def sums(self, by: UsageKey, since: float | None = None, project: str | None = None) -> tuple[UsageSum, ...]:
-        """Return grouped totals of the requests since a time (Unix seconds), of one project or of all, in key order;
-        empty if there are none."""
+        """Return the totals of the requests since a time (Unix seconds), of one project or of all, grouped and sorted
+        by key; empty if there are none."""
         clause, values = "1", list[object]()
         if since is not None:
             clause += " and u.created >= ?"
@@ -77,7 +77,7 @@ class UsageStore:
             clause += " and s.project = ?"
             values.append(project)
         rows = self._store.query(
-            f"select {_KEYS[by]} as key, count(*), count(distinct coalesce(s.owner, s.id)), sum(u.input), "
+            f"select {_GROUP_KEYS_SQL[by]} as key, count(*), count(distinct coalesce(s.owner, s.id)), sum(u.input), "
             "sum(u.cache_read), sum(u.cache_write), sum(u.output), sum(u.cost), count(*) - count(u.cost) "
             f"from usage u join sessions s on s.id = u.session where {clause} group by key order by key",
             *values,

@@ -1,8 +1,8 @@
-"""Stores embedding vectors of documents next to the full-text index. Independent of how vectors are computed or
-compared.
+"""Stores embedding vectors of documents next to the full-text index. It does not compute or compare vectors.
 
-Like the full-text index, they can be rebuilt. Vectors are deleted with their documents, and those with their
-sessions."""
+The vectors can be rebuilt, like the full-text index. They are deleted with their documents, which are deleted with
+their sessions.
+"""
 
 import json
 import sqlite3
@@ -24,13 +24,13 @@ class UnembeddedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """The vector of a part of a document's text."""
+    """The vector of one part of a document's text."""
 
     document: int
     start: int
     end: int
     sketch: bytes
-    """A quantized form used for the first comparison."""
+    """A quantized form of the vector, used for a first comparison."""
     body: bytes
 
 
@@ -50,17 +50,17 @@ class QuantizedVector:
 
 
 class VectorStore:
-    """Vectors of one model; those of other models are deleted when it is first used. Raises `StoreError`; call it in
-    the thread of the session store, after the full-text index was created."""
+    """Vectors computed by one model. Those of other models are deleted when the store is first used. Raises
+    `StoreError`; call it in the thread of the session store, after the full-text index was created."""
 
     def __init__(self, store: SessionStore, model: str) -> None:
-        """`model` identifies how the vectors are computed."""
+        """`model` identifies how vectors are computed."""
         self._store = store
         self._model = model
         self._is_prepared = False
 
     def prepare(self) -> None:
-        """Create the table if it is missing, and delete vectors of other models, once."""
+        """Create the table if it is missing, and delete the vectors of other models. Later calls do nothing."""
         if self._is_prepared and self._store.query("select 1 from sqlite_master where name = 'vectors'"):
             return
         with self._store.transaction() as db:
@@ -70,22 +70,24 @@ class VectorStore:
         self._is_prepared = True
 
     def unembedded_count(self) -> int:
-        """Return the number of documents without vectors. These are the newest documents."""
-        found = self._store.query("select count(*) from documents where id > ?", self._last())
+        """Return the number of documents without vectors, which are always the newest ones."""
+        found = self._store.query("select count(*) from documents where id > ?", self._last_embedded_document())
         return int(found[0][0])
 
     def unembedded_documents(self, limit: int) -> tuple[UnembeddedDocument, ...]:
         """Return the oldest documents without vectors."""
         rows = self._store.query(
-            "select id, title, text from documents where id > ? order by id limit ?", self._last(), limit
+            "select id, title, text from documents where id > ? order by id limit ?",
+            self._last_embedded_document(),
+            limit,
         )
         return tuple(UnembeddedDocument(*row) for row in rows)
 
     def add(self, vectors: Sequence[Vector]) -> None:
-        """Add vectors of documents, at least one for each. Documents that were deleted, or have vectors, are
-        skipped."""
+        """Add vectors of documents, at least one for each document. Documents that have been deleted or already have
+        vectors are skipped."""
         with self._store.transaction() as db:
-            last = self._last()
+            last = self._last_embedded_document()
             db.executemany(
                 "insert into vectors (document, start, end, model, sketch, body) "
                 "select ?1, ?2, ?3, ?4, ?5, ?6 where exists (select 1 from documents where id = ?1)",
@@ -97,8 +99,8 @@ class VectorStore:
             )
 
     def state(self) -> tuple[int, int]:
-        """Return a version that changes when vectors are removed, and the count; if only the count has grown, vectors
-        were added."""
+        """Return a version that changes when vectors are removed, and the number of vectors. If only the number has
+        changed, vectors were added."""
         (version,), (count,) = (
             self._store.query("pragma schema_version")[0],
             self._store.query("select count(*) from vectors")[0],
@@ -106,7 +108,7 @@ class VectorStore:
         return int(version), int(count)
 
     def quantized_vectors(self, after: int, limit: int) -> Iterator[QuantizedVector]:
-        """Yield the newest vectors, the oldest of them first."""
+        """Yield the newest vectors after id `after`, at most `limit`, in the order of their ids."""
         rows = self._store.query(
             "select v.id, v.document, d.session, s.project, d.kind, d.tool, d.path, d.created, v.sketch "
             "from (select id, document, sketch from vectors where id > ? and model = ? order by id desc limit ?) v "
@@ -117,8 +119,8 @@ class VectorStore:
         )
         return (QuantizedVector(*row) for row in rows)
 
-    def bodies(self, ids: Sequence[int]) -> list[tuple[int, int, int, bytes]]:
-        """Return document, start, end and body of the vectors that still exist."""
+    def vectors_by_id(self, ids: Sequence[int]) -> list[tuple[int, int, int, bytes]]:
+        """Return the document, start, end and body of each of these vectors that still exists."""
         return self._store.query(
             f"select document, start, end, body from vectors where id in ({', '.join('?' * len(ids))}) and model = ? "
             "order by id",
@@ -131,9 +133,9 @@ class VectorStore:
         rows = self._store.query("select value from json_each(?) where value glob ?", json.dumps(paths), pattern)
         return frozenset(path for (path,) in rows)
 
-    def _last(self) -> int:
-        """Return the newest document with vectors. They are added in document order, so all earlier documents have
-        some."""
+    def _last_embedded_document(self) -> int:
+        """Return the id of the newest document with vectors; 0 if there is none. Vectors are added in the order of
+        documents, so all earlier documents also have vectors."""
         found = self._store.query(
             "select document from vectors where model = ? order by document desc limit 1", self._model
         )
@@ -141,7 +143,7 @@ class VectorStore:
 
 
 def create_vectors(db: sqlite3.Connection) -> None:
-    """Create the table of vectors, when the first one is stored."""
+    """Create the table of vectors. This is done when the first vector is stored."""
     db.execute(
         """create table vectors (
             id integer primary key autoincrement, document integer not null references documents (id) on delete cascade,

@@ -1,5 +1,5 @@
-"""Write-ahead log mode. Syncing the log separately lets other processes read and write during the sync; SQLite's own
-durable commit would block them."""
+"""Write-ahead log (WAL) mode. The log is synced separately from commits, because a durable commit by SQLite would block
+other processes until the disk has finished."""
 
 import os
 import sqlite3
@@ -9,26 +9,27 @@ from pathlib import Path
 from ebbtide.store.errors import translate_os_errors
 
 
-def use_log(db: sqlite3.Connection, patience: float) -> None:
-    """Enable WAL mode, which allows concurrent readers and commits that survive a killed process; `synchronise` makes
-    them survive a power loss. Network file systems reject it and stay in rollback journal mode, where each commit must
-    be synced to prevent corruption. `patience` is the timeout in seconds."""
-    end = time.monotonic() + patience
+def enable_wal(db: sqlite3.Connection, timeout_s: float) -> None:
+    """Enable WAL mode. In this mode, other processes can read during a write, commits survive if the process is killed,
+    and `sync_log` makes them survive a power loss. A network file system does not support WAL: there, the database
+    stays in rollback journal mode and syncs every commit, which prevents corruption. `timeout_s`: the timeout in
+    seconds."""
+    end = time.monotonic() + timeout_s
     while True:
         try:
             ((mode,),) = db.execute("pragma journal_mode = wal").fetchall()
             break
         except sqlite3.OperationalError as error:
-            # For a new database, SQLite does not wait for other processes doing the same.
+            # If another process is enabling WAL for a new database, SQLite fails immediately, without its busy timeout.
             if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > end:
                 raise
             time.sleep(0.005)
     db.execute(f"pragma synchronous = {'normal' if mode == 'wal' else 'extra'}")
 
 
-def synchronise(path: Path) -> None:
-    """Sync committed data to disk. If the log no longer exists, its content was already synced to the database. Raises
-    `StoreError`."""
+def sync_log(path: Path) -> None:
+    """Sync committed data to disk. If the log no longer exists, SQLite has already synced its content to the database.
+    Raises `StoreError`."""
     with translate_os_errors(path.parent):
         try:
             log = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)

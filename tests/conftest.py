@@ -22,8 +22,8 @@ from ebbtide.agent.providers.wires.scripted import Scripted
 from tests.kit.installation import Installation, shared_installation
 from tests.kit.project import Project
 from tests.kit.session import Home, PricedHome
+from tests.kit.strict_sessions import refused_by_a_wire
 from tests.kit.user import User, Worker
-from tests.strict_sessions import refused_by_a_wire
 
 Scripted.checks = (*Scripted.checks, refused_by_a_wire)
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from ebbtide.agent.messages import Usage
-from tests.fake_provider import Call, FakeProvider, Turn
+from tests.kit.commands import Run, command, environment
+from tests.kit.fake_provider import Call, FakeProvider, Turn
+from tests.kit.pty_terminal import running
 from tests.kit.session import bash, calls
 from tests.kit.user import User
-from tests.running import Run, command, environment
-from tests.tui.ptys import running
 
 HAIKU = "anthropic/claude-haiku-5-5"
 
@@ -73,7 +73,7 @@ def test_each_task_has_a_result_with_the_session_in_which_it_was_done(user: User
     assert lines == [[" 3", "answered"], [" a", "answered"]]
 
     again = batch(user, "-m", user.script(), "--json")
-    assert again.err == "ebb: 2 of 2 are done already\n"
+    assert again.err == "ebb: already done: 2 of 2\n"
     assert again.result == {
         "end": "done", "tasks": 2, "answered": 2, "failed": 0, "left": 0, "cost": 0.0, "message": "", "exit_code": 0,
         "output": f"{user.home}/tasks.results.jsonl",
@@ -113,9 +113,9 @@ def test_lines_that_are_wrong_are_named_before_anything_is_begun(user: User) -> 
     run = batch(user, "-m", user.script({"text": "Done."}))
     assert (run.code, run.out) == (2, "")
     head, *lines = run.err.splitlines()
-    assert head == f"ebb: 3 tasks in `{user.home}/tasks.jsonl` cannot be done, so none was begun:"
+    assert head == f"ebb: 3 tasks in `{user.home}/tasks.jsonl` cannot run, so the batch did not start:"
     assert [line.split(":")[0] for line in lines] == ["  line 2", "  line 3", "  line 4"]
-    assert "there is no folder" in lines[1]
+    assert "no such folder" in lines[1]
     assert not (user.home / "tasks.results.jsonl").exists()
     assert not user.data.exists()
 
@@ -124,10 +124,12 @@ def test_lines_that_are_wrong_are_named_before_anything_is_begun(user: User) -> 
     ("arguments", "says"),
     [
         (("none.jsonl",), "cannot read the tasks in `none.jsonl`: No such file or directory"),
-        (("-",), "give a file with `--output`"),
-        (("TASKS", "-o", "TASKS"), "the results cannot be where the tasks are"),
-        (("TASKS", "-o", "none/out"), "there is no folder `none` for the results"),
-        (("TASKS", "--jobs", "0"), "it must be a number from 1 to 256"),
+        (("-",), "give one with `--output`"),
+        (("TASKS", "-o", "TASKS"), "the results would overwrite the tasks"),
+        (("TASKS", "-o", "none/out"), "no such folder for the results: `none`"),
+        (("TASKS", "--jobs", "0"), "expected a number from 1 to 256, got 0"),
+        ((".",), "`.` is not a file with tasks; give the name of the file"),
+        (("",), "`` is not a file with tasks; give the name of the file"),
         (("/dev/null",), "cannot read the tasks in `/dev/null`"),
         (("TASKS", "--max-cost", "0"), "above 0"),
     ],
@@ -145,13 +147,13 @@ def test_a_task_that_fails_is_a_result_and_goes_on_when_it_is_wanted(user: User)
     script = user.script({"error": "bad_request"})
     run = batch(user, "-m", script)
     assert (run.code, run.out.split(";")[0]) == (1, "0 of 2 tasks answered, 2 failed")
-    assert run.err.splitlines()[-1].endswith("--retry-failed` goes on with those that failed")
+    assert run.err.splitlines()[-1].endswith("--retry-failed`")
     first = {result["id"]: result for result in results(user)}
     assert {id: result["error"]["code"] for id, result in first.items()} == {"bad": "config", "cut": "bad_request"}
 
     file_of(user, {"id": "bad", "prompt": "x"}, {"id": "cut", "prompt": "y"})
     run = batch(user, "-m", user.script({"text": "Done."}))
-    assert "line 1: another task with the id `bad` is done already" in run.err
+    assert "already has the result of a different task with the id `bad`" in run.err
     run = batch(user, "-m", user.script({"text": "Done."}), "--retry-failed")
     assert run.code == 0
     second = {result["id"]: result for result in results(user)}
@@ -176,7 +178,7 @@ def test_the_budget_is_one_of_all_tasks_and_of_all_runs(user: User) -> None:
     works = Turn(calls=(Call("todo", {"items": []}),), usage=Usage(input=1000))
     turns = [works, *[Turn(text="Done.", usage=dear)] * 9]
     with FakeProvider(turns) as server:
-        env = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"}
+        env = server.environment
         one = batch(user, "-m", HAIKU, "--jobs", "1", "--max-cost", "0.0001", "--json", env=env)
         assert (one.code, one.result["end"], one.result["left"], results(user)) == (6, "cost_limit", 6, [])
         assert len(server.requests) == 1
@@ -199,7 +201,7 @@ def test_an_interrupted_batch_ends_in_order_and_goes_on(user: User) -> None:
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out.split(";")[0]) == (130, "0 of 3 tasks answered"), err
     assert err.splitlines()[-2] == "ebb: interrupted, 3 tasks left"
-    assert err.splitlines()[-1].startswith("ebb: go on with `ebb batch ")
+    assert err.splitlines()[-1].startswith("ebb: to continue, run `ebb batch ")
     run = batch(user, "-m", user.script({"text": "Done."}))
     assert run.code == 0
     assert [result["result"] for result in results(user)] == ["Done."] * 3
@@ -255,9 +257,9 @@ def test_an_answer_that_was_there_already_is_not_asked_for_again(user: User) -> 
 def test_a_session_that_is_open_elsewhere_is_left_for_another_time(user: User) -> None:
     file_of(user, {"id": "a", "prompt": "x"}, {"id": "b", "prompt": "y"})
     assert batch(user, "-m", user.script({"error": "bad_request"})).code == 1
-    held = next(result["session"] for result in results(user) if result["id"] == "a")
+    open_session = next(result["session"] for result in results(user) if result["id"] == "a")
     script = user.script({"text": "one two three", "pause_between": 200})
-    other = user.begin("-p", "z", "-r", held, "-m", script, "--output-format", "stream-json")
+    other = user.begin("-p", "z", "-r", open_session, "-m", script, "--output-format", "stream-json")
     assert other.stdout is not None
     with other.stdout:
         other.stdout.readline()
@@ -275,7 +277,7 @@ def test_a_terminal_is_shown_how_far_it_is(tmp_path: Path) -> None:
     replies = '[[reply]]\ntext = "one two three four five"\npause_between = 0.4'
     with running(tmp_path, replies, flags=("batch", str(tasks)), columns=120) as terminal:
         terminal.until("1 of 2, 1 running, 1 failed")
-        terminal.until("  slow  begins")
+        terminal.until("  slow  started")
         terminal.until("1 of 2 tasks answered, 1 failed; results: ")
         terminal.until_it_ends()
         assert "running" not in terminal.text

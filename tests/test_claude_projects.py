@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fake_provider import Call, FakeProvider, Recorded, Turn
 from tests.kit.claude_projects import PROJECTS, ClaudeProject
+from tests.kit.fake_provider import Call, FakeProvider, Recorded, Turn
 from tests.kit.user import User
 
 FLAGS = ("--trust", "--permission-mode", "auto", "--config", "mcp.wait=60")
@@ -40,7 +40,7 @@ def of_server(tool: str) -> Callable[[Recorded], Turn]:
 def test_each_part_of_a_repository_for_claude_code_is_used_as_it_is(project: ClaudeProject, user: User) -> None:
     project.write(user.project)
     (read, instruction), (written, hook_says) = next(iter(project.nested.items())), project.edited
-    scripts = [told.split("|") for told in project.skills.values()]
+    scripts = [texts.split("|") for texts in project.skills.values()]
     begun = [turn(*(Call("read", {"path": path}) for path in (read, *project.skills)))]
     begun += [turn(*(Call("bash", {"command": command}) for _, command in scripts))]
     begun += [turn(Call("write", {"path": written, "content": "print('hello')\n"}))]
@@ -57,12 +57,12 @@ def test_each_part_of_a_repository_for_claude_code_is_used_as_it_is(project: Cla
             "-p", "Do it.", "-m", "anthropic/claude-sonnet-5", "--output-format", "stream-json", *FLAGS, env=env
         )
     first, last = server.requests[0].body, json.dumps(server.requests[-1].body, ensure_ascii=False)
-    system, shown = json.dumps(first["system"], ensure_ascii=False), last.replace('\\"', '"')
-    told = [line["text"] for line in run.lines if line["type"] == "noticed"]
-    assert [text for text in told if "left out" in text and "counts" not in text] == []
+    system, notes_text = json.dumps(first["system"], ensure_ascii=False), last.replace('\\"', '"')
+    texts = [line["text"] for line in run.lines if line["type"] == "noticed"]
+    assert [text for text in texts if "left out" in text and "counts" not in text] == []
     denied = [call["rule"] for call in run.result["denied"]]
     assert (run.code, len(denied)) == (5, 1), denied
-    assert [text for text in project.told if text not in system] == []
+    assert [text for text in project.instructions if text not in system] == []
     assert [path for path in project.skills if str(user.project / path) not in system] == []
     tools = {one["name"]: one for one in first["tools"]}
     assert [agent for agent in project.agents if f"- {agent}: " not in tools["task"]["description"]] == []
@@ -72,7 +72,7 @@ def test_each_part_of_a_repository_for_claude_code_is_used_as_it_is(project: Cla
         *(f"from {tool}" for tool in project.servers), *(f"{agent} has looked." for agent in project.agents),
         *(f"Ask {tool.split('__')[1]} before you guess." for tool in project.servers),
     )  # fmt: skip
-    assert [text for text in expected if text not in shown] == []
+    assert [text for text in expected if text not in notes_text] == []
     finished = [(line["name"], line["end"]) for line in run.lines if line["type"] == "agent_finished"]
     assert finished == [(agent, "answered") for agent in project.agents]
 
@@ -83,10 +83,10 @@ def test_the_commands_of_a_repository_for_claude_code_say_what_they_say_there(
 ) -> None:
     project.write(user.project)
     (user.project / ".mcp.json").unlink()
-    for said, becomes in project.commands.items():
+    for command, becomes in project.commands.items():
         model = user.script({"text": "ok"}, {"text": "ok"})
-        run = user.ebb("-p", said, "-m", model, "--output-format", "json", *FLAGS)
+        run = user.ebb("-p", command, "-m", model, "--output-format", "json", *FLAGS)
         assert run.code == 0, run.err
-        shown = user.ebb("sessions", "show", run.result["session"], "--json")
-        notes = [part["text"] for part in shown.lines[0]["parts"] if part["type"] == "note"]
+        listing = user.ebb("sessions", "show", run.result["session"], "--json")
+        notes = [part["text"] for part in listing.lines[0]["parts"] if part["type"] == "note"]
         assert [note for note in notes if becomes in note] != [], notes

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.fake_provider import FakeProvider, Turn
 from tests.kit.driver import Driver, driven
+from tests.kit.fake_provider import FakeProvider, Turn
 from tests.kit.session import bash, call, calls
 from tests.kit.user import User
 
@@ -28,8 +28,8 @@ def control(program: Driver, id: str, subtype: str, **more: object) -> dict[str,
 
 
 def respond(program: Driver, request: dict[str, Any], **response: object) -> None:
-    told = {"subtype": "success", "request_id": request["request_id"], "response": response}
-    program.say("control_response", response=told)
+    response_line = {"subtype": "success", "request_id": request["request_id"], "response": response}
+    program.say("control_response", response=response_line)
 
 
 def blocks(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -152,8 +152,8 @@ def test_a_program_is_asked_what_may_run_and_answers(user: User) -> None:
         respond(program, program.until("control_request"), behavior="allow", updatedInput={"command": "echo other"})
         third = program.until("control_request")
         assert third["request"]["input"] == {"file_path": str(user.project / "a.txt"), "content": "x"}
-        told = {"subtype": "error", "request_id": third["request_id"], "error": "the program has no answer"}
-        program.say("control_response", response=told)
+        failure = {"subtype": "error", "request_id": third["request_id"], "error": "the program has no answer"}
+        program.say("control_response", response=failure)
         code, result = program.end()
     given = [block["content"] for block in blocks(program.lines) if block["type"] == "tool_result"]
     assert [("a\n" in given[0]), ("other" in given[1]), ("the program has no answer" in given[2])] == [True] * 3
@@ -199,8 +199,8 @@ def test_hooks_of_the_program_are_told_and_decide(user: User) -> None:
         assert (begun["subtype"], begun["response"]["hook_on_failure_supported"]) == ("success", True)
         program.say("user", **said("go"))
         guard = asked_by_hook(program, "guard")["request"]
-        told = {name: guard["input"][name] for name in ("hook_event_name", "tool_name", "tool_input", "cwd")}
-        assert told == {
+        guarded = {name: guard["input"][name] for name in ("hook_event_name", "tool_name", "tool_input", "cwd")}
+        assert guarded == {
             "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "echo one"},
             "cwd": str(user.project),
         }  # fmt: skip
@@ -213,8 +213,8 @@ def test_hooks_of_the_program_are_told_and_decide(user: User) -> None:
         assert ran["request"]["input"]["tool_input"] == {"command": "echo three"}
         respond(program, ran, hookSpecificOutput={"hookEventName": "PostToolUse", "additionalContext": "well done"})
         failed = asked_by_hook(program, "after")
-        told = {"subtype": "error", "request_id": failed["request_id"], "error": "KeyError: x"}
-        program.say("control_response", response=told)
+        guarded = {"subtype": "error", "request_id": failed["request_id"], "error": "KeyError: x"}
+        program.say("control_response", response=guarded)
         respond(program, asked_by_hook(program, "stop"), decision="block", reason="say more")
         respond(program, asked_by_hook(program, "stop"))
         code, result = program.end()
@@ -231,8 +231,8 @@ def test_a_guard_that_fails_blocks_where_it_says_so(user: User, on_failure: str 
         control(program, "1", "initialize", hooks={"PreToolUse": [guard]})
         program.say("user", **said("go"))
         asked = asked_by_hook(program, "guard")
-        told = {"subtype": "error", "request_id": asked["request_id"], "error": "KeyError: x"}
-        program.say("control_response", response=told)
+        failure = {"subtype": "error", "request_id": asked["request_id"], "error": "KeyError: x"}
+        program.say("control_response", response=failure)
         program.end()
     assert (user.project / "ran").exists() is runs
     (given,) = [block["content"] for block in blocks(program.lines) if block["type"] == "tool_result"]
@@ -298,8 +298,8 @@ def test_an_answer_that_means_nothing_leaves_the_question_open(user: User, respo
     with driven(user, *ASKED, model=user.script(work, {"text": "Done."}), form=CLAUDE) as program:
         program.say("user", **said("go"))
         asked = program.until("control_request")
-        told = {"subtype": "success", "request_id": asked["request_id"], "response": response}
-        program.say("control_response", response=told)
+        response_line = {"subtype": "success", "request_id": asked["request_id"], "response": response}
+        program.say("control_response", response=response_line)
         refused = program.until("system", subtype="input_refused")
         assert refused["reason"] == reason.format(id=asked["request_id"])
         respond(program, asked, behavior="allow")
@@ -421,8 +421,8 @@ def test_a_run_without_what_its_program_relies_on_asks_no_model(
         program.say("control_request", request_id="1", request={"subtype": "initialize", **more})
         program.say("user", **said("go"))
         code, result = program.end()
-    (told,) = program.told("control_response")
-    assert told["response"] == {"subtype": "error", "request_id": "1", "error": error}
+    (response,) = program.told("control_response")
+    assert response["response"] == {"subtype": "error", "request_id": "1", "error": error}
     assert (code, result["subtype"], result["errors"], result["num_turns"]) == (
         2, "error_during_execution", [error], 0,
     )  # fmt: skip
@@ -431,8 +431,7 @@ def test_a_run_without_what_its_program_relies_on_asks_no_model(
 def test_a_program_says_how_the_session_is_to_be(user: User) -> None:
     schema = {"type": "object", "required": ["n"]}
     with FakeProvider([Turn(text='{"n": 3}')]) as server:
-        env = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"}
-        with driven(user, model="anthropic/claude-haiku-5-5", form=CLAUDE, env=env) as program:
+        with driven(user, model="anthropic/claude-haiku-5-5", form=CLAUDE, env=server.environment) as program:
             begun = control(
                 program, "1", "initialize", systemPrompt=["You are a poet."], appendSystemPrompt="Be brief.",
                 jsonSchema=schema, hooks={"UserPromptSubmit": [{"hookCallbackIds": ["said"]}]},

@@ -8,8 +8,9 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from tests.fake_provider import FakeProvider, Turn
-from tests.running import ROOT, command, ebb, environment
+from tests.kit.commands import ROOT, command, ebb, environment
+from tests.kit.fake_provider import FakeProvider, Turn
+from tests.kit.files import write_files
 
 KEY = "sk-planted-0123456789abcdef"
 HEADER = "planted-header-9876543210"
@@ -47,9 +48,7 @@ sys.meta_path.insert(0, Broken())
 @pytest.fixture
 def broken(tmp_path: Path) -> dict[str, str]:
     """The environment of a program whose turns fail in a way that nobody expects."""
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(FAULT)
-    (tmp_path / "script.json").write_text('{"reply": [{"text": "hi"}]}')
+    write_files(tmp_path, {"site/sitecustomize.py": FAULT, "script.json": '{"reply": [{"text": "hi"}]}'})
     return {"PYTHONPATH": f"{tmp_path / 'site'}:{ROOT}", "OPENAI_API_KEY": KEY}
 
 
@@ -70,15 +69,15 @@ def test_a_run_without_a_terminal_tells_of_it_and_has_its_result(
     arguments = ("-p", "go", "-m", f"scripted/{tmp_path / 'script.json'}", "--output-format", form, "--debug")
     done = ebb(*arguments, home=home, env=broken)
     path = report_in(home)
-    told = (
+    message = (
         f"Ebbtide stopped because of an internal bug (KeyError: 'no row for ***'). A report (without your keys) is in "
         f"`{path}`. The conversation is not lost: `ebb -c` resumes the session."
     )
     assert (done.code, KEY in done.out + done.err, "Traceback" in done.out) == (1, False, False)
     if form == "text":
-        assert (done.out, done.err) == ("", f"ebb: {told}\n")
+        assert (done.out, done.err) == ("", f"ebb: {message}\n")
     else:
-        assert done.result["error"] == {"code": "crash", "message": told}
+        assert done.result["error"] == {"code": "crash", "message": message}
         assert (done.result["stop_reason"], done.result["session"] is not None) == ("failed", True)
 
 
@@ -92,12 +91,12 @@ def test_the_terminal_is_given_back_with_a_sentence(tmp_path: Path, broken: dict
     child.expect(pexpect.EOF)
     child.close()
     report_in(home)
-    shown = child.before or ""
+    printed = child.before or ""
     assert child.exitstatus == 1
-    assert "Ebbtide stopped because of an internal bug (KeyError: 'no row for ***')." in shown
-    assert "`ebb -c` resumes the session." in shown
-    assert KEY not in shown
-    assert "Traceback" not in shown
+    assert "Ebbtide stopped because of an internal bug (KeyError: 'no row for ***')." in printed
+    assert "`ebb -c` resumes the session." in printed
+    assert KEY not in printed
+    assert "Traceback" not in printed
 
 
 @pytest.mark.parametrize("model", ["anthropic/claude-haiku-5-5", "openai/gpt-6-sol", "ollama/q"])

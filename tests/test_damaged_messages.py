@@ -20,11 +20,11 @@ def test_a_session_goes_on_without_a_message_that_is_damaged(position: int, dama
     else:
         worker.query(f"update messages set body = {damage} where session = ? and position = ?", session, position)
     is_at_an_end = damage == "gone" and position in (0, 5)  # then nothing tells that it was there
-    shown = worker.ebb("sessions", "show", session)
-    told = "" if is_at_an_end else f"ebb: message {position} of the session cannot be read; the others are shown\n"
-    assert (shown.code, shown.err) == (0, told)
-    assert ("was damaged on the disk" in shown.out) is not is_at_an_end
-    assert ("second" in shown.out, "first" in shown.out) == (True, True)
+    listing = worker.ebb("sessions", "show", session)
+    problem = "" if is_at_an_end else f"ebb: message {position} of the session cannot be read; the others are shown\n"
+    assert (listing.code, listing.err) == (0, problem)
+    assert ("was damaged on the disk" in listing.out) is not is_at_an_end
+    assert ("second" in listing.out, "first" in listing.out) == (True, True)
     run = worker.ebb("-p", "more", "-c", "-m", worker.working(), "--output-format", "json")
     assert (run.code, run.result["result"]) == (0, "Done."), run.err
     assert (f"message {position} of the session cannot be read" in run.err) is not is_at_an_end
@@ -43,8 +43,8 @@ def test_a_session_goes_on_without_a_message_that_stands_where_none_can(position
     session = worker.session("echo first", "echo second")
     worker.query("delete from snapshots")
     worker.query("update messages set position = 1 << 40 where session = ? and position = ?", session, position)
-    shown = worker.ebb("sessions", "show", session)
-    assert (shown.code, f"{1 << 40} of the session cannot be read" in shown.err) == (0, True)
+    listing = worker.ebb("sessions", "show", session)
+    assert (listing.code, f"{1 << 40} of the session cannot be read" in listing.err) == (0, True)
     run = worker.ebb("-p", "more", "-c", "-m", worker.working())
     assert (run.code, run.out) == (0, "Done.\n"), run.err
     for arguments in (("sessions", "search", "second"), ("context",), ("sessions", "fork", session)):
@@ -76,12 +76,12 @@ def test_what_can_be_read_of_outputs_stays_where_the_newest_messages_are_lost(co
     assert worker.ebb("sessions", "show", session, "r3").out.startswith("1\n2\n3\n")
 
 
-@pytest.mark.parametrize(("now", "shown"), [("gX", "gX"), ("g\udcff", "g\N{REPLACEMENT CHARACTER}")])
-def test_a_message_that_was_changed_is_named_and_shown_as_it_is(now: str, shown: str, worker: Worker) -> None:
+@pytest.mark.parametrize(("now", "text"), [("gX", "gX"), ("g\udcff", "g\N{REPLACEMENT CHARACTER}")])
+def test_a_message_that_was_changed_is_named_and_shown_as_it_is(now: str, text: str, worker: Worker) -> None:
     session = worker.session("echo first")
     changed = "update messages set body = cast(replace(cast(body as blob), 'go', ?) as text) where session = ?"
     worker.query(f"{changed} and position = 0", now.encode("utf-8", "surrogateescape"), session)
-    assert worker.ebb("sessions", "show", session).out.startswith(f"> {shown}\n")
+    assert worker.ebb("sessions", "show", session).out.startswith(f"> {text}\n")
     run = worker.ebb("-p", "more", "-c", "-m", worker.working())
     assert run.out == "Done.\n"
     assert "message 0 of the session was changed on disk after it was written" in run.err

@@ -56,9 +56,9 @@ def test_a_damaged_output_is_said_and_the_rest_is_read(kind: str, worker: Worker
     assert all("run the call again if it is needed" in line["text"] for line in ended[:5])
     assert "5001\t5001" in ended[6]["text"]
 
-    shown = worker.ebb("sessions", "show", session, "r1")
-    assert shown.code == 1
-    assert shown.err.startswith("ebb: `r1` cannot be read: the stored output")
+    printed = worker.ebb("sessions", "show", session, "r1")
+    assert printed.code == 1
+    assert printed.err.startswith("ebb: `r1` cannot be read: the stored output")
     assert worker.ebb("sessions", "show", session, "r2").out.startswith("1\n2\n3\n")
     assert worker.ebb("sessions", "search", "4999").code == 0
     exported = worker.ebb("sessions", "export", session, str(worker.home / "out.zip"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.damages import Whole, made, tried
+from tests.kit.damages import Whole, made, tried
 
 SEEDS = 12
 """`python -m bench.damages 200` tries as many as wanted."""

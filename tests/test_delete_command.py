@@ -3,19 +3,13 @@
 import fcntl
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import pexpect
 import pytest
 
+from tests.kit.commands import command, environment
 from tests.kit.session import bash, calls
 from tests.kit.user import DAY, User
-from tests.running import command, environment
-
-
-@pytest.fixture
-def user(tmp_path: Path) -> User:
-    return User(tmp_path)
 
 
 def session_of(user: User, days: float = 0, *tags: str) -> str:
@@ -32,19 +26,19 @@ def left(user: User) -> set[str]:
 
 def test_filters_hold_together_and_what_they_mean_is_deleted_with_yes(user: User) -> None:
     young, old = session_of(user), session_of(user, 40)
-    tagged, kept = session_of(user, 40, "done"), session_of(user, 40, "keep")
+    tagged, untagged = session_of(user, 40, "done"), session_of(user, 40, "keep")
     (other := user.home / "other").mkdir()
     elsewhere = str(user.ebb("-C", str(other), "-p", "go", "-m", user.script({"text": "x"}), "--output-format", "json")
                     .result["session"])  # fmt: skip
-    everything = {young, old, tagged, kept, elsewhere}
+    everything = {young, old, tagged, untagged, elsewhere}
     user.query("update sessions set updated = 1000.0 where id = ?", elsewhere)
     assert user.ebb("sessions", "delete", "--older-than", "30d", "--tag", "done", "--yes").out == "deleted 1 session\n"
     assert left(user) == everything - {tagged}
     assert user.ebb("sessions", "delete", "--older-than", "30d", "--untagged", "-y").out == "deleted 1 session\n"
-    assert left(user) == {young, kept, elsewhere}
+    assert left(user) == {young, untagged, elsewhere}
     run = user.ebb("sessions", "delete", "--project", str(other), "--older-than", "2020-01-31", "-y", "--json")
     assert run.result == {"deleted": [elsewhere], "kept": []}
-    assert left(user) == {young, kept}
+    assert left(user) == {young, untagged}
     assert user.ebb("sessions", "delete", "--all", "--older-than", "2w", "--yes").out == "deleted 1 session\n"
     assert left(user) == {young}
 
@@ -53,17 +47,17 @@ def test_without_yes_and_without_a_terminal_nothing_is_deleted(user: User) -> No
     old, young = session_of(user, 40), session_of(user)
     run = user.ebb("sessions", "delete", "--older-than", "30d", stdin="y\n")
     assert run.code == 2
-    assert run.err == "ebb: nothing was deleted: nobody is there to agree; `--yes` deletes them\n"
-    shown, told = run.out.splitlines()
-    assert shown.startswith(f"{old}  ")
-    assert told == f"to be deleted: 1 session, 2 messages, of {user.project}"
-    told_json = user.ebb("sessions", "delete", "--older-than", "30d", "--json")
-    assert (told_json.code, told_json.result) == (2, {"deleted": [], "would_delete": [old], "kept": []})
+    assert run.err == "ebb: nothing deleted: no terminal to confirm in; use `--yes`\n"
+    preview, summary = run.out.splitlines()
+    assert preview.startswith(f"{old}  ")
+    assert summary == f"to be deleted: 1 session, 2 messages, of {user.project}"
+    refused = user.ebb("sessions", "delete", "--older-than", "30d", "--json")
+    assert (refused.code, refused.result) == (2, {"deleted": [], "would_delete": [old], "kept": []})
     dry = user.ebb("sessions", "delete", "--older-than", "30d", "--dry-run")
     assert (dry.code, dry.out, dry.err) == (0, run.out, "")
     assert left(user) == {old, young}
     nothing = user.ebb("sessions", "delete", "--older-than", "90d")
-    assert (nothing.code, nothing.out, nothing.err) == (0, "no session is to be deleted\n", "")
+    assert (nothing.code, nothing.out, nothing.err) == (0, "no matching sessions\n", "")
 
 
 @pytest.mark.parametrize(("answer", "deletes"), [("y", True), ("n", False), ("", False)])
@@ -71,9 +65,9 @@ def test_on_a_terminal_one_is_asked(user: User, answer: str, deletes: bool) -> N
     old = session_of(user, 40)
     words = command("-C", str(user.project), "sessions", "delete", "--older-than", "30d")
     child = pexpect.spawn(words[0], words[1:], env=environment(user.home), encoding="utf-8", timeout=60)
-    child.expect(f"{old}.*to be deleted: 1 session.*delete 1 session for good\\? \\[y/N\\] ")
+    child.expect(f"{old}.*to be deleted: 1 session.*delete 1 session permanently\\? \\[y/N\\] ")
     child.sendline(answer)
-    child.expect("deleted 1 session" if deletes else "nothing was deleted")
+    child.expect("deleted 1 session" if deletes else "nothing deleted")
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 0
@@ -87,7 +81,7 @@ def test_a_session_that_is_open_stays(user: User) -> None:
         run = user.ebb("sessions", "delete", "--all", "--yes", "--json")
         assert (run.code, run.result) == (0, {"deleted": [second], "kept": [{"id": first, "why": "it is open"}]})
         by_id = user.ebb("sessions", "delete", first)
-        assert (by_id.code, by_id.err) == (1, f"ebb: session `{first}` stays: it is open\n")
+        assert (by_id.code, by_id.err) == (1, f"ebb: session `{first}` was not deleted: it is open\n")
         assert left(user) == {first}
     assert user.ebb("sessions", "delete", first).out == f"deleted {first}  go\n"
     assert left(user) == set()
@@ -111,24 +105,24 @@ def test_what_it_kept_goes_with_a_session(user: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        ((), "which sessions? write their ids, or a filter"),
-        (("abc", "--all"), "ids and filters exclude each other"),
-        (("--older-than", "soon"), "`soon` is no time: write how long ago, such as `30d`"),
-        (("--older-than", "2026-02-31"), "is no time"),
+        ((), "no sessions named; give ids, or a filter"),
+        (("abc", "--all"), "use either ids or filters"),
+        (("--older-than", "soon"), "`soon` is not a time; write an age such as `30d`"),
+        (("--older-than", "2026-02-31"), "is not a time"),
         (("--older-than", "-3d"), ""),
-        (("--all", "--project", "."), "exclude each other"),
-        (("--untagged", "--tag", "a"), "exclude each other"),
+        (("--all", "--project", "."), ", not both"),
+        (("--untagged", "--tag", "a"), ", not both"),
         (("--tag", "a b"), "is not a valid tag"),
         (("zzzz",), "there is no session `zzzz`"),
     ],
 )
-def test_what_cannot_be_meant_is_said_and_deletes_nothing(user: User, arguments: Sequence[str], told: str) -> None:
+def test_what_cannot_be_meant_is_said_and_deletes_nothing(user: User, arguments: Sequence[str], message: str) -> None:
     session = session_of(user, 400)
     run = user.ebb("sessions", "delete", *arguments, "--yes")
     assert run.code == 2
-    assert told in run.err
+    assert message in run.err
     assert "Traceback" not in run.err
     assert left(user) == {session}
 

@@ -8,18 +8,23 @@ from pathlib import Path
 import pytest
 
 from docs.reference import GENERATED_FILES, PAGES, TABLES, fill_tables
+from tests.kit.commands import ROOT, ebb
+from tests.kit.files import write_files
 from tests.kit.installation import Installation
-from tests.running import ROOT, ebb
-from tests.tui.ptys import started
+from tests.kit.pty_terminal import started
 
 ELSEWHERE = {
     "uv tool install .": "fetches packages; tests/packaging installs the wheel",
     "pipx install .": "fetches packages; tests/packaging installs the wheel",
+    "ebb key set groq": "asks for a key: tests/test_key_command.py",
+    "ebb -m groq/openai/gpt-oss-120b": "sends a request to a company",
+    "pip install 'ebbtide[bedrock]'": "fetches packages; tests/packaging installs the wheel",
+    "AWS_REGION=eu-west-1 ebb -m bedrock/eu.anthropic.claude-sonnet-5-5": "sends a request to a company",
     "make demo": "builds a virtual environment; `ebb demo`, which it runs, has tests of its own",
-    "ebb serve": "wants a browser: tests/tui/web",
+    "ebb serve": "wants a browser: tests/tui/integrations/browser",
     "ebb mcp test": "wants the servers of the example: tests/test_mcp_command.py",
-    "ebb mcp import github cursor:files 7": "wants servers of other programs: tests/agent/imports",
-    "ebb mcp import files --to project": "wants servers of other programs: tests/agent/imports",
+    "ebb mcp import github cursor:files 7": "wants servers of other programs: tests/agent/integrations/imports",
+    "ebb mcp import files --to project": "wants servers of other programs: tests/agent/integrations/imports",
     "ebb mcp login wiki": "wants the servers of the example: tests/test_mcp_command.py",
     "ebb mcp logs forge": "wants the servers of the example: tests/test_mcp_command.py",
     "ebb undo --dry-run": "wants changed files: tests/test_undo_command.py",
@@ -79,8 +84,7 @@ def test_no_link_leads_nowhere() -> None:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A home with one session, in which the model was asked what the project is, and read a file."""
-    (tmp_path / "build.log").write_text("error: no such file\n")
-    (tmp_path / "script.toml").write_text(SCRIPT)
+    write_files(tmp_path, {"build.log": "error: no such file\n", "script.toml": SCRIPT})
     assert ebb("-C", str(tmp_path), "-p", "what is this project?", home=tmp_path, env=settings(tmp_path)).code == 0
     return tmp_path
 

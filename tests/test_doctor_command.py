@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from ebbtide.tools.files.private_folder import make_private
-from ebbtide.tui.cli.doctor import CheckProgress
-from tests.agent.archive.meaning import model_in
+from ebbtide.tui.integrations.doctor.subcommand import CheckProgress
+from tests.kit.commands import Run, ebb
+from tests.kit.files import write_file
 from tests.kit.user import Worker
-from tests.running import Run, ebb
+from tests.kit.word_vectors import model_in
 
 SEEN = "others can list `{}` (mode {}); they cannot read its files"
 
@@ -44,8 +45,7 @@ class House(Worker):
         }
 
     def configure(self, text: str) -> None:
-        (self.home / "config").mkdir(exist_ok=True)
-        (self.home / "config" / "config.toml").write_text(text)
+        write_file(self.home / "config" / "config.toml", text)
 
 
 @pytest.fixture
@@ -124,8 +124,8 @@ def test_bytes_that_have_changed_are_found_by_reading_them(house: House) -> None
 
 
 def test_bytes_that_went_by_their_age_are_no_fault(house: House) -> None:
-    nothing_shown = json.dumps({"start": 6, "summary": "Work was done.", "anchor": None, "anchored": 0})
-    house.query("update snapshots set body = ?", nothing_shown)
+    empty_view = json.dumps({"start": 6, "summary": "Work was done.", "anchor": None, "anchored": 0})
+    house.query("update snapshots set body = ?", empty_view)
     house.run("sessions", "--config", "archive.max_bytes=1")
     assert list((house.data / "blobs").glob("??/*")) == []
     assert house.doctor("--deep") == {}
@@ -204,8 +204,7 @@ def test_folders_that_others_may_look_into_are_told_by_what_they_find(
     house: House, mode: int, inside: int, state: str, text: str
 ) -> None:
     logs = house.home / "logs"
-    logs.mkdir(exist_ok=True)
-    (logs / "context.jsonl").touch()
+    write_file(logs / "context.jsonl")
     (logs / "context.jsonl").chmod(inside)
     logs.chmod(mode)
     assert house.doctor() == {f"{state} folders": (text.format(logs), f"run `chmod 700 {logs}`")}
@@ -274,8 +273,8 @@ def test_it_tells_how_far_it_is_on_a_terminal(
     now[0] = 101.5
     progress("sessions", 1_234, 9_000)
     progress("sessions", 1_235, 9_000)
-    progress.wipe()
-    assert capsys.readouterr().err == "\r\x1b[Klooking at sessions  1,234 of 9,000\r\x1b[K"
+    progress.clear_line()
+    assert capsys.readouterr().err == "\r\x1b[Kchecking sessions  1,234 of 9,000\r\x1b[K"
 
 
 def test_a_model_of_meanings_is_looked_at(tmp_path: Path) -> None:
@@ -288,8 +287,8 @@ def test_a_model_of_meanings_is_looked_at(tmp_path: Path) -> None:
         f"ok    meanings        `{model}` returns vectors of 8 numbers"
     ]
     (model / "model.safetensors").unlink()
-    said = f"`recall.embedding_model`: `{model}` contains no static model (`model.safetensors`); "
-    assert house.doctor(*setting) == {"broken meanings": (f"{said}searches use words only", "")}
+    problem = f"`recall.embedding_model`: `{model}` contains no static model (`model.safetensors`); "
+    assert house.doctor(*setting) == {"broken meanings": (f"{problem}searches use words only", "")}
 
 
 def test_variables_of_direnv_that_commands_do_not_get_are_named(house: House) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.kit.commands import command, environment
 from tests.kit.driver import STREAM, driven
 from tests.kit.session import bash, call, calls
 from tests.kit.user import User
-from tests.running import command, environment
 
 AUTO = ("--permission-mode", "auto")
 PIXEL = base64.b64decode(
@@ -49,12 +49,12 @@ def test_the_work_in_hand_is_done_when_the_input_ends(user: User) -> None:
 
 
 def test_a_prompt_on_the_command_line_comes_first(user: User) -> None:
-    said = json.dumps({"type": "message", "text": "second"})
+    line_given = json.dumps({"type": "message", "text": "second"})
     model = user.script({"text": "One."}, {"text": "Two."})
     for flags in (("-p", "first"), ("-p", "-", "first")):
-        run = user.ebb(*flags, *STREAM, "-m", model, stdin=said)
-        heard = [line["text"] for line in run.lines if line["type"] in ("turn_started", "steered")]
-        assert (run.code, heard) == (0, ["first", "second"])
+        run = user.ebb(*flags, *STREAM, "-m", model, stdin=line_given)
+        texts = [line["text"] for line in run.lines if line["type"] in ("turn_started", "steered")]
+        assert (run.code, texts) == (0, ["first", "second"])
 
 
 def test_what_steers_is_heard_by_the_next_step_and_what_does_not_is_a_turn(user: User) -> None:
@@ -309,7 +309,7 @@ def test_lines_may_come_from_a_file(user: User) -> None:
 def test_lines_in_need_lines_out(user: User) -> None:
     run = user.ebb("-p", "go", "--input-format", "stream-json", "-m", user.script(), stdin="")
     assert (run.code, run.out, run.err) == (
-        2, "", "ebb: `--input-format stream-json` needs `--output-format stream-json`, where questions are put\n",
+        2, "", "ebb: `--input-format stream-json` needs `--output-format stream-json`\n",
     )  # fmt: skip
 
 
@@ -325,4 +325,4 @@ def test_what_cannot_be_printed_ends_the_run_with_1(user: User, form: str, goes:
         ("/bin/sh", "-c", f"echo nonsense | {line} {goes}"), env=environment(user.home), capture_output=True, text=True,
         check=False, timeout=60,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (1, f"ebb: the answer could not be written: {why}\n")
+    assert (done.returncode, done.stderr) == (1, f"ebb: cannot write the output: {why}\n")

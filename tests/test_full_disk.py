@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.full_disk import LOG
-from tests.running import ROOT, environment
+from tests.kit.commands import ROOT, environment
+from tests.kit.full_disk import LOG
 
 APART = ("unshare", "--user", "--map-root-user", "--mount")
 """Runs a program where it may mount a disk that nobody else sees."""
@@ -31,18 +31,18 @@ Seen = Callable[[str, Path], dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
-    """What happened in a scenario of `tests.full_disk`; one process plays them all."""
+    """What happened in a scenario of `tests.kit.full_disk`; one process plays them all."""
     player = subprocess.Popen(
-        [*APART, sys.executable, "-m", "tests.full_disk"], cwd=ROOT,
+        [*APART, sys.executable, "-m", "tests.kit.full_disk"], cwd=ROOT,
         env=environment(tmp_path_factory.mktemp("player")), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
-    asked, told = player.stdin, player.stdout
+    asked, output = player.stdin, player.stdout
     assert asked
-    assert told
+    assert output
 
     def play(scenario: str, folder: Path) -> dict[str, Any]:
         print(json.dumps([scenario, str(folder)]), file=asked, flush=True)
-        answer = told.readline()
+        answer = output.readline()
         assert answer, "the scenario ended in an error"
         found: dict[str, Any] = json.loads(answer)
         return found
@@ -53,19 +53,21 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 
 def test_an_output_that_cannot_be_kept_stays_in_its_file_and_the_step_goes_on(seen: Seen, tmp_path: Path) -> None:
     happened = seen("output", tmp_path)
-    shown, fine, read = happened.pop("shown")
+    printed, fine, read = happened.pop("shown")
     log, end = happened.pop("log"), happened.pop("end")
     blobs = tmp_path / "data" / "blobs"
-    told = f"the output of `bash` could not be stored, so it is shown in part: nothing more can be stored in `{blobs}`"
+    notice = (
+        f"the output of `bash` could not be stored, so it is shown in part: nothing more can be stored in `{blobs}`"
+    )
     assert happened == {
         "codes": [0, 0],
         "ends": ["Yes.", "So."],
-        "notices": [f"{told}: the disk is full"],
+        "notices": [f"{notice}: the disk is full"],
         "printed": LOG,
         "files": ["blobs/tidied", log.removeprefix(f"{tmp_path}/data/")],
         "doctor": [],
     }
-    assert shown.endswith(f'cut; ref_id="r1" has all of it]\nall of it is in {log}\nexit code 0')
+    assert printed.endswith(f'cut; ref_id="r1" has all of it]\nall of it is in {log}\nexit code 0')
     assert fine == "fine\nexit code 0"
     whole = LOG + len("exit code 0\n")
     assert read == f"{end}\nexit code 0\n(bytes {LOG - 60}-{whole} of {whole:,})"
@@ -73,7 +75,7 @@ def test_an_output_that_cannot_be_kept_stays_in_its_file_and_the_step_goes_on(se
 
 def test_a_command_that_fills_the_disk_gives_room_back_and_the_turn_goes_on(seen: Seen, tmp_path: Path) -> None:
     happened = seen("printing", tmp_path)
-    shown = happened.pop("shown")
+    endings = happened.pop("shown")
     assert happened == {
         "codes": [0, 0],
         "end": "Yes.",
@@ -82,8 +84,8 @@ def test_a_command_that_fills_the_disk_gives_room_back_and_the_turn_goes_on(seen
         "has_room": True,
         "doctor": [],
     }
-    assert [ending for _, ending in shown] == ["exit code 0"] * 3
-    assert [re.sub(r"\d+", "N", line) for line, _ in shown] == [
+    assert [ending for _, ending in endings] == ["exit code 0"] * 3
+    assert [re.sub(r"\d+", "N", line) for line, _ in endings] == [
         "the output after N bytes could not be stored: No space left on device",
         "fine",
         "the output after N bytes could not be stored: No space left on device",
@@ -105,11 +107,11 @@ def test_a_turn_that_cannot_be_written_down_ends_and_goes_on_when_there_is_room(
 
 def test_a_migration_that_finds_no_room_leaves_the_database_as_it_was(seen: Seen, tmp_path: Path) -> None:
     database = f"{tmp_path}/data/sessions.db"
-    told = f"the session database `{database}` is of an older version and cannot be backed up"
+    message = f"the session database `{database}` is of an older version and cannot be backed up"
     why = "cannot grow: the disk is full; free some space and resume the session"
     assert seen("migration", tmp_path) == {
         "codes": [1, 0],
-        "err": f"ebb: {told}: the session database `{database}.v1-backup` {why}\n",
+        "err": f"ebb: {message}: the session database `{database}.v1-backup` {why}\n",
         "is_unchanged": True,
         "titles": ["an old one"],
         "doctor": [],
@@ -122,7 +124,7 @@ def test_an_export_or_import_that_finds_no_room_leaves_everything_as_it_was(seen
         "err": f"ebb: cannot write `{tmp_path}/data/s.zip`: No space left on device\n"
         f"ebb: nothing more can be stored in `{tmp_path}/data/blobs`: the disk is full\n",
         "is_unchanged": True,
-        "out": "imported ID  go\nGo on with it: ebb -r ID\n",
+        "out": "imported ID  go\nResume: ebb -r ID\n",
         "doctor": [],
     }
 

@@ -24,10 +24,10 @@ def test_outputs_go_by_their_age_unless_they_were_looked_at(worker: Worker) -> N
     assert worker.blobs == set(digests.values())
     last = worker.session("seq 5004", config="archive.max_age=7")
     assert worker.blobs == {digests[looked_at], digests[new], worker.digest(last, 1)}
-    told = worker.ebb("sessions", "show", old, "r1")
+    gone = worker.ebb("sessions", "show", old, "r1")
     today = time.strftime("%Y-%m-%d")
     why = "because it had not been used for longer than `archive.max_age` allows"
-    assert (told.code, told.err) == (1, f"ebb: `r1` was removed on {today} {why}: run the call again\n")
+    assert (gone.code, gone.err) == (1, f"ebb: `r1` was removed on {today} {why}: run the call again\n")
     assert worker.ebb("sessions", "show", old).out.count("Tool result stored") == 1
     assert worker.ebb("doctor", "-m", worker.working()).code == 0
     went_on = worker.ebb("-p", "more", "-m", worker.working(), "-r", old)
@@ -45,8 +45,8 @@ def test_the_oldest_outputs_go_when_all_take_too_much(worker: Worker) -> None:
     assert worker.blobs == set(digests[2:])
     worker.ebb("sessions", "--config", f"archive.max_bytes={sum(sizes[2:]) - 1}")
     assert worker.blobs == {digests[3]}
-    told = worker.ebb("sessions", "show", sessions[0], "r1").err
-    assert "because stored outputs took more space than `archive.max_bytes` allows: run the call again" in told
+    message = worker.ebb("sessions", "show", sessions[0], "r1").err
+    assert "because stored outputs took more space than `archive.max_bytes` allows: run the call again" in message
     found = worker.ebb("doctor", "-m", worker.working())
     assert found.code == 0, found.out
     assert "1 of 4 in 4 sessions resolve; 3 were removed for their age or size" in found.out
@@ -63,28 +63,30 @@ def test_what_a_view_shows_stays_whatever_the_limits_say_and_that_is_told_once(w
     first, *others = (worker.ebb("-p", "more", "-m", worker.working(), "-r", sessions[0], *STRICT) for _ in range(3))
     assert worker.blobs == before
     assert first.err == ""  # it was found at that run's end
-    assert [told.err.count("sessions still use all of them") for told in others] == [1, 0]
+    assert [run.err.count("sessions still use all of them") for run in others] == [1, 0]
     found = worker.ebb("doctor", "-m", worker.working(), *STRICT)
     assert found.code == 0
     assert found.out.count("sessions still use all of them") == 1
 
 
 def test_what_a_fork_a_summary_or_another_session_refers_to_stays(worker: Worker) -> None:
-    forked, summed, kept, named, lost = (worker.session(f"seq {number}") for number in range(5001, 5006))
-    digests = {session: worker.digest(session, 1) for session in (forked, summed, kept, named, lost)}
+    forked, summed, used_by_fork, named, lost = (worker.session(f"seq {number}") for number in range(5001, 5006))
+    digests = {session: worker.digest(session, 1) for session in (forked, summed, used_by_fork, named, lost)}
     assert worker.ebb("sessions", "fork", forked).code == 0
-    worker.forget_view(forked, summed, kept, named, lost)
+    worker.forget_view(forked, summed, used_by_fork, named, lost)
     worker.query(
         "insert into summaries values (?, 1, 4, ?, 1.0)", summed, json.dumps({"ledger": "Ran: seq 5002 – exit 0\nR1."})
     )
-    worker.query("update snapshots set body = json_insert(body, '$.pinned', json('[\"r1\"]')) where session = ?", kept)
+    worker.query(
+        "update snapshots set body = json_insert(body, '$.pinned', json('[\"r1\"]')) where session = ?", used_by_fork
+    )
     worker.ebb("-p", f"what is in ebb://app/{named[:8]}/r1?", "-m", worker.working())
     worker.ebb("sessions", *STRICT)
     for session in digests:
         worker.age(session, 30)
     worker.ebb("sessions", *STRICT)
     assert worker.blobs == set(digests.values()) - {digests[lost]}
-    for session in (forked, summed, kept, named):
+    for session in (forked, summed, used_by_fork, named):
         assert worker.ebb("sessions", "show", session, "r1").code == 0
 
 
@@ -139,6 +141,6 @@ async def test_compactions_remove_nothing(worker: Worker) -> None:
     assert len(before) == 3
     assert worker.blobs == before
     for number, last in ((1, 5001), (2, 6001), (3, 7001)):
-        shown = worker.ebb("sessions", "show", session.id, f"r{number}")
-        assert shown.out == "".join(f"{n}\n" for n in range(1, last + 1)) + "exit code 0"
+        printed = worker.ebb("sessions", "show", session.id, f"r{number}")
+        assert printed.out == "".join(f"{n}\n" for n in range(1, last + 1)) + "exit code 0"
     assert worker.ebb("doctor", "--deep", "-m", model).code == 0

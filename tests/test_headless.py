@@ -15,10 +15,11 @@ import pytest
 
 from ebbtide.agent.messages import Usage
 from ebbtide.tui.session import demo
-from tests.fake_provider import Call, FakeProvider, Turn
+from tests.kit.commands import Run, command, ebb, environment
+from tests.kit.fake_provider import Call, FakeProvider, Turn
+from tests.kit.files import write_file
 from tests.kit.session import call, calls
 from tests.kit.user import User
-from tests.running import Run, command, ebb, environment
 
 HAIKU = "anthropic/claude-haiku-5-5"
 NOW = {"retry-after-ms": "1"}
@@ -97,8 +98,8 @@ def test_json_prints_one_object(user: User) -> None:
 
 def test_a_summary_that_cannot_be_used_is_told_on_stderr_and_in_the_result(user: User) -> None:
     for flags in ((), *[("-c",)] * 5):
-        said = user.ask({"text": "what was found out so far " * 132}, flags=flags, window=12_000)
-        assert ended(said) == (0, "answered", None)
+        run = user.ask({"text": "what was found out so far " * 132}, flags=flags, window=12_000)
+        assert ended(run) == (0, "answered", None)
     refusal = {"when": "Write down what is needed", "text": "I would rather not."}
     last = user.ask(refusal, refusal, {"text": "done"}, flags=("-c",), window=12_000)
     assert ended(last) == (0, "answered", None)
@@ -141,8 +142,8 @@ def test_a_dash_reads_the_prompt_from_stdin(user: User) -> None:
         (("-p", "go", "-m", "acme/one"), "`acme/one` is not a model"),
         (("-p", "go", "-m", "claude"), "write PROVIDER/NAME"),
         (("-p", "go"), "no model is set"),
-        (("-p", ""), "there is no prompt"),
-        (("-p", "-"), "there is no prompt"),
+        (("-p", ""), "no prompt"),
+        (("-p", "-"), "no prompt"),
         (("-p", "go", "-m", "scripted/none.toml"), "cannot read the script `none.toml`"),
         (("-p", "go", "-m", HAIKU, "--config", "providers.anthropic.base_url=htp://x"), "is not a URL"),
         (("-p", "go", "-m", HAIKU, "--config", "providers.anthropic.base_url=http://x:port"), "is not a URL"),
@@ -155,13 +156,13 @@ def test_a_dash_reads_the_prompt_from_stdin(user: User) -> None:
         (("-p", "go", "-m", "ollama/x", "--resume=ffffffffffff"), "there is no session `ffffffffffff`"),
         (("-p", "go", "-m", "ollama/x", "-c"), "no earlier session"),
         (("-p", "go", "--nonsense"), "unrecognized arguments"),
-        (("-m", "ollama/x"), "there is no terminal to draw in"),
+        (("-m", "ollama/x"), "no terminal"),
         (("sesions", "-m", "ollama/x"),
-         "there is no command `sesions`; did you mean `ebb sessions`? `ebb -- sesions` sends it as a message"),
+         "unknown command `sesions`; did you mean `ebb sessions`? To send it as a message, use `ebb -- sesions`"),
         (("con",), "did you mean `ebb context` or `ebb config`?"),
-        (("search",), "there is no terminal to draw in"),
-        (("sesions ",), "there is no terminal to draw in"),
-        (("-c", "sesions"), "there is no terminal to draw in"),
+        (("search",), "no terminal"),
+        (("sesions ",), "no terminal"),
+        (("-c", "sesions"), "no terminal"),
     ],
 )  # fmt: skip
 def test_a_command_line_that_cannot_be_exits_with_2_and_one_sentence(
@@ -175,7 +176,7 @@ def test_a_command_line_that_cannot_be_exits_with_2_and_one_sentence(
 
 @pytest.mark.parametrize(
     ("folder", "says"),
-    [("none", "there is no folder"), ("~nobody-of-this-name/x", ""), ("a" * 300, "")],
+    [("none", "no such folder"), ("~nobody-of-this-name/x", ""), ("a" * 300, "")],
     ids=["missing", "of nobody", "too long"],
 )
 def test_a_folder_that_cannot_be_looked_up_exits_with_2(user: User, folder: str, says: str) -> None:
@@ -195,7 +196,7 @@ def test_closed_and_full_streams_end_no_run_with_a_traceback(user: User) -> None
     answer, ask = (shlex.join(command("-p", prompt, "-m", model)) for prompt in ("go", "-"))
     assert shell(user, f"{answer} <&-").stdout == "hi\n"
     no_prompt = shell(user, f"{ask} <&-")
-    assert (no_prompt.returncode, "there is no prompt" in no_prompt.stderr) == (2, True)
+    assert (no_prompt.returncode, "no prompt" in no_prompt.stderr) == (2, True)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
@@ -212,10 +213,10 @@ def test_what_is_told_beside_an_answer_ends_no_run_when_it_cannot_be_written(use
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
 def test_an_answer_that_cannot_be_written_exits_with_1(user: User) -> None:
     run = shell(user, shlex.join(command("-p", "go", "-m", user.script({"text": "hi"}))) + " </dev/null >/dev/full")
-    assert (run.returncode, run.stderr) == (1, "ebb: the answer could not be written: No space left on device\n")
+    assert (run.returncode, run.stderr) == (1, "ebb: cannot write the output: No space left on device\n")
 
 
-LOST = "ebb: the answer could not be written: "
+LOST = "ebb: cannot write the output: "
 
 
 @pytest.mark.parametrize(
@@ -248,8 +249,7 @@ def test_what_is_printed_to_nowhere_exits_with_1_and_to_a_reader_that_has_gone_w
 
 
 def test_a_configuration_that_cannot_be_read_exits_with_2(user: User) -> None:
-    (user.home / "config").mkdir(parents=True)
-    (user.home / "config" / "config.toml").write_text("[agent")
+    write_file(user.home / "config" / "config.toml", "[agent")
     run = user.ask({"text": "hi"})
     assert (run.code, run.out) == (2, "")
     assert "config.toml" in run.err
@@ -278,9 +278,9 @@ def test_what_a_server_refuses_has_its_exit_code(user: User, turn: Turn, expecte
 
 
 def test_a_server_that_is_not_there_exits_with_3(user: User) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        run = ask_server(user, f"http://127.0.0.1:{taken.getsockname()[1]}", "--config", "retry.first=0.2")
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        run = ask_server(user, f"http://127.0.0.1:{listener.getsockname()[1]}", "--config", "retry.first=0.2")
     assert ended(run) == (3, "provider", "network")
 
 
@@ -301,11 +301,11 @@ def test_a_request_that_fails_is_sent_again_and_the_retry_is_an_event(user: User
     with FakeProvider([busy, Turn(text="half", fault="cut"), Turn(text="whole")]) as server:
         run = user.ebb(
             *("-p", "go", "-m", HAIKU, "--output-format", "stream-json"),
-            env={"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"},
+            env=server.environment,
         )
     assert (run.code, run.result["result"]) == (0, "whole")
-    told = [(line["attempt"], line["attempts"]) for line in run.lines if line["type"] == "retry_scheduled"]
-    assert told == [(2, 0), (2, 5)]  # answers that break off are counted by themselves
+    retries = [(line["attempt"], line["attempts"]) for line in run.lines if line["type"] == "retry_scheduled"]
+    assert retries == [(2, 0), (2, 5)]  # answers that break off are counted by themselves
 
 
 def test_what_nobody_is_there_to_allow_is_denied_and_exits_with_5(user: User) -> None:
@@ -317,7 +317,7 @@ def test_what_nobody_is_there_to_allow_is_denied_and_exits_with_5(user: User) ->
         {
             "tool": "bash",
             "arguments": {"command": "touch made"},
-            "rule": "ask mode: this command needs approval",
+            "rule": "ask mode: commands need your OK",
             "allow": "bash(=touch made)",
         }
     ]
@@ -378,8 +378,7 @@ def test_a_deny_rule_and_plan_mode_win_over_an_allow_rule(user: User, flags: tup
 
 
 def test_a_deny_rule_holds_for_what_its_path_links_to(user: User) -> None:
-    (user.home / "secret").mkdir(parents=True)
-    (user.home / "secret" / "key").write_text("hush")
+    write_file(user.home / "secret" / "key", "hush")
     (user.project / "link").symlink_to(user.home / "secret")
     wanted = call("read", path="link/key")
     run = user.ask(calls(wanted), {"text": "No."}, flags=("--deny", "read(link)", "--permission-mode", "auto"))
@@ -398,8 +397,10 @@ def test_the_limit_of_steps_leaves_calls_unrun_and_answered(user: User) -> None:
     assert ended(run) == (6, "step_limit", "step_limit")
     assert (run.result["steps"], run.result["result"]) == (2, "step 2")
     assert (user.project / "count").read_text() == "x\n"
-    shown = user.ebb("sessions", "show", run.result["session"], "--json")
-    assert [o["status"] for line in shown.lines for o in line["parts"] if o["type"] == "output" and "status" in o] == [
+    listing = user.ebb("sessions", "show", run.result["session"], "--json")
+    assert [
+        o["status"] for line in listing.lines for o in line["parts"] if o["type"] == "output" and "status" in o
+    ] == [
         "done",
         "interrupted",
     ]
@@ -435,7 +436,7 @@ def test_an_answer_must_meet_the_schema(user: User) -> None:
 )
 def test_a_schema_that_is_none_exits_with_2_before_the_model_is_asked(user: User, schema: str) -> None:
     run = user.ask({"text": "1"}, flags=with_schema(user, schema))
-    assert (run.code, run.out, "schema.json` cannot be used" in run.err) == (2, "", True)
+    assert (run.code, run.out, "schema.json` is not valid" in run.err) == (2, "", True)
     assert "Traceback" not in run.err
 
 
@@ -453,8 +454,8 @@ def test_half_a_character_in_prompt_folder_or_answer_loses_nothing(user: User) -
     assert ended(run) == (6, "step_limit", "step_limit")
     again = user.ebb("-p", "go", "-c", "-m", user.script({"text": "ok"}), "--output-format", "json")
     assert (ended(again), again.result["session"]) == ((0, "answered", None), run.result["session"])
-    shown = user.ebb("sessions", "show", run.result["session"], "--json")
-    assert shown.lines[0]["parts"] == [{"type": "text", "text": "caf\ufffd", "whole": "caf\udce9"}]
+    listing = user.ebb("sessions", "show", run.result["session"], "--json")
+    assert listing.lines[0]["parts"] == [{"type": "text", "text": "caf\ufffd", "whole": "caf\udce9"}]
 
 
 def test_an_answer_that_the_locale_cannot_write_is_written_in_escapes(user: User) -> None:
@@ -515,8 +516,8 @@ def test_a_session_goes_on_where_it_was(user: User) -> None:
     again = user.ask({"text": "two"}, flags=("-c",))
     third = user.ask({"text": "three"}, flags=("-r", first[:6]))
     assert (again.result["session"], third.result["session"]) == (first, first)
-    shown = user.ebb("sessions", "show", first)
-    assert shown.out == "> go\n\none\n\n> go\n\ntwo\n\n> go\n\nthree\n\n"
+    listing = user.ebb("sessions", "show", first)
+    assert listing.out == "> go\n\none\n\n> go\n\ntwo\n\n> go\n\nthree\n\n"
     listed = user.ebb("sessions", "list", "--json").lines
     assert [(row["id"], row["title"], row["messages"]) for row in listed] == [(first, "go", 6)]
 
@@ -534,7 +535,7 @@ def test_a_deleted_session_is_gone(user: User) -> None:
     session = user.ask({"text": "one"}).result["session"]
     forked = user.ebb("sessions", "fork", session[:8])
     fork = forked.out.split()[1]
-    assert (forked.code, f"`ebb -r {fork}` goes on with it" in forked.out) == (0, True)
+    assert (forked.code, f"resume it with `ebb -r {fork}`" in forked.out) == (0, True)
     assert user.ebb("sessions", "rename", fork, "another way").out == f"renamed {fork}  another way\n"
     assert "another way" in user.ebb("sessions").out
     assert user.ebb("sessions", "rename", fork).code == 2
@@ -546,10 +547,10 @@ def test_a_deleted_session_is_gone(user: User) -> None:
 
 def test_config_shows_each_value_and_its_source(user: User) -> None:
     run = user.ebb("config", "--json", "--config", "agent.max_turns=3", env={"EBB_MODEL": "ollama/x"})
-    shown = run.result
-    assert shown["agent.max_turns"] == {"value": 3, "source": "--config agent.max_turns=3"}
-    assert shown["agent.model"] == {"value": "ollama/x", "source": "environment EBB_MODEL"}
-    assert shown["agent.permission_mode"] == {"value": "ask", "source": "default"}
+    settings = run.result
+    assert settings["agent.max_turns"] == {"value": 3, "source": "--config agent.max_turns=3"}
+    assert settings["agent.model"] == {"value": "ollama/x", "source": "environment EBB_MODEL"}
+    assert settings["agent.permission_mode"] == {"value": "ask", "source": "default"}
     assert "agent.hard_block = 0.98    # default" in user.ebb("config").out
 
 
@@ -564,11 +565,11 @@ def test_the_demo_repairs_its_project(user: User) -> None:
 
 def test_the_demo_of_the_terminal_mends_its_project_and_compacts_once(user: User) -> None:
     """Its script with no pauses and nobody to ask; the terminal itself shows what any session does."""
-    (user.project / "orders.log").write_text(demo.log_of_orders())
+    (user.project / "orders.log").write_text(demo.order_log())
     for name in ("prices.py", "test_prices.py"):
-        (user.project / name).write_text((demo.FILES / f"{name}.txt").read_text())
+        (user.project / name).write_text((demo.DEMO_FILES / f"{name}.txt").read_text())
     script = user.home / "tour.toml"
-    script.write_text(re.sub(r"^pause.*$", "", (demo.FILES / "tour.toml").read_text(), flags=re.MULTILINE))
+    script.write_text(re.sub(r"^pause.*$", "", (demo.DEMO_FILES / "tour.toml").read_text(), flags=re.MULTILINE))
     flags = (*demo.FLAGS, "--allow", "edit(prices.py)", "--output-format", "stream-json")
     run = user.ebb("-p", demo.PROMPT, "-m", f"scripted/{script}", *flags)
     events = [json.loads(line) for line in run.out.splitlines()]
@@ -580,8 +581,7 @@ def test_the_demo_of_the_terminal_mends_its_project_and_compacts_once(user: User
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_ends_in_order_with_130(user: User, number: signal.Signals) -> None:
     with FakeProvider([Turn(text="I begin", fault="hang")]) as server:
-        env = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"}
-        process = user.begin("-p", "go", "-m", HAIKU, "--output-format", "stream-json", env=env)
+        process = user.begin("-p", "go", "-m", HAIKU, "--output-format", "stream-json", env=server.environment)
         read_until(process, "text_delta")
         process.send_signal(number)
         rest, _ = process.communicate(timeout=60)
@@ -637,8 +637,8 @@ def test_a_reader_that_goes_away_ends_the_turn_and_what_it_runs(user: User) -> N
     assert done.stderr == ""
     with pytest.raises(ProcessLookupError):
         os.kill(int((user.project / "pid").read_text()), 0)
-    shown = user.ebb("sessions", "show", user.ebb("sessions", "--json").result["id"], "--json")
-    assert [part["status"] for part in shown.lines[-1]["parts"]] == ["interrupted"]
+    listing = user.ebb("sessions", "show", user.ebb("sessions", "--json").result["id"], "--json")
+    assert [part["status"] for part in listing.lines[-1]["parts"]] == ["interrupted"]
 
 
 def test_what_changed_since_a_session_was_left_is_said(user: User) -> None:
@@ -676,7 +676,7 @@ def test_config_says_where_the_numbers_of_the_window_come_from(user: User) -> No
     found = next(line for line in run.out.splitlines() if line.startswith("# openai-chat/x: "))
     assert found == (
         "# openai-chat/x: context_window 50,000 (command line), max_output_tokens 8,192 (default), "
-        "context_window_buffer_tokens 6,250 (default); usable 35,558; compact at 33,780, no request above 34,847"
+        "context_window_buffer_tokens 6,250 (default); usable 35,558; compact at 33,780, hard limit 34,847"
     )
 
 
@@ -731,21 +731,21 @@ def test_who_asks_is_told_what_happens_to_the_context(user: User) -> None:
     quiet = user.ebb("-p", "go", "-m", script)
     run = user.ebb("-p", "go", "-m", script, env={"CONTEXT_DEBUG": "true"})
     assert (quiet.err, run.out) == ("", "ok\n")
-    (said,) = (json.loads(line) for line in run.err.splitlines() if "context/cache-break" in line)
-    assert {name: value for name, value in said.items() if name not in ("at", "model")} == {
+    (record,) = (json.loads(line) for line in run.err.splitlines() if "context/cache-break" in line)
+    assert {name: value for name, value in record.items() if name not in ("at", "model")} == {
         "topic": "context/cache-break", "cause": "unknown", "expectedTokens": 2400, "readTokens": 0,
     }  # fmt: skip
-    assert json.dumps(said) in (user.home / "logs" / "context.jsonl").read_text()
+    assert json.dumps(record) in (user.home / "logs" / "context.jsonl").read_text()
 
 
 def test_the_projection_of_each_request_is_told_on_request(user: User) -> None:
     run = user.ebb("-p", "go", "-m", user.script({"text": "ok"}), env={"CONTEXT_DEBUG": "true"})
-    said = [json.loads(line) for line in run.err.splitlines() if "context-guard/" in line]
-    assert [line["topic"].removeprefix("context-guard/") for line in said] == [
+    records = [json.loads(line) for line in run.err.splitlines() if "context-guard/" in line]
+    assert [line["topic"].removeprefix("context-guard/") for line in records] == [
         "init-counters", "loop-init", "schema-estimate", "evaluate", "evaluate-target", "provider-eval",
         "build-metrics",
     ]  # fmt: skip
-    _, _, _, projection, target, verdict, _ = said
+    _, _, _, projection, target, verdict, _ = records
     parts = ("currentCtxTokens", "pendingCtxTokens", "newCtxTokens", "extraTokens")
     assert projection["projectedTokens"] == sum(projection[part] for part in parts)
     assert target["limit"] == target["contextWindow"] - target["bufferTokens"] - target["maxOutputTokens"]
@@ -787,6 +787,4 @@ def test_a_prompt_is_read_from_standard_input_where_none_is_given(user: User) ->
     assert (run.code, run.result["result"], run.err) == (0, "Said.", "")
     assert user.ebb("sessions", "list", "--json").lines[0]["title"] == "what is it?"
     assert user.ebb("-m", model, "-p", stdin="and now?").out == "Said.\n"
-    assert (
-        user.ebb("-p", "-m", model).err == "ebb: there is no prompt; write one after `-p`, or pipe one into `ebb -p`\n"
-    )
+    assert user.ebb("-p", "-m", model).err == "ebb: no prompt; write one after `-p`, or pipe one into `ebb -p`\n"

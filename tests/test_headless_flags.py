@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.fake_provider import FakeProvider, Turn
+from tests.kit.commands import command, environment
+from tests.kit.fake_provider import FakeProvider, Turn
+from tests.kit.pty_terminal import running
 from tests.kit.session import call, calls
 from tests.kit.user import User
-from tests.running import command, environment
-from tests.tui.ptys import running
 
 ID = "2f0c7c5e-6a3f-4d6e-9a53-0c7f2b9d1e44"
 
@@ -19,8 +19,7 @@ ID = "2f0c7c5e-6a3f-4d6e-9a53-0c7f2b9d1e44"
 def asked(user: User, *flags: str, reply: str = "Yes.") -> dict[str, Any]:
     """The request that a run makes with these flags."""
     with FakeProvider([Turn(text=reply)]) as server:
-        env = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"}
-        run = user.ebb("-p", "go", "-m", "anthropic/claude-haiku-5-5", *flags, env=env)
+        run = user.ebb("-p", "go", "-m", "anthropic/claude-haiku-5-5", *flags, env=server.environment)
         assert (run.code, run.out) == (0, f"{reply}\n"), run.err
         (request,) = server.requests
     return dict(request.body)
@@ -109,11 +108,11 @@ def test_a_session_with_an_id_of_its_users_own_is_exported_and_imported(user: Us
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (("--max-time", "soon"), "`--max-time` is 'soon', but must be a number of seconds above 0"),
-        (("--max-time", "0"), "`--max-time` is '0', but must be a number of seconds above 0"),
-        (("--max-time", "nan"), "`--max-time` is 'nan', but must be a number of seconds above 0"),
-        (("--session-id", "mine"), f"`--session-id` is 'mine', but must be a UUID such as `{ID}`"),
-        (("--session-id", ID, "-c"), "a session that goes on has an id already"),
+        (("--max-time", "soon"), "`--max-time` must be a number of seconds above 0, not 'soon'"),
+        (("--max-time", "0"), "`--max-time` must be a number of seconds above 0, not '0'"),
+        (("--max-time", "nan"), "`--max-time` must be a number of seconds above 0, not 'nan'"),
+        (("--session-id", "mine"), f"`--session-id` must be a UUID such as `{ID}`, not 'mine'"),
+        (("--session-id", ID, "-c"), "`--session-id` works only for a new session"),
         (("--output-last-message", "/no/such/file"), "cannot write the answer to `/no/such/file`: No such file"),
         (("--output-last-message", "."), "cannot write the answer to `.`: Is a directory"),
         (("--system-prompt-file", "none.md"), "cannot read the system prompt `none.md`: No such file"),
@@ -150,8 +149,8 @@ def test_whoever_wants_it_is_told_each_step_and_call_on_stderr(user: User, form:
     flags = ("--permission-mode", "accept-edits", "--verbose")
     run = user.ask(wanted, {"text": "Done.", **usage}, flags=flags, form=form)
     model = f"scripted/{user.home / 'script.json'}"
-    told = [re.sub(r"step (\d): [\d,]+ of [\d,]+ ", r"step \1: ", line) for line in run.err.splitlines()]
-    assert told == [
+    steps = [re.sub(r"step (\d): [\d,]+ of [\d,]+ ", r"step \1: ", line) for line in run.err.splitlines()]
+    assert steps == [
         "ebb: step 1: tokens",
         f"ebb: {model} (step): 1,200 tokens in, 9 out, $0.0000",
         'ebb: write {"path": "a.txt", "content": "hi"}',

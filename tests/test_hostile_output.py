@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import ROOT, Run, command, ebb, environment
+from tests.kit.commands import ROOT, Run, command, ebb, environment
+from tests.kit.files import write_file
 
 STEERS = {"\x1b", "\x07", "\x9b", "\x9d", "\u202e"}
 HOSTILE = "\x1b]0;owned\x07\x9b31m\u202e"
@@ -27,16 +28,15 @@ def test_what_a_model_has_called_is_printed_as_text(tmp_path: Path) -> None:
     at = ("-C", str(project), "-m", f"scripted/{script}")
     assert ebb("-p", f"go {HOSTILE}", *at, home=tmp_path).code == 0
     listed = ebb("sessions", *at, home=tmp_path)
-    shown = ebb("sessions", "show", listed.out.split()[0], *at, home=tmp_path)
-    assert "bash␛]0;owned␇" in shown.out
+    printed = ebb("sessions", "show", listed.out.split()[0], *at, home=tmp_path)
+    assert "bash␛]0;owned␇" in printed.out
     assert is_harmless(listed)
-    assert is_harmless(shown)
+    assert is_harmless(printed)
 
 
 def test_what_a_project_declares_is_printed_as_text(tmp_path: Path) -> None:
     project = tmp_path / "app"
-    (project / ".ebb").mkdir(parents=True)
-    (project / ".ebb" / "config.toml").write_text('[agent]\n"mo\\u009b31mdel" = "\\u009d0;x\\u0007"\n')
+    write_file(project / ".ebb" / "config.toml", '[agent]\n"mo\\u009b31mdel" = "\\u009d0;x\\u0007"\n')
     run = ebb("config", "-C", str(project), home=tmp_path)
     assert "31mdel" in run.out + run.err
     assert is_harmless(run)
@@ -79,6 +79,6 @@ def test_a_terminal_is_not_steered_by_an_answer_that_needs_no_screen(tmp_path: P
         assert run.wait(60) == 0
     hearing.join()
     os.close(ours)
-    shown = read.decode()
-    assert not set(shown) & STEERS
-    assert ("ünd" if form == "text" else "\\u202e") in shown
+    printed = read.decode()
+    assert not set(printed) & STEERS
+    assert ("ünd" if form == "text" else "\\u202e") in printed

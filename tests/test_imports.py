@@ -7,37 +7,39 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.archive.meaning import model_in
-from tests.fake_provider import FakeProvider, Turn
-from tests.running import environment
+from tests.kit.commands import environment
+from tests.kit.fake_provider import FakeProvider, Turn
+from tests.kit.word_vectors import model_in
 
 HEAVY = (
     "textual", "rich", "prompt_toolkit", "anthropic", "openai", "ollama", "tiktoken", "mcp", "pydantic", "httpx",
     "httpx2", "numpy", "model2vec", "acp",
 )  # fmt: skip
 SELDOM = (
-    "ebbtide.agent.lsp.find",
-    "ebbtide.tools.lsp.pool",
+    "ebbtide.agent.integrations.lsp.find",
+    "ebbtide.tools.integrations.lsp.pool",
     "ebbtide.agent.extensions.extension_folders",
     "ebbtide.agent.extensions.trust",
     "ebbtide.agent.extensions.session_extensions",
     "yaml",
     "ebbtide.agent.config.hook_tables",
     "ebbtide.agent.hooks.session_hooks",
-    "ebbtide.tools.code_map.run",
+    "ebbtide.tools.integrations.code_map.run",
     "tree_sitter_python",
     "ebbtide.agent.input.attach",
-    "ebbtide.agent.imports.agent_folders",
-    "ebbtide.agent.window.compact",
-    "ebbtide.agent.context.compaction",
-    "ebbtide.agent.context.provenance",
-    "ebbtide.agent.archive.embeddings",
-    "ebbtide.agent.calls.hooks",
+    "ebbtide.agent.integrations.imports.agent_folders",
+    "ebbtide.agent.compaction.ladder",
+    "ebbtide.agent.compaction.plan",
+    "ebbtide.agent.view.provenance",
+    "ebbtide.agent.integrations.semantic_search.embeddings",
+    "ebbtide.agent.hooks.tool_hooks",
     "ebbtide.agent.archive.indexer",
-    "ebbtide.agent.archive.semantic_search",
+    "ebbtide.agent.integrations.semantic_search.embedding_index",
     "ebbtide.agent.overview",
-    "ebbtide.agent.window.rewrite",
-    "ebbtide.agent.mcp.running",
+    "ebbtide.agent.compaction.model_summary",
+    "ebbtide.agent.compaction.room",
+    "ebbtide.agent.compaction.strategies",
+    "ebbtide.agent.integrations.mcp.running",
     "ebbtide.agent.archive.locate",
     "ebbtide.store.queries",
     "ebbtide.store.search",
@@ -53,13 +55,13 @@ SELDOM = (
 BROUGHT = (
     "ebbtide.agent.extensions",
     "ebbtide.agent.hooks",
-    "ebbtide.agent.imports",
-    "ebbtide.agent.lsp",
-    "ebbtide.agent.mcp",
+    "ebbtide.agent.integrations.imports",
+    "ebbtide.agent.integrations.lsp",
+    "ebbtide.agent.integrations.mcp",
     "ebbtide.agent.subagents",
-    "ebbtide.tools.code_map",
-    "ebbtide.tools.lsp",
-    "ebbtide.tools.mcp",
+    "ebbtide.tools.integrations.code_map",
+    "ebbtide.tools.integrations.lsp",
+    "ebbtide.tools.integrations.mcp",
     "tree_sitter",
     "yaml",
 )
@@ -68,8 +70,10 @@ SHOW = """
 import json, sys
 from ebbtide.tui.cli.main import main
 code = main({!r})
-print(json.dumps([code, sorted(sys.modules)]))
+ours = [name for name, module in sys.modules.items() if name.startswith("ebbtide.") and hasattr(module, "__path__")]
+print(json.dumps([code, sorted(sys.modules.keys() - {{*ours}})]))
 """
+"""Without our folders: they load their modules on first use."""
 LAZY = """
 import dataclasses, inspect, json, sys
 from ebbtide.agent.events import session as events
@@ -137,10 +141,11 @@ def test_where_nobody_brings_anything_only_servers_for_languages_are_looked_for(
     run = ["-p", "hi", "-m", f"scripted/{tmp_path / 's.json'}", "-C", str(tmp_path / "project")]
     found = {name for name in modules_after(run, tmp_path, "http://127.0.0.1:1") if name.startswith(BROUGHT)}
     assert found == {
-        "ebbtide.agent.lsp",
-        "ebbtide.agent.lsp.session_languages",
-        "ebbtide.tools.lsp",
-        "ebbtide.tools.lsp.spec",
+        "ebbtide.agent.integrations.lsp.session_languages",
+        "ebbtide.tools.integrations.code_map.repo_map",
+        "ebbtide.tools.integrations.lsp.diagnostics_tool",
+        "ebbtide.tools.integrations.lsp.spec",
+        "ebbtide.tools.integrations.lsp.symbols_tool",
     }
 
 
@@ -168,8 +173,8 @@ def test_a_run_writes_only_the_dataclasses_that_it_uses(tmp_path: Path) -> None:
         )  # fmt: skip
     eager, written = json.loads(done.stdout.splitlines()[-1])
     assert eager == [], "every run loads them: they should take `dataclass` from `ebbtide.tools.lazy`"
-    told = ["TurnStarted", "StepStarted", "ContextMeasured", "TextDelta", "ReplyFinished", "TurnFinished"]
-    assert {*written} == {*told}
+    names = ["TurnStarted", "StepStarted", "ContextMeasured", "TextDelta", "ReplyFinished", "TurnFinished"]
+    assert {*written} == {*names}
 
 
 def test_servers_are_loaded_only_where_one_is_declared(tmp_path: Path) -> None:
@@ -180,21 +185,26 @@ def test_servers_are_loaded_only_where_one_is_declared(tmp_path: Path) -> None:
     declared = {"mcpServers": {"forge": {"command": "/no/such/program"}}}
     (tmp_path / "project" / ".mcp.json").write_text(json.dumps(declared))
     assert loaded(run, tmp_path, "http://127.0.0.1:1") == {
-        "ebbtide.agent.mcp.running",
+        "ebbtide.agent.integrations.mcp.running",
         "ebbtide.agent.extensions.extension_folders",
         "ebbtide.agent.extensions.trust",
     }
     started = ["--config", 'mcp.servers.forge.command="/no/such/program"']
-    assert loaded([*run, *started], tmp_path, "http://127.0.0.1:1") >= {"ebbtide.agent.mcp.running", "mcp"}
+    assert loaded([*run, *started], tmp_path, "http://127.0.0.1:1") >= {"ebbtide.agent.integrations.mcp.running", "mcp"}
 
 
 def test_a_model_of_meanings_is_loaded_by_the_first_search(tmp_path: Path) -> None:
     model = ["--config", f'recall.embedding_model="{model_in(tmp_path / "model")}"']
     script = tmp_path / "s.json"
     script.write_text('{"reply": [{"text": "hi"}]}')
-    said = loaded(["-p", "hi", "-m", f"scripted/{script}", *model], tmp_path, "http://127.0.0.1:1")
-    assert said == {"ebbtide.agent.archive.embeddings"}
+    modules = loaded(["-p", "hi", "-m", f"scripted/{script}", *model], tmp_path, "http://127.0.0.1:1")
+    assert modules == {"ebbtide.agent.integrations.semantic_search.embeddings"}
     ask = {"calls": [{"name": "recall", "arguments": {"query": "car"}}]}
     script.write_text(json.dumps({"reply": [ask, {"text": "hi"}]}))
     found = loaded(["-p", "hi", "-m", f"scripted/{script}", *model], tmp_path, "http://127.0.0.1:1")
-    assert {"ebbtide.agent.archive.semantic_search", "model2vec", "numpy", "ebbtide.store.vectors"} <= found
+    assert {
+        "ebbtide.agent.integrations.semantic_search.embedding_index",
+        "model2vec",
+        "numpy",
+        "ebbtide.store.vectors",
+    } <= found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import ROOT, environment
+from tests.kit.commands import ROOT, environment
 
 START = """
 import importlib.util, os, signal, sys
@@ -64,8 +64,8 @@ def test_ctrl_c_ends_it_without_a_word(tmp_path: Path, where: str, arguments: li
         ("ebbtide.store.sessions", ["sessions"]),
         ("ebbtide.agent.archive.session_page", ["sessions"]),
         ("ebbtide.agent.archive.library", ["sessions", "fork", "ab"]),
-        ("ebbtide.tui.cli.mcp", ["mcp", "list"]),
-        ("ebbtide.tui.cli.doctor", []),
+        ("ebbtide.tui.integrations.mcp.command", ["mcp", "list"]),
+        ("ebbtide.tui.integrations.doctor.subcommand", []),
     ],
 )
 def test_a_command_that_has_begun_puts_in_order_what_it_has(tmp_path: Path, where: str, arguments: list[str]) -> None:

@@ -12,15 +12,15 @@ import pytest
 
 from ebbtide.agent.errors import UsageError
 from ebbtide.tui.cli import keys
-from tests.running import ROOT, command, ebb, environment
+from tests.kit.commands import ROOT, command, ebb, environment
 
-Told: TypeAlias = Callable[..., str]
+RunKey: TypeAlias = Callable[..., str]
 
 KEY = "sk-proj-abc123456789012345"
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
+def run_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunKey:
     """What the command prints that is given these words, and this on its input."""
     monkeypatch.setenv("EBB_HOME", str(tmp_path))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -29,21 +29,20 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     def run(*words: str, given: str = "") -> str:
         monkeypatch.setattr("sys.stdin", StringIO(given))
         assert keys.run(words) == 0
-        shown = capsys.readouterr()
-        assert KEY not in shown.out + shown.err
-        return shown.out
+        printed = capsys.readouterr()
+        assert KEY not in printed.out + printed.err
+        return printed.out
 
     return run
 
 
-def test_a_key_is_read_from_a_pipe_and_never_shown(tmp_path: Path, told: Told) -> None:
+def test_a_key_is_read_from_a_pipe_and_never_shown(tmp_path: Path, run_key: RunKey) -> None:
     place = tmp_path / "config" / "keys.json"
-    assert told("set", "openai", given=f"{KEY}\n") == (
-        f"the key for openai is kept in `{place}`, which only you can read; "
-        "it is sent to https://api.openai.com alone\n"
+    assert run_key("set", "openai", given=f"{KEY}\n") == (
+        f"stored the key for openai in `{place}`, readable only by you; it is sent only to https://api.openai.com\n"
     )
-    assert told() == ("anthropic    ANTHROPIC_API_KEY\nopenai       file                 https://api.openai.com\n")
-    assert json.loads(told("list", "--json")) == {
+    assert run_key() == ("anthropic    ANTHROPIC_API_KEY\nopenai       file                 https://api.openai.com\n")
+    assert json.loads(run_key("list", "--json")) == {
         "keys": [
             {"provider": "anthropic", "from": "ANTHROPIC_API_KEY", "origin": ""},
             {"provider": "openai", "from": "file", "origin": "https://api.openai.com"},
@@ -52,15 +51,15 @@ def test_a_key_is_read_from_a_pipe_and_never_shown(tmp_path: Path, told: Told) -
     doctor = ebb("doctor", home=tmp_path).out
     assert f"key for openai from `{place}`, used only for https://api.openai.com" in doctor
     assert KEY not in doctor
-    assert told("remove", "openai") == "the key for openai is removed\n"
-    assert told("remove", "openai") == "no key for openai is kept\n"
+    assert run_key("remove", "openai") == "removed the key for openai\n"
+    assert run_key("remove", "openai") == "no key stored for openai\n"
     assert KEY not in place.read_text()
 
 
 @pytest.mark.parametrize("given", ["", " \n", "two words", "ünicode", "a\nb", "x" * 9000])
-def test_what_is_no_key_is_refused_in_a_sentence(tmp_path: Path, told: Told, given: str) -> None:
+def test_what_is_no_key_is_refused_in_a_sentence(tmp_path: Path, run_key: RunKey, given: str) -> None:
     with pytest.raises(UsageError, match="key"):
-        told("set", "anthropic", given=given)
+        run_key("set", "anthropic", given=given)
     assert not (tmp_path / "config" / "keys.json").exists()
 
 
@@ -71,7 +70,7 @@ def test_a_key_is_not_shown_as_it_is_typed(tmp_path: Path) -> None:
         words = command("key", "set", "anthropic")
         os.execve(words[0], words, environment(tmp_path))
     read = b""
-    while b"not shown" not in read:
+    while b"hidden" not in read:
         read += os.read(terminal, 1000)
     os.write(terminal, f"{KEY}\n".encode())
     try:
@@ -81,7 +80,7 @@ def test_a_key_is_not_shown_as_it_is_typed(tmp_path: Path) -> None:
         pass
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert (b"is kept in" in read, KEY.encode() in read) == (True, False)
+    assert (b"stored the key" in read, KEY.encode() in read) == (True, False)
     assert json.loads((tmp_path / "config" / "keys.json").read_text())["keys"]["anthropic"]["key"] == KEY
 
 

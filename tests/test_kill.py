@@ -33,8 +33,8 @@ def test_a_call_that_was_running_is_answered_as_interrupted_and_not_run_again(wo
 
     run = worker.ask({"text": "I see."}, flags=("-c",))
     assert (run.code, run.result["session"], run.result["result"]) == (0, session, "I see.")
-    shown = worker.ebb("sessions", "show", session, "--json")
-    outputs = [part for line in shown.lines for part in line["parts"] if part["type"] == "output"]
+    listing = worker.ebb("sessions", "show", session, "--json")
+    outputs = [part for line in listing.lines for part in line["parts"] if part["type"] == "output"]
     assert [output.get("status", "done") for output in outputs] == ["interrupted", "cancelled"]
     assert len(count.read_text().split()) == 1
 

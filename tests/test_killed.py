@@ -5,10 +5,10 @@ from pathlib import Path
 
 from ebbtide.agent.messages import User
 from ebbtide.agent.records.call_progress import CALL_INTERRUPTED, NOT_BEGUN
+from tests.kit.commands import command, environment
+from tests.kit.polling import soon
 from tests.kit.project import Project
 from tests.kit.session import events_of
-from tests.running import command, environment
-from tests.waiting import soon
 
 LARGE = "seq 1 3000"
 COMMANDS = ("echo first", LARGE, "echo > began; exec sleep 600", "echo fourth > fourth")

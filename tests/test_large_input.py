@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.fake_provider import Call, FakeProvider, Recorded, Turn
-from tests.running import Run, command, ebb, environment
+from tests.kit.commands import Run, command, ebb, environment
+from tests.kit.fake_provider import Call, FakeProvider, Recorded, Turn
 
 LOG = "".join(f"[{number}] compile unit_{number}.c: warning {number * 7919 % 1000}\n" for number in range(40_000))
 
@@ -58,12 +58,12 @@ def test_a_log_that_no_window_holds_is_seen_by_its_ends_and_searched(user: User,
         assert (run.code, run.result["result"], run.result["error"]) == (0, "It is fine.", None)
         again = user.say(server, "-p", "are you sure?", "-c", window=window)
         assert (again.code, again.result["result"]) == (0, "Still.")
-    shown = said(server.requests[0])
-    assert "[0] compile unit_0.c" in shown
-    assert "[39999] compile unit_39999.c" in shown
-    assert found not in shown
+    message = said(server.requests[0])
+    assert "[0] compile unit_0.c" in message
+    assert "[39999] compile unit_39999.c" in message
+    assert found not in message
     assert found in outputs(server.requests[1])[0]
-    assert ("explain this" in shown) == (prompt != "-")
+    assert ("explain this" in message) == (prompt != "-")
 
 
 def test_what_has_room_is_sent_whole(user: User) -> None:
@@ -85,7 +85,7 @@ def test_what_is_piped_in_beside_words_attaches_nothing(user: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "shown", "kept"),
+    ("data", "beginning", "stored"),
     [
         (bytes(range(256)) * 2_000, "[not text, 512,000 bytes, which begin with 00 01 02", "20 21 22 23 24 25 26 27"),
         (bytes(range(256)) * 2_000, "fc fd fe ff; `read_result` with", "20 21 22 23 24 25 26 27"),
@@ -96,13 +96,13 @@ def test_what_is_piped_in_beside_words_attaches_nothing(user: User) -> None:
     ids=["binary", "end of binary", "broken end", "chinese", "one line"],
 )
 def test_every_byte_is_kept_whatever_was_piped_in(
-    user: User, data: bytes, shown: str, kept: str, tmp_path: Path
+    user: User, data: bytes, beginning: str, stored: str, tmp_path: Path
 ) -> None:
     with FakeProvider([look_up(offset=len(data) // 2, limit=400), Turn(text="Seen.")]) as server:
         asked = user.say(server, "-p", "what is it?", stdin=data)
         assert asked.code == 0
-    assert shown in said(server.requests[0])
-    assert kept in outputs(server.requests[1])[0]
+    assert beginning in said(server.requests[0])
+    assert stored in outputs(server.requests[1])[0]
     bundle, elsewhere = tmp_path / "s.ebb", tmp_path / "elsewhere"
     exported = ebb("sessions", "export", asked.result["session"], str(bundle), home=user.home)
     assert exported.code == 0, exported.err
@@ -170,4 +170,4 @@ def test_more_than_a_message_may_bring_is_refused_in_a_sentence(user: User) -> N
     line = f"head -c 70000000 /dev/zero | {' '.join(command('-p', 'look', '-m', f'scripted/{script}'))}"
     run = subprocess.run(line, shell=True, env=environment(user.home), capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (2, "")
-    assert "more than 64 MB was piped in; save it to a file" in run.stderr
+    assert "more than 64 MB piped in; save it to a file" in run.stderr

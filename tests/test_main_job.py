@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from ebbtide.agent.messages import Usage
-from tests.fake_provider import Call, FakeProvider, Turn
-from tests.running import ebb
+from tests.kit.commands import ebb
+from tests.kit.fake_provider import Call, FakeProvider, Turn
+from tests.kit.files import write_file
+from tests.kit.git import git
 
 MARK = re.compile(r', "(?:cache_control|prompt_cache_breakpoint)": \{[^}]*\}')
 WIRES = ["anthropic/claude-sonnet-5-5", "openai/gpt-6-sol", "openai-chat/local", "ollama/qwen3"]
@@ -22,13 +24,12 @@ TESTS = f"{sys.executable} -B -m unittest -q"  # a stale .pyc of the same second
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     folder = tmp_path / "repository"
-    folder.mkdir()
-    (folder / "sums.py").write_text("def add(a, b):\n    return a - b\n")
+    write_file(folder / "sums.py", "def add(a, b):\n    return a - b\n")
     (folder / "test_sums.py").write_text(
         "import unittest\nfrom sums import add\n\n"
         "class T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(2, 3), 5)\n"
     )
-    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    git(folder, "init", "-q")
     return folder
 
 
@@ -64,8 +65,8 @@ def test_the_tests_fail_fix_them(model: str, wire: str, repository: Path, tmp_pa
             home=tmp_path / "home",
             env=keys(server),
         )
-    said = "" if name != "openai-chat" else "ebb: nothing is known about `openai-chat/local`"
-    assert (run.code, run.err[: len(said)], run.err.count("\n")) == (0, said, 1 if said else 0)
+    notice = "" if name != "openai-chat" else "ebb: nothing is known about `openai-chat/local`"
+    assert (run.code, run.err[: len(notice)], run.err.count("\n")) == (0, notice, 1 if notice else 0)
     result = run.result
     assert (result["result"], result["stop_reason"], result["steps"]) == ("Fixed: `add` subtracted.", "answered", 5)
     assert (result["files_changed"], result["denied"], result["error"]) == (["sums.py"], [], None)
@@ -86,8 +87,10 @@ def test_each_request_begins_with_the_one_before(model: str, repository: Path, t
     bodies = [json.loads(MARK.sub("", json.dumps(request.body))) for request in server.requests]
     assert len(bodies) == 5
     for before, after in itertools.pairwise(bodies):
-        said, said_after = (body.pop("messages", None) or body.pop("input") for body in (dict(before), dict(after)))
-        assert said_after[: len(said)] == said
+        before_messages, after_messages = (
+            body.pop("messages", None) or body.pop("input") for body in (dict(before), dict(after))
+        )
+        assert after_messages[: len(before_messages)] == before_messages
         fixed = before.keys() - {"messages", "input"}
         assert {name: after[name] for name in fixed} == {name: before[name] for name in fixed}
     assert not {"prefix_drifted", "cache_broken"} & {str(line["type"]) for line in run.lines}

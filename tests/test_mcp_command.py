@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.agent.mcp.serving import IN_TIME, House
+from tests.kit.commands import Run, ebb
+from tests.kit.files import write_file
+from tests.kit.mcp_project import IN_TIME, McpProject
 from tests.kit.session import call, calls
-from tests.running import Run, ebb
-from tests.tools.mcp.conftest import listening
+from tests.tools.integrations.mcp.conftest import listening
 
 CONFIG = """\
 # my settings
@@ -23,7 +24,7 @@ command = "old-server"
 """
 
 
-class Owner(House):
+class Owner(McpProject):
     """Somebody with a home, a project and servers, who calls `ebb mcp`."""
 
     @property
@@ -31,13 +32,13 @@ class Owner(House):
         return self.home / "config" / "config.toml"
 
     def run(self, *arguments: str, stdin: str | None = None, **env: str) -> Run:
-        return ebb("-C", str(self.project), "mcp", *arguments, home=self.home, stdin=stdin, env=env)
+        return ebb("-C", str(self.root), "mcp", *arguments, home=self.home, stdin=stdin, env=env)
 
     def ask(self, wanted: dict[str, Any], *flags: str) -> Run:
         """A run in which the model makes a call."""
         script = self.folder / "script.json"
         script.write_text(json.dumps({"reply": [calls(wanted), {"text": "done"}]}))
-        given = ("-C", str(self.project), "-p", "go", "-m", f"scripted/{script}", "--config", IN_TIME)
+        given = ("-C", str(self.root), "-p", "go", "-m", f"scripted/{script}", "--config", IN_TIME)
         return ebb(*given, *flags, home=self.home)
 
 
@@ -50,7 +51,7 @@ def test_a_server_is_added_and_removed_and_the_file_is_otherwise_as_it_was(owner
     owner.file.write_text(CONFIG)
     run = owner.run("add", "forge", "--env", "TOKEN=${FORGE_TOKEN}", "--cwd", "tools", "--", "npx", "-y", "forge")
     assert (run.code, run.out, run.err) == (
-        0, f"added `forge` to `{owner.file}`; `ebb mcp test forge` tries it\n", ""
+        0, f"added `forge` to `{owner.file}`; test it with `ebb mcp test forge`\n", ""
     )  # fmt: skip
     assert owner.file.read_text() == (
         f'{CONFIG}\n[mcp.servers.forge]\ncommand = "npx"\nargs = ["-y", "forge"]\n'
@@ -81,20 +82,20 @@ def test_options_may_stand_between_a_name_and_its_address_or_command(owner: Owne
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("add", "x"), "what is `x`? write its address, or its command after `--`"),
-        (("add", "old", "--", "y"), "there is a server `old`; `--replace` writes this one in its place"),
+        (("add", "x"), "no URL or command for `x`; give its URL, or its command after `--`"),
+        (("add", "old", "--", "y"), "the server `old` already exists; replace it with `--replace`"),
         (("add", "x", "--env", "A", "--", "y"), "`--env A` is not NAME=VALUE"),
         (("add", "x", "http://h", "--env", "A=1"), "`env` is not supported for a server with a `url`"),
         (("add", "x", "ftp://h/mcp"), "its `url` must begin with `https://` or `http://`"),
         (("add", "x\ny", "z"), "its name must be one line of printable characters"),
-        (("add", "old_", "z"), "`old_` could not be told from `old` in the names of tools"),
+        (("add", "old_", "z"), "the tools of `old_` and `old` would have the same names"),
         (("remove", "x"), "unknown server `x`; configured: `old`"),
-        (("remove", "theirs"), "/.mcp.json`: remove it there, or name it in `mcp.disabled`"),
+        (("remove", "theirs"), "/.mcp.json`: remove it there, or add it to `mcp.disabled`"),
         (("test", "x"), "unknown server `x`; configured: `old`, `theirs`, `broken`"),
         (("test", "broken"), "the server `broken` of"),
         (("logs", "x"), "unknown server `x`"),
-        (("logs", "old", "-n", "0"), "ask for at least one line"),
-        (("login", "old"), "`old` is a command on this machine: there is nothing to log in to"),
+        (("logs", "old", "-n", "0"), "`--lines` must be at least 1"),
+        (("login", "old"), "`old` is a local command and needs no login"),
         (("frobnicate",), "invalid choice: 'frobnicate'"),
     ],
 )
@@ -126,7 +127,7 @@ def test_a_server_is_written_in_place_of_another(owner: Owner) -> None:
 
 
 def test_the_list_says_how_each_stands_and_starts_none(owner: Owner) -> None:
-    assert owner.run("list").out.startswith("no servers; ")
+    assert owner.run("list").out.startswith("no MCP servers yet; ")
     owner.file.write_text(
         '[mcp.servers.mine]\ncommand = ["mine", "-x"]\n[mcp.servers.off]\nurl = "http://h"\nenabled = false\n'
     )
@@ -135,7 +136,7 @@ def test_the_list_says_how_each_stands_and_starts_none(owner: Owner) -> None:
         forge={"command": forge[0], "args": forge[1:], "alwaysAllow": ["echo"]},
         broken={"type": "http", "command": "x"},
     )
-    source, theirs = str(owner.file), str(owner.project / ".mcp.json")
+    source, theirs = str(owner.file), str(owner.root / ".mcp.json")
     wrong = '`type` is "http", but it has a `command`'
     assert (
         owner.run("--json").lines
@@ -173,8 +174,8 @@ def row(
 def test_a_test_tells_what_a_server_offers(owner: Owner) -> None:
     owner.run("add", "forge", "--", *owner.server("forge", echo="Says it again."))
     found = owner.run("test", "--json").result
-    told = (found["name"], found["phase"], found["server"]["name"], found["resources"])
-    assert told == ("forge", "ready", "program", [])
+    summary = (found["name"], found["phase"], found["server"]["name"], found["resources"])
+    assert summary == ("forge", "ready", "program", [])
     (tool,) = found["tools"]
     assert (tool["name"], tool["description"], tool["tokens"] > 20) == ("mcp__forge__echo", "Says it again.", True)
     run = owner.run("test", "forge")
@@ -199,7 +200,7 @@ def test_what_a_project_declares_is_tested_once_it_is_approved(owner: Owner) -> 
     run = owner.run("test")
     assert (run.code, owner.has_started("forge")) == (2, False)
     assert run.out.splitlines()[:2] == [
-        "BAD   forge: it is not approved; `ebb mcp test forge --approve` approves it:",
+        "BAD   forge: not approved; approve it with `ebb mcp test forge --approve`:",
         f"  command: {' '.join(forge)}",
     ]
     assert owner.run("test", stdin="y\n").code == 2  # what is piped in is no answer of a user
@@ -219,7 +220,7 @@ def test_without_a_rule_a_run_without_a_user_is_denied_a_servers_tool(owner: Own
         {
             "tool": "mcp__forge__echo",
             "arguments": {},
-            "rule": "ask mode asks before MCP servers act",
+            "rule": "ask mode: MCP tools need your OK",
             "allow": "mcp__forge",
         }
     ]
@@ -229,9 +230,8 @@ def test_the_log_of_a_server_is_shown_from_its_end(owner: Owner) -> None:
     owner.run("add", "forge", "--", *owner.server("forge"))
     run = owner.run("logs", "forge")
     log = owner.home / "logs" / "mcp" / "forge.log"
-    assert (run.code, run.out, run.err) == (0, "", f"ebb: nothing was written to `{log}` yet\n")
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_bytes(b"one\ntwo\x1b[2J\n\xff three\n")
+    assert (run.code, run.out, run.err) == (0, "", f"ebb: nothing logged yet in `{log}`\n")
+    write_file(log, b"one\ntwo\x1b[2J\n\xff three\n")
     assert owner.run("logs", "forge", "-n", "2").out == "two␛[2J\n� three\n"
     assert owner.run("logs", "forge", "--json").result == {
         "name": "forge", "file": str(log), "lines": ["one", "two\x1b[2J", "� three"]
@@ -241,7 +241,7 @@ def test_the_log_of_a_server_is_shown_from_its_end(owner: Owner) -> None:
 def test_help_names_every_action(owner: Owner) -> None:
     run = owner.run("--help")
     assert run.code == 0
-    assert "{list,add,import,remove,test,login,logs,serve}" in run.out
+    assert "{list,add,remove,test,login,logs,import,serve}" in run.out
     assert "add: NAME URL, or NAME -- COMMAND." in " ".join(run.out.split())
 
 
@@ -251,15 +251,15 @@ def test_a_login_opens_the_browser_and_is_kept(owner: Owner) -> None:
     with listening("authorising") as address:
         owner.run("add", "wiki", address)
         run = owner.run("test", "wiki")
-        assert (run.code, run.out) == (4, "BAD   wiki wants you to log in: `ebb mcp login wiki`\n")
+        assert (run.code, run.out) == (4, "BAD   wiki: login needed; run `ebb mcp login wiki`\n")
         run = owner.run("login", "wiki", BROWSER=f"{sys.executable} {opener} %s")
-        assert (run.code, run.out) == (0, "you are logged in to `wiki`\n")
+        assert (run.code, run.out) == (0, "logged in to `wiki`\n")
         assert run.err.startswith("ebb: to log in to `wiki`, open http://127.0.0.1:")
         assert owner.run("test", "wiki").code == 0
-        (kept,) = (owner.home / "data" / "mcp" / "logins").iterdir()
-        assert kept.stat().st_mode & 0o777 == 0o600
+        (login,) = (owner.home / "data" / "mcp" / "logins").iterdir()
+        assert login.stat().st_mode & 0o777 == 0o600
         assert owner.run("remove", "wiki").code == 0
-        assert not kept.exists()
+        assert not login.exists()
 
 
 def test_a_login_that_nobody_finishes_is_given_up(owner: Owner) -> None:
@@ -267,9 +267,7 @@ def test_a_login_that_nobody_finishes_is_given_up(owner: Owner) -> None:
         owner.run("add", "wiki", address)
         run = owner.run("login", "wiki", "--no-browser", "--config", "mcp.servers.wiki.login_timeout=0.2")
     assert (run.code, run.out) == (4, "")
-    assert run.err.splitlines()[-1] == (
-        "ebb: you are not logged in to `wiki`: the login was not finished within 0.2 seconds"
-    )
+    assert run.err.splitlines()[-1] == ("ebb: not logged in to `wiki`: the login was not finished within 0.2 seconds")
 
 
 def test_a_server_that_wants_no_login_says_nothing_of_one(owner: Owner) -> None:
@@ -286,7 +284,7 @@ def test_no_command_shows_the_secrets_of_a_server(owner: Owner) -> None:
         'headers = { Authorization = "Bearer swordfish-4711" }\n'
     )
     for arguments in (["mcp", "list"], ["config"], ["config", "--json"]):
-        run = ebb("-C", str(owner.project), *arguments, home=owner.home)
+        run = ebb("-C", str(owner.root), *arguments, home=owner.home)
         assert "far.example/mcp" in run.out
         assert "--token=" in run.out
         assert "swordfish" not in run.out + run.err

@@ -7,11 +7,12 @@ import pytest
 
 from ebbtide.tools.sandbox.system import NoSandbox
 from ebbtide.tui.cli.main import main
+from tests.kit.files import write_file
 
 RULES = '[permissions]\nallow = ["bash(git status)", "bash(grep)"]\ndeny = ["bash(rm)"]\n'
 
 
-OFF = "it would run without a sandbox, as `agent.sandbox` says\n"
+OFF = "it would run without a sandbox: `agent.sandbox` is off\n"
 
 
 @pytest.fixture
@@ -26,41 +27,41 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "said"),
+    ("command", "code", "message"),
     [
-        ("git status -s", 0, f"allow: allow rule bash(git status)\n{OFF}it is proved to look and to do nothing else\n"),
+        ("git status -s", 0, f"allow: allow rule bash(git status)\n{OFF}known to be read-only\n"),
         (
             "grep -az KEY /proc/1/environ",
             1,
-            f"ask: `/proc/1/environ` is outside the working folder\n{OFF}it is not proved to only look: "
+            f"ask: `/proc/1/environ` is outside the working folder\n{OFF}not known to be read-only: "
             "`/proc/1/environ` belongs to a running process, secrets included: leave it alone\n",
         ),
         ("env -S 'rm x'", 5, "deny: deny rule bash(rm)\n"),
         (
             "git status --x=y && touch a",
             1,
-            f"ask: ask mode: this command needs approval\n{OFF}"
+            f"ask: ask mode: commands need your OK\n{OFF}"
             "no rule covers `git status --x=y`, because of `--x=y`: `status` is covered only in forms known to be"
             " read-only\nno rule covers `touch a`\n",
         ),
         (
             "for a in b; do ls; done > /etc/x",
             1,
-            f"ask: ask mode: this command needs approval\n{OFF}"
-            "rules for how commands begin do not cover it: there is a for statement in it\n"
+            f"ask: ask mode: commands need your OK\n{OFF}"
+            "prefix rules do not apply: there is a for statement in it\n"
             "dangerous: `> /etc/x` writes outside the working folder, to `/etc/x`\n",
         ),
     ],
 )
 def test_it_says_what_would_be_decided_and_why(
-    rules: Path, capsys: pytest.CaptureFixture[str], command: str, code: int, said: str
+    rules: Path, capsys: pytest.CaptureFixture[str], command: str, code: int, message: str
 ) -> None:
     assert main(["permissions", "test", command, "--rules", str(rules)]) == code
-    assert capsys.readouterr().out == said
+    assert capsys.readouterr().out == message
 
 
 @pytest.mark.parametrize(
-    ("host", "code", "said"),
+    ("host", "code", "message"),
     [
         ("Example.org.", 0, "allow: allow rule network(example.org)\n"),
         ("example.org:22", 1, "ask: no rule allows network access to `example.org:22`\n"),
@@ -74,11 +75,11 @@ def test_it_says_what_would_be_decided_and_why(
     ],
 )
 def test_it_says_what_would_be_decided_about_a_host(
-    rules: Path, capsys: pytest.CaptureFixture[str], host: str, code: int, said: str
+    rules: Path, capsys: pytest.CaptureFixture[str], host: str, code: int, message: str
 ) -> None:
     rules.write_text('allow = ["network(example.org)"]\ndeny = ["network(evil.net)"]\n')
     assert main(["permissions", "test", "--host", host, "--rules", str(rules)]) == code
-    assert capsys.readouterr().out == said
+    assert capsys.readouterr().out == message
 
 
 def test_a_script_reads_one_object(rules: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,18 +109,18 @@ def test_it_says_where_a_command_would_run_and_that_nothing_holds_it(
     assert [main([*asked, command]) for command in ("docker ps", "make", "ls")] == [0, 1, 0]
     assert capsys.readouterr().out.splitlines() == [
         "allow: allow rule bash(docker)",
-        "it would run outside the sandbox, by a rule of yours",
+        "it would run outside the sandbox: one of your rules says so",
         "ask: commands are not sandboxed: it is not installed; `--no-sandbox` runs them anyway",
-        "it would run without a sandbox, since there is none here",
+        "it would run without a sandbox: none is available",
         "no rule covers `make`",
         "allow: auto mode",
-        "it would run without a sandbox, since there is none here",
-        "it is proved to look and to do nothing else",
+        "it would run without a sandbox: none is available",
+        "known to be read-only",
     ]
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (None, "ebb: cannot read the rules `{}`: No such file or directory"),
         ("allow = 3", 'ebb: `allow` in `{}` must be a list of rules, such as ["bash(git status)"]'),
@@ -128,24 +129,25 @@ def test_it_says_where_a_command_would_run_and_that_nothing_holds_it(
     ],
 )
 def test_rules_that_cannot_be_read_are_named(
-    rules: Path, capsys: pytest.CaptureFixture[str], text: str | None, told: str
+    rules: Path, capsys: pytest.CaptureFixture[str], text: str | None, message: str
 ) -> None:
     file = rules.with_name("other.toml")
     if text is not None:
         file.write_text(text)
     assert main(["permissions", "test", "ls", "--rules", str(file)]) == 2
-    assert capsys.readouterr().err.startswith(told.format(file))
+    assert capsys.readouterr().err.startswith(message.format(file))
 
 
 def test_rules_in_files_for_claude_code_count(rules: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = Path.cwd() / ".claude" / "settings.json"
-    settings.parent.mkdir()
-    settings.write_text('{"permissions": {"deny": ["Read(*.pem)"], "ask": ["Bash(git push:*)"]}}')
-    told = {}
+    write_file(
+        Path.cwd() / ".claude" / "settings.json",
+        '{"permissions": {"deny": ["Read(*.pem)"], "ask": ["Bash(git push:*)"]}}',
+    )
+    verdicts = {}
     for command in ("cat a.pem", "git push", "ls"):
         code = main(["permissions", "test", command, "--mode", "auto"])
-        told[command] = (code, capsys.readouterr().out.splitlines()[0])
-    assert told == {
+        verdicts[command] = (code, capsys.readouterr().out.splitlines()[0])
+    assert verdicts == {
         "cat a.pem": (5, "deny: the rule `Read(*.pem)` of `.claude/settings.json` denied it"),
         "git push": (1, "ask: the rule `Bash(git push:*)` of `.claude/settings.json` asks for your approval"),
         "ls": (0, "allow: auto mode"),
@@ -153,7 +155,7 @@ def test_rules_in_files_for_claude_code_count(rules: Path, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         ("git st", "no rule covers `git st`: `st` is not a git command, but an alias or another program"),
         (
@@ -167,16 +169,16 @@ def test_rules_in_files_for_claude_code_count(rules: Path, capsys: pytest.Captur
         ),
         (
             "cd sub && git status",
-            "no rule covers `cd` here: the folder can be outside the project, or another repository",
+            "no rule covers `cd` here: its target may be outside the project or in another repository",
         ),
     ],
 )
 def test_a_rule_for_git_that_does_not_cover_a_call_of_git_says_why(
-    rules: Path, capsys: pytest.CaptureFixture[str], command: str, said: str
+    rules: Path, capsys: pytest.CaptureFixture[str], command: str, message: str
 ) -> None:
     rules.write_text('[permissions]\nallow = ["bash(git)", "outside(git)"]\n')
     assert main(["permissions", "test", command, "--rules", str(rules)]) == 1
-    assert said in capsys.readouterr().out.splitlines()
+    assert message in capsys.readouterr().out.splitlines()
 
 
 def test_a_line_that_is_not_moved_outside_the_sandbox_as_a_whole_says_which_part_keeps_it_inside(
@@ -186,26 +188,25 @@ def test_a_line_that_is_not_moved_outside_the_sandbox_as_a_whole_says_which_part
     monkeypatch.setenv("EBB_SANDBOX", "auto")
     rules.write_text('[permissions]\nallow = ["bash(git)", "bash(make)", "outside(git)"]\n')
     assert main(["permissions", "test", "git push && make", "--rules", str(rules)]) == 0
-    said = "it stays in the sandbox, since no `outside` rule covers `make`"
-    assert said in capsys.readouterr().out.splitlines()
+    message = "it stays in the sandbox: no `outside` rule covers `make`"
+    assert message in capsys.readouterr().out.splitlines()
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         (
             "make -n test | head",
             "`make -n test` still runs parts of the Makefile: `$(shell …)`, ",
         ),
         ("npm view ms version", "`npm view ms version` contacts a registry, or obeys the project's settings"),
-        ("npm ls", "it is not proved to only look: npm was not run: there is no readable package.json"),
         ("env", "`env` can print secrets of the environment"),
         ("python3 -m json.tool a", "`python3 -m json.tool a` can run a module of that name in the working folder"),
     ],
 )
 def test_it_says_why_what_seems_to_look_is_asked_about(
-    rules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, said: str
+    rules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, message: str
 ) -> None:
     monkeypatch.chdir(rules.parent)
     assert main(["permissions", "test", "--mode", "ask", command]) == 1
-    assert said in capsys.readouterr().out
+    assert message in capsys.readouterr().out

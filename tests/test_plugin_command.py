@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,14 @@ import pytest
 from ebbtide.agent.channel import Channel
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.extensions.custom_commands import find_commands
+from ebbtide.agent.extensions.custom_commands import find_custom_commands
 from ebbtide.agent.extensions.extension_folders import extension_folders
 from ebbtide.agent.extensions.plugin_source import plugin_copy
 from ebbtide.agent.extensions.session_extensions import SessionExtensions
 from ebbtide.agent.extensions.session_trust import SessionTrust
-from tests.running import Run, ebb
+from tests.kit.commands import Run, ebb
+from tests.kit.files import write_file
+from tests.kit.git import commit_all
 
 HOOKS = {
     "hooks": {
@@ -43,9 +44,7 @@ class Owner:
         self.put(".mcp.json", '{"mcpServers": {"forge": {"command": "${CLAUDE_PLUGIN_ROOT}/serve"}}}')
 
     def put(self, name: str, text: str) -> None:
-        path = self.plugin / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        write_file(self.plugin / name, text)
 
     def run(self, *arguments: str) -> Run:
         return ebb("-C", str(self.project), "plugin", *arguments, home=self.home)
@@ -56,18 +55,8 @@ class Owner:
             pass
         return str(caught.value)
 
-    def git(self, *words: str) -> str:
-        name = ("-c", "user.name=a", "-c", "user.email=a@b")
-        done = subprocess.run(
-            ["git", "-C", str(self.plugin), *name, *words], capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
-
     def commits(self) -> str:
-        self.git("init", "-q")
-        self.git("add", "-A")
-        self.git("commit", "-qm", "Begin")
-        return self.git("rev-parse", "HEAD")
+        return commit_all(self.plugin)
 
 
 @pytest.fixture
@@ -75,7 +64,7 @@ def owner(tmp_path: Path) -> Owner:
     return Owner(tmp_path)
 
 
-SHOWN = """\
+PREVIEW = """\
 kit 1.2: A kit.
   from {source}
   skill pdf: Reads PDFs.
@@ -89,21 +78,21 @@ kit 1.2: A kit.
 
 
 def test_a_folder_is_shown_and_added_and_taken_away_again(owner: Owner) -> None:
-    assert owner.run("list").out == "no plugins; `ebb plugin add PATH|GIT-URL` adds one\n"
-    shown = owner.run("add", str(owner.plugin))
-    assert shown.out.startswith(SHOWN.format(source=owner.plugin))
-    assert shown.out.endswith("nothing was added; `--yes` adds it without a question\n")
+    assert owner.run("list").out == "no plugins yet; add one with `ebb plugin add PATH|GIT-URL`\n"
+    preview = owner.run("add", str(owner.plugin))
+    assert preview.out.startswith(PREVIEW.format(source=owner.plugin))
+    assert preview.out.endswith("nothing added; `--yes` adds it without asking\n")
     assert owner.run("list").out.startswith("no plugins")
     added = owner.run("add", str(owner.plugin), "--yes")
     assert (added.code, added.out.splitlines()[-1]) == (
         0,
-        "added `kit`; new sessions have it, `ebb plugin remove kit` takes it away",
+        "added `kit` for new sessions; remove it with `ebb plugin remove kit`",
     )
     assert owner.run("list").out == f"{'kit':<20}  1.2       {owner.plugin}  A kit.\n"
     again = owner.run("add", str(owner.plugin), "--json")
     assert (again.result["added"], again.result["problems"]) == (False, [])
-    assert owner.run("remove", "kit").out == "`kit` is removed\n"
-    assert owner.run("remove", "kit").out == "there is no plugin `kit`\n"
+    assert owner.run("remove", "kit").out == "removed `kit`\n"
+    assert owner.run("remove", "kit").out == "no plugin `kit`\n"
     assert sorted(os.listdir(owner.home / "data" / "plugins")) == ["plugins.json", "plugins.json.lock"]
 
 
@@ -115,10 +104,10 @@ def test_a_repository_is_taken_at_one_commit_and_without_its_hooks(owner: Owner)
     address = f"file://{owner.plugin}"
     added = owner.run("add", address, "--yes", "--ref", first, "--json")
     assert (added.result["commit"], added.result["added"], added.code) == (first, True, 0)
-    shown = owner.run("add", address, "--yes").out
+    printed = owner.run("add", address, "--yes").out
     assert (
-        f"  from {address} at commit {second}\n  in place of the one from {address} at commit {first}, with oth"
-        in shown
+        f"  from {address} at commit {second}\n  replaces the one from {address} at commit {first} (different files)"
+        in printed
     )
     folder = owner.home / "data" / "plugins" / "kit"
     assert (folder / "commands" / "bye.md").exists()
@@ -130,12 +119,12 @@ def test_a_repository_is_taken_at_one_commit_and_without_its_hooks(owner: Owner)
     for ref in ("--upload-pack=touch x", "nowhere"):
         assert owner.run("add", address, "--yes", f"--ref={ref}").code == 2
     assert owner.run("add", f"{address}#{first}", "--yes", "--json").result["commit"] == first
-    told = (
+    refusals = (
         (f"{address}#nowhere", "git could not fetch it: `fatal: couldn't find remote ref nowhere`"),
         (f"{address}/no", f"git could not fetch it: `fatal: '{owner.plugin}/no' does not appear to be a git r"),
         ("kit.git", "no folder `kit.git`; an address begins with `https://`, `ssh://`, `file://` or `git@`"),
     )
-    assert [said for source, said in told if said not in owner.run("add", source, "--yes").err] == []
+    assert [reason for source, reason in refusals if reason not in owner.run("add", source, "--yes").err] == []
 
 
 def test_one_of_several_in_a_repository_is_named(owner: Owner, tmp_path: Path) -> None:
@@ -147,8 +136,8 @@ def test_one_of_several_in_a_repository_is_named(owner: Owner, tmp_path: Path) -
     plugins = [*({"name": name, "source": source} for name, source in sources.items()), {"name": "other"}]
     (market / ".claude-plugin" / "marketplace.json").write_text(json.dumps({"plugins": plugins}))
     assert owner.refusal(market) == "it contains several plugins; choose one with `--plugin`: kit, out, nul, half"
-    told = "it contains no plugin `other` that can be fetched; available: kit, out, nul, half"
-    assert owner.refusal(market, "other") == told
+    message = "it contains no plugin `other` that can be fetched; available: kit, out, nul, half"
+    assert owner.refusal(market, "other") == message
     for name in ("out", "nul", "half"):
         assert owner.refusal(market, name) == f"the plugin `{name}` is not in this repository"
     with plugin_copy(str(market), owner.home / "plugins", "kit") as plugin:
@@ -181,17 +170,22 @@ def test_a_repository_of_several_says_itself_what_each_of_them_is(owner: Owner) 
         "  agent critic: Finds faults.",
         '  hook PreToolUse (Bash): "${CLAUDE_PLUGIN_ROOT}"/scripts/guard.sh',
     ]
-    shown = owner.run("add", str(owner.plugin), "--plugin", "all", "--yes").out.splitlines()
-    assert [line.split()[1].rstrip(":") for line in shown if line.startswith(("  skill", "  command"))] == [
+    lines = owner.run("add", str(owner.plugin), "--plugin", "all", "--yes").out.splitlines()
+    assert [line.split()[1].rstrip(":") for line in lines if line.startswith(("  skill", "  command"))] == [
         "art", "pdf", "xlsx", "hello", "bye",
     ]  # fmt: skip
     config = load_config(owner.project, {"HOME": str(owner.home), "EBB_HOME": str(owner.home)}, {})
-    names = [command.name for command in find_commands(config)[0]]
+    names = [command.name for command in find_custom_commands(config)[0]]
     assert names == ["hello", "bye", "office:hello"]
     extensions = SessionExtensions(config, SessionTrust(config, Channel(interactive=False)))
-    assert [each and each.name for each in map(extensions.find, ("/", "all:bye", "ALL:Hello", "office:hello"))] == [
-        None, "bye", "hello", "office:hello",
-    ]  # fmt: skip
+    assert [
+        each and each.name for each in map(extensions.find_by_name, ("/", "all:bye", "ALL:Hello", "office:hello"))
+    ] == [
+        None,
+        "bye",
+        "hello",
+        "office:hello",
+    ]
 
 
 def test_a_plugin_may_lie_in_another_repository(owner: Owner, tmp_path: Path) -> None:
@@ -218,12 +212,12 @@ def test_a_plugin_may_lie_in_another_repository(owner: Owner, tmp_path: Path) ->
 def test_what_a_plugin_brings_besides_is_named(owner: Owner) -> None:
     owner.put(".claude-plugin/plugin.json", json.dumps({"name": "kit", "lspServers": {"x": {"command": "x"}}}))
     owner.put("output-styles/loud.md", "Be loud.\n")
-    said = "`lspServers`, `outputStyles` are not supported and are left out"
-    assert owner.run("add", str(owner.plugin), "--json").result["problems"] == [said]
+    problem = "`lspServers`, `outputStyles` are not supported and are left out"
+    assert owner.run("add", str(owner.plugin), "--json").result["problems"] == [problem]
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "reason"),
     [
         (lambda plugin: (plugin / "etc").symlink_to("/etc"), "its link `etc` leads out of it"),
         (lambda plugin: (plugin / "skills" / "x").symlink_to("../../project"), "its link `skills/x` leads out of it"),
@@ -231,21 +225,21 @@ def test_what_a_plugin_brings_besides_is_named(owner: Owner) -> None:
         (lambda plugin: os.truncate(plugin / ".mcp.json", 30_000_000), "it contains more than 2,000 files or"),
     ],
 )  # fmt: skip
-def test_what_leads_out_of_its_folder_is_refused(owner: Owner, spoil: object, told: str) -> None:
+def test_what_leads_out_of_its_folder_is_refused(owner: Owner, spoil: object, reason: str) -> None:
     assert callable(spoil)
     spoil(owner.plugin)
-    assert owner.refusal().startswith(f"the plugin `kit` cannot be used: {told}")
+    assert owner.refusal().startswith(f"the plugin `kit` cannot be used: {reason}")
     assert os.listdir(owner.home / "plugins") == []
 
 
 def test_a_manifest_that_cannot_be_used_is_named(owner: Owner) -> None:
-    for manifest, told in (
+    for manifest, message in (
         ("{", "`.claude-plugin/plugin.json` cannot be used: it is not valid JSON: "),
         ('{"name": "../x"}', "'../x' is not a valid plugin name: "),
         ('{"name": "plugins.json"}', "'plugins.json' is not a valid plugin name: "),
     ):
         owner.put(".claude-plugin/plugin.json", manifest)
-        assert owner.refusal().startswith(told)
+        assert owner.refusal().startswith(message)
     assert owner.refusal(owner.project).startswith("`project` contains no skills, commands, agents, hooks or servers")
 
 
@@ -260,15 +254,15 @@ def test_hooks_and_servers_of_a_plugin_are_there_in_sessions_until_its_files_cha
     servers = ebb("-C", str(owner.project), "mcp", "list", "--json", home=owner.home).result
     assert (servers["name"], servers["owner"], servers["source"]) == ("forge", "user", "plugin kit")
     config = load_config(owner.project, {"HOME": str(owner.home), "EBB_HOME": str(owner.home)}, {})
-    (hello,), _ = find_commands(config)
+    (hello,), _ = find_custom_commands(config)
     assert hello.text == f"Say hello of {owner.home}/data/plugins/kit/hello.txt.\n"
     (owner.project / ".claude" / "skills").mkdir(parents=True)
-    kept = owner.home / "data" / "plugins" / "kit"
+    folder = owner.home / "data" / "plugins" / "kit"
     assert [(place.owner, place.folder) for place in extension_folders("skill", config)] == [
-        ("plugin", kept / "skills"),
+        ("plugin", folder / "skills"),
         ("project", owner.project / ".claude" / "skills"),
     ]
-    (kept / "scripts" / "guard.sh").write_text("#!/bin/sh\n")
+    (folder / "scripts" / "guard.sh").write_text("#!/bin/sh\n")
     run = ebb(*ask, "--output-format", "json", home=owner.home)
     assert run.result["denied"] == []
-    assert "not used: its files have changed" in owner.run("list").out
+    assert "unusable: its files have changed" in owner.run("list").out

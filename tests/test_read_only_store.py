@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.commands import Run, command, environment
 from tests.kit.user import Worker
-from tests.running import Run, command, environment
 
 PR_CAPBSET_DROP, OVERRIDES = 24, (1, 2)
 """Of Linux: the capabilities that let the superuser write and read in spite of permissions."""

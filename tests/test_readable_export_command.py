@@ -14,11 +14,6 @@ from tests.kit.user import User
 KEY = "correct-horse-7-battery"
 
 
-@pytest.fixture
-def user(tmp_path: Path) -> User:
-    return User(tmp_path)
-
-
 def session_of(user: User) -> str:
     run = user.ask(calls(bash(f"echo '<b>{KEY}</b>'; seq 30000")), {"text": "It says **so**."}, flags=(
         "--permission-mode", "auto",
@@ -42,9 +37,10 @@ def test_a_session_is_written_into_a_file_or_to_standard_output(user: User, tmp_
     assert (printed.code, printed.out, printed.err) == (0, text, "")
     piped = json.loads(user.ebb("sessions", "export", session, "-", "--format", "json", env=env).out)
     assert (len(piped["messages"]), len(piped["requests"]), piped["session"]["tags"]) == (4, 2, ["parser"])
-    told = user.ebb("sessions", "export", session, str(tmp_path / "a.md"), "--raw", "--json")
-    assert told.result == {
-        "session": session, "title": "go", "messages": 4, "told": "", "format": "md", "file": str(tmp_path / "a.md"),
+    exported = user.ebb("sessions", "export", session, str(tmp_path / "a.md"), "--raw", "--json")
+    assert exported.result == {
+        "session": session, "title": "go", "messages": 4, "problems": "", "format": "md",
+        "file": str(tmp_path / "a.md"),
     }  # fmt: skip
     assert KEY in (tmp_path / "a.md").read_text()
 
@@ -66,10 +62,10 @@ def test_what_agents_did_stands_in_the_page_and_is_linked_from_their_calls(user:
     assert (KEY in page, "look here &lt;i&gt;" in first, "look there &lt;i&gt;" in second) == (False, True, True)
     ids = re.findall(r'id="([^"]*)"', page)
     assert len(ids) == len(set(ids))
-    told = json.loads(user.ebb("sessions", "export", session, "--format", "json", env=env).out)
-    said = [(one["agent"], one["messages"][0]["parts"][0]["text"]) for one in told["agents"]]
-    assert said == [("explore", "look here <i>"), ("explore", "look there <i>")]
-    assert [f"agent-{one['session']['id']}" for one in told["agents"]] == places
+    exported = json.loads(user.ebb("sessions", "export", session, "--format", "json", env=env).out)
+    prompts = [(one["agent"], one["messages"][0]["parts"][0]["text"]) for one in exported["agents"]]
+    assert prompts == [("explore", "look here <i>"), ("explore", "look there <i>")]
+    assert [f"agent-{one['session']['id']}" for one in exported["agents"]] == places
 
 
 def test_a_file_that_is_there_stays_and_what_cannot_be_meant_is_said(user: User, tmp_path: Path) -> None:
@@ -82,15 +78,15 @@ def test_a_file_that_is_there_stays_and_what_cannot_be_meant_is_said(user: User,
     assert page.read_text() == "mine"
     assert user.ebb("sessions", "export", session, str(page), "--force").code == 0
     assert page.read_text().startswith("<!doctype html>")
-    for arguments, told in (
+    for arguments, message in (
         ((session, "--format", "html", "--json"), "name one with -o"),
-        ((session, "a.html", "-o", "b.html"), "not both"),
+        ((session, "a.html", "-o", "b.html"), "give the file once"),
         ((session, "--format", "pdf"), "invalid choice"),
         (("zzzz", "--format", "md"), "there is no session `zzzz`"),
         ((session, "-o", str(tmp_path / "none" / "a.html")), "cannot write"),
     ):
         run = user.ebb("sessions", "export", *arguments)
-        assert (run.code, told in run.err, run.out) == (2, True, ""), arguments
+        assert (run.code, message in run.err, run.out) == (2, True, ""), arguments
     assert not [*tmp_path.glob("*.part")]
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import pexpect
 import pytest
 
-from tests.agent.archive.meaning import model_in
+from tests.kit.commands import command, environment
+from tests.kit.files import write_file
 from tests.kit.session import bash, call, calls
 from tests.kit.user import User
-from tests.running import command, environment
+from tests.kit.word_vectors import model_in
 
 
 @pytest.fixture
@@ -57,13 +58,12 @@ def test_what_other_projects_said_is_not_found_unless_the_user_lets_it_be(one: U
 
 def test_a_project_may_only_narrow_what_may_be_recalled(one: User, two: User) -> None:
     folder = two.project / ".ebb"
-    folder.mkdir()
-    (folder / "config.toml").write_text('[recall]\nscope = "all"\n')
-    shown = json.loads(two.ebb("config", "--json").out)
-    assert shown["recall.scope"]["value"] == "project"
+    write_file(folder / "config.toml", '[recall]\nscope = "all"\n')
+    settings = json.loads(two.ebb("config", "--json").out)
+    assert settings["recall.scope"]["value"] == "project"
     (folder / "config.toml").write_text('[recall]\nscope = "session"\n')
-    shown = json.loads(two.ebb("config", "--json").out)
-    assert shown["recall.scope"]["value"] == "session"
+    settings = json.loads(two.ebb("config", "--json").out)
+    assert settings["recall.scope"]["value"] == "session"
 
 
 def test_a_user_searches_sessions_and_sees_the_whole_of_what_was_found(one: User, two: User) -> None:
@@ -76,12 +76,12 @@ def test_a_user_searches_sessions_and_sees_the_whole_of_what_was_found(one: User
         (f"ebb://one/{session[:8]}/r1", "output", "read")
     ]
     assert "line 1700" in found[0]["excerpt"]
-    shown = one.ebb("sessions", "show", session, "r1")
-    assert shown.out.splitlines()[1699] == "1700\tline 1699"
+    printed = one.ebb("sessions", "show", session, "r1")
+    assert printed.out.splitlines()[1699] == "1700\tline 1699"
     text = one.ebb("sessions", "search", "1700")
     assert text.out.split("\n")[0].startswith(f"ebb://one/{session[:8]}/r1  ")
     assert text.out.split("\n")[0].endswith("  output of read  Viewed long.txt – lines 1-2000 of 3000")
-    assert two.ebb("sessions", "search", "1700").out.startswith("nothing was found; `--all`")
+    assert two.ebb("sessions", "search", "1700").out.startswith("nothing found; `--all`")
     assert two.ebb("sessions", "search", "1700", "--all").out == text.out
 
 
@@ -102,22 +102,22 @@ def test_a_long_output_tells_how_long_it_is(one: User) -> None:
 def test_on_a_terminal_what_is_shown_ends_with_its_line(one: User, line: str, printed: str) -> None:
     session = session_of(one, bash(line), flags=("--permission-mode", "auto"))
     arguments = " ".join(command("sessions", "show", session, "r1", "-C", str(one.project)))
-    shown = pexpect.run(arguments, env=environment(one.home), timeout=60, encoding="utf-8")
-    assert shown.replace("\r\n", "\n") == printed
+    screen_text = pexpect.run(arguments, env=environment(one.home), timeout=60, encoding="utf-8")
+    assert screen_text.replace("\r\n", "\n") == printed
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("search",), "the following arguments are required: query"),
-        (("search", "  "), "write some words to search for"),
+        (("search", "  "), "give words to search for"),
         (("search", "x", "--limit", "0"), "a limit above 0"),
     ],
 )
-def test_a_search_for_nothing_says_what_to_write(one: User, arguments: tuple[str, ...], said: str) -> None:
+def test_a_search_for_nothing_says_what_to_write(one: User, arguments: tuple[str, ...], message: str) -> None:
     run = one.ebb("sessions", *arguments)
     assert run.code == 2
-    assert said in run.err
+    assert message in run.err
 
 
 def test_a_reference_to_nothing_is_one_sentence(one: User) -> None:
@@ -132,7 +132,7 @@ def test_a_deleted_session_is_not_found_any_more(one: User) -> None:
     session = session_of(one)
     assert session[:8] in one.ebb("sessions", "search", "done").out
     one.ebb("sessions", "delete", session)
-    assert one.ebb("sessions", "search", "done").out.startswith("nothing was found")
+    assert one.ebb("sessions", "search", "done").out.startswith("nothing found")
 
 
 def test_what_means_the_same_is_found_where_a_model_is_set(one: User) -> None:
@@ -142,21 +142,21 @@ def test_what_means_the_same_is_found_where_a_model_is_set(one: User) -> None:
     setting = f'recall.embedding_model="{model}"'
     search = ("sessions", "search", "vehicle", "--config", setting)
     (line,) = [line for line in one.ebb(*search).out.splitlines() if "r1" in line]
-    assert line.endswith("Viewed a.txt – 1 line  (by its meaning)")
+    assert line.endswith("Viewed a.txt – 1 line  (similar meaning)")
     assert [line["by_meaning"] for line in one.ebb(*search, "--json").lines] == [True]
     second = session_of(one, call("recall", query="vehicle"), flags=("--config", setting))
     (found,) = one.outputs(second)
-    assert "Viewed a.txt – 1 line (by its meaning)\n  1\tthe automobile stands there" in found
+    assert "Viewed a.txt – 1 line (similar meaning)\n  1\tthe automobile stands there" in found
 
 
 def test_a_model_that_is_missing_is_told_of_once(one: User) -> None:
     setting = f'recall.embedding_model="{one.home / "nowhere"}"'
-    told = f"`recall.embedding_model`: folder `{one.home / 'nowhere'}` not found (models are not downloaded)"
+    notice = f"`recall.embedding_model`: folder `{one.home / 'nowhere'}` not found (models are not downloaded)"
     search = one.ebb("sessions", "search", "word", "--config", setting)
-    assert search.err == f"ebb: {told}; searches use words only\n"
+    assert search.err == f"ebb: {notice}; searches use words only\n"
     run = one.ask(calls(call("recall", query="word")), {"text": "done"}, flags=("--config", setting))
-    assert run.err.count(told) == 1
-    assert told not in one.outputs(str(run.result["session"]))[0]
+    assert run.err.count(notice) == 1
+    assert notice not in one.outputs(str(run.result["session"]))[0]
 
 
 @pytest.mark.parametrize("written", ["r1:L7-8", "R1:L7-8", "`r1:L7-8`", "[recall:r1:L7-8]"])

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.fake_provider import Call, FakeProvider, Recorded, Turn
-from tests.running import ebb
+from tests.kit.commands import ebb
+from tests.kit.fake_provider import Call, FakeProvider, Recorded, Turn
 from tests.test_unseen import LOCAL, ROOTS, picture
 
 SAYS = {
@@ -41,14 +41,14 @@ def test_a_picture_that_is_refused_is_named_and_the_session_goes_on(provider: st
     (home / "config").mkdir(parents=True)
     (project / ".git").mkdir(parents=True)
     (project / "p.png").write_bytes(picture(400))
-    said = iter([Turn(calls=(Call("read", {"path": "p.png"}),)), Turn(calls=(Call("glob", {"pattern": "*"}),))])
-    shown: list[int] = []
+    turns = iter([Turn(calls=(Call("read", {"path": "p.png"}),)), Turn(calls=(Call("glob", {"pattern": "*"}),))])
+    counts: list[int] = []
 
     def answer(recorded: Recorded) -> Turn:
-        shown.append(pictures_in(recorded.body))
-        if shown[-1] and WHEN[when](len(shown) - 1):
+        counts.append(pictures_in(recorded.body))
+        if counts[-1] and WHEN[when](len(counts) - 1):
             return Turn(status=400, error=("invalid_request_error", SAYS[provider]))
-        return next(said, Turn(text="done"))
+        return next(turns, Turn(text="done"))
 
     with FakeProvider([answer], LOCAL if provider == "ollama" else None) as server:
         (home / "config" / "config.toml").write_text(
@@ -61,9 +61,9 @@ def test_a_picture_that_is_refused_is_named_and_the_session_goes_on(provider: st
         run = ebb("-p", "look at p.png", *flags, home=home, env=keys)
         again = ebb("-p", "go on", "-c", *flags, home=home, env=keys)
     assert [(one.code, one.result["result"]) for one in (run, again)] == [(0, "done"), (0, "done")]
-    assert shown == {"read": [0, 1, 0, 0, 0], "shown before": [0, 1, 1, 0, 0]}[when]
+    assert counts == {"read": [0, 1, 0, 0, 0], "shown before": [0, 1, 1, 0, 0]}[when]
     assert "rejected an image in the request (400)" in run.err
-    assert "because the provider refused a picture: " in run.err
+    assert "because the provider rejected an image: " in run.err
     assert "[recall:r1" in json.dumps(server.requests[-1].body) or "r1:tool-1" in json.dumps(server.requests[-1].body)
 
 

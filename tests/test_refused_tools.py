@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.fake_provider import Call, FakeProvider, Turn
-from tests.running import Run, ebb
+from tests.kit.commands import Run, ebb
+from tests.kit.fake_provider import Call, FakeProvider, Turn
 from tests.test_unseen import LOCAL, ROOTS
-from tests.tools.mcp.conftest import raw
+from tests.tools.integrations.mcp.conftest import raw
 
 
 def run(provider: str, tmp_path: Path, server: FakeProvider, *way: str, settings: str = "") -> Run:

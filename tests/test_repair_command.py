@@ -54,8 +54,10 @@ def test_what_can_be_read_is_saved_and_the_rest_set_aside(kind: str, worker: Wor
     run = worker.ebb("doctor", "--repair", "-m", worker.working())
     assert (run.err, "Traceback" in run.out) == ("", False)
     assert "in a new" in run.out
-    (aside,) = [each for each in path.parent.glob("sessions.db.damaged-*") if not each.name.endswith(("-wal", "-shm"))]
-    assert aside.read_bytes() == damaged
+    (damaged_file,) = [
+        each for each in path.parent.glob("sessions.db.damaged-*") if not each.name.endswith(("-wal", "-shm"))
+    ]
+    assert damaged_file.read_bytes() == damaged
     assert list(path.parent.glob("repair-*")) == []
     ((after,),) = worker.query("select count(*) from messages")
     least = {"cut off": before // 4, "a page": before - 30}

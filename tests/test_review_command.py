@@ -10,9 +10,11 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from tests.kit.commands import ROOT, command, environment
+from tests.kit.files import write_program
+from tests.kit.git import commit_all, git
 from tests.kit.session import bash, calls
 from tests.kit.user import User
-from tests.running import ROOT, command, environment
 
 FINDING = {"path": "a.py", "line": 2, "severity": "warning", "title": "Wrong sum", "message": "It subtracts."}
 ANSWER = {"summary": "It changes a sum.", "findings": [FINDING]}
@@ -27,18 +29,10 @@ def base(user: User) -> str:
 
 
 def changed(user: User) -> str:
-    def git(*arguments: str) -> str:
-        who = ("-c", "user.name=n", "-c", "user.email=n@x.example")
-        done = subprocess.run(["git", *who, *arguments], cwd=user.project, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    git("init", "-q")
     (user.project / "a.py").write_text("def add(a, b):\n    return a + b\n")
-    git("add", "-A")
-    git("commit", "-qm", "first")
-    first = git("rev-parse", "HEAD")
+    first = commit_all(user.project)
     (user.project / "a.py").write_text("def add(a, b):\n    return a - b\n")
-    git("commit", "-qam", "second")
+    git(user.project, "commit", "-qam", "second")
     return first
 
 
@@ -69,7 +63,7 @@ def test_nothing_is_changed_and_nothing_run(user: User, base: str) -> None:
 
 def test_where_nothing_has_changed_no_model_is_asked(user: User, base: str) -> None:
     run = user.ebb("review", "-m", user.script({"error": "auth"}))
-    assert (run.code, run.out) == (0, "Nothing has changed: what is not committed.\n")
+    assert (run.code, run.out) == (0, "No changes to review: uncommitted changes.\n")
     (user.project / "new.py").write_text("x = 1\n")
     run = user.ebb("review", "-m", answering(user))
     assert (run.code, run.out.splitlines()[0]) == (0, "It changes a sum.")
@@ -105,11 +99,11 @@ def test_an_answer_that_is_there_is_turned_into_each_format(user: User, tmp_path
     ("arguments", "says"),
     [
         (("--from", "none.json"), "cannot read `none.json`"),
-        (("--from", "-"), "is no review: it is not JSON"),
-        (("--write", "pdf=x"), "`--write pdf=x` must be FORMAT=FILE"),
-        (("--write", "sarif=none/x"), "there is no folder `none`"),
-        (("",), "the commit to compare with is empty: perhaps a variable that is to name it is not set"),
-        (("nowhere",), "the change against `nowhere...HEAD` cannot be had"),
+        (("--from", "-"), "is not a review: it is not JSON"),
+        (("--write", "pdf=x"), "`--write pdf=x` is not FORMAT=FILE"),
+        (("--write", "sarif=none/x"), "no such folder: `none`"),
+        (("",), "the commit to compare with is empty; check that the variable that names it is set"),
+        (("nowhere",), "cannot compare with `nowhere...HEAD`"),
         (("--max-time", "x"), "must be a number of seconds"),
     ],
 )
@@ -150,10 +144,7 @@ def test_an_answer_gives_the_runner_no_orders(form: str, user: User) -> None:
 
 def shell(user: User, script: str, variables: dict[str, str]) -> "subprocess.CompletedProcess[str]":
     """What a step does, where `ebb` is on the path, as the shell of the CI system runs it."""
-    program = user.home / "bin" / "ebb"
-    program.parent.mkdir(exist_ok=True)
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(command())} "$@"\n')
-    program.chmod(0o755)
+    program = write_program(user.home / "bin" / "ebb", f'exec {shlex.join(command())} "$@"\n')
     env = environment(user.home, variables)
     env["PATH"] = f"{program.parent}:{env['PATH']}"
     return subprocess.run(

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.kit.commands import ROOT, command, environment
+from tests.kit.files import write_files, write_program
 from tests.kit.user import User
-from tests.running import ROOT, command, environment
 
 PAGE = (ROOT / "docs" / "scale.md").read_text("utf-8")
 
@@ -25,12 +26,9 @@ def example(section: str, language: str, number: int = 0) -> str:
 
 def shell(user: User, script: str, home: str = "") -> "subprocess.CompletedProcess[str]":
     """What a script does where the tasks are. `home`: that of another machine."""
-    program = user.home / "bin" / "ebb"
-    program.parent.mkdir(exist_ok=True)
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(command())} "$@"\n')
-    program.chmod(0o755)
-    told = {"EBB_MODEL": f"scripted/{user.home / 'script.json'}", **({"EBB_HOME": home} if home else {})}
-    env = environment(user.home, told)
+    program = write_program(user.home / "bin" / "ebb", f'exec {shlex.join(command())} "$@"\n')
+    variables = {"EBB_MODEL": f"scripted/{user.home / 'script.json'}", **({"EBB_HOME": home} if home else {})}
+    env = environment(user.home, variables)
     env["PATH"] = f"{program.parent}:{env['PATH']}"
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script], cwd=user.home, env=env, capture_output=True, text=True,
@@ -71,9 +69,7 @@ def test_parts_of_a_batch_run_in_parallel_and_their_sessions_come_together(tmp_p
 def test_prompts_run_in_parallel(tmp_path: Path) -> None:
     user = User(tmp_path)
     user.script({"text": "Done."})
-    for name in ("src/a.py", "src/b.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("x = 1\n")
+    write_files(tmp_path, ("src/a.py", "src/b.py"), "x = 1\n")
     (tmp_path / "out").mkdir()
     done = shell(user, example("GNU parallel", "sh", 1))
     assert done.returncode == 0, done.stderr

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from docs.site import first_page, gather, without_outside_links
-from tests.running import ROOT
+from tests.kit.commands import ROOT
 
 
 def test_links_out_of_the_site_are_plain_text() -> None:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.fake_provider import FakeProvider, Turn
+from tests.kit.commands import Run
+from tests.kit.fake_provider import FakeProvider, Turn
+from tests.kit.files import write_file, write_files
 from tests.kit.user import User
-from tests.running import Run
 
 LLAMA: dict[str, object] = {
     "/props": {"default_generation_settings": {"n_ctx": 16_384, "params": {"temperature": 0.800000011920929}}},
@@ -45,9 +46,7 @@ class Asked:
     """A run in a project with these files, on a server whose model says these things in turn."""
 
     def __init__(self, user: User, prompt: str, files: dict[str, str], *says: str, pages: Any = LLAMA) -> None:
-        for name, text in files.items():
-            (user.project / name).parent.mkdir(parents=True, exist_ok=True)
-            (user.project / name).write_text(text)
+        write_files(user.project, files)
         with FakeProvider([Turn(text=text) for text in says], pages=pages) as server:
             flags = ("--permission-mode", "auto", "--config", f"providers.openai-chat.base_url={server.url}/v1")
             env = {"OPENAI_API_KEY": "x"}
@@ -103,26 +102,26 @@ def test_a_question_is_answered_by_a_file_that_it_shows(user: User) -> None:
 
 
 def test_a_command_that_it_shows_is_run_once(user: User) -> None:
-    shown = "You can use `mv`:\n\n```bash\n$ mv notes.txt journal.txt\n```\n\nAfter that the file has its new name."
-    asked = Asked(user, "Rename notes.txt to journal.txt.", {"notes.txt": "n\n"}, shown, shown)
+    answer = "You can use `mv`:\n\n```bash\n$ mv notes.txt journal.txt\n```\n\nAfter that the file has its new name."
+    asked = Asked(user, "Rename notes.txt to journal.txt.", {"notes.txt": "n\n"}, answer, answer)
     assert (user.project / "journal.txt").read_text() == "n\n"
-    assert (asked.answer, len(asked.bodies)) == (shown, 2)
+    assert (asked.answer, len(asked.bodies)) == (answer, 2)
 
 
 def test_a_command_that_stands_in_a_file_is_not_run(user: User) -> None:
-    shown = "The README says:\n\n```bash\ntouch  made; echo done\n```"
+    answer = "The README says:\n\n```bash\ntouch  made; echo done\n```"
     files = {"README.md": "Set up:\n\n    touch made; echo done\n"}
-    asked = Asked(user, "Fix what README.md says.", files, *[shown] * 3)
-    assert (asked.answer, (user.project / "made").exists()) == (shown, False)
+    asked = Asked(user, "Fix what README.md says.", files, *[answer] * 3)
+    assert (asked.answer, (user.project / "made").exists()) == (answer, False)
 
 
 def test_the_first_call_between_words_is_made(user: User) -> None:
-    shown = (
+    answer = (
         "You need to set `replace_all`. Here's how:\n\n"
         '```json\n{"name": "edit", "arguments": {"path": "a.md", "old": "projct", "new": "project", '
         '"replace_all": true}}\n```\n\nThis replaces all of them.'
     )
-    asked = Asked(user, "Fix 'projct' in a.md.", {"a.md": "projct\nprojct\n"}, shown, "Done.")
+    asked = Asked(user, "Fix 'projct' in a.md.", {"a.md": "projct\nprojct\n"}, answer, "Done.")
     assert (asked.answer, (user.project / "a.md").read_text()) == ("Done.", "project\nproject\n")
 
 
@@ -158,11 +157,15 @@ def test_a_file_is_replaced_where_the_model_insists(user: User) -> None:
 
 
 def test_work_that_is_only_told_of_is_asked_for_twice(user: User) -> None:
-    told = "I have added the import."
-    asked = Asked(user, "now.py fails. Add the import.", {"now.py": "print(datetime.date(2020, 1, 2))\n"}, *[told] * 3)
-    said = [asked.told(number).startswith("[So far nothing was changed. `now.py` still holds:") for number in range(3)]
-    assert said == [False, True, True]
-    assert (asked.run.code, asked.answer) == (0, told)
+    answer = "I have added the import."
+    asked = Asked(
+        user, "now.py fails. Add the import.", {"now.py": "print(datetime.date(2020, 1, 2))\n"}, *[answer] * 3
+    )
+    reminded = [
+        asked.told(number).startswith("[So far nothing was changed. `now.py` still holds:") for number in range(3)
+    ]
+    assert reminded == [False, True, True]
+    assert (asked.run.code, asked.answer) == (0, answer)
 
 
 @pytest.mark.parametrize("prompt", ["Is there an import in now.py?", "Which file is it?", "hello"])
@@ -180,6 +183,5 @@ def test_a_silence_behind_a_failure_is_asked_for_words(user: User) -> None:
 
 
 def test_the_temperature_is_what_the_user_sets(user: User) -> None:
-    (user.home / "config").mkdir()
-    (user.home / "config" / "config.toml").write_text("[providers.openai-chat]\ntemperature = 0.7\n")
+    write_file(user.home / "config" / "config.toml", "[providers.openai-chat]\ntemperature = 0.7\n")
     assert Asked(user, "hello", {}, "Hi.").bodies[0]["temperature"] == 0.7

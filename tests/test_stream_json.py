@@ -8,9 +8,10 @@ import pytest
 from jsonschema_rs import Draft202012Validator, meta
 
 from docs.stream_schema import LINES, stream_schema
+from tests.kit.commands import ROOT, Run
+from tests.kit.files import write_file
 from tests.kit.session import bash, call, calls
 from tests.kit.user import User
-from tests.running import ROOT, Run
 
 SCHEMA: dict[str, Any] = json.loads((ROOT / "docs" / "stream.schema.json").read_text("utf-8"))
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -41,13 +42,13 @@ def test_the_schema_is_one_and_tells_every_kind_of_line_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "is_told"),
+    ("broken", "is_valid"),
     [({}, False), ({"text": 3}, True), ({"text": None}, True), ({"more": "of a later version"}, False)],
 )
 def test_the_schema_refuses_what_is_no_such_line_and_takes_what_is_added(
-    broken: dict[str, object], is_told: bool
+    broken: dict[str, object], is_valid: bool
 ) -> None:
-    assert VALIDATOR.is_valid({"type": "text_delta", "text": "Hi", **broken}) is not is_told
+    assert VALIDATOR.is_valid({"type": "text_delta", "text": "Hi", **broken}) is not is_valid
     assert not VALIDATOR.is_valid({"type": "text_delta"})
 
 
@@ -85,8 +86,7 @@ def test_the_one_object_of_json_is_the_last_line_of_the_stream(user: User) -> No
 
 
 def test_the_first_line_says_what_was_opened(user: User) -> None:
-    (user.project / ".claude" / "commands").mkdir(parents=True)
-    (user.project / ".claude" / "commands" / "tidy.md").write_text("Tidy up.")
+    write_file(user.project / ".claude" / "commands" / "tidy.md", "Tidy up.")
     flags = ("--permission-mode", "plan", "--trust", "--config", 'mcp.servers.forge.command="/no/such/program"')
     run = user.ask({"text": "Yes."}, flags=flags, form="stream-json")
     first = run.lines[0]
@@ -110,9 +110,7 @@ def test_pieces_of_calls_name_the_call_that_they_become(user: User) -> None:
 
 
 def test_no_first_line_stands_where_no_session_could_be_opened(user: User) -> None:
-    locks = user.home / "data" / "locks"
-    locks.parent.mkdir(exist_ok=True)
-    locks.write_text("no folder")
+    locks = write_file(user.home / "data" / "locks", "no folder")
     run = user.ask({"text": "never"}, form="stream-json")
     assert (run.code, [line["type"] for line in run.lines], problems(run)) == (1, ["result"], [])
     assert Path(locks).read_text() == "no folder"

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 import pytest
 
 from ebbtide.agent.messages import Usage
-from tests.agent.providers.wires.cases import ADAPTERS, PIXEL, Adapter, everything
-from tests.fake_frames import Json, WireName
-from tests.fake_provider import Call, FakeProvider, Turn
-from tests.shown import Shown, form_of, outputs_in
-from tests.strict_api import Rules, refusal
+from tests.kit.adapters import ADAPTERS, PIXEL, Adapter, everything
+from tests.kit.fake_frames import Json, WireName
+from tests.kit.fake_provider import Call, FakeProvider, Turn
+from tests.kit.request_outputs import SeenOutput, form_of, outputs_in
+from tests.kit.strict_api import Rules, refusal
 
 BY_NAME = {adapter.name: adapter for adapter in ADAPTERS}
 BODIES: dict[WireName, Json] = {
@@ -198,8 +198,13 @@ def test_what_each_request_showed_is_counted_and_blind_steps_are_named() -> None
         post(server, [ASKS, CALLS, output(cut)])
         post(server, [ASKS, CALLS, output("Viewed a.py – 5 lines [recall:r1]"), CALLS, output("all of it")])
         post(server, [ASKS, {"role": "assistant", "content": "What was that?"}, ASKS])
-        assert [[shown.form for shown in request] for request in server.shown] == [[], ["cut"], ["stub", "whole"], []]
-        assert server.shown[2][1] == Shown("read", "all of it", "whole")
+        assert [[shown.form for shown in request] for request in server.seen_outputs] == [
+            [],
+            ["cut"],
+            ["stub", "whole"],
+            [],
+        ]
+        assert server.seen_outputs[2][1] == SeenOutput("read", "all of it", "whole")
         assert server.blind == [3]
     assert form_of("all of it", "all of it, and more") == "cut"
 

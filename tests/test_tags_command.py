@@ -8,11 +8,6 @@ import pytest
 from tests.kit.user import User
 
 
-@pytest.fixture
-def user(tmp_path: Path) -> User:
-    return User(tmp_path)
-
-
 def session_of(user: User) -> str:
     return str(user.ask({"text": "done"}).result["session"])
 
@@ -35,7 +30,7 @@ def test_sessions_are_found_by_all_tags_that_are_named(user: User) -> None:
     assert user.ebb("sessions", "untag", first).out == f"{first}  go  (no tags)\n"
     nothing = user.ebb("sessions", "list", "--tag", "release")
     assert (nothing.code, nothing.out) == (
-        0, "no session in this project has #release; `--all` lists those of other projects\n",
+        0, "no session in this project has #release; `--all` includes other projects\n",
     )  # fmt: skip
 
 
@@ -43,7 +38,7 @@ def test_that_there_are_more_sessions_than_are_listed_is_said(user: User) -> Non
     sessions = [session_of(user) for _ in range(3)]
     run = user.ebb("sessions", "--limit", "2")
     assert [line.split()[0] for line in run.out.splitlines()] == [sessions[2], sessions[1]]
-    assert run.err == "ebb: there are more than 2; `--limit N` lists others\n"
+    assert run.err == "ebb: there are more than 2 sessions; `--limit N` lists more\n"
     assert (len(listed(user, "--limit", "3")), user.ebb("sessions", "--limit", "3").err) == (3, "")
     assert user.ebb("sessions", "--limit", "0").code == 2
 

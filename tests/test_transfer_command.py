@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.kit.commands import Run, command, environment
 from tests.kit.session import bash, call, calls
 from tests.kit.user import User
-from tests.running import Run, command, environment
 
 Script = list[dict[str, Any]]
 
@@ -89,10 +89,10 @@ def test_secrets_are_masked_in_a_file_for_others_and_outputs_keep_their_size(her
     script = [calls(bash(printed), call("read", path="notes.txt")), {"text": f"It is {github}."}]
     session = here.say(script)
     masked, raw = here.project.parent / "masked.zip", here.project.parent / "raw.zip"
-    told = here.ebb("sessions", "export", session, str(masked), env={"API_TOKEN": SHELL_KEY})
+    run = here.ebb("sessions", "export", session, str(masked), env={"API_TOKEN": SHELL_KEY})
     as_json = here.run("export", session, str(raw), "--raw", "--json")
-    assert (told.code, as_json.result["masked"]) == (0, None)
-    assert "secrets masked; a password that looks like any word cannot be told" in told.out
+    assert (run.code, as_json.result["masked"]) == (0, None)
+    assert "secrets masked (a password that looks like an ordinary word is not recognised)" in run.out
     for secret in (github, "MIIEvQIBADANBgkq", "keyABC1", SHELL_KEY):
         assert secret.encode() in unpacked(raw)
         assert secret.encode() not in unpacked(masked)
@@ -123,7 +123,7 @@ def test_a_session_comes_back_with_the_same_rows_and_bytes_and_goes_on(
     file = exported(here, session[:6], tmp_path / "s.zip")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     done = there.run("import", str(file))
-    assert (done.code, done.err, done.out) == (0, "", f"imported {session}  go\nGo on with it: ebb -r {session}\n")
+    assert (done.code, done.err, done.out) == (0, "", f"imported {session}  go\nResume: ebb -r {session}\n")
     before, after = here.everything(session), there.everything(session)
     # What a session was allowed where it was exported is not allowed here.
     assert (before["sessions"][0].pop("mode"), after["sessions"][0].pop("mode")) == ("auto", "ask")
@@ -172,7 +172,7 @@ def test_a_session_that_is_here_already_stays_as_it_is(here: Owner, tmp_path: Pa
     file = exported(here, session, tmp_path / "s.zip")
     before = here.everything(session)
     done = here.run("import", str(file))
-    assert (done.code, done.out) == (0, f"{session} is here already: nothing has changed\n")
+    assert (done.code, done.out) == (0, f"{session} already exists; nothing imported\n")
     assert here.everything(session) == before
     assert here.query("select count(*) from sessions") == [(1,)]
 
@@ -243,12 +243,12 @@ def test_bytes_that_are_gone_are_told_and_left_out(here: Owner, there: Owner, tm
     ((digest,),) = here.query("select digest from outputs where number = 1")
     (here.data / "blobs" / digest[:2] / digest).unlink()
     done = here.run("export", session, str(tmp_path / "s.zip"))
-    told = "ebb: the bytes of `r1` are gone, so the file does not hold them\n"
-    assert (done.code, done.err) == (0, told)
+    notice = "ebb: the stored content of `r1` is missing, so it is not exported\n"
+    assert (done.code, done.err) == (0, notice)
     assert there.run("import", str(tmp_path / "s.zip")).code == 0
-    shown = there.run("show", session, "r1")
-    assert (shown.code, shown.out) == (1, "")
-    assert "`r1` was removed on" in shown.err
+    printed = there.run("show", session, "r1")
+    assert (printed.code, printed.out) == (1, "")
+    assert "`r1` was removed on" in printed.err
     assert there.bytes_of(session, "r3") == here.bytes_of(session, "r3")
 
 

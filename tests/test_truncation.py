@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.fake_provider import Call, FakeProvider, Recorded, Turn
-from tests.fake_reader import Reader
-from tests.running import Run, ebb
+from tests.kit.commands import Run, ebb
+from tests.kit.fake_provider import Call, FakeProvider, Recorded, Turn
+from tests.kit.token_counts import Reader
 
 SHOW = {"model_info": {"general.architecture": "m", "m.context_length": 131_072}, "capabilities": ["tools"]}
 SUMMARY = "<retain>the user wants all files read</retain><summary>Some files were read.</summary>"
-TOLD = "it drops the beginning"
+NOTICE = "it drops the beginning"
 
 
 def words(number: int, seed: int = 0) -> str:
@@ -57,12 +57,12 @@ def project(tmp_path: Path, files: int, size: int) -> Path:
 
 def result(run: Run) -> tuple[int, str, int]:
     """The exit code, the answer, and how often a server was said to leave something out."""
-    return run.code, json.loads(run.out)["result"], run.err.count(TOLD)
+    return run.code, json.loads(run.out)["result"], run.err.count(NOTICE)
 
 
 def too_large(reader: Reader) -> list[int]:
     """Which requests were not read whole."""
-    return [number for number, (sent, read) in enumerate(reader.shown) if sent > read]
+    return [number for number, (sent, read) in enumerate(reader.counted) if sent > read]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_server_with_less_than_is_known_is_found_out(tmp_path: Path, wire: str
     assert result(done) == (0, "done", 1)
     assert "`agent.context_window`" in done.err
     assert len(too_large(reader)) <= 4  # the third shows it; the first is hardly larger than what is read
-    assert max(too_large(reader)) < len(reader.shown) // 2
+    assert max(too_large(reader)) < len(reader.counted) // 2
 
 
 def test_an_answer_to_the_end_of_a_prompt_is_asked_for_again(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_an_answer_to_the_end_of_a_prompt_is_asked_for_again(tmp_path: Path) -> 
     named = " ".join(f"@{number}.txt" for number in range(5))
     with FakeProvider([answer], SHOW, reader=reader) as server:
         done = run(server, folder, "chat", "--config", "agent.context_window=400000", prompt=f"what is in {named}")
-    code, text, told = result(done)
-    assert (code, told) == (0, 1)
+    code, text, notices = result(done)
+    assert (code, notices) == (0, 1)
     assert text == f"answer {len(asked)}" != "answer 1"
     assert too_large(reader) == [0]
 

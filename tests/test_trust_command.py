@@ -5,23 +5,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import Run, ebb
+from tests.kit.commands import Run, ebb
+from tests.kit.files import write_files, write_program
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     folder = tmp_path / "project"
     hook = {"type": "command", "command": "true"}
-    for name, text in {
-        ".git/HEAD": "",
-        ".claude/skills/deploy/SKILL.md": "---\ndescription: Deploys.\n---\nDo it.\n",
-        ".claude/commands/look.md": "Look: !`ls`\n",
-        ".claude/agents/bad.md": "---\nname: bad\n---\n",
-        ".claude/settings.json": json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}),
-        ".mcp.json": json.dumps({"mcpServers": {"forge": {"command": "forge"}, "off": {}}}),
-    }.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+    write_files(
+        folder,
+        {
+            ".git/HEAD": "",
+            ".claude/skills/deploy/SKILL.md": "---\ndescription: Deploys.\n---\nDo it.\n",
+            ".claude/commands/look.md": "Look: !`ls`\n",
+            ".claude/agents/bad.md": "---\nname: bad\n---\n",
+            ".claude/settings.json": json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}),
+            ".mcp.json": json.dumps({"mcpServers": {"forge": {"command": "forge"}, "off": {}}}),
+        },
+    )
     return folder
 
 
@@ -39,7 +41,7 @@ def test_what_a_project_brings_is_listed_approved_refused_and_forgotten(project:
     assert listed.err.splitlines()[0] == "ebb: the agent `.claude/agents/bad.md` is left out: it has no description"
     asked = trust("approve")
     assert (asked.code, "  runs: ls\n" in asked.out) == (2, True)
-    assert asked.err.endswith("ebb: nothing was approved: say yes in a terminal, or give `--yes`\n")
+    assert asked.err.endswith("ebb: nothing approved; confirm in a terminal, or use `--yes`\n")
     assert trust("approve", "skill:deploy", "command:look", "--yes").code == 0
     assert trust("refuse", "server:forge").code == 0
     (project / ".claude/commands/look.md").write_text("Look: !`rm x`\n")
@@ -50,17 +52,14 @@ def test_what_a_project_brings_is_listed_approved_refused_and_forgotten(project:
     }  # fmt: skip
     assert standings() == stands
     assert trust("forget", "server:none").err.endswith(
-        "ebb: `server:none` is none of what `ebb trust` lists: write KIND:NAME as it does\n"
+        "ebb: `server:none` is not listed; write KIND:NAME as in `ebb trust`\n"
     )
     assert trust("forget").code == 0
     assert standings() == dict.fromkeys(brings[1:], "not approved")
 
 
 def test_programs_of_the_folder_are_listed_where_it_is_named_in_another_way(project: Path, tmp_path: Path) -> None:
-    program = project / ".venv/bin/basedpyright-langserver"
-    program.parent.mkdir(parents=True)
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
+    program = write_program(project / ".venv/bin/basedpyright-langserver")
     (project / "a.py").touch()
     (tmp_path / "link").symlink_to(project)
     on = {"EBB_LSP_ENABLED": "true"}

@@ -1,15 +1,16 @@
 """`ebb undo`, run as a user runs it."""
 
 import stat
-import subprocess
 from contextlib import closing
 
 from ebbtide.agent.checkpoints.project import ProjectCheckpoints
 from ebbtide.store.locks import SessionLock
-from tests.agent.checkpoints.trees import LIMITS, never, turn
+from tests.kit.checkpoints import LIMITS, never, turn_place
+from tests.kit.commands import Run
+from tests.kit.files import write_file
+from tests.kit.git import commit_all, git
 from tests.kit.session import bash, calls
 from tests.kit.user import User
-from tests.running import Run
 
 
 def worked(user: User) -> None:
@@ -51,7 +52,7 @@ def test_a_run_is_taken_back_and_brought_back(user: User) -> None:
             {"path": "b", "outcome": "restored", "why": ""},
         ],
     }
-    assert undo(user).out == "took back turn 1: go\n  removed    a\n  restored   b\n`ebb undo 2` brings it back\n"
+    assert undo(user).out == "reverted turn 1: go\n  removed    a\n  restored   b\nto restore it, run `ebb undo 2`\n"
     assert files(user) == {"b": "b\n"}
     assert undo(user, "--redo", "--json").result["made"] == 3
     assert files(user) == after
@@ -78,28 +79,22 @@ def test_its_folders_are_for_the_user_alone(user: User) -> None:
 
 
 def test_what_a_run_staged_is_taken_back_from_the_index_of_git(user: User) -> None:
-    def git(*arguments: str) -> str:
-        git = ("git", "-C", str(user.project), "-c", "user.name=x", "-c", "user.email=x@x")
-        return subprocess.run((*git, *arguments), check=True, capture_output=True, text=True).stdout
-
     (user.project / "b").write_text("b\n")
-    git("init", "-q")
-    git("add", "-A")
-    git("commit", "-qm", "x")
+    commit_all(user.project)
     command = {"name": "bash", "arguments": {"command": "echo more >> b; echo new > c; git add -A"}}
     assert user.ask({"calls": [command]}, {"text": "Done."}, flags=("--permission-mode", "auto")).code == 0
-    assert git("status", "--porcelain") == "M  b\nA  c\n"
+    assert git(user.project, "status", "--porcelain") == "M  b\nA  c"
     lines = [
-        "took back turn 1: go",
+        "reverted turn 1: go",
         "  removed    c",
         "  restored   b",
         "  restored   b (staged)",
         "  restored   c (staged)",
     ]
-    assert sorted(undo(user).out.splitlines()) == sorted([*lines, "`ebb undo 2` brings it back"])
-    assert (git("status", "--porcelain"), git("diff", "--cached", "--stat")) == ("", "")
+    assert sorted(undo(user).out.splitlines()) == sorted([*lines, "to restore it, run `ebb undo 2`"])
+    assert (git(user.project, "status", "--porcelain"), git(user.project, "diff", "--cached", "--stat")) == ("", "")
     assert undo(user, "--redo").code == 0
-    assert git("status", "--porcelain") == "M  b\nA  c\n"
+    assert git(user.project, "status", "--porcelain") == "M  b\nA  c"
 
 
 def test_what_somebody_else_changed_is_overwritten_only_when_told(user: User) -> None:
@@ -107,7 +102,7 @@ def test_what_somebody_else_changed_is_overwritten_only_when_told(user: User) ->
     (user.project / "b").write_text("mine")
     refused = undo(user)
     assert (refused.code, files(user)["b"], "a" in files(user)) == (1, "mine", True)
-    assert "1 file would lose what is in it now: `b`: something else has changed it since" in refused.err
+    assert "1 file would lose newer changes: `b`: something else has changed it since" in refused.err
     assert (undo(user, "--skip").code, files(user)) == (0, {"b": "mine"})
     assert (undo(user, "--redo").code, undo(user, "--force").code, files(user)) == (0, 0, {"b": "b\n"})
     nothing = undo(user)
@@ -120,8 +115,7 @@ def test_what_somebody_else_changed_is_overwritten_only_when_told(user: User) ->
 def test_a_folder_that_is_reached_through_a_link_is_the_folder_itself(user: User) -> None:
     (user.project / "a.txt").write_text("old\n")
     link, other = user.home / "link", user.home / "other"
-    other.mkdir()
-    (other / "a.txt").write_text("mine\n")
+    write_file(other / "a.txt", "mine\n")
     link.symlink_to(user.project)
     user.ebb("-C", str(link), "-p", "go", "-m", changing(user, "echo new > a.txt; echo b > b.txt"), *AUTO)
     link.unlink()
@@ -133,7 +127,7 @@ def test_a_folder_that_is_reached_through_a_link_is_the_folder_itself(user: User
 
 
 def test_ten_gigabytes_that_git_ignores_are_not_read(user: User) -> None:
-    subprocess.run(["git", "init", "-q", str(user.project)], check=True)
+    git(user.project, "init", "-q")
     (user.project / ".gitignore").write_text("data/\n")
     (user.project / "data").mkdir()
     for number in range(10):
@@ -152,10 +146,10 @@ def test_a_damaged_database_is_told(user: User) -> None:
     (database,) = user.home.rglob("checkpoints.db")
     database.write_bytes(b"no database" * 1000)
     run = undo(user)
-    (aside,) = database.parent.glob("*.damaged-*")
+    (damaged_file,) = database.parent.glob("*.damaged-*")
     assert (run.code, run.err) == (
         2,
-        f"ebb: the undo history of this folder was damaged; it was moved to `{aside}`\n"
+        f"ebb: the undo history of this folder was damaged; it was moved to `{damaged_file}`\n"
         "ebb: nothing to undo: no recorded turn changed files here\n",
     )
 
@@ -165,10 +159,10 @@ def test_nothing_is_taken_back_while_a_session_works(user: User) -> None:
     after, lock = files(user), SessionLock(user.data / "locks", "other")
     lock.acquire()
     with closing(ProjectCheckpoints(user.data, user.project, LIMITS, 1_000_000)) as project:
-        assert project.begin(turn(1, "other"), in_job=False, stopped=never) == ""
+        assert project.begin_command(turn_place(1, "other"), in_job=False, is_cancelled=never) == ""
         run = undo(user)
-        told = "ebb: nothing was changed: session `other` works in this folder just now; try it again once it is done\n"
-        assert (run.code, run.err, files(user)) == (1, told, after)
-        project.finish(turn(1, "other"))
+        message = "ebb: nothing changed: session `other` is working in this folder; try again when it is done\n"
+        assert (run.code, run.err, files(user)) == (1, message, after)
+        project.finish_turn(turn_place(1, "other"))
     lock.release()
     assert (undo(user).code, files(user)) == (0, {"b": "b\n"})

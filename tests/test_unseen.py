@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fake_provider import Call, FakeProvider, Recorded, Turn, tokens_in
-from tests.running import Run, ebb
+from tests.kit.commands import Run, ebb
+from tests.kit.fake_provider import Call, FakeProvider, Recorded, Turn, tokens_in
+from tests.kit.files import write_files
 
 ASKED = "The context window is nearly full. Write down what is needed"
 LINE = "2024-01-01,some words of text,12.5\n"
@@ -57,8 +58,7 @@ def played(job: Job, folder: Path) -> tuple[Run, FakeProvider, int]:
         if number is None:
             return Turn(text="the answer")
         names = [f"f{number}-{call}.csv" for call in range(job.calls)]
-        for name in names:
-            (project / name).write_text((LINE * (job.size // len(LINE) + 1))[: job.size])
+        write_files(project, names, (LINE * (job.size // len(LINE) + 1))[: job.size])
         return Turn(calls=tuple(Call("read", {"path": name}) for name in names))
 
     script = [refusing(job.real, answer) if job.real else answer]
@@ -87,10 +87,10 @@ def refusing(most: int, answer: Callable[[Recorded], Turn]) -> Callable[[Recorde
         size = tokens_in(recorded.body)
         if size <= most:
             return answer(recorded)
-        told = (
+        message = (
             f"This model's maximum context length is {most} tokens. However, your messages resulted in {size} tokens."
         )
-        error = {"message": told, "type": "invalid_request_error", "code": "context_length_exceeded"}
+        error = {"message": message, "type": "invalid_request_error", "code": "context_length_exceeded"}
         return Turn(status=400, body={"error": error})
 
     return checked
@@ -130,7 +130,7 @@ def test_each_request_shows_what_the_newest_calls_gave_back(job: Job, tmp_path: 
     run, server, _ = played(job, tmp_path)
     assert (run.code, run.result["result"], run.result["error"]) == (0, "the answer", None)
     assert server.blind == []
-    newest = [shown[-job.calls :] for shown in server.shown if shown]
+    newest = [shown[-job.calls :] for shown in server.seen_outputs if shown]
     assert len(newest) >= job.steps
     assert {output.form for outputs in newest for output in outputs} <= {"whole", "cut"}
 
@@ -151,10 +151,10 @@ def test_a_picture_that_is_too_large_for_the_server_is_named_and_the_work_goes_o
 def test_each_rewrite_is_one_line_on_stderr_and_counted(tmp_path: Path) -> None:
     loud, _, _ = played(Job("openai-chat", 20_000, 2, 3_500, steps=9), tmp_path / "a")
     quiet, _, _ = played(Job("openai-chat", 20_000, 2, 3_500, steps=9, flags=("--quiet",)), tmp_path / "b")
-    told = [line for line in loud.err.splitlines() if line.startswith("ebb: context rewritten")]
-    assert len(told) == loud.result["rewrites"]["count"] == loud.result["rewrites"]["strategies"]["mask"] > 0
-    assert "because the window was full: about " in told[0]
-    assert told[0].endswith("; old outputs were reduced to one line each. Nothing is lost")
+    lines = [line for line in loud.err.splitlines() if line.startswith("ebb: context rewritten")]
+    assert len(lines) == loud.result["rewrites"]["count"] == loud.result["rewrites"]["strategies"]["mask"] > 0
+    assert "because the window was full: about " in lines[0]
+    assert lines[0].endswith("; old outputs were reduced to one line each. Nothing is lost")
     assert loud.result["rewrites"]["removed_tokens"] > 1_000
     assert (quiet.err, quiet.result["rewrites"]) == ("", loud.result["rewrites"])
 
@@ -182,9 +182,9 @@ TINY = [
 def test_something_of_each_new_output_is_shown_in_a_small_window(job: Job, tmp_path: Path) -> None:
     run, server, _ = played(job, tmp_path)
     steps = [recorded.body["messages"] for recorded in server.requests if ASKED not in str(recorded.body)]
-    shown = [str(messages[-1]).count("2024-01-01") for messages in steps[1:]]
-    assert (run.code, len(shown)) == (0, job.steps)
-    assert min(shown) >= job.calls
+    counts = [str(messages[-1]).count("2024-01-01") for messages in steps[1:]]
+    assert (run.code, len(counts)) == (0, job.steps)
+    assert min(counts) >= job.calls
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
@@ -206,8 +206,8 @@ def test_twenty_steps_end_in_a_small_window_with_few_summaries(job: Job, tmp_pat
     assert len(lists) <= 2
     assert set(lists[-1]) - set(lists[0]) <= {"read_result", "recall"}
     names = set(lists[-1])
-    told = str([{**body, "tools": []} for body in steps])
-    assert {name for name in OWN if re.search(rf"\b{name}\b", told)} <= names
+    text = str([{**body, "tools": []} for body in steps])
+    assert {name for name in OWN if re.search(rf"\b{name}\b", text)} <= names
 
 
 def test_the_user_chooses_the_tools(tmp_path: Path) -> None:

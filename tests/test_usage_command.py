@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.commands import ebb
 from tests.kit.user import DAY, User
-from tests.running import ebb
 
 NOON = time.mktime((2026, 3, 10, 12, 0, 0, 0, 0, -1))
 SUM = {"input": 10, "cache_read": 60, "cache_write": 20, "output": 10}
@@ -39,9 +39,10 @@ def user(tmp_path: Path) -> User:
 
 
 def sums(user: User, *arguments: str) -> dict[str, tuple[int, int, float | None, int]]:
-    told = user.ebb("usage", "--json", *arguments).result
+    report = user.ebb("usage", "--json", *arguments).result
     return {
-        line[told["by"]]: (line["requests"], line["sessions"], line["cost"], line["unpriced"]) for line in told["lines"]
+        line[report["by"]]: (line["requests"], line["sessions"], line["cost"], line["unpriced"])
+        for line in report["lines"]
     }
 
 
@@ -64,39 +65,39 @@ def test_requests_are_summed_by_what_is_asked_for(user: User) -> None:
 def test_a_plot_has_every_day_and_says_what_is_not_known(user: User) -> None:
     env = {"COLUMNS": "90", "LANG": "C.UTF-8"}
     lines = user.ebb("usage", "--since", "2026-01-01", env=env).out.splitlines()
-    assert lines[0] == "Usage by day, of all projects, since 2026-01-01"
+    assert lines[0] == "Usage by day, all projects, since 2026-01-01"
     assert [line.split()[0] for line in lines[2:6]] == ["2026-03-10", "2026-03-11", "2026-03-12", "2026-03-13"]
     assert (lines[2].count("█"), lines[5].count("█"), lines[4].strip()) == (
         lines[5].count("█") * 3 // 4, lines[5].count("█"), "2026-03-12",
     )  # fmt: skip
-    assert ("—" in lines[3], "$0.75" in lines[2], "67%" in lines[2]) == (True, True, True)
+    assert ("unknown" in lines[3], "$0.75" in lines[2], "67%" in lines[2]) == (True, True, True)
     text = " ".join(" ".join(lines[6:]).split())
     assert text.startswith("bars: cost $1.75 for 4 requests in 3 sessions: 240 tokens read from the cache")
-    assert text.endswith("the price of 1 request is not known, so the costs are more where a `+` stands")
+    assert text.endswith("price unknown for 1 request; costs marked `+` are higher")
 
 
 @pytest.mark.parametrize("locale", [{"LANG": "C"}, {"LC_ALL": "C"}, {"LANG": "POSIX"}, {"PYTHONIOENCODING": "ascii"}])
 def test_where_there_are_only_letters_it_is_drawn_of_them(user: User, locale: dict[str, str]) -> None:
     for columns in ("100", "40", "12"):
-        told = user.ebb("usage", "--by", "model", env={**locale, "COLUMNS": columns})
-        assert (told.code, told.err, told.out.isascii()) == (0, "", True)
+        run = user.ebb("usage", "--by", "model", env={**locale, "COLUMNS": columns})
+        assert (run.code, run.err, run.out.isascii()) == (0, "", True)
     assert "####" in user.ebb("usage", "--by", "model", env={**locale, "COLUMNS": "100"}).out
 
 
 def test_without_prices_the_bars_are_tokens(user: User) -> None:
     user.query("update usage set cost = null")
-    told = user.ebb("usage", "--by", "model", env={"LANG": "C.UTF-8"}).out
-    assert "bars: tokens" in told
-    assert "the price of 4 requests is not known" in told
-    assert "+" not in told
+    printed = user.ebb("usage", "--by", "model", env={"LANG": "C.UTF-8"}).out
+    assert "bars: tokens" in printed
+    assert "price unknown for 4 requests" in printed
+    assert "+" not in printed
 
 
 def test_nothing_and_nonsense(user: User, tmp_path: Path) -> None:
     user.query("update usage set model = 'm/\x1b[31mred'")
     assert "\x1b" not in user.ebb("usage", "--by", "model").out
     nobody = ebb("usage", home=tmp_path / "new")
-    assert (nobody.code, nobody.out.splitlines()[1:]) == (0, ["nothing was asked of a model"])
+    assert (nobody.code, nobody.out.splitlines()[1:]) == (0, ["no model requests"])
     assert json.loads(ebb("usage", "--json", home=tmp_path / "new").out)["lines"] == []
-    for arguments, told in ((("--by", "hour"), "invalid choice"), (("--since", "x"), "`x` is no time")):
+    for arguments, message in ((("--by", "hour"), "invalid choice"), (("--since", "x"), "`x` is not a time")):
         run = user.ebb("usage", *arguments)
-        assert (run.code, told in run.err, run.out) == (2, True, "")
+        assert (run.code, message in run.err, run.out) == (2, True, "")

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.kit.commands import Run
+from tests.kit.files import write_file, write_program
 from tests.kit.session import bash, calls
 from tests.kit.user import User
-from tests.running import Run
 
 Git = Callable[..., str]
 
@@ -28,8 +29,7 @@ def git(user: User) -> Git:
         return done.stdout
 
     run("init", "-q")
-    (user.project / "sub").mkdir()
-    (user.project / "sub" / "a.txt").write_text("one\n")
+    write_file(user.project / "sub" / "a.txt", "one\n")
     run("add", "-A")
     run("commit", "-qm", "first")
     return run
@@ -56,7 +56,7 @@ def test_work_is_done_beside_the_repository_and_it_is_said_how_to_bring_it_back(
     assert (there / "sub" / "new.txt").read_text() == "new\n"
     assert git("status", "--porcelain") == ""
     assert run.err.splitlines() == [
-        f"ebb: a new work tree, from {git('rev-parse', 'HEAD')[:9]}, on branch ebb/x: {there}/sub",
+        f"ebb: new worktree, from {git('rev-parse', 'HEAD')[:9]}, on branch ebb/x: {there}/sub",
         f"ebb: the work is in `{there}`, branch `ebb/x`: 0 commits, 1 file not committed",
         f"ebb: commit it: `git -C {there} add -A && git -C {there} commit`",
         f"ebb: bring it back: `git -C {user.project} merge ebb/x`",
@@ -65,7 +65,7 @@ def test_work_is_done_beside_the_repository_and_it_is_said_how_to_bring_it_back(
     git("commit", "-qm", "second", folder=there)
     again = in_worktree(user, "x")
     assert again.err.splitlines()[:2] == [
-        f"ebb: a work tree, on branch ebb/x: {there}",
+        f"ebb: worktree, on branch ebb/x: {there}",
         f"ebb: the work is in `{there}`, branch `ebb/x`: 1 commit, 0 files not committed",
     ]
     git("merge", "-q", "ebb/x")
@@ -106,13 +106,12 @@ def test_one_that_was_left_half_made_is_made_anew(user: User, git: Git) -> None:
 )
 def test_a_name_that_cannot_be_is_said_and_nothing_is_changed(user: User, git: Git, name: str, says: str) -> None:
     assert in_worktree(user, "first").code == 0
-    taken = place(user, "first").with_name("taken")
-    taken.mkdir()
-    (taken / "file").write_text("theirs")
+    existing = place(user, "first").with_name("taken")
+    write_file(existing / "file", "theirs")
     git("worktree", "add", "-q", "-b", "ebb/elsewhere", str(user.home / "elsewhere"))
     run = in_worktree(user, name)
     assert (run.code, run.out, says in run.err, "Traceback" in run.err) == (2, "", True, False)
-    assert (taken / "file").read_text() == "theirs"
+    assert (existing / "file").read_text() == "theirs"
 
 
 def test_where_there_is_no_repository_or_no_commit_it_is_said(user: User) -> None:
@@ -124,9 +123,7 @@ def test_where_there_is_no_repository_or_no_commit_it_is_said(user: User) -> Non
 
 def test_nothing_that_the_repository_configures_is_run(user: User, git: Git) -> None:
     mark = user.home / "mark"
-    hook = user.project / ".git" / "hooks" / "post-checkout"
-    hook.write_text(f"#!/bin/sh\ntouch {mark}\n")
-    hook.chmod(0o755)
+    write_program(user.project / ".git" / "hooks" / "post-checkout", f"touch {mark}\n")
     (user.project / ".gitattributes").write_text("*.txt filter=evil\n")
     git("add", "-A")
     git("commit", "-qm", "attributes")
@@ -137,9 +134,10 @@ def test_nothing_that_the_repository_configures_is_run(user: User, git: Git) -> 
 
 
 def test_what_is_trusted_in_the_repository_is_trusted_in_its_work_tree_as_it_is(user: User, git: Git) -> None:
-    skill = user.project / ".ebb" / "skills" / "deploy" / "SKILL.md"
-    skill.parent.mkdir(parents=True)
-    skill.write_text("---\nname: deploy\ndescription: deploys it\n---\nRun make.\n")
+    skill = write_file(
+        user.project / ".ebb" / "skills" / "deploy" / "SKILL.md",
+        "---\nname: deploy\ndescription: deploys it\n---\nRun make.\n",
+    )
     git("add", "-A")
     git("commit", "-qm", "skill")
     assert user.ebb("trust", "approve", "--yes").code == 0

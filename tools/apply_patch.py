@@ -2,37 +2,56 @@
 
 from pathlib import Path
 
+from ebbtide.tools import files, search
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
-from ebbtide.tools.files.change import preview_of
+from ebbtide.tools.files.change import PlannedChanges
 from ebbtide.tools.files.paths import resolve
 from ebbtide.tools.files.read_write import run_exclusive
-from ebbtide.tools.schema import object_of
+from ebbtide.tools.schema import object_schema
+from ebbtide.tools.tool_traits import ToolTraits, text_argument
+
+
+def _subject(arguments: Arguments) -> str:
+    patch = text_argument(arguments, "patch") or text_argument(arguments, "input")
+    headers = ("*** Update File: ", "*** Add File: ", "*** Delete File: ")
+    paths = [line.split(": ", 1)[1] for line in patch.split("\n") if line.lstrip().startswith(headers)]
+    return ", ".join(paths or [line[4:].removeprefix("b/") for line in patch.split("\n") if line.startswith("+++ ")])
 
 
 class ApplyPatch:
     name = "apply_patch"
     description = read_description(__file__)
     effect: Effect = "write"
-    schema = object_of({"patch": {"type": "string"}}, required=("patch",))
+    traits = ToolTraits(
+        role="patch_files",
+        output_content="change",
+        stub="Edited {files}",
+        stub_result="nothing",
+        editor_kind="edit",
+        subject=_subject,
+        free_text_argument="patch",
+        rule_noun="patches",
+        editable_argument="patch",
+        aliases="patch",
+        argument_aliases={"patch": "input patch_text diff content"},
+        small_windows="capable_models",
+    )
+    schema = object_schema({"patch": {"type": "string"}}, required=("patch",))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        from ebbtide.tools.files import patch_changes  # noqa: PLC0415  # deferred: only a patch needs it
-
-        written = patch_changes.written_paths(arguments)
+        written = files.patch_changes.written_paths(arguments)
         return tuple(dict.fromkeys(str(resolve(path, workspace)) for path in written))
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        from ebbtide.tools.files import patch_changes  # noqa: PLC0415  # deferred: see `subjects`
-
-        return preview_of(patch_changes.planned_changes(arguments, workspace, _path_suggestion), workspace.root)
+        return _plan(arguments, workspace).preview(workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from ebbtide.tools.files import patch_changes  # noqa: PLC0415  # deferred: see `subjects`
+        return await run_exclusive(lambda: _plan(arguments, workspace).apply(workspace.seen))
 
-        return await run_exclusive(lambda: patch_changes.apply_patch(arguments, workspace, _path_suggestion))
+
+def _plan(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
+    return files.patch_changes.planned_changes(arguments, workspace, _path_suggestion)
 
 
 def _path_suggestion(path: Path, root: Path) -> str:
-    from ebbtide.tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: rarely needed
-
-    return path_suggestion(path, root)
+    return search.similar_paths.path_suggestion(path, root)

@@ -1,14 +1,61 @@
 """The `ask_user` tool: asks the user a question."""
 
-from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
-from ebbtide.tools.schema import items, object_of, text
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.schema import items, object_schema, text
+from ebbtide.tools.tool_traits import ToolTraits, first_line, text_argument
+
+
+def _subject(arguments: Arguments) -> str:
+    return first_line(text_argument(arguments, "question"))
+
+
+_SUGGEST_TAG = regex(r"<suggest[^>]*>([^<]*)</suggest>")
+
+
+def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+    questions = arguments.get("questions")
+    if isinstance(questions, list) and questions and isinstance(first := questions[0], dict):
+        if len(questions) > 1:
+            raise ToolError("`ask_user` puts one question a call: ask the first one, and wait for the answer")
+        arguments.pop("questions")
+        arguments.update({name: first[name] for name in ("question", "options", "several") if name in first})
+        if first.get("multiSelect") is True:
+            arguments["several"] = True
+    options = arguments.get("options")
+    if isinstance(options, str) and (suggested := _SUGGEST_TAG.findall(options)):
+        arguments["options"] = options = [text.strip() for text in suggested]
+    if isinstance(options, list):
+        arguments["options"] = [_label(option) for option in options]
+
+
+def _label(option: object) -> object:
+    return option.get("label") or option.get("text") or option if isinstance(option, dict) else option
+
+
+def _to_claude(arguments: dict[str, object]) -> None:
+    options = arguments.pop("options", None)
+    choices = [{"label": option} for option in options] if isinstance(options, list) else []
+    arguments["questions"] = [{"question": arguments.pop("question", ""), "options": choices}]
 
 
 class AskUser:
     name = "ask_user"
     description = read_description(__file__)
     effect: Effect = "none"
-    schema = object_of(
+    traits = ToolTraits(
+        role="ask_question",
+        output_limit="whole",
+        editor_kind="think",
+        subject=_subject,
+        aliases="ask_user_question ask_followup_question ask_question request_user_input",
+        argument_aliases={"question": "prompt message text", "options": "choices follow_up suggestions"},
+        adapt_arguments=_adapt,
+        claude_names=("AskUserQuestion",),
+        to_claude=_to_claude,
+        small_windows="optional",
+    )
+    schema = object_schema(
         {
             "question": {"type": "string"},
             "options": {"type": "array", "items": {"type": "string"}},
@@ -22,5 +69,5 @@ class AskUser:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         options = tuple(str(option) for option in items(arguments, "options"))
-        ask = workspace.ask_for_several if arguments.get("several") is True and options else workspace.ask
+        ask = workspace.ask_multiple if arguments.get("several") is True and options else workspace.ask
         return Result(await ask(text(arguments, "question"), options))

@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.outputs.cap import by_bytes
+from ebbtide.tools.outputs.cap import estimate_tokens_by_bytes
 from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES, Extent
 from ebbtide.tools.outputs.new_problems import NewProblems
-from ebbtide.tools.outputs.recall_scope import Scope
-from ebbtide.tools.outputs.recalled import Fetch, LookUp, RecallQuery, RecallResult
+from ebbtide.tools.outputs.recall_scope import RecallScope
+from ebbtide.tools.outputs.recalled import FetchStored, RecallQuery, RecallResult, SearchHistory
 from ebbtide.tools.outputs.stored import StoredContent
 from ebbtide.tools.process.jobs import BackgroundJobs
 from ebbtide.tools.process.state import ProgramState
 from ebbtide.tools.seen_files import SeenFiles
+from ebbtide.tools.tool_traits import ToolTraits
 
-if TYPE_CHECKING:  # types only: who runs a command pays for it
-    from ebbtide.tools.sandbox.network import Reach
+if TYPE_CHECKING:  # for type checking only: tools that run commands import these themselves
+    from ebbtide.tools.sandbox.network import NetworkPolicy
     from ebbtide.tools.sandbox.sandbox import Sandbox
 
 Effect: TypeAlias = Literal["none", "read", "write", "run", "serve", "fetch"]
@@ -49,16 +50,16 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class PrintedLog:
-    """A program's output, in a file."""
+    """A program's output in a file."""
 
     path: Path
     start: int
     end: int
     """Offset just past the last byte."""
     is_finished: bool
-    """Whether nothing else needs the file. The reader then deletes it."""
-    is_whole: bool = True
-    """Whether the file has everything printed up to `end`."""
+    """Whether no other code needs the file, so that its reader deletes it."""
+    is_complete: bool = True
+    """Whether the file contains everything printed up to `end`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,9 @@ class AppliedChange:
 
     path: Path
     before: bytes | None
-    """None if the file did not exist."""
+    """The previous content; None if the file did not exist."""
     after: bytes | None
-    """None if the file was deleted."""
+    """The new content; None if the file was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +80,25 @@ class Result:
     text: str
     """The whole output, unless `log` or `uncut` is set."""
     log: PrintedLog | None = None
-    """The program's output if it is long or not plain text. `text` then only says how the program ended."""
-    uncut: str | None = None
-    """The text with its lines uncut, if `text` has shortened lines."""
+    """The program's output, if it is long or not plain text. `text` then only says how the program ended."""
+    full_text: str | None = None
+    """The text with complete lines, if `text` has truncated lines."""
     pictures: tuple[Picture, ...] = ()
     files: tuple[Attachment, ...] = ()
     """Further files in the output. Readable documents are shown as text."""
-    changed: tuple[Path, ...] = ()
+    changed_files: tuple[Path, ...] = ()
     """Files that the call created, changed or deleted."""
     file_changes: tuple[AppliedChange, ...] = ()
-    """Their contents before and after, where the tool knows them."""
+    """The contents of changed files before and after, if the tool knows them."""
     failed: bool = False
     """The call completed but reports a failure, such as a non-zero exit code."""
     extent: Extent | None = None
-    """How much of the whole `text` shows, where the tool knows."""
-    blocked: str = ""
-    """What the sandbox blocked, for a command that failed."""
+    """How much of the whole output `text` shows, if the tool knows."""
+    blocked_by_sandbox: str = ""
+    """What the sandbox blocked, if the command failed because of it."""
+    denied_access: str = ""
+    """What the sandbox denied to a call that ran without approval and could only look. If set, the call needs approval
+    to run normally."""
     program: ProgramState | None = None
     """State of the program that the call ran or asked about."""
     problems: NewProblems | None = None
@@ -105,9 +109,9 @@ class Result:
 class ReadLimits:
     """Limits for one call that reads a file."""
 
-    most_bytes: int = 51_200
-    longest_line: int = 2000
-    """In characters."""
+    max_bytes: int = 51_200
+    max_line_chars: int = 2000
+    """Maximum number of characters in a line; longer lines are cut."""
 
 
 async def no_user(question: str, options: tuple[str, ...]) -> str:
@@ -118,16 +122,16 @@ async def no_archive(ref: str) -> StoredContent:
     raise ToolError("nothing is stored: the outputs of this session are complete in the conversation")
 
 
-async def no_fetch(ref: str, scope: Scope | None) -> StoredContent:
+async def no_fetch(ref: str, scope: RecallScope | None) -> StoredContent:
     return await no_archive(ref)
 
 
-async def no_memory(asked: RecallQuery, told: Callable[[int, int], None]) -> RecallResult:
+async def no_memory(query: RecallQuery, on_progress: Callable[[int, int], None]) -> RecallResult:
     raise ToolError("there is no history: this session cannot be searched")
 
 
 def no_progress(text: str) -> None:
-    """Discard progress."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,38 +142,41 @@ class Workspace:
     """The working folder, absolute and resolved. Relative paths are relative to it."""
     outputs: Path
     """A folder private to this session, for the output of running programs."""
-    since: float = field(default_factory=time.time)
-    """Start time of the session's work here, in Unix seconds."""
+    started_at: float = field(default_factory=time.time)
+    """Time at which the session started to work here, in Unix seconds."""
     seen: SeenFiles = field(default_factory=SeenFiles)
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
     sandbox: "Sandbox | None" = None
     """The sandbox that commands run in, or None to run them without one."""
     variables: dict[str, str] = field(default_factory=dict)
     """Extra environment variables for commands."""
-    reach: "Reach | None" = None
-    """Network access of the running call from inside the sandbox, or None if not set."""
+    network_policy: "NetworkPolicy | None" = None
+    """Network access of the running call from inside the sandbox; None if not set."""
     max_output_bytes: int = MAX_OUTPUT_BYTES
     """Maximum number of bytes stored of one command's output."""
-    reads: ReadLimits = ReadLimits()
+    read_limits: ReadLimits = ReadLimits()
     stored_content: Callable[[str], Awaitable[StoredContent]] = no_archive
-    """Return the content behind a reference to an output or message that left the context. Raises `ToolError`."""
-    fetch: Fetch = no_fetch
+    """Returns the content for a reference to an output or message that is no longer in context. Raises `ToolError`."""
+    fetch: FetchStored = no_fetch
     """Like `stored_content`, limited to a scope."""
-    look_up: LookUp = no_memory
-    """Search the whole history. Raises `ToolError`."""
-    measure: Callable[[str], int] = by_bytes
-    """Estimate the number of tokens in a text."""
-    progress: Callable[[str], None] = no_progress
-    """Receives new output of a running call, for display."""
-    call: str = ""
+    search_history: SearchHistory = no_memory
+    """Searches the whole history. Raises `ToolError`."""
+    estimate_tokens: Callable[[str], int] = estimate_tokens_by_bytes
+    """Estimates the number of tokens in a text."""
+    on_progress: Callable[[str], None] = no_progress
+    """Receives new output of the running call, for display."""
+    call_id: str = ""
     """The id of the running call."""
-    granted: frozenset[str] | None = None
-    """The resolved paths that the running call may use, or None before approval."""
-    read_only: bool = False
+    granted_paths: frozenset[str] | None = None
+    """The resolved paths that the running call may use; None before approval."""
+    is_read_only: bool = False
     """Whether the running call was approved as read-only."""
+    is_contained: bool = False
+    """Whether the running call is not proved to be read-only and therefore runs in a sandbox in which it can only look.
+    """
     ask: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
-    """Ask the user a question and return the answer. Raises `ToolError` if no user is present."""
-    ask_for_several: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
+    """Asks the user a question and returns the answer. Raises `ToolError` if no user is present."""
+    ask_multiple: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
     """Like `ask`, but several options may be chosen. The answer has one line per choice."""
     deferred_tools: Callable[[], "Sequence[Tool]"] = tuple
     """The tools that the model may call although their definitions are not sent."""
@@ -183,7 +190,7 @@ class Tool(Protocol):
 
     @property
     def description(self) -> str:
-        """The description the model reads, from the `.md` file beside the tool."""
+        """The description for the model, from the `.md` file beside the tool."""
 
     @property
     def schema(self) -> Mapping[str, object]:
@@ -201,7 +208,7 @@ class Tool(Protocol):
 
 
 @runtime_checkable
-class Previews(Protocol):
+class SupportsPreview(Protocol):
     """A tool that can preview the changes of a call."""
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
@@ -210,27 +217,30 @@ class Previews(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyAccess:
-    """What a call reads, if it is proved to be read-only."""
+    """What a call reads if it may run as read-only."""
 
     tool: Literal["read", "grep"]
-    """The read-only tool that shows as much: `grep` if lines come from files that are not named."""
+    """The read-only tool with the same access: `grep` if the call may show lines of files that it does not name."""
     paths: tuple[str, ...]
-    """Absolute resolved paths."""
-    secret: str = ""
+    """The files as absolute resolved paths."""
+    secret_path: str = ""
     """The first path whose name suggests passwords or keys."""
+    is_contained: bool = False
+    """Whether the call is not proved to be read-only and therefore runs in a sandbox in which it can only look."""
 
 
 @runtime_checkable
-class ReadsOnly(Protocol):
-    """A tool some of whose calls are read-only. It enforces that for calls with `Workspace.read_only`."""
+class SupportsReadOnly(Protocol):
+    """A tool that can run some of its calls as read-only. For calls with `Workspace.is_read_only`, the tool itself
+    enforces this."""
 
     def read_only_access(self, arguments: Arguments, workspace: Workspace) -> ReadOnlyAccess | None:
-        """Return what the call reads, or None if it is not proved to be read-only. Raises `ToolError`."""
+        """Return what the call reads, or None if it may not run as read-only. Raises `ToolError`."""
 
 
 @runtime_checkable
-class VariesEffect(Protocol):
-    """A tool some of whose calls do less than its `effect`."""
+class HasCallEffect(Protocol):
+    """A tool that has calls with a lesser effect than its `effect`."""
 
     def effect_of(self, arguments: Arguments) -> Effect:
         """Return the most that this call can do. Raises `ToolError`."""
@@ -243,6 +253,38 @@ class Deferrable(Protocol):
     @property
     def kind(self) -> Literal["skill", "mcp", "rare"]:
         """Where the tool comes from: a skill, an MCP server, or a rarely used built-in."""
+
+
+class BuiltinTool(Protocol):
+    """The class of a built-in tool."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def traits(self) -> ToolTraits: ...
+
+
+class OfferedTool(BuiltinTool, Protocol):
+    """The class of a built-in tool that needs no arguments."""
+
+    def __call__(self) -> Tool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSupport:
+    """What a session provides to its rarely needed tools."""
+
+    cache: Path | None = None
+    """Folder for files that can be regenerated; None if nothing may be stored."""
+    language_servers: Callable[[], object] | None = None
+    """Returns the session's language servers without starting any; None if the session cannot have any."""
+
+
+class RareTool(BuiltinTool, Protocol):
+    """The class of a rarely needed built-in tool."""
+
+    def for_session(self, support: ToolSupport, /) -> Tool: ...
 
 
 def read_description(module_file: str) -> str:

@@ -8,6 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ebbtide import tools
+from ebbtide.tools import commands, files, process
+from ebbtide.tools import sandbox as tools_sandbox
 from ebbtide.tools.base import (
     Arguments,
     Effect,
@@ -18,47 +21,127 @@ from ebbtide.tools.base import (
     Workspace,
     read_description,
 )
-from ebbtide.tools.commands.viewers import viewed_names
-from ebbtide.tools.files.change import note_looks
+from ebbtide.tools.commands.viewers import shows_files, viewed_names
+from ebbtide.tools.files.change import record_partial_views
 from ebbtide.tools.files.executed_config_files import ConfigFileStates, changes_note, config_file_states
 from ebbtide.tools.files.paths import locate
 from ebbtide.tools.files.private_folder import make_private
 from ebbtide.tools.files.read_write import run_exclusive
+from ebbtide.tools.foreign_calls import (
+    JOB_ARGUMENTS,
+    TYPED_ARGUMENTS,
+    TYPING_TOOLS,
+    convert_to_seconds,
+    is_typing_call,
+    normalised_name,
+    parse_json_list,
+    pop_argument,
+)
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.outputs.plain_text import printable
+from ebbtide.tools.outputs.plain_text import printable_name
 from ebbtide.tools.process.jobs import Job
 from ebbtide.tools.process.program import ProcessLimits, Program
-from ebbtide.tools.process.shell import Launch, child_environment, in_shell
+from ebbtide.tools.process.shell import Launch, child_environment, shell_launch
 from ebbtide.tools.process.start import start
 from ebbtide.tools.process.state import ProgramState, state_of
-from ebbtide.tools.program_output import dropped_note, ended_job, job_of, new_output, news_of, with_log
-from ebbtide.tools.sandbox.diff_program import own_diff_variables
-from ebbtide.tools.schema import flag, number, object_of, text
+from ebbtide.tools.program_output import dropped_note, ended_job, job_of, job_update, result_with_log, unread_output
+from ebbtide.tools.sandbox.diff_program import diff_override_variables
+from ebbtide.tools.schema import flag, number, object_schema, text
+from ebbtide.tools.tool_traits import ShortForm, ToolTraits, command_of, first_line
 
-if TYPE_CHECKING:  # a type only: few commands need the network
+if TYPE_CHECKING:  # for type checking only: few commands need the network, so it is not imported here
+    from ebbtide.tools.sandbox.boundary import Boundary
     from ebbtide.tools.sandbox.git_settings import GitSettings
     from ebbtide.tools.sandbox.network import NetworkAccess
 
-DEFAULT_SECONDS, MAX_TIMEOUT_S = 120, 600
+DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 120, 600
 _MAX_COMMAND_BYTES = 128 * 1024
-"""Commands of this many bytes or more cannot be started: Linux limits a single argument."""
+"""Size in bytes at which a command can no longer be started: Linux limits the size of a single argument."""
 _FAILURE_TAIL_BYTES = 16_384
-"""Bytes at the end of the output that are searched for a failure."""
-_IN_PLACE = regex(r"\b(?:sed|perl|ruby|g?awk|yq)\b[^|;&\n]*\s(?:-\w*i|--in-place)")
+"""Number of bytes at the end of the output that are searched for failures."""
+_IN_PLACE_EDIT = regex(r"\b(?:sed|perl|ruby|g?awk|yq)\b[^|;&\n]*\s(?:-\w*i|--in-place)")
 _REMOVES_WORK_TREE = regex(r"\bworktree\s+(?:remove|move)\b")
 _MAY_REMOVE_SUBMODULE = regex(r"\bgit\b[^\n]*\b(?:rm|deinit)\b")
-_ASKS_GIT = regex(r"git|\bgh\b")
-_MAX_TRIES = 3
+_MENTIONS_GIT = regex(r"git|\bgh\b")
+_MAX_SANDBOX_TRIES = 3
 """Attempts to set up the sandbox of one command."""
 _JOB_REPLY_TIMEOUT_S = 1.0
 """Seconds to wait for a job's reply to its input."""
+
+
+def _shows_files(arguments: Arguments) -> bool:
+    command = arguments.get("command")
+    return isinstance(command, str) and shows_files(command)
+
+
+def _subject(arguments: Arguments) -> str:
+    return first_line(command_of(arguments))
+
+
+_SHELLS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash", "/usr/bin/zsh")
+
+
+def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+    if called_name in TYPING_TOOLS:
+        arguments["command"], job = (
+            pop_argument(arguments, *TYPED_ARGUMENTS),
+            pop_argument(arguments, "job", *map(normalised_name, JOB_ARGUMENTS.split())),
+        )
+        arguments["job"] = "" if job is None else str(job)
+    command = arguments.get("command")
+    if isinstance(command, str) and command.lstrip().startswith('["'):
+        command = parse_json_list(command) or command
+    if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
+        is_script = len(command) == 3 and command[0] in _SHELLS and command[1] in ("-c", "-lc", "-ic", "-lic")
+        command = command[2] if is_script else shlex.join(command)
+    if command is not None:
+        arguments["command"] = command
+    convert_to_seconds(arguments, "timeout")
+    folder = arguments.get("workdir")
+    if folder is None or (isinstance(folder, str) and folder.rstrip("/") in ("", ".", root.rstrip("/"))):
+        arguments.pop("workdir", None)
+
+
+def _to_claude(arguments: dict[str, object]) -> None:
+    if isinstance(seconds := arguments.get("timeout"), int):
+        arguments["timeout"] = 1_000 * seconds
 
 
 class Bash:
     name = "bash"
     description = read_description(__file__)
     effect: Effect = "run"
-    schema = object_of(
+    traits = ToolTraits(
+        role="run_command",
+        output_content="program",
+        shows_files=_shows_files,
+        stub="Ran: {command}",
+        stub_result="exit",
+        editor_kind="execute",
+        subject=_subject,
+        editable_argument="command",
+        aliases="shell run_shell_command execute_command execute_bash run_terminal_cmd run_terminal_command "
+        "run_command run_in_terminal shell_command exec_command local_shell container.exec "
+        "developer__shell terminal system.run",
+        accepts_foreign_call=is_typing_call,
+        argument_aliases={
+            "command": "cmd script input commandline command_line shell_command code",
+            "background": "run_in_background is_background",
+            "workdir": "working_directory working_dir cwd directory dir dir_path",
+        },
+        adapt_arguments=_adapt,
+        clamped_arguments=("timeout",),
+        claude_names=("Bash",),
+        claude_arguments={"background": "run_in_background"},
+        to_claude=_to_claude,
+        small_windows="always",
+        short_form=ShortForm("Runs a command with `bash -c` in the working folder.", ("command", "timeout")),
+        small_model_form=ShortForm(
+            "Runs a shell command: also to list, search, run, move, copy or delete files.", ("command",)
+        ),
+        is_for_reading_agents=True,
+    )
+    schema = object_schema(
         {
             "command": {"type": "string"},
             "timeout": {
@@ -76,52 +159,62 @@ class Bash:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        """Return the command line. With `workdir` it starts with `cd`; input to a job follows the job's command as
-        `<<<`."""
+        """Return the command line. With `workdir` it starts with `cd`. Input to a job is appended to the job's command
+        as `<<<`."""
         if text(arguments, "job", ""):
             return (f"{job_of(arguments, workspace).command} <<< {shlex.quote(text(arguments, 'command'))}",)
         folder, command = text(arguments, "workdir", ""), command_line(arguments)
         return (f"cd {shlex.quote(folder)} && {command}" if folder else command,)
 
     def read_only_access(self, arguments: Arguments, workspace: Workspace) -> ReadOnlyAccess | None:
-        """Only for foreground commands that run in the working folder or below it."""
+        """Return what a command shows, or None if it may not run as read-only. Only foreground commands in the working
+        folder or below it can. If there is a sandbox, a command that is not proved to be read-only may be tried in it.
+        """
         if text(arguments, "job", "") or flag(arguments, "background") or flag(arguments, "terminal"):
             return None
-        folder = _folder(text(arguments, "workdir", ""), workspace)
+        folder = _working_folder(text(arguments, "workdir", ""), workspace)
         if not folder.is_relative_to(workspace.root):
             return None
-        from ebbtide.tools.read_only_run import read_only_access  # noqa: PLC0415  # deferred: only plan mode needs it
-
-        return read_only_access(_from_root(command_line(arguments), folder, workspace), workspace)
+        command = command_line(arguments)
+        proved = tools.read_only_run.read_only_access(_with_cd(command, folder, workspace), workspace)
+        return proved or tools.contained_run.contained_access(command, folder, workspace)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         if text(arguments, "job", ""):
             return await _send_to_job(job_of(arguments, workspace), text(arguments, "command"))
-        command, folder = command_line(arguments), _folder(text(arguments, "workdir", ""), workspace)
-        access, settings = await _access(workspace), _git_settings(command, workspace)
-        if workspace.sandbox is not None and not workspace.sandbox.has_looked:
+        command, folder = command_line(arguments), _working_folder(text(arguments, "workdir", ""), workspace)
+        access, settings = await _network_access(workspace), _git_settings(command, workspace)
+        if workspace.sandbox is not None and not workspace.sandbox.has_found_repositories:
             await run_exclusive(workspace.sandbox.look)
         if flag(arguments, "background") or flag(arguments, "terminal"):
             return _run_in_background(
                 command, folder, workspace, access, settings, terminal=flag(arguments, "terminal")
             )
-        if why := await run_exclusive(lambda: _not_removed(command, folder, workspace)):
-            return Result(f"nothing was run: in the sandbox {why}", failed=True, blocked=why)
-        before, edited = _config_file_states(workspace), await run_exclusive(lambda: _edited_in_place(command, folder))
-        seconds = number(arguments, "timeout", DEFAULT_SECONDS)
-        result = await _run_in_foreground(command, folder, seconds, workspace, access, settings)
-        result = _with_changes(result, before, workspace)
-        if workspace.read_only and result.program is not None and not result.program.is_running:
-            from ebbtide.tools.read_only_run import unseen_changes  # noqa: PLC0415  # deferred: only plan mode needs it
-
-            result = _with_note(result, await run_exclusive(lambda: unseen_changes(command, workspace)))
-        if edited and result.program is not None and not result.program.is_running:
-            from ebbtide.tools.files.in_place_edits import edits_note  # noqa: PLC0415  # deferred: few commands edit files
-
-            result = _with_note(result, await run_exclusive(lambda: edits_note(edited, workspace.root)))
+        if removal_problem := await run_exclusive(lambda: _submodule_removal_problem(command, folder, workspace)):
+            return Result(
+                f"nothing was run: in the sandbox {removal_problem}", failed=True, blocked_by_sandbox=removal_problem
+            )
+        config_before, edited_contents = (
+            _config_file_states(workspace),
+            await run_exclusive(lambda: _contents_edited_in_place(command, folder)),
+        )
+        seconds = number(arguments, "timeout", DEFAULT_TIMEOUT_S)
+        if workspace.is_contained:
+            result = await _run_contained(command, folder, seconds, workspace)
+        else:
+            result = await _run_in_foreground(command, folder, seconds, workspace, access, settings)
+        result = _with_config_changes(result, config_before, workspace)
+        if workspace.is_read_only and result.program is not None and not result.program.is_running:
+            result = _with_note(
+                result, await run_exclusive(lambda: tools.read_only_run.submodule_changes_note(command, workspace))
+            )
+        if edited_contents and result.program is not None and not result.program.is_running:
+            result = _with_note(
+                result, await run_exclusive(lambda: files.in_place_edits.edits_note(edited_contents, workspace.root))
+            )
         names = viewed_names(command)
         if names:
-            await run_exclusive(lambda: note_looks((folder / name for name in names), workspace))
+            await run_exclusive(lambda: record_partial_views((folder / name for name in names), workspace))
         return result
 
 
@@ -131,84 +224,82 @@ def command_line(arguments: Arguments) -> str:
         raise ToolError("the command is empty: say what to run")
     if "\0" in command:
         raise ToolError("the command contains a NUL character: remove it, or create it with `printf '\\0'`")
-    if len(command.encode("utf-8", "surrogatepass")) >= _MAX_COMMAND_BYTES:  # fail before the user is asked about it
+    if len(command.encode("utf-8", "surrogatepass")) >= _MAX_COMMAND_BYTES:  # fail before asking the user for approval
         raise ToolError(_too_long(command))
     return command
 
 
-def _folder(written: str, workspace: Workspace) -> Path:
-    folder = locate(written, workspace) if written else workspace.root
-    if written and not folder.is_dir():
-        raise ToolError(f"`{printable(written)}` is not a folder, so nothing was run: check `workdir`")
+def _working_folder(workdir: str, workspace: Workspace) -> Path:
+    folder = locate(workdir, workspace) if workdir else workspace.root
+    if workdir and not folder.is_dir():
+        raise ToolError(f"`{printable_name(workdir)}` is not a folder, so nothing was run: check `workdir`")
     return folder
 
 
-def _from_root(command: str, folder: Path, workspace: Workspace) -> str:
+def _with_cd(command: str, folder: Path, workspace: Workspace) -> str:
     """Return the command prefixed with `cd` if it starts in another folder."""
     return command if folder == workspace.root else f"cd {shlex.quote(str(folder))} && {command}"
 
 
 def _config_file_states(workspace: Workspace) -> ConfigFileStates:
-    """Return the states of configuration files that other programs execute or obey."""
-    if workspace.read_only:
+    """Return the states of configuration files that other programs execute or follow."""
+    if workspace.is_read_only:
         return {}
     roots = workspace.sandbox.roots if workspace.sandbox is not None else ()
     return config_file_states(map(str, (workspace.root, *roots)))
 
 
-def _with_changes(result: Result, before: ConfigFileStates, workspace: Workspace) -> Result:
-    """Add a note on changed configuration files: an approved command may have changed any of them."""
+def _with_config_changes(result: Result, before: ConfigFileStates, workspace: Workspace) -> Result:
+    """Add a note about changed configuration files, because an approved command may have changed any of them."""
     return _with_note(result, changes_note(before, _config_file_states(workspace), str(workspace.root)))
 
 
-def _edited_in_place(command: str, folder: Path) -> Mapping[Path, bytes]:
+def _contents_edited_in_place(command: str, folder: Path) -> Mapping[Path, bytes]:
     """Return the files that the command edits in place, with their current contents."""
-    if not _IN_PLACE.search(command):
+    if not _IN_PLACE_EDIT.search(command):
         return {}
-    from ebbtide.tools.commands.in_place import edited_in_place  # noqa: PLC0415  # deferred: few commands edit files
-    from ebbtide.tools.files.in_place_edits import contents_of  # noqa: PLC0415  # deferred: as above
-
-    return contents_of(folder, edited_in_place(command))
+    return files.in_place_edits.comparable_contents(folder, commands.in_place.files_edited_in_place(command))
 
 
-def _with_note(result: Result, told: str) -> Result:
+def _with_note(result: Result, note: str) -> Result:
     """Add a note to the result of a program."""
-    if not told or result.program is None:
+    if not note or result.program is None:
         return result
-    program = replace(result.program, told=f"{result.program.told}\n{told}")
-    return replace(result, text=f"{result.text}\n{told}", program=program)
+    program = replace(result.program, told=f"{result.program.told}\n{note}")
+    return replace(result, text=f"{result.text}\n{note}", program=program)
 
 
-async def _send_to_job(job: Job, words: str) -> Result:
-    """Write a line to the job's terminal and return what it prints."""
+async def _send_to_job(job: Job, input_text: str) -> Result:
+    """Write a line to the job's terminal and return what the job prints in response."""
     if not job.program.has_terminal:
         raise ToolError(f"{job.id} takes no input: start the command with `terminal`, and write to that job")
     if job.program.code is not None:
-        raise ToolError(f"{job.id} has ended ({state_of(job.program.code).how}): start it again to write to it")
-    before, line = job.program.size, words if words.endswith("\n") else f"{words}\n"
+        raise ToolError(
+            f"{job.id} has ended ({state_of(job.program.code).outcome_text}): start it again to write to it"
+        )
+    before, line = job.program.size, input_text if input_text.endswith("\n") else f"{input_text}\n"
     if not job.program.write(line.encode("utf-8", "surrogateescape")):
         raise ToolError(f"{job.id} cannot accept that much now: check it with bash_output, and write less at a time")
-    await job.program.wait_for_news(_JOB_REPLY_TIMEOUT_S, before + len(line) + line.count("\n"))
-    return news_of(job)
+    await job.program.wait_for_output(_JOB_REPLY_TIMEOUT_S, before + len(line) + line.count("\n"))
+    return job_update(job)
 
 
-async def _access(workspace: Workspace) -> "NetworkAccess | None":
-    """Return the command's network access through the sandbox, or None if there is no sandbox or no way through."""
+async def _network_access(workspace: Workspace) -> "NetworkAccess | None":
+    """Return the command's network access through the sandbox; None if there is no sandbox or the command gets no
+    access."""
     network = workspace.sandbox.network if workspace.sandbox is not None else None
-    if network is None or workspace.reach is None or workspace.read_only:
+    if network is None or workspace.network_policy is None or workspace.is_read_only:
         return None
-    return await network.access(workspace.reach)
+    return await network.access(workspace.network_policy)
 
 
 def _git_settings(command: str, workspace: Workspace) -> "GitSettings | None":
-    """Return the store for the command's Git settings, or None if it does not use Git or is read-only."""
-    if workspace.sandbox is None or workspace.read_only or not _ASKS_GIT.search(command):
+    """Return the store for the command's Git settings; None if there is no sandbox, or the command is read-only or does
+    not use Git."""
+    if workspace.sandbox is None or workspace.is_read_only or not _MENTIONS_GIT.search(command):
         return None
-    from ebbtide.tools.process.git import program_outside  # noqa: PLC0415  # deferred: some sessions never ask Git
-    from ebbtide.tools.sandbox.git_settings import GitSettings  # noqa: PLC0415  # deferred: as above
-
-    git = program_outside("git", workspace.root)
-    return GitSettings(git) if git is not None else None
+    git = process.git.program_outside("git", workspace.root)
+    return tools_sandbox.git_settings.GitSettings(git) if git is not None else None
 
 
 def _run_in_background(
@@ -221,12 +312,12 @@ def _run_in_background(
     terminal: bool,
 ) -> Result:
     launched = _sandboxed_launch(
-        _in_shell(command, folder, workspace), folder, workspace, access, settings, terminal=terminal
+        _shell_launch_of(command, folder, workspace), folder, workspace, access, settings, terminal=terminal
     )
     program = _start_program(command, launched, folder, workspace, None, terminal=terminal)
     job = workspace.jobs.add(command, program, ended_job, has_own_network=access is not None)
-    told = f"{job.id} is running; bash_output shows its output, bash_kill ends it"
-    return Result(told, program=ProgramState(told, job=job.id, is_silent=True))
+    state_text = f"{job.id} is running; bash_output shows its output, bash_kill ends it"
+    return Result(state_text, program=ProgramState(state_text, job=job.id, is_silent=True))
 
 
 async def _build_launch(
@@ -236,11 +327,11 @@ async def _build_launch(
     access: "NetworkAccess | None",
     settings: "GitSettings | None",
 ) -> Launch:
-    """Return the launch of a command: in a shell, or without one if read-only; in the sandbox if there is one."""
-    if not workspace.read_only:
+    """Return how to launch a command: in a shell unless it is read-only, and in the sandbox if there is one."""
+    if not workspace.is_read_only:
         removes = _REMOVES_WORK_TREE.search(command) is not None
         submodules = _removes_submodules(command, folder)
-        in_a_shell = _in_shell(command, folder, workspace)
+        in_a_shell = _shell_launch_of(command, folder, workspace)
         return _sandboxed_launch(
             in_a_shell,
             folder,
@@ -250,35 +341,35 @@ async def _build_launch(
             removes_work_trees=removes,
             removes_submodules=submodules,
         )
-    from ebbtide.tools.read_only_run import launch  # noqa: PLC0415  # deferred: only plan mode needs it
-
-    line = _from_root(command, folder, workspace)
-    return _sandboxed_launch(await run_exclusive(lambda: launch(line, workspace)), folder, workspace, access)
+    line = _with_cd(command, folder, workspace)
+    return _sandboxed_launch(
+        await run_exclusive(lambda: tools.read_only_run.read_only_launch(line, workspace)), folder, workspace, access
+    )
 
 
 def _removes_submodules(command: str, folder: Path) -> bool:
-    """Whether the line only removes submodules, so that nothing of it keeps running afterwards."""
+    """Whether the line does nothing but remove submodules. Processes that it leaves running are then ended."""
     if not _MAY_REMOVE_SUBMODULE.search(command):
         return False
-    from ebbtide.tools.sandbox.submodules import can_remove_submodules  # noqa: PLC0415  # deferred: few commands remove one
-
-    return can_remove_submodules(command, folder)
+    return tools_sandbox.submodules.can_remove_submodules(command, folder)
 
 
-def _not_removed(command: str, folder: Path, workspace: Workspace) -> str:
-    """Return why a command that removes a submodule is not started: the sandbox would stop it halfway."""
-    if workspace.sandbox is None or workspace.read_only or not _MAY_REMOVE_SUBMODULE.search(command):
+def _submodule_removal_problem(command: str, folder: Path, workspace: Workspace) -> str:
+    """Return why a command that removes a submodule must not be started: the sandbox would stop it halfway. Empty if it
+    may be started."""
+    if workspace.sandbox is None or workspace.is_read_only or not _MAY_REMOVE_SUBMODULE.search(command):
         return ""
-    from ebbtide.tools.sandbox.submodules import why_not_removed  # noqa: PLC0415  # deferred: as above
-    from ebbtide.tools.sandbox.system import sandbox_kind  # noqa: PLC0415  # deferred: as above
+    return (
+        tools_sandbox.submodules.removal_problem(command, folder)
+        if tools_sandbox.system.sandbox_kind() == "bubblewrap"
+        else ""
+    )
 
-    return why_not_removed(command, folder) if sandbox_kind() == "bubblewrap" else ""
 
-
-def _in_shell(command: str, folder: Path, workspace: Workspace) -> Launch:
+def _shell_launch_of(command: str, folder: Path, workspace: Workspace) -> Launch:
     sandbox = workspace.sandbox
-    below = sandbox.repositories if sandbox is not None else ()
-    return in_shell(command, own_diff_variables((folder, workspace.root, *below)) | workspace.variables)
+    repositories = sandbox.repositories if sandbox is not None else ()
+    return shell_launch(command, diff_override_variables((folder, workspace.root, *repositories)) | workspace.variables)
 
 
 def _sandboxed_launch(
@@ -292,13 +383,13 @@ def _sandboxed_launch(
     removes_work_trees: bool = False,
     removes_submodules: bool = False,
 ) -> Launch:
-    sandbox, may_write = workspace.sandbox, not workspace.read_only
+    sandbox, may_write = workspace.sandbox, not workspace.is_read_only
     if sandbox is None:
         return launch
-    if access is None and may_write and workspace.reach is not None and workspace.reach.is_open:
-        sandbox = replace(sandbox, has_network=True)  # with open access, no host has to be filtered
+    if access is None and may_write and workspace.network_policy is not None and workspace.network_policy.is_open:
+        sandbox = replace(sandbox, has_network=True)  # network access is unrestricted, so no hosts need filtering
     try:
-        return sandbox.around(
+        return sandbox.wrap(
             launch,
             folder,
             may_write=may_write,
@@ -312,6 +403,17 @@ def _sandboxed_launch(
         raise ToolError(f"the sandbox could not be set up: {error}; ask the user what to do") from error
 
 
+async def _run_contained(command: str, folder: Path, seconds: int, workspace: Workspace) -> Result:
+    """Run a command in a sandbox in which it can only look. The result says what it was denied."""
+    try:
+        launched, boundary = await run_exclusive(
+            lambda: tools.contained_run.launch_contained(command, folder, workspace)
+        )
+    except ToolError as error:
+        return Result(f"nothing was run: {error}", failed=True, denied_access=str(error))
+    return await _run_with_timeout(command, folder, seconds, workspace, launched, None, None, boundary)
+
+
 async def _run_in_foreground(
     command: str,
     folder: Path,
@@ -320,24 +422,22 @@ async def _run_in_foreground(
     access: "NetworkAccess | None",
     settings: "GitSettings | None",
 ) -> Result:
-    """Run the command, and retry if a path to be mounted disappeared before the command started."""
-    for tries_left in reversed(range(_MAX_TRIES)):
+    """Run the command. If a path to be mounted disappears before the command starts, try again."""
+    for tries_left in reversed(range(_MAX_SANDBOX_TRIES)):
         launched = await _build_launch(command, folder, workspace, access, settings)
-        result = await _run_in_time(command, folder, seconds, workspace, launched, access, settings)
-        if not tries_left or not (launched.is_confined and result.failed and _was_overtaken(result)):
+        result = await _run_with_timeout(command, folder, seconds, workspace, launched, access, settings)
+        if not tries_left or not (launched.is_confined and result.failed and _did_mount_path_vanish(result)):
             break
-        access = await _access(workspace)
+        access = await _network_access(workspace)
     return result
 
 
-def _was_overtaken(result: Result) -> bool:
-    from ebbtide.tools.sandbox.blocked import was_overtaken  # noqa: PLC0415  # deferred: most commands succeed
-
+def _did_mount_path_vanish(result: Result) -> bool:
     printed = result.program.printed_in(result.text) if result.program is not None and result.log is None else ""
-    return was_overtaken(printed, os.path.lexists)
+    return tools_sandbox.blocked.did_mount_path_vanish(printed, os.path.lexists)
 
 
-async def _run_in_time(
+async def _run_with_timeout(
     command: str,
     folder: Path,
     seconds: int,
@@ -345,14 +445,17 @@ async def _run_in_time(
     launched: Launch,
     access: "NetworkAccess | None",
     settings: "GitSettings | None",
+    contained: "Boundary | None" = None,
 ) -> Result:
-    """Return the command's result, or its output so far if it timed out and continues as a job."""
-    program = _start_program(command, launched, folder, workspace, workspace.progress)
+    """Return the command's result, or its output so far if it timed out and continues as a job. `contained`: the
+    boundary of a command that can only look. None of its processes are left running when it has ended."""
+    program = _start_program(command, launched, folder, workspace, workspace.on_progress)
     try:
-        in_time = await _in_time(program, seconds, access)
-        is_flooding = not in_time and program.output.is_over
-        may_not_go_on = launched.is_confined and _removes_submodules(command, folder)
-        is_ended = is_flooding or bool(program.output.problem) or (may_not_go_on and not program.is_over)
+        in_time = await _has_finished_in_time(program, seconds, access)
+        is_flooding = not in_time and program.output.is_truncated
+        is_submodule_removal = launched.is_confined and _removes_submodules(command, folder)
+        must_end_children = (is_submodule_removal or (contained is not None and in_time)) and not program.is_fully_ended
+        is_ended = is_flooding or bool(program.output.problem) or must_end_children
         if is_ended:
             await program.end()
     except BaseException:
@@ -363,26 +466,36 @@ async def _run_in_time(
         return _still_running_result(
             workspace.jobs.add(command, program, ended_job, has_own_network=access is not None), seconds
         )
-    if program.is_over or is_ended:
+    if program.is_fully_ended or is_ended:
         await program.close()
         await _leave_network(access, workspace)
     else:
-        workspace.jobs.look_after(program)
+        workspace.jobs.track_leftover(program)
     blocked = ""
+    if contained is not None:
+        printed = _output_tail(program)
+        denied = tools.contained_run.denied_access(command, printed, program.code or 0, contained, str(folder))
+        locked = tools.contained_run.locked_file_note(printed, contained, str(folder))
+        result = _exit_result(program, denied or locked, None, seconds if is_flooding else None)
+        return replace(result, blocked_by_sandbox="", denied_access=denied)
     if launched.is_confined:
-        kept = (_sandbox_denials(command, program, folder, workspace, access, settings), _missing_programs(command))
-        blocked = "; ".join(filter(None, kept))
-    withheld = _withheld(command, program, workspace)
+        problems = (_sandbox_denials(command, program, folder, workspace, access, settings), _missing_programs(command))
+        blocked = "; ".join(filter(None, problems))
+    withheld = _withheld_variables_note(command, program, workspace)
     return _with_note(_exit_result(program, blocked, access, seconds if is_flooding else None), withheld)
 
 
-async def _in_time(program: Program, seconds: float, access: "NetworkAccess | None") -> bool:
-    """Whether the program ended in time. Time spent on open questions about it does not count."""
-    asked = 0.0
+async def _has_finished_in_time(program: Program, seconds: float, access: "NetworkAccess | None") -> bool:
+    """Return whether the program ended in time. Time spent waiting for the user's answers about its network access does
+    not count."""
+    seconds_excluded = 0.0
     while not await program.wait(seconds):
-        if access is None or access.reach.seconds_asked <= asked:
+        if access is None or access.reach.answer_wait_seconds <= seconds_excluded:
             return False
-        seconds, asked = max(access.reach.seconds_asked - asked, 0.05), access.reach.seconds_asked
+        seconds, seconds_excluded = (
+            max(access.reach.answer_wait_seconds - seconds_excluded, 0.05),
+            access.reach.answer_wait_seconds,
+        )
     return True
 
 
@@ -393,9 +506,11 @@ async def _leave_network(access: "NetworkAccess | None", workspace: Workspace) -
 
 def _still_running_result(job: Job, seconds: int) -> Result:
     job.program.stop_progress()
-    log = new_output(job)
-    told = f"not finished after {seconds} s: it continues as {job.id}; bash_output shows its output, bash_kill ends it"
-    return with_log(log, "no output yet", ProgramState(told, job=job.id), failed=False)
+    log = unread_output(job)
+    state_text = (
+        f"not finished after {seconds} s: it continues as {job.id}; bash_output shows its output, bash_kill ends it"
+    )
+    return result_with_log(log, "no output yet", ProgramState(state_text, job=job.id), failed=False)
 
 
 def _sandbox_denials(
@@ -406,68 +521,67 @@ def _sandbox_denials(
     access: "NetworkAccess | None",
     settings: "GitSettings | None",
 ) -> str:
-    """Return what the sandbox blocked or reverted. The end of the output is examined even on success: only the last
-    program of the line may have succeeded."""
+    """Return what the sandbox blocked or reverted. The end of the output is examined even on success, because an exit
+    code of 0 only means that the line's last program succeeded."""
     assert workspace.sandbox is not None
     try:
-        removed = workspace.sandbox.remove_unwanted()
+        removed = workspace.sandbox.remove_forbidden_files()
     except OSError as error:
         return f"a forbidden file could not be removed: {error}"
-    noted = tuple(settings.noted) if settings is not None else ()
+    setting_notes = tuple(settings.refusals) if settings is not None else ()
     if removed:
-        return "; ".join((f"{removed} may not be created, and was removed", *noted))
-    from ebbtide.tools.sandbox.blocked import denied_paths, may_have_been_blocked  # noqa: PLC0415  # deferred: rare
-
-    printed = _last_words(program)
-    if not program.code and (noted or not may_have_been_blocked(printed)):
-        return "; ".join(noted)
+        return "; ".join((f"{removed} may not be created, and was removed", *setting_notes))
+    printed = _output_tail(program)
+    if not program.code and (setting_notes or not tools_sandbox.blocked.may_have_been_blocked(printed)):
+        return "; ".join(setting_notes)
     try:
-        boundary = workspace.sandbox.boundary(may_write=not workspace.read_only, access=access)
-    except OSError:  # a running program changes the folders being examined
-        return "; ".join(noted)
-    if access is not None and access.noted:  # refused connections are already reported
-        boundary = replace(boundary, network="open", copies={})  # a proxy's refusal reads like that of a registry
-    found = denied_paths(command, printed, boundary, str(folder), os.path.lexists, failed=bool(program.code))
-    return "; ".join(noted) or found
+        boundary = workspace.sandbox.boundary(may_write=not workspace.is_read_only, access=access)
+    except OSError:  # a running program may change the folders being examined
+        return "; ".join(setting_notes)
+    if access is not None and access.failures:  # refused connections are already reported
+        boundary = replace(boundary, network="open", copies={})  # a proxy's refusal looks like a registry's
+    found = tools_sandbox.blocked.denial_reasons(
+        command, printed, boundary, str(folder), os.path.lexists, failed=bool(program.code)
+    )
+    return "; ".join(setting_notes) or found
 
 
-def _last_words(program: Program) -> str:
+def _output_tail(program: Program) -> str:
     with program.log.open("rb") as log:
         log.seek(max(program.output.flush() - _FAILURE_TAIL_BYTES, 0))
         return log.read(_FAILURE_TAIL_BYTES).decode("utf-8", "replace")
 
 
-def _withheld(command: str, program: Program, workspace: Workspace) -> str:
-    """Return a note on withheld environment variables that the command seems to need, or an empty string."""
-    printed = _last_words(program) if program.code else ""
+def _withheld_variables_note(command: str, program: Program, workspace: Workspace) -> str:
+    """Return a note about environment variables that were withheld although the command seems to need them; empty if
+    none."""
+    printed = _output_tail(program) if program.code else ""
     if not any(name in command or name in printed for name in os.environ):
         return ""
-    from ebbtide.tools.process.user_variables import note_on_withheld, withheld_variables  # noqa: PLC0415  # deferred: as above
-
-    withheld = withheld_variables(os.environ, child_environment() | workspace.variables)
-    return note_on_withheld(command, printed, withheld) if withheld else ""
+    withheld = process.user_variables.withheld_variables(os.environ, child_environment() | workspace.variables)
+    return process.user_variables.withheld_variables_note(command, printed, withheld) if withheld else ""
 
 
 def _missing_programs(command: str) -> str:
-    """Return which of this machine's programs the command looks for but cannot see in the sandbox."""
-    from ebbtide.tools.sandbox.blocked import what_is_not_seen  # noqa: PLC0415  # deferred: some sessions run no command
-    from ebbtide.tools.sandbox.system import sandbox_kind  # noqa: PLC0415  # deferred: as above
-
-    return what_is_not_seen(command) if sandbox_kind() == "bubblewrap" else ""
+    """Return which installed programs the command looks for but cannot see in the sandbox; empty if none."""
+    return tools_sandbox.blocked.visibility_note(command) if tools_sandbox.system.sandbox_kind() == "bubblewrap" else ""
 
 
 def _exit_result(program: Program, blocked: str, access: "NetworkAccess | None", limit: int | None) -> Result:
-    """`limit`: the time limit in seconds, if the program was ended because of it."""
+    """Return the result of a program that has ended. `limit`: the time limit in seconds, if the program was ended for
+    exceeding it."""
     state = state_of(program.code or 0) if limit is None else ProgramState(limit=limit)
-    ended = f"{state.how}: it was ended because it kept printing" if limit is not None else state.how
-    others = "" if program.is_over else "its background processes keep running until the session ends"
-    log = PrintedLog(program.log, 0, program.output.flush(), program.is_over, program.output.is_whole)
-    kept = f"it ran in a sandbox, where {blocked}: do without, or tell the user what it needs" if blocked else ""
-    refused = (f"`{place}` was not reached: {why}" for place, why in access.noted.items()) if access else ()
-    told = (program.output.problem, dropped_note(program), ended, kept, *refused, others)
-    state = replace(state, told="\n".join(filter(None, told)))
-    result = with_log(log, "no output", state, failed=state.code != 0 or bool(program.output.problem))
-    return replace(result, blocked=blocked)
+    end_text = (
+        f"{state.outcome_text}: it was ended because it kept printing" if limit is not None else state.outcome_text
+    )
+    leftovers_note = "" if program.is_fully_ended else "its background processes keep running until the session ends"
+    log = PrintedLog(program.log, 0, program.output.flush(), program.is_fully_ended, program.output.is_complete)
+    advice = f"it ran in a sandbox, where {blocked}: do without, or tell the user what it needs" if blocked else ""
+    refusals = (f"`{place}` was not reached: {why}" for place, why in access.failures.items()) if access else ()
+    notes = (program.output.problem, dropped_note(program), end_text, advice, *refusals, leftovers_note)
+    state = replace(state, told="\n".join(filter(None, notes)))
+    result = result_with_log(log, "no output", state, failed=state.code != 0 or bool(program.output.problem))
+    return replace(result, blocked_by_sandbox=blocked)
 
 
 def _start_program(
@@ -475,16 +589,16 @@ def _start_program(
     launched: Launch,
     folder: Path,
     workspace: Workspace,
-    heard: Callable[[str], None] | None,
+    on_output: Callable[[str], None] | None,
     *,
     terminal: bool = False,
 ) -> Program:
     try:
-        for each in (workspace.outputs.parent, workspace.outputs):  # `mkdir` does not apply the mode to parents
+        for each in (workspace.outputs.parent, workspace.outputs):  # `mkdir` ignores the mode for parents
             make_private(each)
         log = workspace.outputs / f"bash-{secrets.token_hex(4)}.txt"
         limits = ProcessLimits(output_bytes=workspace.max_output_bytes)
-        return start(launched, folder, log, heard, limits, terminal=terminal)
+        return start(launched, folder, log, on_output, limits, terminal=terminal)
     except OSError as error:
         raise ToolError(_why_not_started(error, command, folder)) from error
     except UnicodeEncodeError as error:

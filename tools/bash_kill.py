@@ -3,15 +3,27 @@
 from dataclasses import replace
 
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
-from ebbtide.tools.program_output import job_of, news_of
-from ebbtide.tools.schema import object_of
+from ebbtide.tools.foreign_calls import JOB_ARGUMENTS
+from ebbtide.tools.program_output import job_of, job_update
+from ebbtide.tools.schema import object_schema
+from ebbtide.tools.tool_traits import ToolTraits, job_argument
 
 
 class BashKill:
     name = "bash_kill"
     description = read_description(__file__)
     effect: Effect = "none"
-    schema = object_of(
+    traits = ToolTraits(
+        role="stop_job",
+        editor_kind="execute",
+        subject=job_argument,
+        aliases="kill_shell kill_bash kill_terminal kill_command task_stop",
+        argument_aliases={"job": f"{JOB_ARGUMENTS} command cmd"},
+        claude_names=("KillShell", "KillBash", "TaskStop"),
+        claude_arguments={"job": "shell_id"},
+        small_windows="with_jobs",
+    )
+    schema = object_schema(
         {"job": {"type": "string"}},
         required=("job",),
     )
@@ -23,4 +35,4 @@ class BashKill:
         job = job_of(arguments, workspace)
         job.is_end_known = True
         await job.program.close()
-        return replace(news_of(job), failed=False)
+        return replace(job_update(job), failed=False)

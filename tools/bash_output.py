@@ -1,17 +1,53 @@
 """The `bash_output` tool: shows a background job's output since the last call."""
 
-from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
-from ebbtide.tools.program_output import job_of, news_of
-from ebbtide.tools.schema import number, object_of
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
+from ebbtide.tools.foreign_calls import (
+    JOB_ARGUMENTS,
+    TYPED_ARGUMENTS,
+    TYPING_TOOLS,
+    convert_to_seconds,
+    is_typing_call,
+    pop_argument,
+)
+from ebbtide.tools.program_output import job_of, job_update
+from ebbtide.tools.schema import number, object_schema
+from ebbtide.tools.tool_traits import ToolTraits, job_argument
 
 MAX_WAIT_S = 60
+
+
+def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
+    return called_name in TYPING_TOOLS and not is_typing_call(called_name, arguments)
+
+
+def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+    if called_name in TYPING_TOOLS:
+        pop_argument(arguments, *TYPED_ARGUMENTS)  # remove arguments for typing
+    convert_to_seconds(arguments, "wait")
+    if not arguments.get("job"):
+        what = "A job is what `bash` starts with `background`; any other command has its output in its own answer"
+        raise ToolError(f"`bash_output` looks at a job: name it as `job`. {what}")
 
 
 class BashOutput:
     name = "bash_output"
     description = read_description(__file__)
     effect: Effect = "none"
-    schema = object_of(
+    traits = ToolTraits(
+        role="read_job",
+        output_content="program",
+        editor_kind="read",
+        subject=job_argument,
+        aliases="get_terminal_output task_output shell_output command_status",
+        accepts_foreign_call=_accepts_foreign_call,
+        argument_aliases={"job": f"{JOB_ARGUMENTS} command cmd", "wait": "timeout"},
+        adapt_arguments=_adapt,
+        clamped_arguments=("wait",),
+        claude_names=("BashOutput", "TaskOutput"),
+        claude_arguments={"job": "bash_id"},
+        small_windows="with_jobs",
+    )
+    schema = object_schema(
         {
             "job": {"type": "string"},
             "wait": {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S, "description": "seconds"},
@@ -24,5 +60,5 @@ class BashOutput:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         job = job_of(arguments, workspace)
-        await job.program.wait_for_news(number(arguments, "wait", 0), job.read_offset)
-        return news_of(job)
+        await job.program.wait_for_output(number(arguments, "wait", 0), job.returned_bytes)
+        return job_update(job)

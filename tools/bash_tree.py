@@ -8,31 +8,31 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser
 
 _MAX_STEPS = 30
-"""In hundreds of parser operations. 500 pieces of a sensible line take at most 25."""
-_PIECE, _MAX_READS = 1_024, 60
-"""Bytes per read of the parser, and maximum number of reads. A sensible line is read two or three times."""
-_HURRY = 0.002
-"""Seconds of processor time. A sensible line takes 0.3 ms, or 0.6 ms on a busy machine."""
+"""Maximum work, in hundreds of parser operations. A sensible line of 500 pieces takes at most 25."""
+_PIECE_BYTES, _MAX_READS = 1_024, 60
+"""Bytes per read of the parser, and maximum number of reads. The parser reads a sensible line two or three times."""
+_MAX_PARSE_SECONDS = 0.002
+"""Maximum seconds of processor time. A sensible line takes 0.3 ms, or 0.6 ms on a busy machine."""
 
 
-def tree_of(source: bytes, *, in_a_hurry: bool = False) -> "Node | None":
+def syntax_tree(source: bytes, *, with_time_limit: bool = False) -> "Node | None":
     """Return the root of the syntax tree of a UTF-8 line, or None if parsing takes too much work.
 
-    The parser tries many readings of nonsense at once, and scans to the end for each opening bracket: a line of 10,000
-    characters can take 200 ms. Work is counted because a count is the same on every machine. `in_a_hurry` also limits
-    time, since some operations take twenty times as long as others.
+    For meaningless input the parser tries many interpretations at once, and scans to the end for each opening bracket:
+    a line of 10,000 characters can take 200 ms. Work is limited by a count, which is the same on every machine.
+    `with_time_limit` also limits the time, because some operations take twenty times as long as others.
     """
     parser, reads, steps = _parser(_language()), 0, 0
-    end = time.thread_time() + _HURRY if in_a_hurry else 0
+    end = time.thread_time() + _MAX_PARSE_SECONDS if with_time_limit else 0
 
-    def piece(at: int, _: object) -> bytes:
+    def read_piece(at: int, _: object) -> bytes:
         nonlocal reads
         reads += 1
         if is_over():
             return b""
-        behind = at + _PIECE
+        behind = at + _PIECE_BYTES
         while behind < len(source) and source[behind] & 0xC0 == 0x80:
-            behind += 1  # the parser fails if its last piece ends within a character
+            behind += 1  # the parser fails if a piece ends within a character
         return source[at:behind]
 
     def is_too_much(_at: int, _has_error: bool) -> bool:  # called by the parser
@@ -41,10 +41,10 @@ def tree_of(source: bytes, *, in_a_hurry: bool = False) -> "Node | None":
         return is_over()
 
     def is_over() -> bool:
-        return steps > _MAX_STEPS or reads > _MAX_READS or (in_a_hurry and time.thread_time() > end)
+        return steps > _MAX_STEPS or reads > _MAX_READS or (with_time_limit and time.thread_time() > end)
 
     try:
-        root = parser.parse(piece, progress_callback=is_too_much).root_node
+        root = parser.parse(read_piece, progress_callback=is_too_much).root_node
     except ValueError:
         return None
     return None if is_over() else root
@@ -59,8 +59,8 @@ def _language() -> "Language":
 
 
 def _parser(language: "Language") -> "Parser":
-    """Return a new parser for each line: parsers are not shared between threads, and one that was stopped would resume
-    its old text."""
+    """Return a new parser. Each line needs its own: parsers must not be shared between threads, and one that was
+    stopped would continue with its old text."""
     from tree_sitter import Parser  # noqa: PLC0415  # deferred: as above
 
     return Parser(language)

@@ -1,15 +1,22 @@
-"""The `call_tool` tool: a call of another tool by name and arguments. The caller unwraps it; only names that must be
-called directly reach this module."""
+"""The `call_tool` tool, which calls another tool by name. The caller unwraps such calls; only names that must be called
+directly reach this module."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.schema import object_of, text
+from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.tool_traits import ToolTraits
 
 
 class CallTool:
     name = "call_tool"
     description = read_description(__file__)
     effect: Effect = "none"
-    schema = object_of({"name": {"type": "string"}, "arguments": {"type": "object"}}, required=("name", "arguments"))
+    traits = ToolTraits(
+        role="call_deferred_tool",
+        small_windows="always",
+    )
+    schema = object_schema(
+        {"name": {"type": "string"}, "arguments": {"type": "object"}}, required=("name", "arguments")
+    )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return ()

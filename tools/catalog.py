@@ -1,68 +1,73 @@
 """The built-in tools. To add one, write a file and a description and add a line here."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import cast
 
 from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.ask_user import AskUser
-from ebbtide.tools.base import Tool
+from ebbtide.tools.base import BuiltinTool, OfferedTool, RareTool, Tool, ToolSupport
 from ebbtide.tools.bash import Bash
 from ebbtide.tools.bash_kill import BashKill
 from ebbtide.tools.bash_output import BashOutput
 from ebbtide.tools.call_tool import CallTool
 from ebbtide.tools.compact_context import CompactContext
-from ebbtide.tools.diagnostics import Diagnostics
 from ebbtide.tools.edit import Edit
 from ebbtide.tools.edit_notebook import EditNotebook
+from ebbtide.tools.final_report import FinalReport
 from ebbtide.tools.glob import Glob
 from ebbtide.tools.grep import Grep
+from ebbtide.tools.integration_rows import RARE_TOOLS, load_integration
+from ebbtide.tools.memory import Memory
 from ebbtide.tools.read import Read
 from ebbtide.tools.read_result import ReadResult
 from ebbtide.tools.recall import Recall
-from ebbtide.tools.repo_map import RepoMap
-from ebbtide.tools.symbols import Symbols
+from ebbtide.tools.submit_plan import SubmitPlan
 from ebbtide.tools.task import Task
 from ebbtide.tools.todo import Todo
+from ebbtide.tools.tool_output_cache import ToolOutputCache, ToolOutputCacheGrep
 from ebbtide.tools.tool_search import ToolSearch
+from ebbtide.tools.tool_traits import ToolTraits
 from ebbtide.tools.web_fetch import WebFetch
 from ebbtide.tools.web_search import WebSearch
 from ebbtide.tools.write import Write
 
-if TYPE_CHECKING:  # types only: few runs ask such a server
-    from ebbtide.tools.lsp.pool import LanguageServers
+_OFFERED_TOOLS: tuple[OfferedTool, ...] = (
+    Read,
+    Write,
+    Edit,
+    ApplyPatch,
+    EditNotebook,
+    Bash,
+    BashOutput,
+    BashKill,
+    Glob,
+    Grep,
+    WebFetch,
+    WebSearch,
+    ReadResult,
+    Recall,
+    Todo,
+    CompactContext,
+    AskUser,
+    Task,
+    ToolSearch,
+    CallTool,
+)
+"""The tools in the order in which models see them. The last two are shown only while tools are deferred."""
+_RARE_TOOLS = tuple(cast(RareTool, load_integration(place)) for place in RARE_TOOLS)
+_CONDITIONAL_TOOLS: tuple[BuiltinTool, ...] = (Memory, SubmitPlan, FinalReport, ToolOutputCache, ToolOutputCacheGrep)
+"""Tools that a session adds if its settings, mode or model require them."""
+
+TRAITS_BY_NAME: Mapping[str, ToolTraits] = {
+    tool.name: tool.traits for tool in (*_OFFERED_TOOLS, *_RARE_TOOLS, *_CONDITIONAL_TOOLS)
+}
 
 
 def builtin_tools() -> tuple[Tool, ...]:
-    """Return every built-in tool, in the order models see them. The last two are shown only while tools are
-    deferred."""
-    return (
-        Read(),
-        Write(),
-        Edit(),
-        ApplyPatch(),
-        EditNotebook(),
-        Bash(),
-        BashOutput(),
-        BashKill(),
-        Glob(),
-        Grep(),
-        WebFetch(),
-        WebSearch(),
-        ReadResult(),
-        Recall(),
-        Todo(),
-        CompactContext(),
-        AskUser(),
-        Task(),
-        ToolSearch(),
-        CallTool(),
-    )
+    """Return every built-in tool, in the order models see them."""
+    return tuple(tool() for tool in _OFFERED_TOOLS)
 
 
-def rare_tools(servers: "Callable[[], LanguageServers] | None" = None, maps: Path | None = None) -> tuple[Tool, ...]:
-    """Return the rarely needed tools, which are deferred if that makes requests smaller.
-
-    `servers` returns the language servers. `maps` is the cache folder of repository maps, or None for no cache.
-    """
-    return (RepoMap(maps), Diagnostics(servers), Symbols(servers))
+def rare_tools(support: ToolSupport) -> tuple[Tool, ...]:
+    """Return the rarely needed tools, which are deferred if that makes requests smaller."""
+    return tuple(tool.for_session(support) for tool in _RARE_TOOLS)

@@ -1,15 +1,20 @@
-"""The `compact_context` tool: the model asks for compaction. The turn reads the request from the call's arguments and
-compacts before the next request."""
+"""The `compact_context` tool, with which the model requests compaction. The turn reads the request from the call's
+arguments and compacts before the next request."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
-from ebbtide.tools.schema import object_of
+from ebbtide.tools.schema import object_schema
+from ebbtide.tools.tool_traits import ToolTraits
 
 
 class CompactContext:
     name = "compact_context"
     description = read_description(__file__)
     effect: Effect = "none"
-    schema = object_of({"focus": {"type": "string"}}, required=())
+    traits = ToolTraits(
+        role="request_compaction",
+        small_windows="optional",
+    )
+    schema = object_schema({"focus": {"type": "string"}}, required=())
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return ()

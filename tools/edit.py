@@ -1,36 +1,32 @@
-"""The `edit` tool: replaces text in a file. All other bytes stay unchanged."""
+"""The `edit` tool: replaces text in a file and leaves all other bytes unchanged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
+from ebbtide.tools import search
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.change import Change, applied_changes, encoding_refusal, look_at, make, preview_of, text_of
-from ebbtide.tools.files.line_diff import differing
+from ebbtide.tools.files.change import Change, PlannedChanges, checked_view_state, encoding_refusal, text_of
+from ebbtide.tools.files.line_diff import differing_regions
 from ebbtide.tools.files.matching import line_number
 from ebbtide.tools.files.paths import display, resolve_existing
-from ebbtide.tools.files.read_write import content_of, run_exclusive
-from ebbtide.tools.files.text import EncodingError, Replacement, TextFile, showable
-from ebbtide.tools.files.text_edit import MAX_SHOWN_LINES, EditTarget, plan_edit
-from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.files.read_write import content_if_exists, run_exclusive
+from ebbtide.tools.files.text import EncodingError, Replacement, TextFile, without_surrogates
+from ebbtide.tools.files.text_edit import MAX_SNIPPET_LINES, EditTarget, TextEdit, plan_edit
+from ebbtide.tools.foreign_calls import (
+    FILE_ARGUMENTS,
+    is_editor_call,
+    names_by_alias,
+    normalised_name,
+    parse_json_list,
+    pop_argument,
+)
+from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.outputs.plain_text import number_lines
-from ebbtide.tools.schema import flag, items, object_of, text
-
-
-@dataclass(frozen=True, slots=True)
-class EditPlan:
-    change: Change
-    first_line: int
-    """Position of the first change in the new text, and its number of lines."""
-    line_count: int
-    places: int
-    remark: str
-    """How `old` differed from the file, if it did."""
-    text: str
-    r"""The new text with `\n` line endings."""
-    is_several: bool = False
-    """Several changes were requested. `first_line` and `line_count` then cover all of them."""
+from ebbtide.tools.schema import flag, items, object_schema, text
+from ebbtide.tools.tool_traits import ShortForm, ToolTraits, path_argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +38,103 @@ class Substitution:
     is_everywhere: bool
 
 
+_ALIASES = {
+    "path": FILE_ARGUMENTS,
+    "old": "old_string old_str old_text old_content search find original target_content",
+    "new": "new_string new_str new_text new_content replace replacement updated replacement_content",
+    "replace_all": "allow_multiple",
+}
+_SEARCH_BLOCK = regex(
+    r"^(?:<{5,9}|-{5,9}) ?SEARCH>?[ \t]*\r?\n(?P<about>(?::(?:start|end)_line:.*\n)*(?:-{5,9}[ \t]*\r?\n)?)"
+    r"(?P<old>(?:.*\n)*?)={5,9}[ \t]*\r?\n(?P<new>(?:.*\n)*?)(?:>{5,9}|\+{5,9}) ?REPLACE>?[ \t]*\r?$"
+)
+"""A search-and-replace block: `<<<<<<< SEARCH …`."""
+_BLOCK_DIVIDER = regex(r"(?m)^={5,9}[ \t\r]*$")
+_BLOCK_START = regex(r"(?m)^(?:<{5,9}|-{5,9}) ?SEARCH")
+
+
+def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
+    if is_editor_call(called_name, arguments, "insert"):
+        raise ToolError("to insert a text, call `edit` with the line before it as `old`, and with both as `new`")
+    if is_editor_call(called_name, arguments, "undo_edit"):
+        raise ToolError("nothing takes an edit back: call `edit` with `old` and `new` the other way round")
+    return is_editor_call(called_name, arguments, "str_replace")
+
+
+def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+    if "code_edit" in arguments and "old" not in arguments:
+        raise ToolError("`edit` fills in nothing that is left out: call it with `old`, as the file has it, and `new`")
+    blocks = next((name for name in ("diff", "content", "patch") if isinstance(arguments.get(name), str)), "")
+    if blocks and "old" not in arguments and (found := _parse_search_blocks(str(arguments[blocks]))):
+        del arguments[blocks]
+        arguments["edits"] = [{"old": old, "new": new} for old, new in found]
+    if pop_argument(arguments, "useregex") in (True, "true"):
+        raise ToolError("`edit` takes no patterns: give the text itself as `old`, or use sed in bash")
+    key = next((name for name in ("edit", "ReplacementChunks") if name in arguments), "edits")
+    edits = arguments.get(key)
+    edits = parse_json_list(edits) if isinstance(edits, str) else [edits] if isinstance(edits, dict) else edits
+    if not isinstance(edits, list) or not edits:
+        return
+    del arguments[key]
+    renamed = [_canonical_edit(each) if isinstance(each, dict) else each for each in edits]
+    if len(renamed) > 1 or not isinstance(renamed[0], dict):
+        arguments["edits"] = renamed
+    else:
+        for name, value in renamed[0].items():
+            arguments.setdefault(name, value)
+
+
+def _canonical_edit(edit: dict[str, object]) -> dict[str, object]:
+    """Return one of several edits with the argument names of this tool and without unknown fields."""
+    names = {**names_by_alias(_ALIASES), **{normalised_name(name): name for name in ("old", "new", "replace_all")}}
+    return {names[normalised_name(name)]: value for name, value in edit.items() if normalised_name(name) in names}
+
+
+def _parse_search_blocks(text: str) -> list[tuple[str, str]]:
+    """Return the old and new text of each search-and-replace block; empty if the text contains anything else."""
+    starts = [found.start() for found in _BLOCK_START.finditer(text)]
+    if not starts or text[: starts[0]].strip():
+        return []
+    replacements = list[tuple[str, str]]()
+    for start, end in pairwise([*starts, len(text)]):
+        block = text[start:end].strip("\r\n")
+        found = _SEARCH_BLOCK.fullmatch(block)
+        if found is None or not found["old"] or len(_BLOCK_DIVIDER.findall(block)) > 1:
+            return []
+        replacements.append(
+            (found["old"].removesuffix("\n").removesuffix("\r"), found["new"].removesuffix("\n").removesuffix("\r"))
+        )
+    return replacements
+
+
 class Edit:
     name = "edit"
     description = read_description(__file__)
     effect: Effect = "write"
-    schema = object_of(
+    traits = ToolTraits(
+        role="edit_file",
+        output_content="change",
+        stub="Edited {path}",
+        stub_result="nothing",
+        editor_kind="edit",
+        subject=path_argument,
+        rule_noun="edits",
+        editable_argument="new",
+        aliases="edit_file replace search_replace str_replace str_replace_file replace_in_file "
+        "replace_string_in_file multi_edit apply_diff search_and_replace replace_file_content "
+        "multi_replace_file_content",
+        accepts_foreign_call=_accepts_foreign_call,
+        argument_aliases=_ALIASES,
+        adapt_arguments=_adapt,
+        claude_names=("Edit", "MultiEdit"),
+        claude_arguments={"path": "file_path", "old": "old_string", "new": "new_string"},
+        small_windows="always",
+        short_form=ShortForm("Replaces `old`, which stands once in a file, by `new`.", ("path", "old", "new")),
+        small_model_form=ShortForm(
+            "Replaces the text `old`, which stands in a file, by `new`.", ("path", "old", "new", "replace_all")
+        ),
+    )
+    schema = object_schema(
         {
             "path": {"type": "string"},
             "old": {"type": "string"},
@@ -63,46 +151,44 @@ class Edit:
         return (str(resolve_existing(text(arguments, "path"), workspace)[0]),)
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        return preview_of([_plan(arguments, workspace).change], workspace.root)
+        return _plan(arguments, workspace).preview(workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await run_exclusive(lambda: _edit(arguments, workspace))
+        return await run_exclusive(lambda: _plan(arguments, workspace).apply(workspace.seen))
 
 
-def _edit(arguments: Arguments, workspace: Workspace) -> Result:
-    plan = _plan(arguments, workspace)
-    make([plan.change], workspace.seen)
-    note = resolve_existing(text(arguments, "path"), workspace)[1]
-    told = "\n".join(filter(None, (_result_text(plan, display(plan.change.path, workspace.root)), note)))
-    return Result(told, changed=(plan.change.path,), file_changes=applied_changes([plan.change]))
-
-
-def _plan(arguments: Arguments, workspace: Workspace) -> EditPlan:
-    path = resolve_existing(text(arguments, "path"), workspace)[0]
+def _plan(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
+    path, note = resolve_existing(text(arguments, "path"), workspace)
     name = display(path, workspace.root)
-    asked = _requested_edits(arguments)
-    for number, each in enumerate(asked, 1):
-        if each.old == each.new:
-            what = (
-                "write the new text into `new`" if each.old else "name the text in `old`; `rm` in bash deletes a file"
-            )
-            how = "identical" if each.old else "empty"
-            raise _edit_error(ToolError(f"`old` and `new` are {how}: nothing would change; {what}"), number, len(asked))
-    raw = content_of(path)
-    if not asked[0].old and not raw:
-        return _plan_empty_file(path, raw, asked, name)
-    if raw is None:
-        from ebbtide.tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: rarely needed
+    substitutions = _requested_edits(arguments)
+    for number, each in enumerate(substitutions, 1):
+        _require_difference(each, number, len(substitutions))
+    raw = content_if_exists(path)
+    before, target = TextFile(""), EditTarget(name, "", is_known=True)
+    if raw or substitutions[0].old:
+        raw = _require_content(path, raw, workspace)
+        target = replace(target, is_known=checked_view_state(path, raw, workspace) == "current")
+        before = text_of(path, raw, workspace, text(arguments, "encoding", ""))
+    after, edits = _apply_edits(before, substitutions, target)
+    if after.encode() == raw:
+        raise ToolError("the file already has this content: nothing would change")
+    report = _report(name, before.normalised_text, after.normalised_text, edits)
+    change = Change(path, raw, after.encode(), encoding=after.codec)
+    return PlannedChanges((change,), "\n".join(filter(None, (report, note))))
 
-        advice = path_suggestion(path, workspace.root) or ": find it with glob, or create it with write"
-        raise ToolError(f"`{name}` does not exist{advice}")
-    look = look_at(path, raw, workspace)
-    file = text_of(path, raw, workspace, text(arguments, "encoding", ""))
-    return _plan_edits(path, raw, file, asked, EditTarget(name, file.normalised_text, is_known=look == "current"))
+
+def _require_content(path: Path, raw: bytes | None, workspace: Workspace) -> bytes:
+    """Return the content of the file. Raises `ToolError` if the file does not exist."""
+    if raw is not None:
+        return raw
+    advice = (
+        search.similar_paths.path_suggestion(path, workspace.root) or ": find it with glob, or create it with write"
+    )
+    raise ToolError(f"`{display(path, workspace.root)}` does not exist{advice}")
 
 
 def _requested_edits(arguments: Arguments) -> list[Substitution]:
-    """Return the requested changes in order: `edits`, or the single change of the call. Raises `ToolError`."""
+    """Return the requested changes in order: those in `edits`, or the single change of the call. Raises `ToolError`."""
     edits = items(arguments, "edits")
     if edits and ("old" in arguments or "new" in arguments):
         raise ToolError("give either `edits` or `old` and `new`, not both")
@@ -115,8 +201,18 @@ def _requested_edits(arguments: Arguments) -> list[Substitution]:
     ]
 
 
+def _require_difference(substitution: Substitution, number: int, count: int) -> None:
+    if substitution.old != substitution.new:
+        return
+    how, what = "empty", "name the text in `old`; `rm` in bash deletes a file"
+    if substitution.old:
+        how, what = "identical", "write the new text into `new`"
+    raise _edit_error(ToolError(f"`old` and `new` are {how}: nothing would change; {what}"), number, count)
+
+
 def _edit_error(error: ToolError, number: int, count: int) -> ToolError:
-    """Return the error for a failed change: with several changes, which one failed and that none was made."""
+    """Return the error for a failed change. If there are several changes, it says which one failed and that none was
+    made."""
     return ToolError(f"no change was made: change {number} of {count}: {error}") if count > 1 else error
 
 
@@ -124,57 +220,57 @@ def _unix_newlines(text_: str) -> str:
     return text_.replace("\r\n", "\n")
 
 
-def _plan_empty_file(path: Path, raw: bytes | None, asked: Sequence[Substitution], name: str) -> EditPlan:
-    """Plan the content of an empty or new file: the first new text, then the other changes applied to it."""
-    try:
-        file = TextFile("").with_text(asked[0].new)
-    except EncodingError as error:
-        raise ToolError("`new` contains half a surrogate pair: write the whole character") from error
-    if len(asked) == 1:
-        new = asked[0].new
-        return EditPlan(Change(path, raw, file.encode()), 1, new.removesuffix("\n").count("\n") + 1, 1, "", new)
-    return _plan_edits(path, raw, file, asked, EditTarget(name, file.normalised_text, is_known=True), done=1)
-
-
-def _plan_edits(
-    path: Path, raw: bytes | None, file: TextFile, asked: Sequence[Substitution], target: EditTarget, *, done: int = 0
-) -> EditPlan:
-    """Plan all changes, each applied to the result of those before it. Raises `ToolError` if one fails."""
-    before, remarks, changes = file.normalised_text, list[str](), list[Replacement]()
-    for number, each in enumerate(asked[done:], done + 1):
+def _apply_edits(
+    file: TextFile, substitutions: Sequence[Substitution], target: EditTarget
+) -> tuple[TextFile, Sequence[TextEdit]]:
+    """Return the file after all changes, each of which is applied to the result of the previous ones. Raises
+    `ToolError` if one of them fails."""
+    edits = list[TextEdit]()
+    for number, each in enumerate(substitutions, 1):
         try:
-            if not each.old:
-                raise ToolError("`old` is empty: say which text is to be replaced, or use write for the whole file")
-            edit = plan_edit(replace(target, text=file.normalised_text), each.old, each.new, each.is_everywhere)
-            try:
-                file = file.with_changes(edit.changes)
-            except EncodingError as error:
-                raise encoding_refusal(error, target.name, file) from error
+            edit = _plan_edit(replace(target, text=file.normalised_text), each)
+            file = file.with_changes(edit.changes)
+        except EncodingError as error:
+            raise _edit_error(encoding_refusal(error, target.name, file), number, len(substitutions)) from error
         except ToolError as error:
-            raise _edit_error(error, number, len(asked)) from error
-        changes += edit.changes
-        remarks += [f"change {number}: {edit.remark}" if len(asked) > 1 else edit.remark] if edit.remark else []
-    after = file.encode()
-    if after == raw:
-        raise ToolError("the file already has this content: nothing would change")
-    change, remark, now = Change(path, raw, after, encoding=file.codec), "; ".join(remarks), file.normalised_text
-    if len(asked) == 1:
-        first = changes[0]
-        count = first.text.removesuffix("\n").count("\n") + 1
-        return EditPlan(change, line_number(now, first.start), count, len(changes), remark, now)
-    regions = differing(before.split("\n"), now.split("\n"))
-    start = min(region.new_start for region in regions)
-    end = max(max(region.new_end for region in regions), start + 1)
-    return EditPlan(change, start + 1, end - start, len(changes), remark, now, is_several=True)
+            raise _edit_error(error, number, len(substitutions)) from error
+        edits.append(edit)
+    return file, edits
 
 
-def _result_text(plan: EditPlan, name: str) -> str:
-    remark = f"; {plan.remark}" if plan.remark else ""
-    if plan.places > 1 and not (plan.is_several and plan.remark):
-        return f"edited `{name}` in {pluralize(plan.places, 'place')}{remark}"
-    last = plan.first_line + plan.line_count - 1
-    where = f"line {last}" if last == plan.first_line else f"lines {plan.first_line}-{last}"
+def _plan_edit(target: EditTarget, substitution: Substitution) -> TextEdit:
+    if substitution.old:
+        return plan_edit(target, substitution.old, substitution.new, substitution.is_everywhere)
+    if target.text:
+        raise ToolError("`old` is empty: say which text is to be replaced, or use write for the whole file")
+    return TextEdit((Replacement(0, 0, substitution.new),), "")
+
+
+def _report(name: str, before: str, after: str, edits: Sequence[TextEdit]) -> str:
+    """Return a report of the changes: the changed lines, and how each `old` differed from the file."""
+    place_count = sum(len(edit.changes) for edit in edits)
+    remarks = [
+        f"change {number}: {edit.remark}" if len(edits) > 1 else edit.remark
+        for number, edit in enumerate(edits, 1)
+        if edit.remark
+    ]
+    remark = "".join(f"; {each}" for each in remarks)
+    if place_count > 1 and (len(edits) == 1 or not remark):
+        return f"edited `{name}` in {pluralize(place_count, 'place')}{remark}"
+    first, last = _changed_lines(before, after, edits)
+    where = f"line {last}" if last == first else f"lines {first}-{last}"
     if not remark:
         return f"edited `{name}`, {where}"
-    lines = showable(plan.text).split("\n")[plan.first_line - 1 : min(last, plan.first_line + MAX_SHOWN_LINES)]
-    return f"edited `{name}`, {where}{remark}. It now reads:\n{number_lines(lines, plan.first_line)}"
+    lines = without_surrogates(after).split("\n")[first - 1 : min(last, first + MAX_SNIPPET_LINES)]
+    return f"edited `{name}`, {where}{remark}. It now reads:\n{number_lines(lines, first)}"
+
+
+def _changed_lines(before: str, after: str, edits: Sequence[TextEdit]) -> tuple[int, int]:
+    """Return the first and the last changed line of the new text."""
+    if len(edits) == 1:
+        change = edits[0].changes[0]
+        first = line_number(after, change.start)
+        return first, first + change.text.removesuffix("\n").count("\n")
+    regions = differing_regions(before.split("\n"), after.split("\n"))
+    start = min(region.new_start for region in regions)
+    return start + 1, max(max(region.new_end for region in regions), start + 1)

@@ -1,43 +1,86 @@
-"""The `edit_notebook` tool: replaces, inserts or deletes a cell of a notebook that was read. All other bytes stay
+"""The `edit_notebook` tool: replaces, inserts or deletes a cell of a notebook that was read, and leaves all other bytes
 unchanged."""
 
 from typing import TYPE_CHECKING
 
+from ebbtide.tools import files
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.change import Change, applied_changes, make, preview_of, require_read
+from ebbtide.tools.files.change import Change, PlannedChanges, require_read
 from ebbtide.tools.files.paths import display, resolve
-from ebbtide.tools.files.read_write import content_of, run_exclusive
-from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.files.read_write import content_if_exists, run_exclusive
+from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, pop_argument
+from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tools.schema import number, object_of, text
+from ebbtide.tools.schema import number, object_schema, text
+from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, path_argument
 
-if TYPE_CHECKING:  # types only: see `_plan`
+if TYPE_CHECKING:  # types only: imported in `_plan` when needed
     from ebbtide.tools.files.notebook import CellKind, Notebook
 
-KINDS: "tuple[CellKind, ...]" = ("code", "markdown", "raw")
-
-
-@dataclass(frozen=True, slots=True)
-class CellPlan:
-    change: Change
-    message: str
-    """The message for the model once the change is made."""
+CELL_KINDS: "tuple[CellKind, ...]" = ("code", "markdown", "raw")
 
 
 _CELL_NUMBER = regex(r"\[?(?:cell )?(\d{1,6})\]?")
+
+
+def _subject(arguments: Arguments) -> str:
+    return f"{path_argument(arguments)}  {arguments.get('action')} cell {arguments.get('cell')}"
+
+
+def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+    arguments.setdefault("action", "replace")
+    if arguments["action"] == "insert":
+        arguments.setdefault("cell", 0)
+    if (
+        "cell" not in arguments
+        and (counted := pop_argument(arguments, "cellnumber", "cellindex", "cellidx")) is not None
+    ):
+        what = "some count cells from 0: give `cell`, the number that `read` shows, from 1 on"
+        raise ToolError(f"which cell {ellipsize(str(counted), 20)} is cannot be told, since {what}")
+
+
+def _is_useful(project: ProjectFacts) -> bool:
+    return ".ipynb" in project.file_suffix_counts()
 
 
 class EditNotebook:
     name = "edit_notebook"
     description = read_description(__file__)
     effect: Effect = "write"
-    schema = object_of(
+    traits = ToolTraits(
+        role="edit_cells",
+        stub="Edited {path}",
+        stub_result="nothing",
+        editor_kind="edit",
+        subject=_subject,
+        rule_noun="notebook edits",
+        aliases="notebook_edit edit_notebook_file",
+        argument_aliases={
+            "path": FILE_ARGUMENTS,
+            "action": "edit_mode edit_type mode",
+            "cell": "cell_id",
+            "source": "new_source new_code new_content content",
+            "type": "cell_type",
+        },
+        adapt_arguments=_adapt,
+        claude_names=("NotebookEdit",),
+        claude_arguments={
+            "path": "notebook_path",
+            "action": "edit_mode",
+            "cell": "cell_id",
+            "source": "new_source",
+            "type": "cell_type",
+        },
+        small_windows="optional",
+        is_useful=_is_useful,
+    )
+    schema = object_schema(
         {
             "path": {"type": "string"},
             "action": {"enum": ["replace", "insert", "delete"]},
             "cell": {"type": ["integer", "string"], "minimum": 0},
             "source": {"type": "string"},
-            "type": {"enum": list(KINDS), "description": "default: code, or as it is"},
+            "type": {"enum": list(CELL_KINDS), "description": "default: code, or as it is"},
         },
         required=("path", "action", "cell"),
     )
@@ -46,59 +89,51 @@ class EditNotebook:
         return (str(resolve(text(arguments, "path"), workspace)),)
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        return preview_of([_plan(arguments, workspace).change], workspace.root)
+        return _plan(arguments, workspace).preview(workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await run_exclusive(lambda: _edit(arguments, workspace))
+        return await run_exclusive(lambda: _plan(arguments, workspace).apply(workspace.seen))
 
 
-def _edit(arguments: Arguments, workspace: Workspace) -> Result:
-    plan = _plan(arguments, workspace)
-    make([plan.change], workspace.seen)
-    return Result(plan.message, changed=(plan.change.path,), file_changes=applied_changes([plan.change]))
-
-
-def _plan(arguments: Arguments, workspace: Workspace) -> CellPlan:
-    from ebbtide.tools.files.notebook import NotebookError, notebook_of  # noqa: PLC0415  # deferred: rare
-
+def _plan(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
     path = resolve(text(arguments, "path"), workspace)
     name = display(path, workspace.root)
-    raw = content_of(path)
+    raw = content_if_exists(path)
     if raw is None:
         raise ToolError(f"`{name}` does not exist: create it with write")
     require_read(path, raw, workspace)
-    notebook = notebook_of(raw)
+    notebook = files.notebook.parse_notebook(raw)
     if notebook is None:
         raise ToolError(f"`{name}` is not a notebook of format 4: change its text with edit")
     try:
-        changed, told = _apply_action(notebook, arguments)
-    except NotebookError as error:
+        changed, done_text = _apply_action(notebook, arguments)
+    except files.notebook.NotebookError as error:
         raise ToolError(f"`{name}`: {error}") from error
     if changed.text == notebook.text:
         raise ToolError(
-            f"cell {_place(notebook, arguments)} of `{name}` already has exactly this content: nothing would change"
+            f"cell {_requested_cell(notebook, arguments)} of `{name}` already has exactly this content: "
+            "nothing would change"
         )
-    return CellPlan(Change(path, raw, changed.encode()), f"{told} `{name}`, which has {len(changed.cells)} now")
+    message = f"{done_text} `{name}`, which has {len(changed.cells)} now"
+    return PlannedChanges((Change(path, raw, changed.encode()),), message)
 
 
 def _apply_action(notebook: "Notebook", arguments: Arguments) -> "tuple[Notebook, str]":
-    from ebbtide.tools.files.notebook import NotebookError, delete_cell, insert_cell, replace_cell  # noqa: PLC0415  # deferred: as above
-
-    place, kind = _place(notebook, arguments), _kind(arguments)
+    cell_number, kind = _requested_cell(notebook, arguments), _requested_kind(arguments)
     if text(arguments, "action") == "delete":
-        return delete_cell(notebook, place), f"deleted cell {place} of"
+        return files.notebook.delete_cell(notebook, cell_number), f"deleted cell {cell_number} of"
     if "source" not in arguments:
-        raise NotebookError("`source` is missing: give the whole text of the cell")
+        raise files.notebook.NotebookError("`source` is missing: give the whole text of the cell")
     source = text(arguments, "source").replace("\r\n", "\n")
     if text(arguments, "action") == "insert":
-        return insert_cell(notebook, place, source, kind or "code"), f"inserted cell {place + 1} into"
-    return replace_cell(notebook, place, source, kind), f"replaced cell {place} of"
+        return files.notebook.insert_cell(
+            notebook, cell_number, source, kind or "code"
+        ), f"inserted cell {cell_number + 1} into"
+    return files.notebook.replace_cell(notebook, cell_number, source, kind), f"replaced cell {cell_number} of"
 
 
-def _place(notebook: "Notebook", arguments: Arguments) -> int:
-    """Return the number of the requested cell, given by number or by its id in the file."""
-    from ebbtide.tools.files.notebook import NotebookError  # noqa: PLC0415  # deferred: as above
-
+def _requested_cell(notebook: "Notebook", arguments: Arguments) -> int:
+    """Return the number of the requested cell, which is given by number or by its id in the file."""
     cell = arguments["cell"]
     if not isinstance(cell, str):
         return number(arguments, "cell", 0)
@@ -107,8 +142,10 @@ def _place(notebook: "Notebook", arguments: Arguments) -> int:
         return places[0]
     if (written := _CELL_NUMBER.fullmatch(cell)) is not None:
         return int(written[1])
-    raise NotebookError(f"no cell has the id `{ellipsize(cell, 40)}`: give its number as `cell`, as `read` shows it")
+    raise files.notebook.NotebookError(
+        f"no cell has the id `{ellipsize(cell, 40)}`: give its number as `cell`, as `read` shows it"
+    )
 
 
-def _kind(arguments: Arguments) -> "CellKind | None":
-    return next((kind for kind in KINDS if kind == arguments.get("type")), None)
+def _requested_kind(arguments: Arguments) -> "CellKind | None":
+    return next((kind for kind in CELL_KINDS if kind == arguments.get("type")), None)

@@ -1,14 +1,19 @@
-"""The `final_report` tool: the model submits its whole answer, which ends the turn."""
+"""The `final_report` tool, with which the model submits its whole answer and ends the turn."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.schema import object_of, text
+from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.tool_traits import ToolTraits
 
 
 class FinalReport:
     name = "final_report"
     description = read_description(__file__)
     effect: Effect = "none"
-    schema = object_of({"report": {"type": "string"}}, required=("report",))
+    traits = ToolTraits(
+        role="give_report",
+        argument_aliases={"report": "result answer text summary"},
+    )
+    schema = object_schema({"report": {"type": "string"}}, required=("report",))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return ()

@@ -1,32 +1,63 @@
 """The `glob` tool: finds files by name, newest first."""
 
 import os
+from functools import partial
 from pathlib import Path
 
+from ebbtide.tools import search
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.paths import display, kind_of, locate, resolve
+from ebbtide.tools.files.paths import display, locate, path_kind, resolve
+from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, FOLDER_ARGUMENTS, LISTING_TOOLS, normalised_name, pop_argument
 from ebbtide.tools.outputs.extent import Extent, pluralize
-from ebbtide.tools.schema import number, object_of, text
+from ebbtide.tools.schema import number, object_schema, text
 from ebbtide.tools.search import globs
+from ebbtide.tools.tool_traits import ToolTraits, text_argument
 
-DEFAULT_LIMIT = 100
+DEFAULT_LIMIT_FILES = 100
+
+
+def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
+    return called_name in LISTING_TOOLS and arguments.get("recursive") in (True, "true")
+
+
+def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+    if called_name in LISTING_TOOLS:
+        arguments.setdefault("path", pop_argument(arguments, *map(normalised_name, FILE_ARGUMENTS.split())) or ".")
+        arguments["pattern"] = "**"
 
 
 class Glob:
     name = "glob"
     description = read_description(__file__)
     effect: Effect = "read"
-    schema = object_of({"pattern": {"type": "string"}, "path": {"type": "string"}}, required=("pattern",))
+    traits = ToolTraits(
+        role="search_files",
+        output_limit="file",
+        output_content="search",
+        stub="Searched '{pattern}' in {folder}",
+        stub_result="matches",
+        editor_kind="search",
+        subject=partial(text_argument, name="pattern"),
+        lookup=("searched", "pattern"),
+        aliases="file_search find_files find_by_name",
+        accepts_foreign_call=_accepts_foreign_call,
+        argument_aliases={
+            "pattern": "query glob glob_pattern file_pattern search_pattern",
+            "path": f"{FOLDER_ARGUMENTS} cwd",
+        },
+        adapt_arguments=_adapt,
+        claude_names=("Glob", "LS"),
+        is_for_reading_agents=True,
+    )
+    schema = object_schema({"pattern": {"type": "string"}, "path": {"type": "string"}}, required=("pattern",))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (str(_root(arguments, workspace, _pattern(arguments))),)
+        return (str(_search_root(arguments, workspace, _pattern(arguments))),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from ebbtide.tools.search.files import SEARCH_TIMEOUT_S, list_files  # noqa: PLC0415  # deferred: only a search needs it
-
         pattern = _pattern(arguments)
-        root = _root(arguments, workspace, pattern)
-        if kind_of(root) != "folder":
+        root = _search_root(arguments, workspace, pattern)
+        if path_kind(root) != "folder":
             return Result(
                 f"no files match: there is no folder `{display(root, workspace.root)}`", extent=Extent("files", 0, 0)
             )
@@ -37,23 +68,23 @@ class Glob:
                 found.append((-_mtime(root / path), os.fsencode(path)))
             return True
 
-        ending = await list_files(root, workspace.root, take)
+        ending = await search.files.list_files(root, workspace.root, take)
         if not found and ending == "complete":
-            return await self._report_ignored(root, workspace, pattern)
-        limit = number(arguments, "limit", DEFAULT_LIMIT)
+            return await self._ignored_files_result(root, workspace, pattern)
+        limit = number(arguments, "limit", DEFAULT_LIMIT_FILES)
         lines = [display(root / os.fsdecode(path), workspace.root) for _, path in sorted(found)[:limit]]
         extent = Extent("files", len(lines), len(found) if ending == "complete" else None)
         if len(found) > limit:
             lines.append(f"({limit} of {len(found)} files, the newest: narrow the pattern for others)")
         if ending == "late":
-            lines.append(f"(stopped after {SEARCH_TIMEOUT_S:.0f} s, so files may be missing: give a deeper `path`)")
+            lines.append(
+                f"(stopped after {search.files.SEARCH_TIMEOUT_S:.0f} s, so files may be missing: give a deeper `path`)"
+            )
         return Result("\n".join(lines) or "no files match", extent=extent)
 
     @staticmethod
-    async def _report_ignored(root: Path, workspace: Workspace, pattern: globs.GlobPattern) -> Result:
-        """Return the result if no file matches: how many files match but are ignored by git."""
-        from ebbtide.tools.search.files import IGNORED_SECONDS, list_files  # noqa: PLC0415  # deferred: as above
-
+    async def _ignored_files_result(root: Path, workspace: Workspace, pattern: globs.GlobPattern) -> Result:
+        """Return the result if no file matches: the number of matching files that git ignores."""
         found: list[str] = []
 
         def take(path: str) -> bool:
@@ -61,21 +92,25 @@ class Glob:
                 found.append(path)
             return True
 
-        await list_files(root, workspace.root, take, with_ignored=True, seconds=IGNORED_SECONDS)
+        await search.files.list_files(
+            root, workspace.root, take, with_ignored=True, seconds=search.files.IGNORED_SEARCH_SECONDS
+        )
         name = display(root / min(found), workspace.root) if found else ""
-        but = f", but {pluralize(len(found), 'file')} that git ignores, such as `{name}`: give its folder as `path`"
-        return Result(f"no files match{but if found else ''}", extent=Extent("files", 0, 0))
+        ignored_note = (
+            f", but {pluralize(len(found), 'file')} that git ignores, such as `{name}`: give its folder as `path`"
+        )
+        return Result(f"no files match{ignored_note if found else ''}", extent=Extent("files", 0, 0))
 
 
 def _pattern(arguments: Arguments) -> globs.GlobPattern:
     try:
-        return globs.parse(os.path.expanduser(text(arguments, "pattern")))
+        return globs.parse_glob(os.path.expanduser(text(arguments, "pattern")))
     except globs.GlobError as error:
         raise ToolError(str(error)) from error
 
 
-def _root(arguments: Arguments, workspace: Workspace, pattern: globs.GlobPattern) -> Path:
-    """Return the folder where the search starts: the given one plus the fixed prefix of the pattern."""
+def _search_root(arguments: Arguments, workspace: Workspace, pattern: globs.GlobPattern) -> Path:
+    """Return the folder in which the search starts: the given one, joined with the fixed prefix of the pattern."""
     base = locate(text(arguments, "path", "."), workspace)
     return resolve(str(base / pattern.folder), workspace)
 

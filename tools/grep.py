@@ -9,39 +9,131 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from ebbtide.tools import search
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.change import look_content
-from ebbtide.tools.files.paths import display, kind_of, resolve
+from ebbtide.tools.files.change import comparable_content
+from ebbtide.tools.files.paths import display, path_kind, resolve
+from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, FOLDER_ARGUMENTS, normalised_name, pop_argument, to_whole_number
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import Extent, pluralize
-from ebbtide.tools.outputs.plain_text import cut_line, plain
-from ebbtide.tools.schema import flag, number, object_of, text
+from ebbtide.tools.outputs.plain_text import cut_line, terminal_text
+from ebbtide.tools.schema import flag, number, object_schema, text
 from ebbtide.tools.search import globs
-from ebbtide.tools.secrets.files import holds_secrets
+from ebbtide.tools.secrets.files import may_contain_secrets
+from ebbtide.tools.tool_traits import ShortForm, ToolTraits, path_argument, text_argument
 
-if TYPE_CHECKING:  # a type only: see `Grep.run`
-    from ebbtide.tools.search.files import Detail, FoundLine, SearchEnd, WalkWish
+if TYPE_CHECKING:  # for type checking only: imported in `Grep.run` when needed
+    from ebbtide.tools.search.files import FoundLine, MatchDetail, SearchContinuation, SearchEnd
 
 GrepMode: TypeAlias = Literal["content", "files", "count"]
 
 MAX_LINE_CHARS, MAX_ANSWER_CHARS = 300, 40_000
 DEFAULT_LIMITS: dict[GrepMode, int] = {"content": 200, "files": 100, "count": 100}
-_MODE_DETAIL: "Mapping[GrepMode, Detail]" = {"content": "lines", "files": "first", "count": "count"}
+_MODE_DETAIL: "Mapping[GrepMode, MatchDetail]" = {"content": "lines", "files": "first", "count": "count"}
 _TOKEN = regex(r"(?s)\\.|.")
 _ESCAPE_REPLACEMENTS = {r"\<": "<", r"\>": ">"}
-"""Escapes that are a literal character in some tools and a word boundary in others."""
-_BASIC = {r"\|": "|", r"\<": r"\b", r"\>": r"\b"}
+"""Escapes that stand for a literal character in some tools and for a word boundary in others."""
+_BASIC_ESCAPES = {r"\|": "|", r"\<": r"\b", r"\>": r"\b"}
 _BASIC_GROUPS = {r"\(": "(", r"\)": ")", r"\{": "{", r"\}": "}", r"\+": "+", r"\?": "?"}
-"""Escapes of POSIX basic regular expressions, and their equivalents here."""
-MAX_COUNTED = 10_000
+"""Escapes in POSIX basic regular expressions, with the equivalents here."""
+MAX_COUNTED_MATCHES = 10_000
 """Maximum number of matches counted beyond the limit."""
+
+
+def _subject(arguments: Arguments) -> str:
+    pattern, path = text_argument(arguments, "pattern"), path_argument(arguments)
+    return f"{pattern}  in {path}" if path else pattern
+
+
+_SEMANTIC_SEARCH_TOOLS = (
+    "codebasesearch",
+    "semanticsearch",
+    "searchcodebase",
+    "codebaseretrieval",
+    "semanticcodesearch",
+)
+"""Other agents' tools that search by meaning, in the form of `normalised_name`."""
+_STOP_WORDS = regex(
+    r"(?i)(?:the|and|for|are|how|where|what|which|when|does|with|that|this|from|into|used?|code|files?)\Z"
+)
+
+
+def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
+    if called_name in _SEMANTIC_SEARCH_TOOLS:
+        raise ToolError(
+            f"no tool searches by meaning: call `grep` with {_suggested_pattern(arguments)}, a name in the code"
+        )
+    return False
+
+
+def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+    around = [to_whole_number(pop_argument(arguments, name)) for name in ("a", "b", "c", "afterlines", "beforelines")]
+    if given := [number for number in around if number is not None]:
+        arguments.setdefault("context", min(max(given), 20))
+    if (is_exact := pop_argument(arguments, "casesensitive")) is not None:
+        arguments.setdefault("ignore_case", is_exact in (False, "false", "False"))
+    if isinstance(mode := arguments.get("mode"), str) and normalised_name(mode) in (
+        "fileswithmatches",
+        "fileswithmatch",
+    ):
+        arguments["mode"] = "files"
+    if to_whole_number(arguments.get("limit")) == 0:  # no limit
+        arguments.pop("limit")
+    pattern = arguments.get("pattern")
+    if pop_argument(arguments, "isregexp") is False and isinstance(pattern, str):
+        arguments["pattern"] = re.escape(pattern)
+
+
+def _to_claude(arguments: dict[str, object]) -> None:
+    arguments["output_mode"] = (
+        "files_with_matches" if arguments.get("output_mode") == "files" else arguments.get("output_mode")
+    )
+    if arguments["output_mode"] is None:
+        del arguments["output_mode"]
+
+
+def _suggested_pattern(arguments: Arguments) -> str:
+    """Return a pattern argument made of the words of a question that may occur in code."""
+    texts = [value[:500] for value in arguments.values() if isinstance(value, str)]
+    words = re.findall(r"[A-Za-z_]\w{2,}", max(texts, key=len, default=""))
+    search_words = list(dict.fromkeys(word for word in words if not _STOP_WORDS.match(word)))
+    return f'pattern="{"|".join(search_words[:4])}"' if search_words else "a `pattern`"
 
 
 class Grep:
     name = "grep"
     description = read_description(__file__)
     effect: Effect = "read"
-    schema = object_of(
+    traits = ToolTraits(
+        role="search_files",
+        output_limit="file",
+        output_content="search",
+        stub="Searched '{pattern}' in {folder}",
+        stub_result="matches",
+        editor_kind="search",
+        subject=_subject,
+        lookup=("searched", "pattern"),
+        aliases="grep_search search_file_content search_files search_in_files grep_files ripgrep rg "
+        "repo_browser.search",
+        accepts_foreign_call=_accepts_foreign_call,
+        argument_aliases={
+            "pattern": "query regex regexp search_pattern search term",
+            "path": f"{FILE_ARGUMENTS} {FOLDER_ARGUMENTS}",
+            "glob": "include include_pattern file_pattern file_glob",
+            "ignore_case": "i case_insensitive",
+            "limit": "head_limit max_results max_count",
+            "mode": "output_mode",
+            "context": "context_lines",
+        },
+        adapt_arguments=_adapt,
+        clamped_arguments=("context", "limit"),
+        claude_names=("Grep",),
+        claude_arguments={"ignore_case": "-i", "context": "-C", "limit": "head_limit", "mode": "output_mode"},
+        to_claude=_to_claude,
+        short_form=ShortForm("Lines of files that match a regular expression.", ("pattern", "path", "glob", "limit")),
+        is_for_reading_agents=True,
+    )
+    schema = object_schema(
         {
             "pattern": {"type": "string"},
             "path": {"type": "string"},
@@ -58,69 +150,75 @@ class Grep:
         return (str(resolve(text(arguments, "path", "."), workspace)),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from ebbtide.tools.search.files import (  # noqa: PLC0415  # deferred: only a search needs it
-            IGNORED_SECONDS,
-            SEARCH_TIMEOUT_S,
-            LineQuery,
-            search_lines,
-        )
-
         root = resolve(text(arguments, "path", "."), workspace)
-        if kind_of(root) == "neither":
+        if path_kind(root) == "neither":
             raise ToolError(
                 f"`{display(root, workspace.root)}` is not a file or folder: give one as `path`, or leave `path` out"
             )
         mode = _mode(arguments)
-        page = _Page(root, workspace.root, mode, number(arguments, "limit", DEFAULT_LIMITS[mode]), _filter(arguments))
+        page = _Page(
+            root, workspace.root, mode, number(arguments, "limit", DEFAULT_LIMITS[mode]), _path_filter(arguments)
+        )
         context = number(arguments, "context", 0) if mode == "content" else 0
-        pattern, meant = _readings(text(arguments, "pattern"))
-        named = {str(path): codec for path, codec in workspace.seen.encodings.items()}
-        query = LineQuery(pattern, flag(arguments, "ignore_case"), context, _MODE_DETAIL[mode], encodings=named)
-        held = await asyncio.to_thread(look_content, root) if mode == "content" else None  # None for a folder
-        end = await search_lines(root, workspace.root, query, page.take)
-        if page.is_empty(end) and meant is not None and meant != pattern:
-            query = replace(query, pattern=meant)
-            end = await search_lines(root, workspace.root, query, page.take)
-        if query.pattern == meant and page.total:
-            page.shown_lines.append(f"(no line matches the pattern as written; these match `{meant}`)")
+        pattern, basic_pattern = _pattern_readings(text(arguments, "pattern"))
+        codecs_by_path = {str(path): codec for path, codec in workspace.seen.encodings.items()}
+        query = search.files.LineQuery(
+            pattern, flag(arguments, "ignore_case"), context, _MODE_DETAIL[mode], encodings=codecs_by_path
+        )
+        content_state = (
+            await asyncio.to_thread(comparable_content, root) if mode == "content" else None
+        )  # None for a folder
+        end = await search.files.search_lines(root, workspace.root, query, page.add_lines)
+        if page.is_empty(end) and basic_pattern is not None and basic_pattern != pattern:
+            query = replace(query, pattern=basic_pattern)
+            end = await search.files.search_lines(root, workspace.root, query, page.add_lines)
+        if query.pattern == basic_pattern and page.total:
+            page.lines.append(f"(no line matches the pattern as written; these match `{basic_pattern}`)")
         if page.is_empty(end) and page.is_folder:
             ignored = _IgnoredMatches(page)
-            query = replace(query, context=0, wanted="count", with_ignored=True, seconds=IGNORED_SECONDS)
-            await search_lines(root, workspace.root, query, ignored.take)
-            page.shown_lines += ignored.notes()
-        if held is not None and page.count and await asyncio.to_thread(look_content, root) == held:
-            workspace.seen.look(root, held)
-        extent = Extent(page.unit, page.count, page.total if end.how == "complete" else None)
+            query = replace(
+                query, context=0, detail="count", with_ignored=True, seconds=search.files.IGNORED_SEARCH_SECONDS
+            )
+            await search.files.search_lines(root, workspace.root, query, ignored.add_lines)
+            page.lines += ignored.notes()
+        if (
+            content_state is not None
+            and page.count
+            and await asyncio.to_thread(comparable_content, root) == content_state
+        ):
+            workspace.seen.record_partial_view(root, content_state)
+        extent = Extent(page.unit, page.count, page.total if end.ending == "complete" else None)
         if page.is_full:
-            of = f" of {page.total}" if end.how == "complete" else ""
-            page.shown_lines.append(
+            of = f" of {page.total}" if end.ending == "complete" else ""
+            page.lines.append(
                 f"(there are more: these are the first {page.count}{of}; narrow `pattern`, `path` or `glob`)"
             )
-        if page.secret:
-            page.shown_lines.append(f"({page.secret_files_note()})")
-        if end.given_up:
-            page.shown_lines.append(f"({page.left_out(end)})")
-        if end.how == "late":
-            page.shown_lines.append(f"(stopped after {SEARCH_TIMEOUT_S:.0f} s{page.how_far(end)})")
-        return Result("\n".join(page.shown_lines) or "no lines match", extent=extent)
+        if page.secret_files:
+            page.lines.append(f"({page.secret_files_note()})")
+        if end.skipped_lines:
+            page.lines.append(f"({page.skipped_lines_note(end)})")
+        if end.ending == "late":
+            page.lines.append(f"(stopped after {search.files.SEARCH_TIMEOUT_S:.0f} s{page.timeout_note(end)})")
+        return Result("\n".join(page.lines) or "no lines match", extent=extent)
 
 
-def _readings(pattern: str) -> tuple[str, str | None]:
-    """Return the pattern to search for, and its meaning as a basic regular expression if that differs."""
-    meant = basic(pattern)
+def _pattern_readings(pattern: str) -> tuple[str, str | None]:
+    """Return the pattern to search for, and its equivalent if it was meant as a basic regular expression, or None."""
+    basic_pattern = from_basic_regex(pattern)
     try:
-        return check_pattern(pattern), meant
+        return check_pattern(pattern), basic_pattern
     except ToolError:
-        if meant is None:
+        if basic_pattern is None:
             raise
-        return meant, meant
+        return basic_pattern, basic_pattern
 
 
-def basic(pattern: str) -> str | None:
-    r"""Return a pattern with `\|`, `\<` or `\>` as basic `grep` reads it, or None for any other pattern."""
+def from_basic_regex(pattern: str) -> str | None:
+    r"""Return the equivalent of a pattern with `\|`, `\<` or `\>` as the basic mode of `grep` reads it; None for any
+    other pattern."""
     if not {r"\|", r"\<", r"\>"} & set(_TOKEN.findall(pattern)):
         return None
-    readings = [_BASIC, {**_BASIC, **_BASIC_GROUPS, **{sign: f"\\{sign}" for sign in "(){}|+?"}}]
+    readings = [_BASIC_ESCAPES, {**_BASIC_ESCAPES, **_BASIC_GROUPS, **{sign: f"\\{sign}" for sign in "(){}|+?"}}]
     if {r"\(", r"\)"} <= set(_TOKEN.findall(pattern)):
         readings.reverse()
     for reading in readings:
@@ -156,24 +254,24 @@ def _mode(arguments: Arguments) -> GrepMode:
             return "content"
 
 
-def _filter(arguments: Arguments) -> globs.GlobPattern | None:
+def _path_filter(arguments: Arguments) -> globs.GlobPattern | None:
     pattern = text(arguments, "glob", "")
     try:
-        return globs.parse(pattern) if pattern else None
+        return globs.parse_glob(pattern) if pattern else None
     except globs.GlobError as error:
         raise ToolError(f"`glob`: {error}") from error
 
 
 @dataclass(slots=True)
 class _Page:
-    """The lines or files shown, filled file by file up to the limit."""
+    """The lines or files to show. It is filled file by file, up to the limit."""
 
     root: Path
-    base: Path
+    workspace_root: Path
     mode: GrepMode
     limit: int
-    wanted: globs.GlobPattern | None
-    shown_lines: list[str] = field(default_factory=list)
+    path_filter: globs.GlobPattern | None
+    lines: list[str] = field(default_factory=list)
     count: int = 0
     """Number of matching lines or files shown."""
     total: int = 0
@@ -181,14 +279,15 @@ class _Page:
     size: int = 0
     path: str = ""
     """The file of the most recent lines."""
-    in_file: int = 0
-    """Number of matching lines in it so far."""
-    secret: dict[str, None] = field(default_factory=dict)
-    """Files left out: permission to search a folder does not extend to files with passwords or keys."""
+    file_matches: int = 0
+    """Number of matching lines found in that file so far."""
+    secret_files: dict[str, None] = field(default_factory=dict)
+    """Files whose matches are withheld, because permission to search a folder does not cover files with passwords or
+    keys."""
     is_folder: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.is_folder = kind_of(self.root) == "folder"
+        self.is_folder = path_kind(self.root) == "folder"
 
     @property
     def unit(self) -> Literal["matches", "files"]:
@@ -200,106 +299,108 @@ class _Page:
         return self.total > self.count
 
     def is_empty(self, end: "SearchEnd") -> bool:
-        """Whether everything was searched and nothing found."""
-        return end.how == "complete" and not self.total and not self.secret and not end.given_up
+        """Whether everything was searched and nothing was found."""
+        return end.ending == "complete" and not self.total and not self.secret_files and not end.skipped_lines
 
-    def take(self, lines: "Sequence[FoundLine]") -> "WalkWish":
-        """Take the matching lines of a file and return what else is wanted."""
+    def add_lines(self, lines: "Sequence[FoundLine]") -> "SearchContinuation":
+        """Add the matching lines of a file; return what the search should look for next."""
         path = lines[0].path
-        if self.is_folder and holds_secrets(path):
-            self.secret[path] = None
+        if self.is_folder and may_contain_secrets(path):
+            self.secret_files[path] = None
             return "more"
-        if self.wanted is not None and not self.wanted.covers(path):
+        if self.path_filter is not None and not self.path_filter.covers(path):
             return "more"
         is_new, matches = path != self.path, sum(line.is_match for line in lines)
-        self.path, self.in_file = path, matches if is_new else self.in_file + matches
+        self.path, self.file_matches = path, matches if is_new else self.file_matches + matches
         self.total += matches if self.mode == "content" else is_new
         if self.mode == "count" and not is_new:
-            self.shown_lines[-1:] = (
-                [f"{self._name(path)}: {self.in_file}"] if not self.is_full else self.shown_lines[-1:]
-            )
+            self.lines[-1:] = [f"{self._name(path)}: {self.file_matches}"] if not self.is_full else self.lines[-1:]
         elif self.count < self.limit and self.size < MAX_ANSWER_CHARS:
             if self.mode == "content":
                 if is_new:
                     self._show(self._name(path))
-                self._take_lines(lines)
+                self._show_lines(lines)
             elif is_new:
                 self._show(self._name(path) if self.mode == "files" else f"{self._name(path)}: {matches}")
                 self.count += 1
-        if self.total > self.count + MAX_COUNTED:
+        if self.total > self.count + MAX_COUNTED_MATCHES:
             return "nothing"
         return "count" if self.is_full else "more"
 
-    def how_far(self, end: "SearchEnd") -> str:
-        """Return where the search timed out and how to continue."""
+    def timeout_note(self, end: "SearchEnd") -> str:
+        """Return a note on where the search timed out and how to continue."""
         if not end.line:
             return ", so lines may be missing: narrow `path` or `glob`"
         where = f" at line {end.line:,} of `{self._name(end.path)}`, so lines may be missing from there on"
-        if kind_of(self.root) == "file":
+        if path_kind(self.root) == "file":
             return f"{where}: `tail -n +{end.line} FILE | grep` in bash goes on"
         return f"{where}: narrow `path` or `glob`"
 
     def secret_files_note(self) -> str:
-        """Return which files with matches are withheld, and how to see them."""
-        first, *others = map(self._name, self.secret)
+        """Return a note on which files with matches are withheld, and how to see them."""
+        first, *others = map(self._name, self.secret_files)
         more = f" and {pluralize(len(others), 'other file')}" if others else ""
         return (
             f"left out, since it may hold secrets: `{first}`{more}; give the file as `path`, so that the user is asked"
         )
 
-    def left_out(self, end: "SearchEnd") -> str:
-        """Return which lines the pattern takes too long on, and what to do."""
-        path, line = end.given_up[0]
-        others = len(end.given_up) - 1
+    def skipped_lines_note(self, end: "SearchEnd") -> str:
+        """Return a note on the lines for which the pattern took too long, and what to do."""
+        path, line = end.skipped_lines[0]
+        others = len(end.skipped_lines) - 1
         more = f" and {pluralize(others, 'other line')}" if others else ""
         where = f"line {line:,} of `{self._name(path)}`{more}"
         return f"not searched, since the pattern takes too long there: {where}; avoid nested repetition"
 
     def _name(self, path: str) -> str:
-        return display(self.root if kind_of(self.root) == "file" else self.root / path, self.base)
+        return display(self.root if path_kind(self.root) == "file" else self.root / path, self.workspace_root)
 
-    def _take_lines(self, lines: "Sequence[FoundLine]") -> None:
+    def _show_lines(self, lines: "Sequence[FoundLine]") -> None:
         previous = None
         for line in lines:
             if self.size >= MAX_ANSWER_CHARS or (line.is_match and self.count >= self.limit):
                 return
-            if self.count >= self.limit and self._is_apart(line, previous):
-                continue  # context of a match beyond the limit
-            if self._is_apart(line, previous) and any(not each.is_match for each in lines):
+            if self.count >= self.limit and self._is_gap_between(line, previous):
+                continue  # context of a match that is not shown
+            if self._is_gap_between(line, previous) and any(not each.is_match for each in lines):
                 self._show("--")
             number = f"{line.number}{':' if line.is_match else '-'}" if line.number else ""
-            self._show(f"{number}{cut_line(plain(line.text), MAX_LINE_CHARS)}")
+            self._show(f"{number}{cut_line(terminal_text(line.text), MAX_LINE_CHARS)}")
             self.count += line.is_match
             previous = line
 
     @staticmethod
-    def _is_apart(line: "FoundLine", previous: "FoundLine | None") -> bool:
+    def _is_gap_between(line: "FoundLine", previous: "FoundLine | None") -> bool:
         return previous is not None and line.number != previous.number + 1
 
     def _show(self, text_: str) -> None:
-        self.shown_lines.append(text_)
+        self.lines.append(text_)
         self.size += len(text_) + 1
 
 
 @dataclass(slots=True)
 class _IgnoredMatches:
-    """Matches in files that git ignores, if there are no others."""
+    """Matches in files that git ignores, used if there are no other matches."""
 
     page: _Page
-    lines: int = 0
+    line_count: int = 0
     files: dict[str, None] = field(default_factory=dict)
 
-    def take(self, lines: "Sequence[FoundLine]") -> "WalkWish":
+    def add_lines(self, lines: "Sequence[FoundLine]") -> "SearchContinuation":
         path = lines[0].path
-        if not holds_secrets(path) and (self.page.wanted is None or self.page.wanted.covers(path)):
-            self.lines += sum(line.is_match for line in lines)
+        if not may_contain_secrets(path) and (self.page.path_filter is None or self.page.path_filter.covers(path)):
+            self.line_count += sum(line.is_match for line in lines)
             self.files[path] = None
-        return "more" if self.lines <= MAX_COUNTED else "nothing"
+        return "more" if self.line_count <= MAX_COUNTED_MATCHES else "nothing"
 
     def notes(self) -> list[str]:
         if not self.files:
             return []
-        count = f"more than {MAX_COUNTED:,} lines" if self.lines > MAX_COUNTED else pluralize(self.lines, "line")
+        count = (
+            f"more than {MAX_COUNTED_MATCHES:,} lines"
+            if self.line_count > MAX_COUNTED_MATCHES
+            else pluralize(self.line_count, "line")
+        )
         example = self.page._name(next(iter(self.files)))
         where = f"{pluralize(len(self.files), 'file')} that git ignores, such as `{example}`"
         return [f"no lines match, but {count} in {where}: give it or its folder as `path`"]

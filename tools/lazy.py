@@ -1,7 +1,8 @@
-"""Dataclasses and regular expressions that are built on first use, for modules that every run loads.
+"""Dataclasses, regular expressions and modules that are built or loaded on first use, for modules that every run
+imports.
 
-Python takes 0.07 ms to generate one dataclass method, and some 240 classes have six each. Compiling a regular
-expression takes 0.1 ms. A run uses few of them before its first request.
+Python takes 0.07 ms to generate one method of a dataclass, and some 240 classes have six each. Compiling a regular
+expression takes 0.1 ms. Before its first request, a run uses only a few of them.
 """
 
 import dataclasses
@@ -9,32 +10,34 @@ import gc
 import re
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from threading import RLock
+from types import ModuleType
 from typing import TYPE_CHECKING, AnyStr
 
-_MAKING = ("__dataclass_params__", "__dataclass_fields__", "__match_args__", "__init__")
-"""Attributes that a class may be asked for before it has an instance. `__init__` comes last: no instance can be created
-before it is written."""
-_COMPARING = ("__repr__", "__hash__", "__eq__")
-_writing = RLock()
+_CONSTRUCTION_ATTRIBUTES = ("__dataclass_params__", "__dataclass_fields__", "__match_args__", "__init__")
+"""Attributes that may be read from a class before it has an instance. `__init__` comes last, because no instance can be
+created before it exists."""
+_COMPARISON_ATTRIBUTES = ("__repr__", "__hash__", "__eq__")
+_generation_lock = RLock()
 
 
 def _dataclass(*, slots: bool, frozen: bool = False, weakref_slot: bool = False) -> Callable[[type], type]:
-    """Like `dataclasses.dataclass`, for a class that defines none of the generated methods and has no dataclass base.
-    Errors in its fields are raised on first use."""
+    """Like `dataclasses.dataclass`, for classes that define none of the generated methods and have no dataclass base.
+    Errors in the fields are raised on first use."""
     making = dataclasses.dataclass(frozen=frozen, slots=slots, repr=False, eq=False)
     comparing = dataclasses.dataclass(unsafe_hash=frozen, slots=slots, init=False)
 
     def unwritten(plain: type) -> type:
-        made = _rebuilt(plain, (*plain.__annotations__, *(("__weakref__",) if weakref_slot else ())))
-        _Unwritten.stand_in(made, _MAKING, lambda: making(_rebuilt(plain)))
-        _Unwritten.stand_in(made, _COMPARING, lambda: comparing(_rebuilt(plain)))
+        made = _copy_of_class(plain, (*plain.__annotations__, *(("__weakref__",) if weakref_slot else ())))
+        _LazyAttribute.install(made, _CONSTRUCTION_ATTRIBUTES, lambda: making(_copy_of_class(plain)))
+        _LazyAttribute.install(made, _COMPARISON_ATTRIBUTES, lambda: comparing(_copy_of_class(plain)))
         return made
 
     return unwritten
 
 
-class _Unwritten:
+class _LazyAttribute:
     """A placeholder for a class attribute that is generated when first read."""
 
     def __init__(self, name: str, write: Callable[[], None]) -> None:
@@ -46,47 +49,49 @@ class _Unwritten:
         return getattr(owner if instance is None else instance, self._name)
 
     @classmethod
-    def stand_in(cls, made: type, names: tuple[str, ...], twin: Callable[[], type]) -> None:
-        """Install placeholders on the class for the names that its twin will define."""
+    def install(cls, lazy_class: type, names: tuple[str, ...], build_twin: Callable[[], type]) -> None:
+        """Install placeholders on the class for the attributes that its generated twin will define."""
 
-        def write() -> None:
-            with _writing:
-                if isinstance(vars(made)[names[-1]], cls):
-                    found = vars(twin())
-                    new = [name for name in found if name not in vars(made)]
+        def generate() -> None:
+            with _generation_lock:
+                if isinstance(vars(lazy_class)[names[-1]], cls):
+                    found = vars(build_twin())
+                    new = [name for name in found if name not in vars(lazy_class)]
                     for name in (*new, *names):
-                        setattr(made, name, found[name])
+                        setattr(lazy_class, name, found[name])
 
         for name in names:
-            setattr(made, name, cls(name, write))
+            setattr(lazy_class, name, cls(name, generate))
 
 
-def _rebuilt(plain: type, slots: tuple[str, ...] | None = None) -> type:
-    """Return a copy of the class, with slots for its fields, since slots cannot be added later."""
-    left_out = ("__dict__", "__weakref__", *(slots or ()))
-    kept = {name: value for name, value in vars(plain).items() if name not in left_out}
-    kept["__doc__"] = plain.__doc__ or plain.__name__  # otherwise `dataclasses` generates one, which takes 0.3 ms
-    again = type(plain)(plain.__name__, plain.__bases__, kept if slots is None else {**kept, "__slots__": slots})
-    again.__qualname__ = plain.__qualname__
-    return again
+def _copy_of_class(original: type, slots: tuple[str, ...] | None = None) -> type:
+    """Return a copy of the class, with slots for its fields. Slots cannot be added to an existing class."""
+    excluded_names = ("__dict__", "__weakref__", *(slots or ()))
+    namespace = {name: value for name, value in vars(original).items() if name not in excluded_names}
+    namespace["__doc__"] = original.__doc__ or original.__name__  # else `dataclasses` generates one in 0.3 ms
+    copy = type(original)(
+        original.__name__, original.__bases__, namespace if slots is None else {**namespace, "__slots__": slots}
+    )
+    copy.__qualname__ = original.__qualname__
+    return copy
 
 
 class _Pattern:
-    """A regular expression that is compiled on first use. An invalid pattern raises then."""
+    """A regular expression that is compiled on first use. An invalid pattern therefore raises its error only then."""
 
     def __init__(self, expression: AnyStr, flags: int = 0) -> None:
         self._compile = partial(re.compile, expression, flags)
 
     def __getattr__(self, name: str) -> object:
         found = getattr(self._compile(), name)
-        setattr(self, name, found)  # later calls go directly to the compiled pattern
+        setattr(self, name, found)  # later accesses bypass `__getattr__`
         return found
 
 
-def write_all() -> None:
-    """Build everything that is still pending, for a process that forks many others."""
+def build_pending() -> None:
+    """Build everything that is still pending. Useful in a process that forks many others."""
     for each in gc.get_objects():
-        if type(each) is _Unwritten:
+        if type(each) is _LazyAttribute:
             each.write()
         elif type(each) is _Pattern:
             for name in ("match", "search", "fullmatch", "finditer", "sub"):
@@ -99,3 +104,18 @@ if TYPE_CHECKING:  # type checkers see the originals
     regex = re.compile
 else:
     dataclass, regex = _dataclass, _Pattern
+
+
+def lazy_submodules(package: str) -> Callable[[str], ModuleType]:
+    """Return a `__getattr__` for a package (PEP 562) that imports a submodule on first use: after `from ebbtide.tools
+    import process`, `process.git.run_git()` imports `ebbtide.tools.process.git`."""
+
+    def load(name: str) -> ModuleType:
+        try:
+            return import_module(f"{package}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{package}.{name}":
+                raise
+            raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
+
+    return load

@@ -1,5 +1,5 @@
-"""The `memory` tool: notes for later sessions of this project, one Markdown file each, stored in the user's folder and
-not in the repository. Later sessions get all of them."""
+"""The `memory` tool: notes for later sessions of this project, each in a Markdown file. They are stored in the user's
+folder, not in the repository, and every later session receives all of them."""
 
 import asyncio
 import fcntl
@@ -12,26 +12,27 @@ from pathlib import Path
 from typing import Literal
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.files.bounded import read_beginning
 from ebbtide.tools.files.diff import unified_diff
 from ebbtide.tools.files.private_folder import make_private
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tools.schema import object_of, text
+from ebbtide.tools.schema import object_schema, text
 from ebbtide.tools.secrets.redaction import redact_text
+from ebbtide.tools.tool_traits import ToolTraits, text_argument
 
 MAX_ENTRY_CHARS = 2_000
 """Maximum number of characters per entry."""
 MAX_ENTRIES = 50
 """Maximum number of entries."""
 MAX_TOTAL_BYTES = 16_384
-"""Maximum total size: every later request includes all entries."""
-OWN = "notes"
-"""Name of the entry that the user writes."""
+"""Maximum size of all entries together, in bytes: every later request includes all of them."""
+USER_ENTRY_NAME = "notes"
+"""Name of the entry that the user writes; the tool must not change it."""
 _ACTIONS = ("save", "change", "forget", "list")
-_NAME = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_TRIES, _PAUSE = 40, 0.05
-"""Attempts to lock the folder, and seconds between them, while another session writes to it."""
+_ENTRY_NAME = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_MAX_LOCK_TRIES, _LOCK_RETRY_SECONDS = 40, 0.05
+"""Attempts to lock the folder while another session writes to it, and seconds between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,22 @@ class MemoryEntry:
     text: str
 
 
+def _subject(arguments: Arguments) -> str:
+    return f"{text_argument(arguments, 'action')} {text_argument(arguments, 'name')}".rstrip()
+
+
 class Memory:
     name = "memory"
     description = read_description(__file__)
     effect: Effect = "write"
     kind: Literal["rare"] = "rare"
-    schema = object_of(
+    traits = ToolTraits(
+        role="remember",
+        subject=_subject,
+        rule_noun="memory changes",
+        small_windows="optional",
+    )
+    schema = object_schema(
         {
             "action": {"enum": list(_ACTIONS)},
             "name": {"type": "string"},
@@ -55,11 +66,11 @@ class Memory:
     )
 
     def __init__(self, folder: Path) -> None:
-        """`folder` contains the project's entries. It is created with the first one."""
+        """`folder` contains the project's entries. It is created with the first entry."""
         self._folder = folder
 
     def effect_of(self, arguments: Arguments) -> Effect:
-        """Listing has no effect."""
+        """Return "none" for listing, otherwise "write"."""
         return "none" if text(arguments, "action") == "list" else "write"
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
@@ -82,54 +93,58 @@ class Memory:
         action = text(arguments, "action")
         if action == "list":
             return _entry_list(entries_in(self._folder))
-        path, said = self._path(arguments), "" if action == "forget" else _checked_text(arguments)
+        path, entry = self._path(arguments), "" if action == "forget" else _checked_text(arguments)
         try:
-            with _alone(self._folder):
-                return self._apply_action(action, path, said)
+            with _folder_lock(self._folder):
+                return self._apply_action(action, path, entry)
         except OSError as error:
             raise ToolError(f"nothing was changed: `{path}` cannot be written: {error.strerror or error}") from error
 
-    def _apply_action(self, action: str, path: Path, said: str) -> str:
-        known = {one.name: one.text for one in entries_in(self._folder)}
-        if action == "save" and path.stem in known:
-            raise ToolError(f"there is an entry `{path.stem}`: use `change`. It says:\n{known[path.stem]}")
-        if action != "save" and path.stem not in known:
+    def _apply_action(self, action: str, path: Path, entry: str) -> str:
+        text_by_name = {one.name: one.text for one in entries_in(self._folder)}
+        if action == "save" and path.stem in text_by_name:
+            raise ToolError(f"there is an entry `{path.stem}`: use `change`. It says:\n{text_by_name[path.stem]}")
+        if action != "save" and path.stem not in text_by_name:
             raise ToolError(f"there is no entry `{path.stem}`. {_entry_list(entries_in(self._folder))}")
         if action == "forget":
             path.unlink()
-            return f"`{path.stem}` is forgotten. It said:\n{known[path.stem]}"
-        others = sum(len(each.encode("utf-8", "replace")) for name, each in known.items() if name != path.stem)
-        if len(known) >= MAX_ENTRIES and action == "save":
-            raise ToolError(f"there are {len(known)} entries, and no more than {MAX_ENTRIES}: forget one first")
-        if others + len(said.encode("utf-8", "replace")) > MAX_TOTAL_BYTES:
+            return f"`{path.stem}` is forgotten. It said:\n{text_by_name[path.stem]}"
+        others = sum(len(each.encode("utf-8", "replace")) for name, each in text_by_name.items() if name != path.stem)
+        if len(text_by_name) >= MAX_ENTRIES and action == "save":
+            raise ToolError(f"there are {len(text_by_name)} entries, and no more than {MAX_ENTRIES}: forget one first")
+        if others + len(entry.encode("utf-8", "replace")) > MAX_TOTAL_BYTES:
             raise ToolError(f"all entries together may take {MAX_TOTAL_BYTES:,} bytes: forget or shorten some first")
-        written = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary_path = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
-                file.write(f"{said}\n".encode("utf-8", "replace"))
-            os.replace(written, path)
+            with open(
+                os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb"
+            ) as file:
+                file.write(f"{entry}\n".encode("utf-8", "replace"))
+            os.replace(temporary_path, path)
         finally:
-            written.unlink(missing_ok=True)
-        before = f" It said before:\n{known[path.stem]}" if path.stem in known else ""
+            temporary_path.unlink(missing_ok=True)
+        before = f" It said before:\n{text_by_name[path.stem]}" if path.stem in text_by_name else ""
         return f"kept as `{path.stem}`: later sessions of this project start with it.{before}"
 
     def _path(self, arguments: Arguments) -> Path:
-        """Raises `ToolError`."""
+        """Return the path of the named entry. Raises `ToolError`."""
         written = text(arguments, "name", "")
         name = re.sub(r"[\s_]+", "-", written.strip().lower()).removesuffix(".md")
-        if not _NAME.fullmatch(name) or len(name) > 60:
+        if not _ENTRY_NAME.fullmatch(name) or len(name) > 60:
             raise ToolError("`name` is up to 60 lower-case letters and digits, words joined by `-`: `test-commands`")
-        if name == OWN:
-            raise ToolError(f"`{OWN}` is what the user wrote: choose another name, or ask them to change it")
+        if name == USER_ENTRY_NAME:
+            raise ToolError(
+                f"`{USER_ENTRY_NAME}` is what the user wrote: choose another name, or ask them to change it"
+            )
         return self._folder / f"{name}.md"
 
 
 def entries_in(folder: Path) -> tuple[MemoryEntry, ...]:
-    """Return the project's entries, sorted by name. Unreadable ones are skipped."""
+    """Return the project's entries, sorted by name. Unreadable entries are skipped."""
     found = list[MemoryEntry]()
     for path in sorted(folder.glob("*.md"))[: 10 * MAX_ENTRIES]:
         with suppress(OSError):
-            raw = beginning_of(path, MAX_TOTAL_BYTES)
+            raw = read_beginning(path, MAX_TOTAL_BYTES)
             found.append(MemoryEntry(path.stem, raw.decode("utf-8", "replace").strip()))
     return tuple(found)
 
@@ -141,28 +156,28 @@ def _entry_list(entries: tuple[MemoryEntry, ...]) -> str:
 
 def _checked_text(arguments: Arguments) -> str:
     """Return the text with secrets redacted. Raises `ToolError`."""
-    said = redact_text(text(arguments, "text", "").strip(), os.environ)
-    if not said:
+    entry = redact_text(text(arguments, "text", "").strip(), os.environ)
+    if not entry:
         raise ToolError("`text` is empty: write what is to be remembered")
-    if len(said) > MAX_ENTRY_CHARS:
+    if len(entry) > MAX_ENTRY_CHARS:
         raise ToolError(
-            f"`text` has {len(said):,} characters: shorten it to {MAX_ENTRY_CHARS:,}, or make several entries"
+            f"`text` has {len(entry):,} characters: shorten it to {MAX_ENTRY_CHARS:,}, or make several entries"
         )
-    return said
+    return entry
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Lock the folder against other writers. Raises `ToolError` on timeout."""
+def _folder_lock(folder: Path) -> Iterator[None]:
+    """Lock the folder against other writers. Raises `ToolError` on a timeout."""
     make_private(folder)
     handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        for _ in range(_TRIES):
+        for _ in range(_MAX_LOCK_TRIES):
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                time.sleep(_PAUSE)
+                time.sleep(_LOCK_RETRY_SECONDS)
         else:
             raise ToolError("another session is still writing there: try again later")
         yield

@@ -1,33 +1,113 @@
-"""The `read` tool: shows a text file with line numbers, a picture, a folder, a notebook or pages of a PDF."""
+"""The `read` tool: shows a text file with line numbers, a picture, a folder, a notebook, or pages of a PDF."""
 
 import asyncio
 import codecs
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
+from ebbtide.tools import documents, search
+from ebbtide.tools import files as tools_files
 from ebbtide.tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace, read_description
 from ebbtide.tools.files.change import text_of
-from ebbtide.tools.files.large import page_of_file
-from ebbtide.tools.files.paths import display, kind_of, resolve_existing
+from ebbtide.tools.files.large import read_numbered_page
+from ebbtide.tools.files.paths import display, path_kind, resolve_existing
 from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, picture_type
 from ebbtide.tools.files.read_write import MAX_FILE_BYTES, open_regular, read_bytes, run_exclusive
-from ebbtide.tools.files.text import binary_kind, showable
+from ebbtide.tools.files.text import binary_kind, without_surrogates
+from ebbtide.tools.foreign_calls import (
+    FILE_ARGUMENTS,
+    FOLDER_ARGUMENTS,
+    LISTING_TOOLS,
+    is_editor_call,
+    normalised_name,
+    parse_json_list,
+    pop_argument,
+    to_whole_number,
+)
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import Extent, pluralize
-from ebbtide.tools.outputs.plain_text import number_lines, printable
-from ebbtide.tools.schema import number, object_of, text
+from ebbtide.tools.outputs.plain_text import number_lines, printable_name
+from ebbtide.tools.schema import number, object_schema, text
+from ebbtide.tools.tool_traits import ShortForm, ToolTraits, number_argument, path_argument
 
 MAX_LINES = 2000
-_PDF = b"%PDF-"
+_PDF_MAGIC = b"%PDF-"
+
+
+def _subject(arguments: Arguments) -> str:
+    start, count = number_argument(arguments, "offset"), number_argument(arguments, "limit")
+    if start is None and count is None:
+        return path_argument(arguments)
+    first = start or 1
+    return f"{path_argument(arguments)}:{first}-" + (str(first + count - 1) if count is not None else "")
+
+
+def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
+    return is_editor_call(called_name, arguments, "view")
+
+
+def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+    if called_name in LISTING_TOOLS:
+        arguments.setdefault("path", pop_argument(arguments, *map(normalised_name, FOLDER_ARGUMENTS.split())) or ".")
+    if (
+        isinstance(several := arguments.get("files", arguments.get("paths")), list)
+        and len(several) > 1
+        and "path" not in arguments
+    ):
+        raise ToolError(f"`read` shows one file a call: call it {len(several)} times, once for each")
+    ends = pop_argument(arguments, "endline", "endlineoneindexedinclusive", "endlineoneindexed", "lineend")
+    files = arguments.get("files")
+    if isinstance(files, list) and len(files) == 1 and "path" not in arguments:
+        del arguments["files"]
+        arguments["path"] = files[0].get("path") if isinstance(files[0], dict) else files[0]
+    span = pop_argument(arguments, "viewrange", "readrange", "linerange", "range", "lines")
+    span = (parse_json_list(span) or re.findall(r"\d+", span)) if isinstance(span, str) else span
+    first, last = to_whole_number(arguments.get("offset")), to_whole_number(ends)
+    if isinstance(span, list) and len(span) == 2:
+        first, last = to_whole_number(span[0]), to_whole_number(span[1])
+        arguments["offset"] = first or 1
+    if first is not None and first < 1:
+        arguments.pop("offset", None)
+    if last is not None and last >= (first or 1):
+        arguments["limit"] = last - max(first or 1, 1) + 1
+    if (limit := to_whole_number(arguments.get("limit"))) is not None and limit < 1:
+        arguments.pop("limit")
 
 
 class Read:
     name = "read"
     description = read_description(__file__)
     effect: Effect = "read"
-    schema = object_of(
+    traits = ToolTraits(
+        role="read_file",
+        output_limit="file",
+        output_content="file",
+        stub="Viewed {path}",
+        stub_result="viewed",
+        editor_kind="read",
+        subject=_subject,
+        lookup=("read", "file"),
+        aliases="read_file view view_file open_file cat read_text_file show_file notebook_read view_image LS "
+        "list_directory list_dir list_files list repo_browser.open_file repo_browser.print_tree",
+        accepts_foreign_call=_accepts_foreign_call,
+        argument_aliases={
+            "path": FILE_ARGUMENTS,
+            "offset": "start_line start_line_one_indexed line_start line_offset",
+            "limit": "max_lines num_lines line_count n_lines",
+        },
+        adapt_arguments=_adapt,
+        clamped_arguments=("offset", "limit"),
+        claude_names=("Read",),
+        claude_arguments={"path": "file_path"},
+        small_windows="always",
+        short_form=ShortForm("Reads a file.", ("path", "offset", "limit")),
+        small_model_form=ShortForm("Shows a file.", ("path",)),
+        is_for_reading_agents=True,
+    )
+    schema = object_schema(
         {
             "path": {"type": "string"},
             "offset": {"type": "integer", "minimum": 1, "description": "first line, cell or page"},
@@ -45,43 +125,41 @@ class Read:
         result = await self._read_path(path, arguments, workspace)
         if not note:
             return result
-        uncut = None if result.uncut is None else f"{result.uncut}\n{note}"
-        return replace(result, text=f"{result.text}\n{note}", uncut=uncut)
+        uncut = None if result.full_text is None else f"{result.full_text}\n{note}"
+        return replace(result, text=f"{result.text}\n{note}", full_text=uncut)
 
     async def _read_path(self, path: Path, arguments: Arguments, workspace: Workspace) -> Result:
         offset, limit = number(arguments, "offset", 1), number(arguments, "limit", MAX_LINES)
-        if kind_of(path) == "folder":
-            from ebbtide.tools.search.listing import listing  # noqa: PLC0415  # deferred: few calls list folders
-
-            most = limit if "limit" in arguments else None
-            return await asyncio.to_thread(listing, path, workspace.root, offset, most)
+        if path_kind(path) == "folder":
+            max_entries = limit if "limit" in arguments else None
+            return await asyncio.to_thread(search.listing.folder_listing, path, workspace.root, offset, max_entries)
         encoding = text(arguments, "encoding", "")
-        found = await run_exclusive(lambda: _read(path, offset, limit, workspace, encoding))
-        if found is None:
-            from ebbtide.tools.documents.pdf import pages_of  # noqa: PLC0415  # deferred: few calls read PDFs
-
-            return await pages_of(path, display(path, workspace.root), offset, limit, workspace.reads)
-        return found
+        result = await run_exclusive(lambda: _file_result(path, offset, limit, workspace, encoding))
+        if result is None:
+            return await documents.pdf.read_pages(
+                path, display(path, workspace.root), offset, limit, workspace.read_limits
+            )
+        return result
 
 
 @dataclass(frozen=True, slots=True)
 class FilePage:
     text: str
-    last: int
+    last_line: int
     """The number of the last line shown."""
 
 
-def _read(path: Path, offset: int, limit: int, workspace: Workspace, encoding: str) -> Result | None:
-    """Return None for a PDF, which another process reads."""
+def _file_result(path: Path, offset: int, limit: int, workspace: Workspace, encoding: str) -> Result | None:
+    """Return the content of a file; None for a PDF, which is read in another process."""
     name = display(path, workspace.root)
     if not os.path.lexists(path):
-        raise ToolError(f"`{name}` does not exist{_where_to_look(path, workspace.root)}")
+        raise ToolError(f"`{name}` does not exist{_location_hint(path, workspace.root)}")
     with open_regular(path) as (file, size):
-        if file.read(len(_PDF)) == _PDF:
+        if file.read(len(_PDF_MAGIC)) == _PDF_MAGIC:
             return None
         file.seek(0)
         if size > MAX_FILE_BYTES:
-            return _part_of_large(file, size, offset, limit, name, workspace.reads)
+            return _large_file_part(file, size, offset, limit, name, workspace.read_limits)
     raw = read_bytes(path)
     media_type = picture_type(raw)
     if media_type is not None:
@@ -94,32 +172,34 @@ def _read(path: Path, offset: int, limit: int, workspace: Workspace, encoding: s
     if kind is not None:
         raise ToolError(f"`{name}` is {kind}, not text: look at it in bash, with xxd or a program made for it")
     content = text_of(path, raw, workspace, encoding)
-    workspace.seen.note(path, raw)
+    workspace.seen.record_content(path, raw)
     if path.suffix == ".ipynb":
-        from ebbtide.tools.files.notebook_view import cells_of  # noqa: PLC0415  # deferred: few files are notebooks
-
-        cells = cells_of(raw, offset, limit, name, workspace.reads)
+        cells = tools_files.notebook_view.cells_result(raw, offset, limit, name, workspace.read_limits)
         if cells is not None:
             return cells
-    page = _lines_result(showable(content.normalised_text), offset, limit, name, workspace.reads)
+    page = _lines_result(without_surrogates(content.normalised_text), offset, limit, name, workspace.read_limits)
     if not content.is_guess:
         return page
     note = f"\n(not in UTF-8; shown as {content.codec}, a guess: name its `encoding` before you add text outside ASCII)"
-    return replace(page, text=page.text + note, uncut=None if page.uncut is None else page.uncut + note)
+    return replace(page, text=page.text + note, full_text=None if page.full_text is None else page.full_text + note)
 
 
-def _part_of_large(file: IO[bytes], size: int, offset: int, limit: int, name: str, limits: ReadLimits) -> Result:
-    """Return lines of a large file without loading more of it than is shown."""
+def _large_file_part(file: IO[bytes], size: int, offset: int, limit: int, name: str, limits: ReadLimits) -> Result:
+    """Return lines of a large file without loading the whole file."""
     head = file.read(8192)
     kind = "a picture" if picture_type(head) else binary_kind(head)
     if kind is not None or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
         about = f"{kind or 'text in UTF-16 or UTF-32'} of {size / 1e6:,.0f} MB"
         raise ToolError(f"`{name}` is {about}: look at parts of it in bash, with a program made for it")
-    page = page_of_file(file, name, offset, limit, limits)
-    more = f"; go on with offset={page.last + 1}" if page.lines is None or page.last < page.lines else ""
-    lines = f"of {page.lines}, " if page.lines is not None else "of a file of "
-    where = f"(lines {offset}-{page.last} {lines}{size / 1e6:,.0f} MB{more}; grep finds lines in it)"
-    return Result(f"{page.text}\n{where}", extent=Extent("lines", page.last - offset + 1, page.lines, offset))
+    page = read_numbered_page(file, name, offset, limit, limits)
+    more = (
+        f"; go on with offset={page.last_line + 1}"
+        if page.line_count is None or page.last_line < page.line_count
+        else ""
+    )
+    lines = f"of {page.line_count}, " if page.line_count is not None else "of a file of "
+    where = f"(lines {offset}-{page.last_line} {lines}{size / 1e6:,.0f} MB{more}; grep finds lines in it)"
+    return Result(f"{page.text}\n{where}", extent=Extent("lines", page.last_line - offset + 1, page.line_count, offset))
 
 
 def _lines_result(content: str, offset: int, limit: int, name: str, limits: ReadLimits) -> Result:
@@ -128,39 +208,37 @@ def _lines_result(content: str, offset: int, limit: int, name: str, limits: Read
     lines = content.removesuffix("\n").split("\n")
     if offset > len(lines):
         raise ToolError(f"`{name}` has {pluralize(len(lines), 'line')}: offset={offset} is beyond its end")
-    page = page_of(lines, offset, limit, limits)
+    page = numbered_page(lines, offset, limit, limits)
     uncut = None
-    if any(len(line) > limits.longest_line for line in lines[offset - 1 : page.last]):
-        uncut = "\n".join(f"{number}\t{lines[number - 1]}" for number in range(offset, page.last + 1))
-    extent = Extent("lines", page.last - offset + 1, len(lines), offset)
-    if extent.is_all:
-        return Result(page.text, uncut=uncut, extent=extent)
-    more = f"; go on with offset={page.last + 1}" if page.last < len(lines) else ""
-    where = f"(lines {offset}-{page.last} of {len(lines)}{more})"
-    return Result(f"{page.text}\n{where}", uncut=f"{uncut}\n{where}" if uncut else None, extent=extent)
+    if any(len(line) > limits.max_line_chars for line in lines[offset - 1 : page.last_line]):
+        uncut = "\n".join(f"{number}\t{lines[number - 1]}" for number in range(offset, page.last_line + 1))
+    extent = Extent("lines", page.last_line - offset + 1, len(lines), offset)
+    if extent.shows_all:
+        return Result(page.text, full_text=uncut, extent=extent)
+    more = f"; go on with offset={page.last_line + 1}" if page.last_line < len(lines) else ""
+    where = f"(lines {offset}-{page.last_line} of {len(lines)}{more})"
+    return Result(f"{page.text}\n{where}", full_text=f"{uncut}\n{where}" if uncut else None, extent=extent)
 
 
-def page_of(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> FilePage:
-    """Return numbered lines from `offset`, as many as fit but at least one."""
-    shown: list[str] = []
+def numbered_page(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> FilePage:
+    """Return numbered lines starting at `offset`, as many as fit but at least one."""
+    page: list[str] = []
     size = 0
     for line in lines[offset - 1 : offset - 1 + limit]:
-        shown.append(number_lines([line], offset + len(shown), limits.longest_line))
-        size += len(shown[-1].encode()) + 1
-        if size > limits.most_bytes and len(shown) > 1:
-            del shown[-1]
+        page.append(number_lines([line], offset + len(page), limits.max_line_chars))
+        size += len(page[-1].encode()) + 1
+        if size > limits.max_bytes and len(page) > 1:
+            del page[-1]
             break
-    return FilePage("\n".join(shown), offset + len(shown) - 1)
+    return FilePage("\n".join(page), offset + len(page) - 1)
 
 
-def _where_to_look(path: Path, root: Path) -> str:
-    """Return a suggestion of what path was meant or where to look, as the end of a sentence."""
-    from ebbtide.tools.search.similar_paths import path_suggestion  # noqa: PLC0415  # deferred: rarely needed
-
-    if told := path_suggestion(path, root):
-        return told
+def _location_hint(path: Path, root: Path) -> str:
+    """Return which path may have been meant or where to look, worded as the end of a sentence."""
+    if suggestion := search.similar_paths.path_suggestion(path, root):
+        return suggestion
     folder = path.parent
     if not os.path.isdir(folder):
         existing = next(parent for parent in folder.parents if os.path.isdir(parent))
-        return f", nor does its folder; `{printable(str(existing))}` does: look there with glob"
+        return f", nor does its folder; `{printable_name(str(existing))}` does: look there with glob"
     return ": look for it with glob" if os.access(folder, os.R_OK) else " or is not accessible"

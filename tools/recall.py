@@ -11,53 +11,77 @@ from typing import get_args
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from ebbtide.tools.files.pictures import PICTURE_TYPES
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.outputs.cap import Cap, cap_of
+from ebbtide.tools.outputs.cap import Cap, cap_for_tokens
 from ebbtide.tools.outputs.extent import join_limited
-from ebbtide.tools.outputs.plain_text import plain, printable
-from ebbtide.tools.outputs.recall_scope import SCOPES, Scope
-from ebbtide.tools.outputs.recalled import KINDS, RecalledItem, RecalledKind, RecallQuery, RecallResult
+from ebbtide.tools.outputs.plain_text import printable_name, terminal_text
+from ebbtide.tools.outputs.recall_scope import RECALL_SCOPES, RecallScope
+from ebbtide.tools.outputs.recalled import RECALLED_KINDS, RecalledItem, RecalledKind, RecallQuery, RecallResult
 from ebbtide.tools.outputs.stored import StoredContent
 from ebbtide.tools.read_result import (
-    Onward,
+    ContinuationHint,
+    binary_summary,
     byte_range,
-    lines_of,
-    matches,
-    medium_of,
+    matching_lines,
     numbered_lines,
-    picture_of,
+    parse_line_range,
+    picture_result,
     run_shielded,
-    with_pictures_named,
+    with_attachments_listed,
 )
-from ebbtide.tools.schema import number, object_of, text
+from ebbtide.tools.schema import number, object_schema, text
+from ebbtide.tools.tool_traits import ShortForm, ToolTraits, first_line, text_argument
 
-MAX_TOKENS = 2000
+DEFAULT_MAX_TOKENS = 2000
 MAX_HITS = 20
 MAX_PATHS, MAX_PATH_CHARS = 2, 60
-"""Maximum number of paths shown, and characters of each."""
+"""Maximum number of paths shown, and maximum characters of each."""
 MIN_PROGRESS_MESSAGES = 2000
-"""Number of messages from which progress of indexing is shown."""
+"""Minimum number of messages for which progress of indexing is shown."""
 
 _CUT_NOTE = regex(r"… \[cut: [\d,]+ bytes; continue at ref_id=\"[^\"]+\"\]$", re.MULTILINE)
-"""End of a line that was cut."""
-_ONWARD = Onward("search", "bytes")
-_AGO = regex(r"(\d{1,6})\s*(s|m|min|h|d|w)[a-z]*(?:\s+ago)?", re.IGNORECASE)
-_ROUND = str.maketrans("[]", "()")
+"""The end of a line that was cut."""
+_RECALL_HINT = ContinuationHint("search", "bytes")
+_RELATIVE_TIME = regex(r"(\d{1,6})\s*(s|m|min|h|d|w)[a-z]*(?:\s+ago)?", re.IGNORECASE)
+_BRACKET_REPLACEMENTS = str.maketrans("[]", "()")
 _UNIT_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def _subject(arguments: Arguments) -> str:
+    wanted = text_argument(arguments, "search") or text_argument(arguments, "lines")
+    filters = (f"{name} {value}" for name, value in arguments.items() if name != "query")
+    return (
+        f"{text_argument(arguments, 'ref_id')}  {wanted}".strip()
+        or first_line(text_argument(arguments, "query"))
+        or ", ".join(filters)
+    )
 
 
 class Recall:
     name = "recall"
     description = read_description(__file__)
     effect: Effect = "none"
-    schema = object_of(
+    traits = ToolTraits(
+        role="recall_output",
+        output_limit="whole",
+        editor_kind="search",
+        subject=_subject,
+        lookup=("looked up", "stored output"),
+        clamped_arguments=("max_tokens",),
+        small_windows="with_stored_outputs",
+        short_form=ShortForm(
+            "Brings back what a reference such as r12 names, or finds what was said.", ("ref_id", "lines", "query")
+        ),
+        is_for_reading_agents=True,
+    )
+    schema = object_schema(
         {
             "ref_id": {"type": "string"},
             "query": {"type": "string"},
             "lines": {"type": "string"},
             "search": {"type": "string"},
             "max_tokens": {"type": "integer", "minimum": 1},
-            "scope": {"enum": list(SCOPES)},
-            "kind": {"enum": list(KINDS)},
+            "scope": {"enum": list(RECALL_SCOPES)},
+            "kind": {"enum": list(RECALLED_KINDS)},
             "tool": {"type": "string"},
             "path": {"type": "string"},
             "since": {"type": "string"},
@@ -70,79 +94,83 @@ class Recall:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        cap = cap_of(number(arguments, "max_tokens", MAX_TOKENS), workspace.measure)
+        cap = cap_for_tokens(number(arguments, "max_tokens", DEFAULT_MAX_TOKENS), workspace.estimate_tokens)
         ref = text(arguments, "ref_id", "")
         if ref:
-            return await self._by_reference(ref, arguments, workspace, cap)
-        memory = await workspace.look_up(_recall_query(arguments, time.time()), _progress_reporter(workspace.progress))
-        return Result(render_results(memory, cap))
+            return await self._read_reference(ref, arguments, workspace, cap)
+        results = await workspace.search_history(
+            _recall_query(arguments, time.time()), _progress_reporter(workspace.on_progress)
+        )
+        return Result(render_results(results, cap))
 
-    async def _by_reference(self, ref: str, arguments: Arguments, workspace: Workspace, cap: Cap) -> Result:
-        wanted = lines_of(text(arguments, "lines", ""))
-        found = await workspace.fetch(ref, _scope(arguments))
-        with closing(found.content):
-            result = with_pictures_named(await _requested_part(found, arguments, wanted, cap), found)
-            return replace(result, text=f"{result.text}\n{_facts_line(found, result, workspace.measure)}")
+    async def _read_reference(self, ref: str, arguments: Arguments, workspace: Workspace, cap: Cap) -> Result:
+        line_range = parse_line_range(text(arguments, "lines", ""))
+        stored = await workspace.fetch(ref, _scope(arguments))
+        with closing(stored.content):
+            result = with_attachments_listed(await _requested_part(stored, arguments, line_range, cap), stored)
+            return replace(result, text=f"{result.text}\n{_facts_line(stored, result, workspace.estimate_tokens)}")
 
 
 async def _requested_part(
-    found: StoredContent, arguments: Arguments, wanted: tuple[int, int] | None, cap: Cap
+    stored: StoredContent, arguments: Arguments, line_range: tuple[int, int] | None, cap: Cap
 ) -> Result:
     if "search" in arguments:
-        return await matches(found, _pattern(text(arguments, "search")), (2, 2), wanted, cap, onward=_ONWARD)
-    if found.media_type in PICTURE_TYPES:
-        return await run_shielded(lambda: picture_of(found))
-    if not (wanted or found.lines or found.media_type.startswith("text/")):
-        return await run_shielded(lambda: medium_of(found, _ONWARD))
-    if found.span is not None and not wanted:
-        start, end = found.span
-        return await run_shielded(lambda: byte_range(found, start, end - start, cap, _ONWARD))
-    first, last = wanted or found.lines or (1, 10**18)
-    return await run_shielded(lambda: numbered_lines(found, first, last, cap, _ONWARD))
-
-
-def _facts_line(found: StoredContent, result: Result, measure: Callable[[str], int]) -> str:
-    """Return a summary of the result: its kind, its files, whether it is complete, its tokens, and earlier lookups."""
-    facts = [_bracket_safe(found.kind or found.media_type)]
-    if found.paths:
-        facts.append(
-            f"paths: {join_limited([_bracket_safe(path)[-MAX_PATH_CHARS:] for path in found.paths], MAX_PATHS)}"
+        return await matching_lines(
+            stored, _search_pattern(text(arguments, "search")), (2, 2), line_range, cap, hint=_RECALL_HINT
         )
-    is_all = (result.extent is None or result.extent.is_all) and not _CUT_NOTE.search(result.text)
+    if stored.media_type in PICTURE_TYPES:
+        return await run_shielded(lambda: picture_result(stored))
+    if not (line_range or stored.line_range or stored.media_type.startswith("text/")):
+        return await run_shielded(lambda: binary_summary(stored, _RECALL_HINT))
+    if stored.byte_range is not None and not line_range:
+        start, end = stored.byte_range
+        return await run_shielded(lambda: byte_range(stored, start, end - start, cap, _RECALL_HINT))
+    first, last = line_range or stored.line_range or (1, 10**18)
+    return await run_shielded(lambda: numbered_lines(stored, first, last, cap, _RECALL_HINT))
+
+
+def _facts_line(stored: StoredContent, result: Result, measure: Callable[[str], int]) -> str:
+    """Return a summary of the result: its kind, files, completeness, tokens and earlier lookups."""
+    facts = [_bracket_safe(stored.kind or stored.media_type)]
+    if stored.paths:
+        facts.append(
+            f"paths: {join_limited([_bracket_safe(path)[-MAX_PATH_CHARS:] for path in stored.paths], MAX_PATHS)}"
+        )
+    is_all = (result.extent is None or result.extent.shows_all) and not _CUT_NOTE.search(result.text)
     facts.append(f"truncated: {'no' if is_all else 'yes'}")
     facts.append(f"tokens: {measure(result.text):,}")
-    if found.accesses and found.accessed is not None:
-        last = datetime.fromtimestamp(found.accessed).strftime("%Y-%m-%d %H:%M")
-        times = "once" if found.accesses == 1 else f"{found.accesses} times"
+    if stored.access_count and stored.last_accessed_at is not None:
+        last = datetime.fromtimestamp(stored.last_accessed_at).strftime("%Y-%m-%d %H:%M")
+        times = "once" if stored.access_count == 1 else f"{stored.access_count} times"
         facts.append(f"looked up {times} before, last {last}")
-    return f"[recall:{found.ref} – {'; '.join(facts)}]"
+    return f"[recall:{stored.ref} – {'; '.join(facts)}]"
 
 
 def _bracket_safe(name: str) -> str:
-    """Return an untrusted name without square brackets, for use within ours."""
-    return printable(name).translate(_ROUND)
+    """Return an untrusted name with its square brackets replaced, so that it can be used inside square brackets."""
+    return printable_name(name).translate(_BRACKET_REPLACEMENTS)
 
 
 def _progress_reporter(progress: Callable[[str], None]) -> Callable[[int, int], None]:
-    """Return a callback that occasionally reports indexing progress."""
+    """Return a callback that occasionally reports the progress of indexing."""
     last = 0
 
-    def told(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         nonlocal last
-        last = min(last, done)  # a second indexing may follow the first
+        last = min(last, done)  # a second indexing may start from 0
         if total > MIN_PROGRESS_MESSAGES and (done - last >= MIN_PROGRESS_MESSAGES or done == total):
             last = done
             progress(f"indexed {done:,} of {total:,} messages\n")
 
-    return told
+    return report
 
 
-def render_results(memory: RecallResult, cap: Cap) -> str:
-    """Return the search results that fit, but at least part of the best one."""
-    entries = [_entry(one) for one in memory.found]
-    fitting = max(cap.fitting(entries), min(len(entries), 1))
-    best = [max(cap.truncate(_entry(one)), f"[recall:{one.ref}]", key=len) for one in memory.found[:1]]
-    parts = [*(f"({told})" for told in memory.notes), *best, *entries[1:fitting]]
+def render_results(results: RecallResult, cap: Cap) -> str:
+    """Return as many search results as fit, but at least part of the best one."""
+    entries = [_result_text(one) for one in results.items]
+    fitting = max(cap.fitting_count(entries), min(len(entries), 1))
+    best = [max(cap.truncate(_result_text(one)), f"[recall:{one.ref}]", key=len) for one in results.items[:1]]
+    parts = [*(f"({note})" for note in results.notes), *best, *entries[1:fitting]]
     if fitting < len(entries):
         parts.append(f"({len(entries) - fitting} more: narrow the query, or raise `max_tokens`)")
     if not entries:
@@ -150,16 +178,16 @@ def render_results(memory: RecallResult, cap: Cap) -> str:
     return "\n".join(parts)
 
 
-def _entry(one: RecalledItem) -> str:
-    """Return the reference, kind, time, place and reason of one hit."""
-    what = f"{one.kind} of {_bracket_safe(one.tool)}" if one.tool else one.kind
-    when = datetime.fromtimestamp(one.at).strftime("%Y-%m-%d %H:%M")
-    where = f", {_bracket_safe(one.where)}" if one.where else ""
-    title = f": {one.title}" if one.title else ""
-    part = f" (its first {one.searched:,} of {one.size:,} bytes are searched)" if one.searched else ""
-    meant = " (by its meaning)" if one.by_meaning else ""
-    body = "".join(f"\n  {line}" for line in plain(one.excerpt).split("\n")) if one.excerpt else ""
-    return f"[recall:{one.ref}] {what}, {when}{where}{plain(title)}{meant}{part}{body}"
+def _result_text(item: RecalledItem) -> str:
+    """Return a search result as text: reference, kind, time, place, and why it was found."""
+    what = f"{item.kind} of {_bracket_safe(item.tool)}" if item.tool else item.kind
+    when = datetime.fromtimestamp(item.at).strftime("%Y-%m-%d %H:%M")
+    where = f", {_bracket_safe(item.where)}" if item.where else ""
+    title = f": {item.title}" if item.title else ""
+    part = f" (its first {item.searched:,} of {item.size:,} bytes are searched)" if item.searched else ""
+    meant = " (similar meaning)" if item.by_meaning else ""
+    body = "".join(f"\n  {line}" for line in terminal_text(item.excerpt).split("\n")) if item.excerpt else ""
+    return f"[recall:{item.ref}] {what}, {when}{where}{terminal_text(title)}{meant}{part}{body}"
 
 
 def _recall_query(arguments: Arguments, now: float) -> RecallQuery:
@@ -173,33 +201,33 @@ def _recall_query(arguments: Arguments, now: float) -> RecallQuery:
         tuple(kind for kind in get_args(RecalledKind) if kind == arguments.get("kind")),
         text(arguments, "tool", ""),
         text(arguments, "path", ""),
-        moment(text(arguments, "since", ""), now),
-        moment(text(arguments, "until", ""), now),
+        parse_time(text(arguments, "since", ""), now),
+        parse_time(text(arguments, "until", ""), now),
         _scope(arguments),
         MAX_HITS,
     )
 
 
-def _scope(arguments: Arguments) -> Scope | None:
-    return next((scope for scope in SCOPES if scope == arguments.get("scope")), None)
+def _scope(arguments: Arguments) -> RecallScope | None:
+    return next((scope for scope in RECALL_SCOPES if scope == arguments.get("scope")), None)
 
 
-def moment(wanted: str, now: float) -> float | None:
-    """Return the Unix time for "90m", "2 days ago", or a date with optional time; None for an empty string."""
-    wanted = wanted.strip()
-    if not wanted:
+def parse_time(written: str, now: float) -> float | None:
+    """Return the Unix time for "90m", "2 days ago", or a date with an optional time; None for an empty string."""
+    written = written.strip()
+    if not written:
         return None
-    ago = _AGO.fullmatch(wanted)
+    ago = _RELATIVE_TIME.fullmatch(written)
     if ago is not None:
         return now - int(ago[1]) * _UNIT_SECONDS[ago[2].lower()]
     try:
-        return datetime.fromisoformat(wanted).timestamp()
+        return datetime.fromisoformat(written).timestamp()
     except (ValueError, OverflowError, OSError) as error:
         raise ToolError('a time is written "30m", "1h" or "2d" ago, or "2026-01-31 14:00"') from error
 
 
-def _pattern(search: str) -> str:
-    """Return the regular expression, escaped if it is not valid."""
+def _search_pattern(search: str) -> str:
+    """Return the regular expression; escaped if it is invalid."""
     try:
         re.compile(search)
     except (re.error, OverflowError, RecursionError):

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ebbtide.tools.base import Arguments, ToolError
 
-if TYPE_CHECKING:  # a type only: see `mismatches`
+if TYPE_CHECKING:  # for type checking only: imported in `schema_violations` when needed
     import jsonschema_rs
 
 T = TypeVar("T", str, int, bool)
 
-MAX_NAMED_PLACES = 10
-"""Maximum number of schema violations reported."""
-MAX_ITEMS = 10_000
-"""Values with more items than this get only their first error reported."""
-MAX_VALIDATORS = 64
+MAX_REPORTED_ERRORS = 10
+"""Maximum number of violations of a schema that are reported."""
+MAX_FULLY_CHECKED_ITEMS = 10_000
+"""If a value has more items than this, only its first error is reported."""
+MAX_CACHED_VALIDATORS = 64
 """Maximum number of compiled schemas in the cache."""
-MAX_DEPTH = 100
+MAX_NESTING_DEPTH = 100
 """Maximum nesting depth of arguments."""
 
 
-def object_of(properties: Mapping[str, object], required: Sequence[str]) -> Mapping[str, object]:
-    """Return the schema of an object with exactly these properties."""
+def object_schema(properties: Mapping[str, object], required: Sequence[str]) -> Mapping[str, object]:
+    """Return the schema of an object that has exactly these properties."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -33,43 +33,43 @@ def object_of(properties: Mapping[str, object], required: Sequence[str]) -> Mapp
     }
 
 
-def check(arguments: Arguments, schema: Mapping[str, object], tool: str) -> None:
-    """Validate the arguments. Raises `ToolError` that names each invalid argument."""
-    problems = mismatches(arguments, schema)
+def validate_arguments(arguments: Arguments, schema: Mapping[str, object], tool: str) -> None:
+    """Validate the arguments. Raises `ToolError`, which names each invalid argument."""
+    problems = schema_violations(arguments, schema)
     if problems:
-        named = [*problems[:MAX_NAMED_PLACES], *(["and more"] if len(problems) > MAX_NAMED_PLACES else [])]
-        raise ToolError(f"the arguments of `{tool}` are invalid, so it was not run: {'; '.join(named)}")
+        reported = [*problems[:MAX_REPORTED_ERRORS], *(["and more"] if len(problems) > MAX_REPORTED_ERRORS else [])]
+        raise ToolError(f"the arguments of `{tool}` are invalid, so it was not run: {'; '.join(reported)}")
 
 
-def mismatches(value: object, schema: Mapping[str, object]) -> list[str]:
-    """Return one sentence for each of the first violations of the schema (JSON Schema 2020-12), in document order."""
+def schema_violations(value: object, schema: Mapping[str, object]) -> list[str]:
+    """Return a sentence for each of the first violations of the schema (JSON Schema 2020-12), in document order."""
     validator = _validator(json.dumps(schema))
-    plain = dict(value) if isinstance(value, Mapping) else value
-    found = []
-    for error in _errors_of(validator, plain):
+    as_dict = dict(value) if isinstance(value, Mapping) else value
+    violations = []
+    for error in _errors_of(validator, as_dict):
         where = ".".join(str(step) for step in error.instance_path)
         message = error.message if len(error.message) <= 200 else f"{error.message[:100]} … {error.message[-99:]}"
-        found.append(f"`{where}`: {message}" if where else message)
-    return found
+        violations.append(f"`{where}`: {message}" if where else message)
+    return violations
 
 
-@lru_cache(maxsize=MAX_VALIDATORS)
+@lru_cache(maxsize=MAX_CACHED_VALIDATORS)
 def _validator(schema: str) -> "jsonschema_rs.Validator":
-    """Return the validator for a schema given as JSON. Cached: compiling a schema takes ten times as long as a
+    """Return the validator for a schema given as JSON. Cached, because compiling a schema takes ten times as long as a
     check."""
     import jsonschema_rs  # noqa: PLC0415  # deferred: a compiled library that runs without tool calls do not need
 
-    return jsonschema_rs.validator_for(schema, retriever=_not_fetched)
+    return jsonschema_rs.validator_for(schema, retriever=_refuse_fetch)
 
 
 def _errors_of(validator: "jsonschema_rs.Validator", value: object) -> "Sequence[jsonschema_rs.ValidationError]":
-    """Return the first errors, or only one for a value with very many items, since the library collects all of them
+    """Return the first errors; for a value with very many items only one, because the library collects all errors
     first."""
     import jsonschema_rs  # noqa: PLC0415  # deferred: as above
 
     members = value.values() if isinstance(value, dict) else ()
-    if sum(len(each) for each in members if isinstance(each, list | dict)) <= MAX_ITEMS:
-        return list(islice(validator.iter_errors(value), MAX_NAMED_PLACES + 1))
+    if sum(len(each) for each in members if isinstance(each, list | dict)) <= MAX_FULLY_CHECKED_ITEMS:
+        return list(islice(validator.iter_errors(value), MAX_REPORTED_ERRORS + 1))
     try:
         validator.validate(value)
     except jsonschema_rs.ValidationError as error:
@@ -77,58 +77,58 @@ def _errors_of(validator: "jsonschema_rs.Validator", value: object) -> "Sequence
     return []
 
 
-def is_nested(value: object, levels: int) -> bool:
-    """Whether the value is nested deeper than `levels`, too deep to validate or to copy."""
+def is_nested_deeper(value: object, levels: int) -> bool:
+    """Whether the value is nested deeper than `levels`, i.e. too deeply to be validated or copied."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if levels == 0:
         return bool(inner)
-    return any(is_nested(item, levels - 1) for item in inner if isinstance(item, dict | list))
+    return any(is_nested_deeper(item, levels - 1) for item in inner if isinstance(item, dict | list))
 
 
 def has_float(value: object) -> bool:
-    """Whether the value contains an integral float such as 1.0, which is an integer in JSON Schema but not in
-    Python."""
+    """Whether the value contains a float. JSON Schema accepts a float such as 1.0 as an integer, but Python does
+    not."""
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return isinstance(value, float) or any(map(has_float, inner))
 
 
-def _not_fetched(uri: str) -> dict[str, Any]:
-    """Refuse to fetch: a third party's schema must not trigger network requests."""
+def _refuse_fetch(uri: str) -> dict[str, Any]:
+    """Refuse to fetch a referenced schema, because the schema of a third party must not cause network requests."""
     raise ValueError(f"`{uri}` is not fetched; put the schema that it names under `$defs`")
 
 
-def fault(schema: Mapping[str, object]) -> str:
-    """Return why the schema cannot be used, in one sentence, or an empty string if it can."""
+def schema_error(schema: Mapping[str, object]) -> str:
+    """Return in one sentence why the schema cannot be used; empty if it can."""
     import jsonschema_rs  # noqa: PLC0415  # deferred: as above
 
     try:
-        jsonschema_rs.validator_for(dict(schema), retriever=_not_fetched)
+        jsonschema_rs.validator_for(dict(schema), retriever=_refuse_fetch)
     except ValueError as error:  # every error of the library is a ValueError
         return str(error).partition("\n")[0]
     return ""
 
 
 def text(arguments: Arguments, name: str, default: str | None = None) -> str:
-    return _value(arguments, name, str, default)
+    return _typed_argument(arguments, name, str, default)
 
 
 def number(arguments: Arguments, name: str, default: int) -> int:
-    return _value(arguments, name, int, default)
+    return _typed_argument(arguments, name, int, default)
 
 
 def flag(arguments: Arguments, name: str) -> bool:
-    return _value(arguments, name, bool, False)
+    return _typed_argument(arguments, name, bool, False)
 
 
 def items(arguments: Arguments, name: str) -> tuple[object, ...]:
-    """Return the items of a list, or none if it was omitted."""
+    """Return the items of a list argument; empty if it was omitted."""
     value = arguments.get(name) or ()
     if not isinstance(value, list | tuple):
         raise ToolError(f"`{name}` must be a list")
     return tuple(value)
 
 
-def _value(arguments: Arguments, name: str, kind: type[T], default: T | None) -> T:
+def _typed_argument(arguments: Arguments, name: str, kind: type[T], default: T | None) -> T:
     value = arguments.get(name)
     if value is None:
         value = default

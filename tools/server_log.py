@@ -8,20 +8,20 @@ from contextlib import suppress
 from pathlib import Path
 
 from ebbtide.tools.files.private_folder import make_private
-from ebbtide.tools.secrets.key_formats import forms_of
+from ebbtide.tools.secrets.key_formats import encoded_forms
 from ebbtide.tools.secrets.redaction import REDACTION_MARK
 
 MAX_LOG_BYTES = 4 * 1024**2
-"""Maximum size of the file, in bytes. One rotated file is kept beside it."""
+"""Maximum size of the file in bytes. One rotated file is stored next to it."""
 
 _MAX_TAIL_BYTES = 2000
 _REDACTION_MARK = REDACTION_MARK.encode()
-_TELLING = 4
-"""Number of bytes from which an incomplete secret is redacted."""
+_MIN_REVEALING_BYTES = 4
+"""An incomplete secret at the end of the data is redacted if it has at least this many bytes."""
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """Return the last lines of a log, or none if the file does not exist. Raises `OSError`."""
+    """Return the last lines of a log; empty if the file does not exist. Raises `OSError`."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             return [line.rstrip("\n") for line in deque(file, count)]
@@ -33,14 +33,14 @@ class ServerLog:
     """An append-only log with redaction. Write errors are ignored."""
 
     def __init__(self, path: Path, secrets: Collection[str] = ()) -> None:
-        """`secrets`: values to redact, in any encoding of `forms_of`."""
+        """`secrets`: values to redact in each of the forms that `encoded_forms` yields."""
         self._path = path
-        forms = (form for secret in secrets for form in forms_of(secret))
+        forms = (form for secret in secrets for form in encoded_forms(secret))
         hidden = {form.encode("utf-8", "surrogateescape") for form in forms} - {b""}
         self._secrets = sorted(hidden, key=len, reverse=True)
         self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))
-        self._held = b""
-        """Data that may be the beginning of a secret, held back until more arrives."""
+        self._pending = b""
+        """Data that may be the beginning of a secret; it is held back until more arrives."""
         self._tail = b""
         self._descriptor: int | None = None
         self._size = 0
@@ -55,21 +55,22 @@ class ServerLog:
 
     def write(self, data: bytes) -> None:
         """Write data, redacting secrets even if they arrive in several pieces."""
-        self._write(self._without_secrets(self._held + data) if self._secrets else data)
+        self._write(self._redact_and_hold_back(self._pending + data) if self._secrets else data)
 
-    def _without_secrets(self, data: bytes) -> bytes:
-        """Return the redacted data, holding back a possible beginning of a secret at its end."""
-        ends = 0
+    def _redact_and_hold_back(self, data: bytes) -> bytes:
+        """Return the redacted data. An end that may be the beginning of a secret is held back until more data
+        arrives."""
+        last_match_end = 0
         for match in self._pattern.finditer(data):
-            if match.end() == len(data) and self._begins(match[0]):
+            if match.end() == len(data) and self._is_secret_prefix(match[0]):
                 break
-            ends = match.end()
-        longest = min(len(data) - ends, len(self._secrets[0]) - 1)
-        held = next((size for size in range(longest, 0, -1) if self._begins(data[-size:])), 0)
-        self._held = data[len(data) - held :]
-        return self._pattern.sub(_REDACTION_MARK, data[: len(data) - held])
+            last_match_end = match.end()
+        max_pending = min(len(data) - last_match_end, len(self._secrets[0]) - 1)
+        pending_size = next((size for size in range(max_pending, 0, -1) if self._is_secret_prefix(data[-size:])), 0)
+        self._pending = data[len(data) - pending_size :]
+        return self._pattern.sub(_REDACTION_MARK, data[: len(data) - pending_size])
 
-    def _begins(self, data: bytes) -> bool:
+    def _is_secret_prefix(self, data: bytes) -> bool:
         """Whether the data is a proper prefix of a secret."""
         return any(len(secret) > len(data) and secret.startswith(data) for secret in self._secrets)
 
@@ -79,17 +80,17 @@ class ServerLog:
             return
         try:
             if self._size + len(data) > MAX_LOG_BYTES:
-                self._turn_over()
-            # If the system writes only part of a chunk, the rest of it is lost. That is acceptable for a log.
+                self._rotate()
+            # If the system writes only part of a chunk, the remainder is lost. That is acceptable for a log.
             self._size += os.write(self._descriptor, data[-MAX_LOG_BYTES:])
         except OSError:
             self._close()
 
     def close(self) -> None:
-        held, self._held = self._held, b""
-        if held:
-            is_telling = len(held) >= _TELLING or held in self._secrets
-            self._write(_REDACTION_MARK if is_telling else self._pattern.sub(_REDACTION_MARK, held))
+        pending, self._pending = self._pending, b""
+        if pending:
+            reveals_secret = len(pending) >= _MIN_REVEALING_BYTES or pending in self._secrets
+            self._write(_REDACTION_MARK if reveals_secret else self._pattern.sub(_REDACTION_MARK, pending))
         self._close()
 
     def _close(self) -> None:
@@ -97,7 +98,7 @@ class ServerLog:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _turn_over(self) -> None:
+    def _rotate(self) -> None:
         self._close()
         self._path.replace(self._path.with_name(f"{self._path.name}.1"))
         self._open()

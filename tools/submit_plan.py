@@ -1,19 +1,32 @@
-"""The `submit_plan` tool: in plan mode, the model submits its plan. The user decides on it; without a user, the plan is
-the answer."""
+"""The `submit_plan` tool: submits the model's plan in plan mode. The user decides on the plan; without a user, the plan
+is the final answer."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, no_user, read_description
-from ebbtide.tools.schema import object_of, text
+from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.tool_traits import ToolTraits, first_line, text_argument
 
 PLAN_ACCEPTED = "the user accepted the plan: carry it out now"
 MAX_PLAN_CHARS = 20_000
-"""Maximum number of characters in a plan, short enough for a person to read."""
+"""Maximum number of characters in a plan, so that a person can read it."""
+
+
+def _subject(arguments: Arguments) -> str:
+    return first_line(text_argument(arguments, "plan").lstrip("# \n"))
 
 
 class SubmitPlan:
     name = "submit_plan"
     description = read_description(__file__)
     effect: Effect = "none"
-    schema = object_of({"plan": {"type": "string"}}, required=("plan",))
+    traits = ToolTraits(
+        role="propose_plan",
+        editor_kind="think",
+        subject=_subject,
+        aliases="exit_plan_mode present_plan propose_plan plan_mode_respond",
+        argument_aliases={"plan": "text markdown content response proposal"},
+        claude_names=("ExitPlanMode",),
+    )
+    schema = object_schema({"plan": {"type": "string"}}, required=("plan",))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         plan_of(arguments)

@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.schema import object_of, text
+from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.tool_traits import ToolTraits, first_line, text_argument
 
 Delegate: TypeAlias = Callable[[str, str, Workspace], Awaitable[Result]]
 """Runs the named agent with a prompt. Raises `ToolError`."""
@@ -14,32 +15,48 @@ async def no_delegate(agent: str, prompt: str, workspace: Workspace) -> Result:
     raise ToolError("you are a sub-agent, and sub-agents cannot start others: use your own tools")
 
 
-BUILT_IN: Mapping[str, str] = {"explore": "read-only search", "review": "read-only judge of code or a diff"}
-"""Names and purposes of the built-in agents."""
-MAX_LISTED = 20
-"""Maximum number of agents listed with their purpose."""
+BUILT_IN_AGENTS: Mapping[str, str] = {"explore": "read-only search", "review": "read-only judge of code or a diff"}
+"""Names and purposes of the built-in sub-agents."""
+MAX_LISTED_AGENTS = 20
+"""Maximum number of sub-agents listed with their purpose."""
+
+
+def _subject(arguments: Arguments) -> str:
+    return f"{text_argument(arguments, 'agent')}  {first_line(text_argument(arguments, 'prompt'))}"
 
 
 class Task:
     name = "task"
     effect: Effect = "none"
+    traits = ToolTraits(
+        role="start_agent",
+        output_limit="file",
+        output_content="report",
+        editor_kind="think",
+        subject=_subject,
+        aliases="agent spawn_agent delegate",
+        argument_aliases={"agent": "subagent_type agent_type agent_name subagent"},
+        claude_names=("Task", "Agent"),
+        claude_arguments={"agent": "subagent_type"},
+        small_windows="optional",
+    )
 
     def __init__(self, agents: Mapping[str, str] | None = None, delegate: Delegate = no_delegate) -> None:
-        """`agents` maps names to purposes."""
+        """`agents` maps names of sub-agents to their purposes."""
         self._agents = dict(agents or {})
         self._delegate = delegate
 
     @property
     def description(self) -> str:
-        lines = [f"- {name}: {purpose}" for name, purpose in self._agents.items()][:MAX_LISTED]
-        if left := list(self._agents)[MAX_LISTED:]:
+        lines = [f"- {name}: {purpose}" for name, purpose in self._agents.items()][:MAX_LISTED_AGENTS]
+        if left := list(self._agents)[MAX_LISTED_AGENTS:]:
             lines.append(f"Further agents: {', '.join(left)}")
         return "\n".join([read_description(__file__), *lines])
 
     @property
     def schema(self) -> Mapping[str, object]:
         named: dict[str, object] = {"type": "string"}
-        return object_of({"agent": named, "prompt": {"type": "string"}}, required=("agent", "prompt"))
+        return object_schema({"agent": named, "prompt": {"type": "string"}}, required=("agent", "prompt"))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return ()

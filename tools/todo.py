@@ -1,24 +1,95 @@
-"""The `todo` tool: the model's to-do list and notes. Both are read from the call's arguments."""
+"""The `todo` tool: the model's to-do list and notes. The session reads both from the arguments of the call."""
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.schema import items, object_of, text
+from ebbtide.tools.foreign_calls import normalised_name, parse_json_list
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.schema import items, object_schema, text
+from ebbtide.tools.tool_traits import ToolTraits
 
 _STATUSES = ("pending", "doing", "done")
 MAX_NOTES_CHARS = 4_000
 """Maximum number of characters in the notes, which are repeated after each compaction."""
 
 
+def _subject(arguments: Arguments) -> str:
+    return ""  # the list itself is shown below the title
+
+
+_FOREIGN_STATUSES = {
+    "pending": "pending", "todo": "pending", "notstarted": "pending", "open": "pending", "blocked": "pending",
+    "cancelled": "done",
+    "inprogress": "doing", "active": "doing", "doing": "doing", "started": "doing",
+    "completed": "done", "complete": "done", "done": "done", "finished": "done", "closed": "done",
+}  # fmt: skip
+_CHECKBOX_STATUSES = {" ": "pending", "": "pending", "-": "doing", "~": "doing", ">": "doing", "x": "done", "X": "done"}
+_LIST_ITEM = regex(r"\s*(?:[-*]|\d+[.)])?\s*\[(?P<mark>.?)\]\s*(?P<text>.+)")
+_CLAUDE_STATUSES = {"pending": "pending", "doing": "in_progress", "done": "completed"}
+
+
+def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+    items = arguments.get("items")
+    if isinstance(items, str):
+        items = parse_json_list(items) or list(_checklist_items(items)) or items
+    if isinstance(items, list):
+        arguments["items"] = [_todo_item(item) for item in items]
+
+
+def _todo_item(item: object) -> object:
+    if isinstance(item, str):
+        return {"text": item, "status": "pending"}
+    if not isinstance(item, dict):
+        return item
+    by_name = {normalised_name(str(name)): value for name, value in item.items()}
+    names = ("text", "content", "step", "title", "task", "description", "name", "activeform")
+    text = next((by_name[name] for name in names if by_name.get(name)), None)
+    status = by_name.get("status", by_name.get("state"))
+    if status is None:
+        is_done = by_name.get("done", by_name.get("completed", by_name.get("checked")))
+        status = "done" if is_done in (True, "true") else "pending"
+    return {"text": text, "status": _FOREIGN_STATUSES.get(normalised_name(str(status)), status)} if text else item
+
+
+def _checklist_items(text: str) -> Iterator[dict[str, object]]:
+    """Yield the items of a Markdown checklist: `- [x] done`."""
+    for line in text.splitlines():
+        if (found := _LIST_ITEM.fullmatch(line)) is not None:
+            yield {"text": found["text"].strip(), "status": _CHECKBOX_STATUSES.get(found["mark"], "pending")}
+
+
+def _to_claude(arguments: dict[str, object]) -> None:
+    items = arguments.pop("items", None)
+    arguments["todos"] = [_claude_item(item) for item in items] if isinstance(items, list) else []
+
+
+def _claude_item(item: object) -> object:
+    if not isinstance(item, Mapping):
+        return item
+    text = item.get("text", "")
+    return {"content": text, "status": _CLAUDE_STATUSES.get(str(item.get("status")), "pending"), "activeForm": text}
+
+
 class Todo:
     name = "todo"
     description = read_description(__file__)
     effect: Effect = "none"
-    schema = object_of(
+    traits = ToolTraits(
+        role="list_todos",
+        subject=_subject,
+        aliases="todo_write write_todos update_plan manage_todo_list update_todo_list set_todo_list",
+        argument_aliases={"items": "todos plan todo_list tasks list"},
+        adapt_arguments=_adapt,
+        claude_names=("TodoWrite",),
+        to_claude=_to_claude,
+        small_windows="optional",
+    )
+    schema = object_schema(
         {
             "items": {
                 "type": "array",
-                "items": object_of(
+                "items": object_schema(
                     {"text": {"type": "string"}, "status": {"enum": list(_STATUSES)}}, required=("text", "status")
                 ),
             },
@@ -34,8 +105,8 @@ class Todo:
         counts = Counter(_status_of(item) for item in items(arguments, "items"))
         if counts["doing"] > 1:
             raise ToolError(f"{counts['doing']} items are `doing`: only one may be, set the others to `pending`")
-        told = ", ".join(f"{counts[status]} {status}" for status in reversed(_STATUSES) if counts[status])
-        return Result(f"list kept: {told or 'it is empty'}{_notes_status(arguments)}")
+        counts_text = ", ".join(f"{counts[status]} {status}" for status in reversed(_STATUSES) if counts[status])
+        return Result(f"list kept: {counts_text or 'it is empty'}{_notes_status(arguments)}")
 
 
 def _notes_status(arguments: Arguments) -> str:

@@ -1,11 +1,20 @@
-"""Two tools that some models know from other programs. They are not offered but they work: they do what `read_result`
-does, with their own arguments. A line `offset` counts from 0."""
+"""Two tools that some models know from other agents. They are not offered, but calls to them are accepted. They do what
+`read_result` does, with different arguments: `offset` counts lines from 0."""
 
 from contextlib import closing
 
 from ebbtide.tools.base import Arguments, Effect, Result, Tool, Workspace
-from ebbtide.tools.read_result import Onward, byte_range, lines_around, lines_of, matches, numbered_lines, run_shielded
-from ebbtide.tools.schema import number, object_of, text
+from ebbtide.tools.read_result import (
+    ContinuationHint,
+    byte_range,
+    context_line_counts,
+    matching_lines,
+    numbered_lines,
+    parse_line_range,
+    run_shielded,
+)
+from ebbtide.tools.schema import number, object_schema, text
+from ebbtide.tools.tool_traits import ToolTraits
 
 DEFAULT_LIMIT_LINES = 200
 
@@ -14,7 +23,12 @@ class ToolOutputCache:
     name = "tool_output_cache"
     description = "Lines of a stored output."
     effect: Effect = "none"
-    schema = object_of(
+    traits = ToolTraits(
+        role="recall_output",
+        output_limit="whole",
+        clamped_arguments=("offset", "limit"),
+    )
+    schema = object_schema(
         {
             "ref_id": {"type": "string"},
             "offset": {"type": "integer", "minimum": 0},
@@ -27,25 +41,29 @@ class ToolOutputCache:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        found = await workspace.stored_content(text(arguments, "ref_id"))
-        with closing(found.content):
-            onward = Onward(by_reference="all")
-            if found.span is not None and arguments.keys().isdisjoint(("offset", "limit")):
-                start, end = found.span
-                return await run_shielded(lambda: byte_range(found, start, end - start, onward=onward))
-            if found.lines is not None and arguments.keys().isdisjoint(("offset", "limit")):
-                first, last = found.lines
+        stored = await workspace.stored_content(text(arguments, "ref_id"))
+        with closing(stored.content):
+            hint = ContinuationHint(parts_in_reference="all")
+            if stored.byte_range is not None and arguments.keys().isdisjoint(("offset", "limit")):
+                start, end = stored.byte_range
+                return await run_shielded(lambda: byte_range(stored, start, end - start, hint=hint))
+            if stored.line_range is not None and arguments.keys().isdisjoint(("offset", "limit")):
+                first, last = stored.line_range
             else:
-                first = number(arguments, "offset", (found.lines or (1, 1))[0] - 1) + 1
+                first = number(arguments, "offset", (stored.line_range or (1, 1))[0] - 1) + 1
                 last = first + number(arguments, "limit", DEFAULT_LIMIT_LINES) - 1
-            return await run_shielded(lambda: numbered_lines(found, first, last, onward=onward))
+            return await run_shielded(lambda: numbered_lines(stored, first, last, hint=hint))
 
 
 class ToolOutputCacheGrep:
     name = "tool_output_cache_grep"
     description = "Lines of a stored output that match."
     effect: Effect = "none"
-    schema = object_of(
+    traits = ToolTraits(
+        role="recall_output",
+        output_limit="whole",
+    )
+    schema = object_schema(
         {
             "ref_id": {"type": "string"},
             "pattern": {"type": "string"},
@@ -60,10 +78,16 @@ class ToolOutputCacheGrep:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        around, wanted = lines_around(arguments), lines_of(text(arguments, "lines", ""))
-        found = await workspace.stored_content(text(arguments, "ref_id"))
-        with closing(found.content):
-            return await matches(found, text(arguments, "pattern"), around, wanted, onward=Onward(by_reference="bytes"))
+        context, line_range = context_line_counts(arguments), parse_line_range(text(arguments, "lines", ""))
+        stored = await workspace.stored_content(text(arguments, "ref_id"))
+        with closing(stored.content):
+            return await matching_lines(
+                stored,
+                text(arguments, "pattern"),
+                context,
+                line_range,
+                hint=ContinuationHint(parts_in_reference="bytes"),
+            )
 
 
 def unlisted_tools() -> tuple[Tool, ...]:

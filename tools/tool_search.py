@@ -5,59 +5,66 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ebbtide.tools.base import Arguments, Effect, Result, Tool, Workspace, read_description
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tools.schema import object_of, text
+from ebbtide.tools.schema import object_schema, text
 from ebbtide.tools.search.word_match import best_matches, words_of
+from ebbtide.tools.tool_traits import ToolTraits
 
 MAX_RESULTS = 5
 """Maximum number of tools in a result."""
 MAX_DESCRIPTION_CHARS, MAX_SCHEMA_CHARS, MAX_ANSWER_CHARS = 2000, 5000, 16_000
 """Maximum number of characters in a description, in a schema and in the whole result."""
 MAX_LISTED_NAMES = 40
-"""Maximum number of names listed if nothing was found."""
-_MAX_DEPTH = 4
-"""Schema levels whose parameter names are searched."""
+"""Maximum number of tool names listed if nothing was found."""
+_MAX_SCHEMA_DEPTH = 4
+"""Maximum depth at which a schema is searched for parameter names."""
 
 
 class ToolSearch:
     name = "tool_search"
     description = read_description(__file__)
     effect: Effect = "none"
-    schema = object_of({"query": {"type": "string"}}, required=("query",))
+    traits = ToolTraits(
+        role="find_deferred_tools",
+        output_limit="whole",
+        claude_names=("ToolSearch",),
+        small_windows="always",
+    )
+    schema = object_schema({"query": {"type": "string"}}, required=("query",))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        query, held_back = text(arguments, "query"), workspace.deferred_tools()
-        if not held_back:
+        query, deferred = text(arguments, "query"), workspace.deferred_tools()
+        if not deferred:
             return Result("no tools are deferred: all of them are in your list")
-        found = search(query, held_back)
-        return Result(_definitions_text(found) if found else _nothing(query, held_back))
+        found = search_tools(query, deferred)
+        return Result(_definitions_text(found) if found else _no_match_text(query, deferred))
 
 
-def search(query: str, tools: Sequence[Tool], most: int = MAX_RESULTS) -> tuple[Tool, ...]:
-    """Return the tools that match a query, best first: an exact name, then by name, description, parameters and enum
-    values."""
+def search_tools(query: str, tools: Sequence[Tool], max_results: int = MAX_RESULTS) -> tuple[Tool, ...]:
+    """Return the tools that match a query, best first. An exact name comes first; otherwise names, descriptions,
+    parameters and enum values are compared."""
     named = [tool for tool in tools if tool.name == query.strip()]
-    places = best_matches(query, [_words(tool) for tool in tools], most)
-    ranked = [tools[place] for place in places if tools[place] not in named]
-    return tuple([*named, *ranked][:most])
+    ranking = best_matches(query, [_weighted_words(tool) for tool in tools], max_results)
+    ranked = [tools[place] for place in ranking if tools[place] not in named]
+    return tuple([*named, *ranked][:max_results])
 
 
-def _words(tool: Tool) -> Mapping[str, float]:
-    """Return the words to find a tool by, with weights. The name weighs most. Parameters weigh less than the
-    description."""
+def _weighted_words(tool: Tool) -> Mapping[str, float]:
+    """Return the words by which a tool can be found, with their weights: highest for words of the name, lower for those
+    of the description, lowest for those of parameters."""
     words: dict[str, float] = {}
     parameters = " ".join(_parameters(tool.schema))
-    for said, weight in ((tool.name, 3.0), (tool.description[:MAX_DESCRIPTION_CHARS], 1.0), (parameters, 0.5)):
-        for word in words_of(said):
+    for part, weight in ((tool.name, 3.0), (tool.description[:MAX_DESCRIPTION_CHARS], 1.0), (parameters, 0.5)):
+        for word in words_of(part):
             words[word] = words.get(word, 0.0) + weight
     return words
 
 
 def _parameters(schema: object, depth: int = 0) -> Iterator[str]:
     """Yield the names of a schema's parameters, including nested ones, and their enum values."""
-    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
+    if not isinstance(schema, Mapping) or depth > _MAX_SCHEMA_DEPTH:
         return
     values = schema.get("enum")
     yield from map(str, values if isinstance(values, list | tuple) else ())
@@ -69,20 +76,20 @@ def _parameters(schema: object, depth: int = 0) -> Iterator[str]:
 
 
 def _definitions_text(tools: Sequence[Tool]) -> str:
-    pieces, size, left = list[str](), 0, 0
+    pieces, size, omitted_count = list[str](), 0, 0
     for tool in tools:
-        piece = definition(tool)
+        piece = definition_text(tool)
         if pieces and size + len(piece) > MAX_ANSWER_CHARS:
-            left += 1
+            omitted_count += 1
             continue
         pieces.append(piece)
         size += len(piece)
-    if left:
-        pieces.append(f"[{left} more matched: search for something narrower to see them]")
+    if omitted_count:
+        pieces.append(f"[{omitted_count} more matched: search for something narrower to see them]")
     return "\n\n".join(pieces)
 
 
-def definition(tool: Tool) -> str:
+def definition_text(tool: Tool) -> str:
     """Return the tool's name, description and schema as text."""
     return f"## {tool.name}\n{ellipsize(tool.description.strip(), MAX_DESCRIPTION_CHARS)}\n{schema_text(tool)}"
 
@@ -97,14 +104,14 @@ def schema_text(tool: Tool) -> str:
     return ellipsize(f"parameters: {names} (the schema is too long to be shown)", MAX_SCHEMA_CHARS)
 
 
-def _nothing(query: str, tools: Sequence[Tool]) -> str:
+def _no_match_text(query: str, tools: Sequence[Tool]) -> str:
     names = sorted(tool.name for tool in tools)
     rest = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
     return (
-        f"{_none_of(len(names))} `{ellipsize(query, 200)}`; try other words, or a part "
+        f"{_no_match_phrase(len(names))} `{ellipsize(query, 200)}`; try other words, or a part "
         f"of a name. They are: {ellipsize(', '.join(names[:MAX_LISTED_NAMES]), MAX_SCHEMA_CHARS)}{rest}"
     )
 
 
-def _none_of(count: int) -> str:
+def _no_match_phrase(count: int) -> str:
     return "the one deferred tool does not match" if count == 1 else f"none of the {count} deferred tools matches"

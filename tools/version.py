@@ -1,3 +1,3 @@
-"""The version of the program, defined only here."""
+"""The version of the program. It is defined only here."""
 
 VERSION = "0.1.0"

@@ -2,25 +2,41 @@
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+from ebbtide.tools import process
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
-from ebbtide.tools.outputs.plain_text import plain
-from ebbtide.tools.schema import object_of, text
+from ebbtide.tools.outputs.plain_text import terminal_text
+from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, text_argument
 
-SEARCH_TIMEOUT_S = 30.0
+SEARCH_PROGRAM_TIMEOUT_S = 30.0
 MAX_ANSWER_BYTES = 200_000
 """Maximum size of an answer, in bytes."""
+
+
+def _is_useful(project: ProjectFacts) -> bool:
+    return project.can_search_web
 
 
 class WebSearch:
     name = "web_search"
     description = read_description(__file__)
     effect: Effect = "fetch"
-    schema = object_of({"query": {"type": "string"}}, required=("query",))
+    traits = ToolTraits(
+        editor_kind="search",
+        subject=partial(text_argument, name="query"),
+        aliases="google_web_search search_web",
+        argument_aliases={"query": "q search_term search"},
+        claude_names=("WebSearch",),
+        small_windows="optional",
+        is_useful=_is_useful,
+    )
+    schema = object_schema({"query": {"type": "string"}}, required=("query",))
 
     def __init__(self, command: Sequence[str] = ()) -> None:
-        """`command`: a program and its arguments. The query replaces a `{query}` argument, or is appended."""
+        """`command` is a program with its arguments. The query replaces an argument `{query}`, or is appended."""
         self._command = tuple(command)
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
@@ -33,31 +49,30 @@ class WebSearch:
         if not query or "\0" in query:
             raise ToolError("`query` is empty or contains a NUL character: say what to search for")
         words = [query if word == "{query}" else word for word in self._command]
-        found = await _printed_by(words if "{query}" in self._command else [*words, query], workspace.root)
-        return Result(plain(found).strip() or "nothing was found: try other words")
+        found = await _search_output(words if "{query}" in self._command else [*words, query], workspace.root)
+        return Result(terminal_text(found).strip() or "nothing was found: try other words")
 
 
-async def _printed_by(command: Sequence[str], folder: Path) -> str:
-    """Run the program, without a shell, and return its output. Raises `ToolError`."""
-    from ebbtide.tools.process.child import answer_of  # noqa: PLC0415  # deferred: few runs search the web
-    from ebbtide.tools.process.shell import Launch, child_environment  # noqa: PLC0415  # deferred: as above
-
+async def _search_output(command: Sequence[str], folder: Path) -> str:
+    """Run the program without a shell and return its output. Raises `ToolError`."""
     program = f"the program of `web.search`, `{command[0]}`,"
     try:
-        answer = await answer_of(
-            Launch(tuple(_expand_program(command)), child_environment()),
+        answer = await process.child.run_with_input(
+            process.shell.Launch(tuple(_expand_program(command)), process.shell.child_environment()),
             b"",
             folder,
-            SEARCH_TIMEOUT_S,
+            SEARCH_PROGRAM_TIMEOUT_S,
             MAX_ANSWER_BYTES,
         )
     except (OSError, ValueError) as error:
         raise ToolError(f"{program} cannot be started: {error}. Tell the user") from error
     if answer.code is None:
-        raise ToolError(f"{program} did not finish within {SEARCH_TIMEOUT_S:.0f} s: try again, or tell the user")
+        raise ToolError(
+            f"{program} did not finish within {SEARCH_PROGRAM_TIMEOUT_S:.0f} s: try again, or tell the user"
+        )
     if answer.code != 0:
-        said = plain(answer.err.decode("utf-8", "replace")).strip()[-500:]
-        raise ToolError(f"{program} ended with exit code {answer.code}: {said or 'it said nothing'}")
+        errors = terminal_text(answer.err.decode("utf-8", "replace")).strip()[-500:]
+        raise ToolError(f"{program} ended with exit code {answer.code}: {errors or 'it said nothing'}")
     return answer.out.decode("utf-8", "replace")
 
 

@@ -1,41 +1,70 @@
 """The `write` tool: replaces a whole file. An existing file keeps its mode, encoding, BOM and line endings."""
 
-from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
+import json
+
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from ebbtide.tools.files.change import (
     Change,
-    applied_changes,
-    codec_named,
+    PlannedChanges,
     encoding_refusal,
-    make,
-    preview_of,
+    require_codec,
     require_read,
     text_of,
 )
 from ebbtide.tools.files.paths import display, resolve
-from ebbtide.tools.files.read_write import content_of, run_exclusive
+from ebbtide.tools.files.read_write import content_if_exists, run_exclusive
 from ebbtide.tools.files.text import EncodingError, TextFile
-from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.foreign_calls import FILE_ARGUMENTS, is_editor_call, normalised_name, pop_argument
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tools.schema import object_of, text
+from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.tool_traits import ShortForm, ToolTraits, path_argument
 
-SAME = "already has exactly this content"
-"""Result for a file that already has this content."""
-END_ONLY = "; only its final newline differs"
-"""Note for a file of which only the final newline changed."""
+UNCHANGED_NOTE = "already has exactly this content"
+"""Result if the file already has this content."""
+FINAL_NEWLINE_NOTE = "; only its final newline differs"
+"""Note if only the final newline of the file changes."""
 
 
-@dataclass(frozen=True, slots=True)
-class WritePlan:
-    change: Change
-    note: str = ""
-    """What the model should know besides that it worked."""
+def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
+    by_name = {normalised_name(name): value for name, value in arguments.items()}
+    is_whole = by_name.get("mode") in ("create", "overwrite") and isinstance(by_name.get("content"), str)
+    return (called_name == "editfile" and is_whole) or is_editor_call(called_name, arguments, "create", "write")
+
+
+def _adapt(arguments: dict[str, object], called_name: str, root: str) -> None:
+    how = pop_argument(arguments, "mode", "append")
+    if how in ("append", "a", True, "true"):
+        raise ToolError(
+            "`write` replaces all of a file: to add to its end call `edit`, with its last line in `old` and `new`"
+        )
+    if isinstance(content := arguments.get("content"), dict | list) and str(arguments.get("path")).endswith(".json"):
+        arguments["content"] = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 class Write:
     name = "write"
     description = read_description(__file__)
     effect: Effect = "write"
-    schema = object_of(
+    traits = ToolTraits(
+        role="write_file",
+        output_content="change",
+        stub="Edited {path}",
+        stub_result="nothing",
+        editor_kind="edit",
+        subject=path_argument,
+        rule_noun="new or rewritten files",
+        editable_argument="content",
+        aliases="write_file write_to_file create_file create save_file write_text_file",
+        accepts_foreign_call=_accepts_foreign_call,
+        argument_aliases={"path": FILE_ARGUMENTS, "content": "contents file_text text data input file_content code"},
+        adapt_arguments=_adapt,
+        claude_names=("Write",),
+        claude_arguments={"path": "file_path"},
+        small_windows="always",
+        short_form=ShortForm("Creates a file, or replaces one that was read.", ("path", "content")),
+        small_model_form=ShortForm("Writes a file: a new one, or all of a changed one.", ("path", "content")),
+    )
+    schema = object_schema(
         {"path": {"type": "string"}, "content": {"type": "string"}, "encoding": {"type": "string"}},
         required=("path", "content"),
     )
@@ -44,33 +73,16 @@ class Write:
         return (str(resolve(text(arguments, "path"), workspace)),)
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        return preview_of([_plan(arguments, workspace).change], workspace.root)
+        return _plan(arguments, workspace).preview(workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await run_exclusive(lambda: _write(arguments, workspace))
+        return await run_exclusive(lambda: _plan(arguments, workspace).apply(workspace.seen))
 
 
-def _write(arguments: Arguments, workspace: Workspace) -> Result:
-    plan = _plan(arguments, workspace)
-    change = plan.change
-    name = display(change.path, workspace.root)
-    if change.before == change.after:
-        return Result(f"`{name}` {SAME}")
-    make([change], workspace.seen)
-    content = text(arguments, "content")
-    lines = content.count("\n") + (not content.endswith("\n") and bool(content))
-    verb = "created" if change.before is None else "overwrote"
-    return Result(
-        f"{verb} `{name}`: {pluralize(lines, 'line')}{plan.note}",
-        changed=(change.path,),
-        file_changes=applied_changes([change]),
-    )
-
-
-def _plan(arguments: Arguments, workspace: Workspace) -> WritePlan:
+def _plan(arguments: Arguments, workspace: Workspace) -> PlannedChanges:
     path = resolve(text(arguments, "path"), workspace)
-    content = text(arguments, "content")
-    before, codec = content_of(path), codec_named(text(arguments, "encoding", ""))
+    name, content = display(path, workspace.root), text(arguments, "content")
+    before, codec = content_if_exists(path), require_codec(text(arguments, "encoding", ""))
     old = TextFile("", codec or "utf-8")
     if before:
         require_read(path, before, workspace)
@@ -82,15 +94,19 @@ def _plan(arguments: Arguments, workspace: Workspace) -> WritePlan:
     try:
         after = old.with_text(content.removeprefix("\ufeff") if before else content).encode()
     except EncodingError as error:
-        raise encoding_refusal(error, display(path, workspace.root), old) from error
+        raise encoding_refusal(error, name, old) from error
     if codec:
         workspace.seen.encodings[path] = codec
+    if before == after:
+        return PlannedChanges((), f"`{name}` {UNCHANGED_NOTE}")
     note += ", with CRLF line ends as before" if before and old.newline == "\r\n" else ""
-    note += END_ONLY if _differ_in_end(before, after) else ""
-    return WritePlan(Change(path, before, after, encoding=old.codec), note)
+    note += FINAL_NEWLINE_NOTE if _differ_only_in_end(before, after) else ""
+    lines = content.count("\n") + (not content.endswith("\n") and bool(content))
+    message = f"{'created' if before is None else 'overwrote'} `{name}`: {pluralize(lines, 'line')}{note}"
+    return PlannedChanges((Change(path, before, after, encoding=old.codec),), message)
 
 
-def _differ_in_end(before: bytes | None, after: bytes) -> bool:
-    """Whether only newlines at the end of the file change."""
-    ends = b"\r\n\0"  # also covers UTF-16
-    return bool(before) and before != after and (before or b"").rstrip(ends) == after.rstrip(ends)
+def _differ_only_in_end(before: bytes | None, after: bytes) -> bool:
+    """Whether only newlines at the end of the file differ."""
+    ends = b"\r\n\0"  # the zero byte is for UTF-16
+    return bool(before) and (before or b"").rstrip(ends) == after.rstrip(ends)

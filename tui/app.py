@@ -1,4 +1,4 @@
-"""The full-screen app: widgets around one session. It delegates all work to its parts."""
+"""The full-screen app: widgets around one session. Their work is done by the classes imported here."""
 
 import os
 from collections.abc import Callable
@@ -10,19 +10,21 @@ from textual import events, on
 from textual.app import App
 from textual.binding import BindingType
 
+from ebbtide import tui
+from ebbtide.tui import session
 from ebbtide.tui.bindings import bindings
-from ebbtide.tui.commands import Invocation, command_named
 from ebbtide.tui.jobs import Jobs
-from ebbtide.tui.prompt.double_press import DoublePress, LeaveKeys, LeaveMeaning
+from ebbtide.tui.prompt.double_press import DoublePress, LeaveAction, LeaveKeys
 from ebbtide.tui.prompt.history import History
-from ebbtide.tui.prompt.key_arrivals import GUARD
+from ebbtide.tui.prompt.key_arrivals import ANSWER_GUARD_S
 from ebbtide.tui.prompt.pastes import Pastes
 from ebbtide.tui.screens.main import MainScreen
 from ebbtide.tui.session.completion import SessionPromptCompleter
 from ebbtide.tui.session.drafts import Drafts
+from ebbtide.tui.slash_commands import Invocation, command_by_name
 from ebbtide.tui.startup import FirstSession, load_sessions
-from ebbtide.tui.terminal.attention import Attention
-from ebbtide.tui.terminal.typed_text import as_typed
+from ebbtide.tui.terminal.attention import TerminalFeatures
+from ebbtide.tui.terminal.typed_text import with_text_key
 from ebbtide.tui.theme_choice import ThemeChoice, driver_class
 from ebbtide.tui.typeahead import TypeAhead
 from ebbtide.tui.widgets.caret import CaretApp
@@ -30,7 +32,7 @@ from ebbtide.tui.widgets.prompt import PromptInput
 from ebbtide.tui.widgets.transcript import TranscriptView
 from ebbtide.tui.widgets.transcript_pane import TranscriptPane
 
-if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
+if TYPE_CHECKING:  # session and command modules load only after the first paint
     from ebbtide.agent.config.options import KeysName, NotifyName, StatusPart, ThemeName
     from ebbtide.agent.config.settings import Settings
     from ebbtide.agent.sessions import Sessions
@@ -45,12 +47,12 @@ class EbbApp(CaretApp, App[str]):
 
     After its first paint it calls `sessions`, if that is a function, and opens a session: the one named by `resume`,
     one chosen from a list (`choose`), or a new one, with `model` if given. `first_message` is sent once it is open;
-    with `may_be_word`, `resume` is the first word of the message if it matches no session id. If the first session
-    cannot be opened, the app exits and `jobs.refused` has the error. Prompt history is stored in `history_file` under
-    `project`. The app closes every session that it shows; the caller closes `sessions`. `guard`: minimum seconds
-    without a key before a key counts as an answer. `theme` and `keys` apply from the first paint. Queued messages are
-    saved in `drafts` on exit. `notify`: how to notify an unfocused user. `status`: parts of the status line. `settings`
-    returns the settings of this run, if the user may change them.
+    with `may_be_word`, `resume` is the first word of the message if it matches no session id. If the first
+    session cannot be opened, the app exits and `jobs.refused` contains the error. Prompt history is stored in
+    `history_file` under `project`. The app closes every session that it shows; the caller closes `sessions`. `guard`:
+    minimum seconds without a key before a key counts as an answer. `theme` and `keys` apply from the first paint.
+    Queued messages are saved in `drafts` on exit. `notify`: how to notify the user when the terminal is not focused.
+    `status`: parts of the status line. `settings` returns the settings of this run, if the user may change them.
     """
 
     CSS_PATH = "app.tcss"
@@ -69,7 +71,7 @@ class EbbApp(CaretApp, App[str]):
         choose: bool = False,
         model: str | None = None,
         first_message: str | None = None,
-        guard: float = GUARD,
+        guard: float = ANSWER_GUARD_S,
         theme: "ThemeName" = "dark",
         keys: "KeysName" = "usual",
         drafts: Drafts | None = None,
@@ -80,41 +82,44 @@ class EbbApp(CaretApp, App[str]):
         colorless = os.environ.get("NO_COLOR", "")
         super().__init__(driver_class=driver_class(), ansi_color=True if colorless else None)
         if colorless:
-            os.environ["NO_COLOR"] = colorless  # Textual takes it away, but what we start is to know it, too
+            os.environ["NO_COLOR"] = colorless  # Textual removes it, but child processes need it
         self.animation_level = "none"
-        self.looks = ThemeChoice(self, theme, bool(colorless))
-        self.outside = Attention(self, notify, lambda: self.controller.name)
+        self.theme_choice = ThemeChoice(self, theme, bool(colorless))
+        self.attention = TerminalFeatures(self, notify, lambda: self.controller.title)
         first = FirstSession(resume, may_be_word, choose, model, first_message or "")
         self.jobs = Jobs(self, first, partial(load_sessions, sessions), lambda: self.context)
         self._sessions, self._drafts, self._settings = sessions, drafts, settings
-        self._type_ahead = TypeAhead(self, lambda: self.main.prompt, guard)
-        self._pastes, self._keys = Pastes(), keys
+        self._type_ahead = TypeAhead(self, lambda: self.main_screen.prompt, guard)
+        self._pastes, self._key_set = Pastes(), keys
         self._history = History(history_file, str(project or ""))
-        self._leaving, self._rewinding = LeaveKeys(), DoublePress()
-        self._status = status
+        self._leave_keys, self._rewind_keys = LeaveKeys(), DoublePress()
+        self._status_parts = status
 
     @cached_property
     def context(self) -> "ScreenContext":
-        """The command context, created on first use: it imports too much for the first paint."""
-        from ebbtide.tui.dialogs import Dialogs  # noqa: PLC0415  # deferred: see above
-        from ebbtide.tui.presenter import Presenter  # noqa: PLC0415  # deferred: see above
-        from ebbtide.tui.screen_context import ScreenContext  # noqa: PLC0415  # deferred: see above
-        from ebbtide.tui.session.controller import SessionController  # noqa: PLC0415  # deferred: see above
-
-        self.stylesheet.read(Path(__file__).with_name("dialogs.tcss"))  # before the first of them, and not sooner
-        controller = SessionController(
-            load_sessions(self._sessions), lambda: showing.schedule_drawing(), self._drafts, self._pastes
+        """The command context. It is created on first use, because its imports would delay the first paint."""
+        self.stylesheet.read(Path(__file__).with_name("dialogs.tcss"))  # deferred until a dialog may open
+        controller = session.controller.SessionController(
+            load_sessions(self._sessions), lambda: presenter.schedule_drawing(), self._drafts, self._pastes
         )
-        asking = Dialogs(self, controller.answer, self.jobs.interrupt)
-        drawn = (asking.show, self.outside.show, lambda view: self.main.todos.show(view))
-        showing = Presenter(self, controller, drawn)
-        if self._status is not None:
-            showing.wanted = self._status
+        dialogs = tui.dialogs.Dialogs(self, controller.answer, self.jobs.interrupt)
+        view_callbacks = (dialogs.show, self.attention.show, lambda view: self.main_screen.todos.show(view))
+        presenter = tui.presenter.Presenter(self, controller, view_callbacks)
+        if self._status_parts is not None:
+            presenter.status_parts = self._status_parts
         settings = self._settings() if self._settings is not None else None
         jobs = self.jobs
-        jobs.greeter.settings, showing.greeter = settings, jobs.greeter
-        return ScreenContext(
-            self, controller, showing, jobs.first.model, jobs.send, jobs.invoke, self.looks, settings, jobs.leave
+        jobs.greeter.settings, presenter.greeter = settings, jobs.greeter
+        return tui.screen_context.ScreenContext(
+            self,
+            controller,
+            presenter,
+            jobs.first.model,
+            jobs.send,
+            jobs.invoke,
+            self.theme_choice,
+            settings,
+            jobs.leave,
         )
 
     @property
@@ -128,11 +133,11 @@ class EbbApp(CaretApp, App[str]):
             self._pastes,
             lambda: self.controller.queue,
             lambda text: self.controller.unsent.save_in_progress(text) if self.jobs.is_open else None,
-            vim=self._keys == "vim",
+            vim=self._key_set == "vim",
         )
 
     @property
-    def main(self) -> MainScreen:
+    def main_screen(self) -> MainScreen:
         """The main screen, at the bottom of the stack."""
         screen = self.screen_stack[0]
         assert isinstance(screen, MainScreen)
@@ -140,22 +145,22 @@ class EbbApp(CaretApp, App[str]):
 
     def on_mount(self) -> None:
         if self._driver is not None:
-            self.looks.ask(self._driver.write)
-            self._type_ahead.attend(self._driver)
-        self.outside.attend()
+            self.theme_choice.query_background(self._driver.write)
+            self._type_ahead.watch_driver(self._driver)
+        self.attention.restore_after_suspension()
         self.theme_changed_signal.subscribe(self, lambda _: self._recolor())
         self.call_after_refresh(self.jobs.begin)
 
     def _recolor(self) -> None:
         if self.jobs.is_loaded:
-            self.context.showing.recolor()
+            self.context.presenter.recolor()
 
     async def on_event(self, event: events.Event) -> None:
-        """Filter all events: drop keys typed before a question appeared, and mouse events outside the screen
-        (possible while it shrinks), which would clear the focus."""
-        event = as_typed(event)
-        self.outside.saw(event)
-        if self._type_ahead.consumes(event):
+        """Filter all events. Keys typed before a question appeared are dropped, and so are mouse events outside the
+        screen, which are possible while it shrinks and would clear the focus."""
+        event = with_text_key(event)
+        self.attention.handle_event(event)
+        if self._type_ahead.should_drop(event):
             return
         if isinstance(event, events.MouseEvent) and not self.size.region.contains(int(event.x), int(event.y)):
             return
@@ -167,92 +172,96 @@ class EbbApp(CaretApp, App[str]):
 
     @property
     def is_working(self) -> bool:
-        """Whether a job is running or its result is not drawn yet."""
-        return self.jobs.is_busy or self.context.showing.is_behind
+        """Whether a job is running, or the result of the last one has not been drawn yet."""
+        return self.jobs.is_busy or self.context.presenter.is_drawing_due
 
     def on_size_mismatch(self, message: "SizeMismatch") -> None:
-        self.jobs.greeter.told = message.message_text
+        self.jobs.greeter.size_notice = message.message_text
         if self.jobs.is_open:
-            self.controller.notice(message.message_text)
+            self.controller.show_notice(message.message_text)
 
     def on_background_colour(self, message: "BackgroundColour") -> None:
-        self.looks.set_ground(message.ground)
+        self.theme_choice.set_background(message.ground)
 
-    # What the user does
+    # User actions
 
     @on(PromptInput.Submitted)
-    def _take_submitted(self, message: PromptInput.Submitted) -> None:
+    def _handle_submitted(self, message: PromptInput.Submitted) -> None:
         self.jobs.take(message.text)
 
     def action_command(self, name: str, argument: str = "") -> None:
-        """Run the command of that name; for key bindings."""
-        self.jobs.invoke(Invocation(command_named(name), argument))
+        """Run the command with this name. Used by key bindings."""
+        self.jobs.invoke(Invocation(command_by_name(name), argument))
 
     @on(PromptInput.HintRequested)
     def _show_hint(self, message: PromptInput.HintRequested) -> None:
-        self.context.showing.show_hint(message.text)
+        self.context.presenter.show_hint(message.text)
 
     def action_escape(self) -> None:
         if self.jobs.is_busy:
             self.jobs.interrupt()
         elif self.controller.view.blocks and not self.query_one(PromptInput).text:
-            if self._rewinding.again():
+            if self._rewind_keys.again():
                 self.action_command("rewind")
             else:
-                self.context.showing.show_hint("Esc again goes back to an earlier message")
+                self.context.presenter.show_hint("press Esc again to go back to an earlier message")
 
     def action_suspend(self) -> None:
-        if not self.outside.suspend():
-            self.context.showing.show_hint("no shell to come back from")
+        if not self.attention.suspend():
+            self.context.presenter.show_hint("no shell to suspend to")
 
     @on(TranscriptView.OlderMessagesRequested)
-    async def _read_earlier(self) -> None:
-        self.run_worker(self.controller.read_earlier(), group="earlier")
+    async def _load_earlier_messages(self) -> None:
+        self.run_worker(self.controller.load_earlier_messages(), group="earlier")
 
     @on(TranscriptPane.SearchOpened)
-    async def _read_all_earlier(self) -> None:
-        self.run_worker(self.controller.read_earlier(all=True), group="earlier")
+    async def _load_all_messages(self) -> None:
+        self.run_worker(self.controller.load_earlier_messages(all=True), group="earlier")
 
     @on(events.TextSelected)
-    def _hint_at_copy(self) -> None:
-        self.context.showing.show_hint("Ctrl-C copies")
+    def _show_copy_hint(self) -> None:
+        self.context.presenter.show_hint("Ctrl-C to copy")
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy by every method that this terminal supports, and report the result."""
+        """Copy text by every method that this terminal supports, and report the result."""
         self._clipboard = text
-        self.outside.copy(text, self.context.showing.show_hint)
+        self.attention.copy(text, self.context.presenter.show_hint)
 
     def action_copy_or_leave(self) -> None:
-        selected = self.screen.get_selected_text() or self.main.prompt.selected_text
+        selected = self.screen.get_selected_text() or self.main_screen.prompt.selected_text
         if selected:
             self.copy_to_clipboard(selected)
             self.screen.clear_selection()
             return
-        is_asked = self._works and bool(self.controller.view.asked)
-        is_list = self.screen is not self.main and not is_asked
-        is_meant = self.main.prompt.has_focus or not is_asked  # at a question it is for that, unless one writes
-        is_written = not is_list and is_meant and bool(self.main.prompt.text)
-        meant = self._leaving.ctrl_c(is_written=is_written, works=self._works and not is_list)
-        if is_list and meant == "warn":
-            self.simulate_key("escape")  # and what is said is seen
-        self._leave(meant, "Ctrl-C")
+        has_open_question = self._is_session_busy and bool(self.controller.view.open_questions)
+        is_over_main = self.screen is not self.main_screen and not has_open_question
+        is_for_prompt = (
+            self.main_screen.prompt.has_focus or not has_open_question
+        )  # a question gets Ctrl-C unless the prompt has focus
+        clears_prompt = not is_over_main and is_for_prompt and bool(self.main_screen.prompt.text)
+        key_meaning = self._leave_keys.ctrl_c(
+            has_text=clears_prompt, is_running=self._is_session_busy and not is_over_main
+        )
+        if is_over_main and key_meaning == "warn":
+            self.simulate_key("escape")  # closes the list, so that the hint is visible
+        self._leave(key_meaning, "Ctrl-C")
 
     def action_leave(self) -> None:
-        self._leave(self._leaving.ctrl_d(works=self._works), "Ctrl-D")
+        self._leave(self._leave_keys.ctrl_d(is_running=self._is_session_busy), "Ctrl-D")
 
     @property
-    def _works(self) -> bool:
-        return self.jobs.is_open and self.controller.occupied
+    def _is_session_busy(self) -> bool:
+        return self.jobs.is_open and self.controller.is_occupied
 
-    def _leave(self, meant: LeaveMeaning, key: str) -> None:
-        match meant:
+    def _leave(self, key_meaning: LeaveAction, key: str) -> None:
+        match key_meaning:
             case "clear":
-                self.main.prompt.stash()
-                self.context.showing.show_hint("Up brings it back")
+                self.main_screen.prompt.stash()
+                self.context.presenter.show_hint("Up restores it")
             case "stop":
                 self.jobs.interrupt()
             case "warn":
-                self.context.showing.show_hint(f"{key} again leaves")
+                self.context.presenter.show_hint(f"press {key} again to exit")
             case "leave":
-                self.main.prompt.restore_stash()  # what is not sent is kept for the next time
+                self.main_screen.prompt.restore_stash()  # the unsent text is then saved
                 self.run_worker(self.jobs.leave(), group="aside")

@@ -1,15 +1,15 @@
-"""The key table as Textual bindings."""
+"""Converts the key table to Textual bindings."""
 
 from textual.binding import Binding, BindingType
 
 from ebbtide.tui.keys import KEYS
 
 
-def bindings(home: str) -> list[BindingType]:
-    """The bindings whose action belongs to `home`: `app`, or the prefix before the dot in the action's name."""
+def bindings(owner: str) -> list[BindingType]:
+    """Return the bindings whose action belongs to `owner`: `app`, or the prefix before the dot in the action's name."""
     return [
-        Binding(key.keys, action, key.help, show=False, priority=key.wins)
+        Binding(key.keys, action, key.help, show=False, priority=key.has_priority)
         for key in KEYS
-        for at, _, action in [key.action.rpartition(".")]
-        if key.keys and (at or "app") == home
+        for prefix, _, action in [key.action.rpartition(".")]
+        if key.keys and (prefix or "app") == owner
     ]

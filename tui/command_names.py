@@ -1,4 +1,4 @@
-"""Other names for commands: aliases from other programs, pointers for missing commands, and synonyms."""
+"""Other names for commands: aliases from other programs, advice about missing commands, and synonyms."""
 
 import re
 from collections.abc import Mapping
@@ -40,27 +40,27 @@ ALIASES: Mapping[str, str] = {
     "run": "shell",
     "find": "why",
 }
-"""Command names of other programs, mapped to the equivalent here."""
+"""Command names of other programs, mapped to their equivalents in Ebbtide."""
 
-ELSEWHERE: Mapping[str, str] = {
-    "logout": "`ebb key remove PROVIDER` forgets a key; there is no other login",
-    "plugin": "`ebb plugin list`, `add` and `remove` do it, outside of a session",
-    "plugins": "`ebb plugin list`, `add` and `remove` do it, outside of a session",
-    "import": "`ebb import` does it, outside of a session",
-    "worktree": "`ebb -w NAME` starts a session in a Git work tree, outside of this one",
-    "batch": "`ebb batch FILE` does it, outside of a session",
-    "serve": "`ebb serve` does it, outside of a session",
-    "acp": "`ebb acp` does it: an editor starts it",
-    "completion": "`ebb completion SHELL` does it, outside of a session",
-    "demo": "`ebb demo` does it, outside of a session",
-    "terminal-setup": "nothing has to be set up: Alt-Enter makes a line, and Ctrl-J does in every terminal",
-    "share": "nothing is sent anywhere: `/export FILE` writes the conversation down",
-    "bug": "`ebb doctor` tells what may be wrong, and `--debug` writes down what a run did",
-    "upgrade": "the program does not change itself: install it again as you installed it",
-    "approvals": "Shift-Tab or `/mode NAME` says what runs unasked, `/settings permissions` shows rules for it",
-    "security-review": "`/review security` asks for one",
+MISSING_COMMAND_ADVICE: Mapping[str, str] = {
+    "logout": "remove a key with `ebb key remove PROVIDER`; there is no other login",
+    "plugin": "use `ebb plugin list`, `add` or `remove` in your shell",
+    "plugins": "use `ebb plugin list`, `add` or `remove` in your shell",
+    "import": "use `ebb import` in your shell",
+    "worktree": "use `ebb -w NAME` in your shell to start a session in a Git worktree",
+    "batch": "use `ebb batch FILE` in your shell",
+    "serve": "use `ebb serve` in your shell",
+    "acp": "editors start `ebb acp` themselves",
+    "completion": "use `ebb completion SHELL` in your shell",
+    "demo": "use `ebb demo` in your shell",
+    "terminal-setup": "no setup is needed: Alt-Enter starts a new line, and so does Ctrl-J in every terminal",
+    "share": "nothing is uploaded; save the conversation with `/export FILE`",
+    "bug": "find problems with `ebb doctor`, and see details of a run with `ebb --debug`",
+    "upgrade": "update it the way you installed it; it does not update itself",
+    "approvals": "set the mode with Shift-Tab or `/mode NAME`, and rules in `/settings permissions`",
+    "security-review": "use `/review security`",
 }
-"""Where to do what has no slash command here, one sentence each."""
+"""Advice for slash commands that do not exist, one sentence each."""
 
 _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "quit": ("leave", "bye", "stop", "end", "close", "logoff"),
@@ -105,16 +105,16 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "why": ("search", "grep", "locate", "where"),
     "help": ("keys", "commands-list", "man", "docs", "manual", "h"),
 }
-"""Synonyms, by command."""
+"""Synonyms of each command."""
 
-WORDS: Mapping[str, str] = {word: name for name, words in _SYNONYMS.items() for word in words}
-"""Commands, by synonym."""
+COMMANDS_BY_SYNONYM: Mapping[str, str] = {word: name for name, words in _SYNONYMS.items() for word in words}
+"""The command for each synonym."""
 
 
-def commands_meaning(word: str) -> tuple[str, ...]:
-    """The commands that match any part of a word by synonym, or none."""
-    if word in WORDS:
-        return (WORDS[word],)
+def commands_for_word(word: str) -> tuple[str, ...]:
+    """Return up to two commands with a synonym or alias that matches the word or a part of it."""
+    if word in COMMANDS_BY_SYNONYM:
+        return (COMMANDS_BY_SYNONYM[word],)
     parts = [part for part in re.split(r"[-_]", word) if part]
-    known = {**{alias: target.partition(" ")[0] for alias, target in ALIASES.items()}, **WORDS}
-    return tuple(dict.fromkeys(known[part] for part in parts if part in known))[:2]
+    commands_by_word = {**{alias: target.partition(" ")[0] for alias, target in ALIASES.items()}, **COMMANDS_BY_SYNONYM}
+    return tuple(dict.fromkeys(commands_by_word[part] for part in parts if part in commands_by_word))[:2]

@@ -9,50 +9,52 @@ from textual.app import App
 from textual.worker import Worker
 
 from ebbtide.agent.errors import AgentError
-from ebbtide.tui.commands import Invocation
+from ebbtide.tui import commands
 from ebbtide.tui.session.job_queue import REPLACING_COMMANDS, JobQueue
-from ebbtide.tui.startup import FirstSession, open_first, resolve_first
+from ebbtide.tui.slash_commands import Invocation
+from ebbtide.tui.startup import FirstSession, open_first_session, resolve_first_session
 from ebbtide.tui.widgets.transcript import TranscriptView
 
-if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
+if TYPE_CHECKING:  # session and command modules load only after the first paint
     from ebbtide.tui.screen_context import ScreenContext
     from ebbtide.tui.session.controller import SessionController
 
-_YOUNG = (5_000, 5, 1_000)
-"""Garbage collection thresholds once all modules are loaded. Each collection delays keys and drawing, longer with
-more objects."""
+_GC_THRESHOLDS = (5_000, 5, 1_000)
+"""Garbage collection thresholds once all modules are loaded. Rare collections delay keys and drawing less often; each
+takes longer the more objects there are."""
 
 
 class Jobs(JobQueue):
-    """Runs requests made before the session is open as soon as it is."""
+    """The job queue of the app. Messages and commands entered before the session is open are handled as soon as it
+    is."""
 
     def __init__(
         self, app: App[Any], first: FirstSession, load: Callable[[], object], context: "Callable[[], ScreenContext]"
     ) -> None:
-        """`load` imports what sessions need, in a thread; `desk` is not called before that."""
+        """`load` imports the session modules and runs in a thread. `context` is called only afterwards."""
         super().__init__()
         self._app = app
         self._load = load
-        self._asked_desk = context
+        self._get_context = context
         self.first = first
-        """How the first session is opened, unless another one is chosen."""
-        self.refused: AgentError | None = None
+        """What to open as the first session, and later if that failed."""
+        self.opening_error: AgentError | None = None
         """Why the first session could not be opened."""
         self.is_busy = True
         self.is_loaded = self.is_open = False
         """Whether the session modules are loaded, and whether a first session was opened."""
-        self._early: list[str] = []
-        """Messages sent before loading finished."""
-        self._due: list[Invocation] = []
-        """Commands given before there was a session."""
+        self._early_texts: list[str] = []
+        """Texts entered before loading finished."""
+        self._early_commands: list[Invocation] = []
+        """Commands entered before a session was open."""
 
     @property
-    def _desk(self) -> "ScreenContext":
-        return self._asked_desk()
+    def _context(self) -> "ScreenContext":
+        return self._get_context()
 
     @property
     def controller(self) -> "SessionController":
-        return self._desk.controller
+        return self._context.controller
 
     # The first job
 
@@ -60,26 +62,26 @@ class Jobs(JobQueue):
         self.start(self._open_first)
 
     async def _open_first(self) -> None:
-        await asyncio.to_thread(self._load)  # in a thread: keys are taken meanwhile
-        gc.set_threshold(*_YOUNG)
-        if not any(screen.is_attached for screen in self._app.screen_stack):  # it was told to end meanwhile
+        await asyncio.to_thread(self._load)  # keys are handled meanwhile
+        gc.set_threshold(*_GC_THRESHOLDS)
+        if not any(screen.is_attached for screen in self._app.screen_stack):  # the app was closed meanwhile
             return
-        context = self._desk
+        context = self._context
         try:
-            self.first = await resolve_first(context, self.first)
+            self.first = await resolve_first_session(context, self.first)
             self.is_loaded = True
-            for text in self._early:
+            for text in self._early_texts:
                 self.take(text)
-            self.first = await open_first(context, self.first)
+            self.first = await open_first_session(context, self.first)
         except AgentError as error:
-            self.refused = error
+            self.opening_error = error
             context.controller.queue.clear()
-            context.showing.end()
+            context.presenter.end()
             self._app.exit()
             return
         self.is_open = True
-        context.prompt.offer_again()
-        for invocation in self._due:
+        context.prompt.refresh_completions()
+        for invocation in self._early_commands:
             if invocation.command.when_busy:
                 self.invoke(invocation)
             else:
@@ -89,7 +91,7 @@ class Jobs(JobQueue):
         if self.is_loaded:
             super().take(text)
         else:
-            self._early.append(text)
+            self._early_texts.append(text)
 
     def invoke(self, invocation: Invocation) -> None:
         if self.is_open:
@@ -97,7 +99,7 @@ class Jobs(JobQueue):
             return
         if self.is_loaded and invocation.command.name in REPLACING_COMMANDS:
             self.interrupt()
-        self._due.append(invocation)
+        self._early_commands.append(invocation)
 
     # Running and showing jobs
 
@@ -108,37 +110,35 @@ class Jobs(JobQueue):
         return self._app.run_worker(work, group="aside")
 
     async def do(self, invocation: Invocation) -> None:
-        from ebbtide.tui.actions.registry import ACTIONS  # noqa: PLC0415  # deferred: behind the first paint
-
-        await ACTIONS[invocation.command.name](self._desk, invocation.argument)
+        await commands.registry.ACTIONS[invocation.command.name](self._context, invocation.argument)
 
     async def open_session(self) -> bool:
         return await self.controller.open(self.first.resume, self.first.model)
 
     def on_message_queued(self, *, later: bool) -> None:
-        self._app.query_one(TranscriptView).go_end()
+        self._app.query_one(TranscriptView).go_to_end()
 
     def return_queue_to_prompt(self) -> None:
-        """Put the queue before the text in the prompt."""
-        context = self._desk
+        """Move the queued messages into the prompt, before its text."""
+        context = self._context
         if context.controller.queue:
-            context.prompt.prepend(context.controller.queue.take_back())
+            context.prompt.prepend(context.controller.queue.take_all())
 
-    def restore_to_prompt(self, written: str) -> None:
-        if not self._desk.prompt.text:
-            self._desk.prompt.set_text(written)
+    def restore_to_prompt(self, text: str) -> None:
+        if not self._context.prompt.text:
+            self._context.prompt.set_text(text)
 
-    # Shutdown
+    # Exit
 
     def interrupt(self) -> None:
-        """Interrupt the running job soon. The queue is not sent."""
-        self._due.clear()
+        """Interrupt the running job. Commands that wait for the first session are dropped."""
+        self._early_commands.clear()
         self.stop_work()
 
     async def leave(self) -> None:
         """Stop the running job, close the session and exit the app, which returns the session's id if it has
         messages."""
-        context = self._desk
-        id = await self.end(context.prompt.text)
-        context.showing.end()
+        context = self._context
+        id = await self.close_session(context.prompt.text)
+        context.presenter.end()
         self._app.exit(id)

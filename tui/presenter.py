@@ -10,19 +10,18 @@ from rich.text import Text
 from textual.app import App
 from textual.timer import Timer
 
-from ebbtide.agent.config.options import STATUS, StatusPart
+from ebbtide.agent.config.options import STATUS_PARTS, StatusPart
 from ebbtide.agent.errors import AgentError
-from ebbtide.agent.input.instructions import branch_of
+from ebbtide.agent.input.instructions import branch_or_commit
 from ebbtide.tui.screens.main import CENTRED_WIDTH, MainScreen
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.greeter import Greeter
-from ebbtide.tui.text.locale import draws_letters_only
+from ebbtide.tui.text.locale import is_ascii_locale
 from ebbtide.tui.text.styles import clipped_text, palette_of
 from ebbtide.tui.view.blocks import Call, SessionView
-from ebbtide.tui.view.elapsed import ElapsedTimer, ReplyPace
-from ebbtide.tui.view.greeting import below_greeting, greeting_in_the_middle, greeting_lines, indent_lines
-from ebbtide.tui.view.side_panel import ServerFacts, works_of
-from ebbtide.tui.view.status import StatusLineState
+from ebbtide.tui.view.greeting import centred_greeting, greeting_lines, indent_lines, lines_below_prompt
+from ebbtide.tui.view.side_panel import ServerSummary, file_line_counts
+from ebbtide.tui.view.status import ElapsedTimer, ReplyPace, StatusLineState
 from ebbtide.tui.widgets.prompt import PromptInput
 from ebbtide.tui.widgets.queue import QueueLines
 from ebbtide.tui.widgets.side_panel import SidePanel
@@ -31,18 +30,18 @@ from ebbtide.tui.widgets.transcript import TranscriptView
 from ebbtide.tui.widgets.transcript_pane import TranscriptPane
 
 FLUSH_INTERVAL_S = 1 / 12
-"""Seconds between two drawings of streamed text."""
+"""Seconds between two updates of streamed text."""
 
 ANIMATION_INTERVAL_S = 0.7
-"""Seconds between two frames of the activity mark, kept slow to write little to the terminal."""
+"""Seconds between two frames of the activity mark. The rate is low, so that little is written to the terminal."""
 
 HINT_DURATION_S = 2.0
 """Seconds for which a hint is shown."""
 
 
-def next_drawing(began: float, ended: float) -> float:
-    """When to draw next, after a drawing from `began` to `ended`. At least half of the time is left for keys and
-    idle work, such as a resize."""
+def next_drawing_time(began: float, ended: float) -> float:
+    """Return the time of the next drawing, after one from `began` to `ended`. At least half of the time remains for
+    keys and for idle work such as a resize."""
     return max(began + FLUSH_INTERVAL_S, ended + (ended - began))
 
 
@@ -50,18 +49,18 @@ class Presenter:
     """Draws the controller's view into the widgets of the main screen."""
 
     def __init__(
-        self, app: App[Any], controller: SessionController, drawn: Sequence[Callable[[SessionView], None]]
+        self, app: App[Any], controller: SessionController, view_callbacks: Sequence[Callable[[SessionView], None]]
     ) -> None:
-        """`drawn`: callbacks, called with every view after it is drawn."""
+        """`view_callbacks` are called with each view after it is drawn."""
         self._app = app
         self._controller = controller
-        self._drawn = drawn
+        self._view_callbacks = view_callbacks
         self._draw_at = 0.0
         """Earliest time of the next drawing of streamed text."""
-        self._due: asyncio.TimerHandle | None = None
+        self._drawing_timer: asyncio.TimerHandle | None = None
         """Timer of the next drawing."""
         self._tick_timer: Timer | None = None
-        self._beat = 0
+        self._frame = 0
         """Number of ticks since work began."""
         self.is_animated = False
         """Whether the activity mark moves."""
@@ -70,16 +69,16 @@ class Presenter:
         self._elapsed = ElapsedTimer()
         self._hint = ""
         self._hint_timer: Timer | None = None
-        self._is_over = False
-        self._pace = ReplyPace()
+        self._has_ended = False
+        self._reply_pace = ReplyPace()
         self._branch = ""
         self._sandbox = ""
-        self.wanted: tuple[StatusPart, ...] = STATUS
+        self.status_parts: tuple[StatusPart, ...] = STATUS_PARTS
         """The parts of the status line."""
         self.greeter = Greeter(lambda: controller)
-        controller.queue.watch(self.queue)
-        controller.glimpsed = self._restart
-        controller.grown = self._begin_earlier
+        controller.queue.watch(self.draw_queue)
+        controller.after_preview = self._restart_transcript
+        controller.on_blocks_prepended = self._show_earlier_blocks
 
     @property
     def _main(self) -> MainScreen:
@@ -88,97 +87,97 @@ class Presenter:
         return screen
 
     @property
-    def is_behind(self) -> bool:
-        """Whether there are changes not drawn yet."""
-        return self._due is not None
+    def is_drawing_due(self) -> bool:
+        """Whether a drawing is scheduled, i.e. the screen is out of date."""
+        return self._drawing_timer is not None
 
     def schedule_drawing(self) -> None:
-        """Schedule a drawing. Streamed text is drawn a few times a second, at any speed."""
-        if self._due is None and self._app.is_running and not self._is_over:
+        """Schedule a drawing. Streamed text is drawn only a few times per second, even if it arrives faster."""
+        if self._drawing_timer is None and self._app.is_running and not self._has_ended:
             wait = max(0.0, self._draw_at - monotonic())
-            # Not a Textual timer: on a busy machine short ones are lost, and later drawings with them.
-            self._due = asyncio.get_running_loop().call_later(wait, self._app.call_next, self.view)
+            # A Textual timer is unreliable here: on a busy machine short timers are lost, and later drawings with them.
+            self._drawing_timer = asyncio.get_running_loop().call_later(wait, self._app.call_next, self.draw_view)
 
     def end(self) -> None:
-        """Stop drawing: the widgets are about to be removed."""
-        self._is_over = True
+        """Stop drawing, because the widgets are about to be removed."""
+        self._has_ended = True
 
-    def view(self) -> None:
-        if self._is_over or not self._app.is_running:  # without its widgets, which go while it ends
+    def draw_view(self) -> None:
+        if self._has_ended or not self._app.is_running:  # the widgets are removed during shutdown
             return
-        if self._due is not None:
-            self._due.cancel()
-            self._due = None
+        if self._drawing_timer is not None:
+            self._drawing_timer.cancel()
+            self._drawing_timer = None
         began = monotonic()
         view = self._controller.view
-        self._main.is_new = self._main.is_new and not (view.past or view.turn)
-        self._app.query_one(TranscriptView).show(view.past, view.turn)
-        self._keep_time(view.busy)
-        self._status()
+        self._main.is_new = self._main.is_new and not (view.past_blocks or view.turn_blocks)
+        self._app.query_one(TranscriptView).show(view.past_blocks, view.turn_blocks)
+        self._run_clock(view.busy)
+        self._draw_status()
         self._update_side_panel()
-        for drawn in self._drawn:
+        for drawn in self._view_callbacks:
             drawn(view)
-        self._draw_at = next_drawing(began, monotonic())
+        self._draw_at = next_drawing_time(began, monotonic())
 
-    def session(self) -> None:
-        """Reset the transcript to the end of the new session."""
-        if self._is_over or not self._app.is_running:  # a session may be open only when the app ends
+    def show_session(self) -> None:
+        """Reset the transcript to show the end of the new session."""
+        if self._has_ended or not self._app.is_running:  # the session may be opened just as the app exits
             return
         session = self._controller.session
-        self._greet()
-        self.look_at_branch()
-        self._restart()
-        self._status()
+        self._draw_greeting()
+        self.read_branch()
+        self._restart_transcript()
+        self._draw_status()
         self._update_side_panel()
         if self._panel is not None:
-            self._panel.count(None, frozenset(), self._controller.view)
+            self._panel.set_counted_files(None, frozenset(), self._controller.view)
         draft = self._controller.take_draft()
         if draft:
             self._app.query_one(PromptInput).prepend(draft)
         if session is not None:
-            # After the paint: importing an SDK takes long, and the prompt should be visible meanwhile.
+            # After the paint, because importing an SDK takes long and the prompt must not wait for it.
             self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")
-            self._app.call_after_refresh(self._app.run_worker, self._controller.measure, group="aside")
-            self._app.call_after_refresh(self._app.run_worker, self._look, group="aside")
+            self._app.call_after_refresh(self._app.run_worker, self._controller.measure_context, group="aside")
+            self._app.call_after_refresh(self._app.run_worker, self._collect_greeting, group="aside")
             self._app.call_after_refresh(self._app.run_worker, self._count_files, group="aside")
-            self._app.call_after_refresh(self._app.run_worker, self._look_at_sandbox, group="aside")
+            self._app.call_after_refresh(self._app.run_worker, self._read_sandbox_state, group="aside")
 
-    def _restart(self) -> None:
-        self._app.query_one(TranscriptView).restart(self._controller.view.blocks)
+    def _restart_transcript(self) -> None:
+        self._app.query_one(TranscriptView).replace_blocks(self._controller.view.blocks)
 
-    def _begin_earlier(self, more: int) -> None:
+    def _show_earlier_blocks(self, count: int) -> None:
         view = self._controller.view
-        self._app.query_one(TranscriptView).begin_earlier(view.past, view.turn, more)
-        self._app.query_one(TranscriptPane).look_again()
+        self._app.query_one(TranscriptView).prepend_blocks(view.past_blocks, view.turn_blocks, count)
+        self._app.query_one(TranscriptPane).search_again()
 
     def recolor(self) -> None:
-        """Redraw what does not follow a theme change by itself."""
-        self._greet()
-        self.queue()
+        """Redraw the parts that do not follow a theme change by themselves."""
+        self._draw_greeting()
+        self.draw_queue()
 
-    def _greet(self) -> None:
-        palette, said = palette_of(self._app.theme_variables), self.greeter.greeting()
-        if said is not None:
-            screen, can_draw = self._main, not draws_letters_only(os.environ)
+    def _draw_greeting(self) -> None:
+        palette, greeting = palette_of(self._app.theme_variables), self.greeter.greeting()
+        if greeting is not None:
+            screen, can_draw = self._main, not is_ascii_locale(os.environ)
             screen.is_new = not self._controller.view.blocks
 
-            def drawn(width: int, height: int) -> Text:
+            def draw_greeting_lines(width: int, height: int) -> Text:
                 indent = screen.indent
-                drawn_by = greeting_in_the_middle if indent else greeting_lines
-                lines = drawn_by(said, max(1, width - 2 * indent), height, can_draw=can_draw)
+                drawn_by = centred_greeting if indent else greeting_lines
+                lines = drawn_by(greeting, max(1, width - 2 * indent), height, can_draw=can_draw)
                 return clipped_text(indent_lines(lines, indent), palette)
 
-            self._app.query_one(TranscriptView).greet(drawn)
-            screen.below.update(clipped_text(below_greeting(said, CENTRED_WIDTH), palette))
+            self._app.query_one(TranscriptView).show_greeting(draw_greeting_lines)
+            screen.below_prompt.update(clipped_text(lines_below_prompt(greeting, CENTRED_WIDTH), palette))
 
-    async def _look(self) -> None:
-        if await self.greeter.look():
-            self._greet()
+    async def _collect_greeting(self) -> None:
+        if await self.greeter.collect():
+            self._draw_greeting()
 
-    def queue(self) -> None:
-        if self._app.is_running and not self._is_over:
+    def draw_queue(self) -> None:
+        if self._app.is_running and not self._has_ended:
             self._app.query_one(QueueLines).show(self._controller.queue.items)
-            self._app.query_one(PromptInput).queued = bool(self._controller.queue)
+            self._app.query_one(PromptInput).has_queued_messages = bool(self._controller.queue)
             self._update_side_panel()
 
     @property
@@ -187,7 +186,7 @@ class Presenter:
 
     @has_panel.setter
     def has_panel(self, wanted: bool) -> None:
-        """Whether the side panel is wanted. It needs a wide screen."""
+        """Show or hide the side panel, which is visible only on a wide screen."""
         self._main.set_class(wanted, "beside")
         if wanted and self._panel is None:
             self._panel = SidePanel(id="side")
@@ -200,80 +199,83 @@ class Presenter:
             self._update_side_panel()
 
     async def _count_files(self) -> None:
-        """Recount the changed files of the session: changes may have been reverted since."""
-        session, turn = self._controller.session, self._controller.view.turn
+        """Recount the files changed in the session, because some changes may have been reverted."""
+        session, turn = self._controller.session, self._controller.view.turn_blocks
         if session is None or self._panel is None:
             return
         ended = frozenset(block.call_id for block in turn if isinstance(block, Call) and block.status == "done")
         try:
-            changes = await session.files.by_tools()
-        except AgentError:  # then it shows what calls did
+            changes = await session.files.changes_by_tools()
+        except AgentError:  # the panel then uses the counts of the calls
             return
-        files = await asyncio.to_thread(works_of, changes)
+        files = await asyncio.to_thread(file_line_counts, changes)
         if self._panel is not None and self._panel.is_attached and self._controller.session is session:
-            self._panel.count(files, ended, self._controller.view)
+            self._panel.set_counted_files(files, ended, self._controller.view)
 
     def _update_side_panel(self) -> None:
-        if not self._app.is_running or self._is_over:
+        if not self._app.is_running or self._has_ended:
             return
-        is_seen = self._panel is not None and self._panel.is_attached and self._panel.display
-        self._app.query_one(TranscriptView).set_todos_beside(is_seen)
+        is_visible = self._panel is not None and self._panel.is_attached and self._panel.display
+        self._app.query_one(TranscriptView).set_todos_in_panel(is_visible)
         if self._panel is None:
             return
         controller = self._controller
-        servers = controller.session.servers.servers() if controller.session and controller.session.servers else ()
-        facts = tuple(ServerFacts(each.name, each.state.phase, len(each.state.tools)) for each in servers)
-        self._panel.show(controller.view, facts, len(controller.queue.items))
+        servers = controller.session.servers.statuses() if controller.session and controller.session.servers else ()
+        summaries = tuple(ServerSummary(each.name, each.phase, each.tool_count) for each in servers)
+        self._panel.show(controller.view, summaries, len(controller.queue.items))
 
     def show_hint(self, hint: str) -> None:
         self._hint = hint
-        self._status()
+        self._draw_status()
         if self._hint_timer is not None:
             self._hint_timer.stop()
-        # A timer of the line ends with it. A timer of the app would still look for the line during shutdown.
+        # Use a timer of the status bar, which ends with the bar. A timer of the app could search for the bar during
+        # shutdown.
         self._hint_timer = self._app.query_one(StatusBar).set_timer(HINT_DURATION_S, self._clear_hint)
 
     def _clear_hint(self) -> None:
         self._hint = ""
-        self._status()
+        self._draw_status()
 
-    def look_at_branch(self) -> None:
-        """Read the checked-out branch: on focus, and each second while working."""
+    def read_branch(self) -> None:
+        """Read the checked-out branch. Called on focus, and each second while the session is busy."""
         session = self._controller.session
-        self._branch = branch_of(session.root) if session is not None else ""
+        self._branch = branch_or_commit(session.root) if session is not None else ""
 
-    async def _look_at_sandbox(self) -> None:
-        """Find the sandbox in use. The first call takes some 10 ms."""
+    async def _read_sandbox_state(self) -> None:
+        """Determine the sandbox in use. The first call takes about 10 ms."""
         if (session := self._controller.session) is not None:
             self._sandbox = await asyncio.to_thread(lambda: session.boundary.state)
-            if self._app.is_running and not self._is_over:
-                self._status()
+            if self._app.is_running and not self._has_ended:
+                self._draw_status()
 
-    def _status(self) -> None:
+    def _draw_status(self) -> None:
         now, view = monotonic(), self._controller.view
-        pace = self._pace.at(view.streamed, now) if view.busy else 0
-        took, boxed = self._elapsed.at(view, now), self._sandbox
-        beat = self._beat if self.is_animated and not view.asked else None
-        wanted = () if self._main.indent else self.wanted  # the greeting says it
+        tokens_per_second = self._reply_pace.tokens_per_second(view.streamed_chars, now) if view.busy else 0
+        elapsed, sandbox = self._elapsed.elapsed_at(view, now), self._sandbox
+        frame = self._frame if self.is_animated and not view.open_questions else None
+        visible_parts = () if self._main.indent else self.status_parts  # the greeting already shows it
         if self._panel is not None and self._panel.display:
-            wanted = tuple(part for part in wanted if part != "context")  # it stands beside the conversation
-        shown = StatusLineState(view, took, self._hint, self._branch, pace, wanted, boxed, beat)
-        self._app.query_one(StatusBar).show(shown)
+            visible_parts = tuple(part for part in visible_parts if part != "context")  # the side panel shows it
+        state = StatusLineState(
+            view, elapsed, self._hint, self._branch, tokens_per_second, visible_parts, sandbox, frame
+        )
+        self._app.query_one(StatusBar).show(state)
 
     def _tick(self) -> None:
-        self._beat += 1
-        if not self.is_animated or self._beat % 2 == 0:
-            self.look_at_branch()
+        self._frame += 1
+        if not self.is_animated or self._frame % 2 == 0:
+            self.read_branch()
             self._update_side_panel()
-        self._status()
+        self._draw_status()
 
-    def _keep_time(self, busy: bool) -> None:
-        """Run the clock while something is running, and stop it otherwise."""
-        if busy and self._tick_timer is None:
+    def _run_clock(self, is_busy: bool) -> None:
+        """Run the clock while something is running, and stop it afterwards."""
+        if is_busy and self._tick_timer is None:
             wait = ANIMATION_INTERVAL_S if self.is_animated else 1.0
             self._tick_timer = self._app.query_one(StatusBar).set_interval(wait, self._tick)
-        elif not busy and self._tick_timer is not None:
+        elif not is_busy and self._tick_timer is not None:
             self._tick_timer.stop()
-            self._tick_timer, self._beat = None, 0
-            self.look_at_branch()
+            self._tick_timer, self._frame = None, 0
+            self.read_branch()
             self._app.run_worker(self._count_files(), group="aside")

@@ -6,8 +6,9 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from ebbtide.tools.lazy import dataclass
+from ebbtide.tui import commands
 
-if TYPE_CHECKING:  # types only: see above
+if TYPE_CHECKING:  # loaded on demand
     from ebbtide.agent.sessions import Sessions
     from ebbtide.tui.screen_context import ScreenContext
 
@@ -17,63 +18,63 @@ class FirstSession:
     """Which session to open first."""
 
     resume: str | None = None
-    """The start of its id; empty for the newest session, None for a new one."""
-    may_be_word: bool = False
-    """Whether `resume` is the first word of the message if it matches no session id."""
-    choose: bool = False
-    """Whether the user picks it from a list."""
+    """The start of the session's id; empty for the newest session, None for a new one."""
+    resume_may_be_word: bool = False
+    """Whether `resume` may be the first word of the message, which is the case if it matches no session id."""
+    chooses_from_list: bool = False
+    """Whether the user chooses the session from a list."""
     model: str | None = None
     message: str = ""
-    """The message to send at once."""
+    """The message to send once the session is open."""
 
 
 class LazySessions:
-    """Sessions created on first use, thread-safe."""
+    """Sessions that are created on first use. Thread-safe."""
 
     def __init__(self, make: "Callable[[], Sessions]") -> None:
         self._make = make
         self._lock = Lock()
-        self.made: Sessions | None = None
+        self.sessions: Sessions | None = None
 
     def __call__(self) -> "Sessions":
         with self._lock:
-            if self.made is None:
-                self.made = self._make()
-            return self.made
+            if self.sessions is None:
+                self.sessions = self._make()
+            return self.sessions
 
 
 def load_sessions(sessions: "Sessions | Callable[[], Sessions]") -> "Sessions":
-    """Import all that showing a session needs and return the sessions. The first call is slow and may run in a
+    """Import all modules that a session needs, and return the sessions. The first call is slow and may run in a
     thread."""
-    from ebbtide.tui.actions import registry  # noqa: F401, PLC0415  # loaded for whoever asks for it next
-
     return sessions() if callable(sessions) else sessions
 
 
-async def resolve_first(context: "ScreenContext", first: FirstSession) -> FirstSession:
-    """Decide whether `resume` is an id or a word, and queue the message. Raises `AgentError`."""
-    if first.may_be_word and first.resume and not await context.controller.sessions.knows(first.resume):
-        first = replace(first, resume=None, choose=True, message=f"{first.resume} {first.message}".rstrip())
+async def resolve_first_session(context: "ScreenContext", first: FirstSession) -> FirstSession:
+    """Decide whether `resume` is an id or the first word of the message, and queue the message. Raises `AgentError`."""
+    if (
+        first.resume_may_be_word
+        and first.resume
+        and not await context.controller.sessions.is_likely_session_id(first.resume)
+    ):
+        first = replace(first, resume=None, chooses_from_list=True, message=f"{first.resume} {first.message}".rstrip())
     if first.message:
         context.controller.queue.add(first.message)
     return first
 
 
-async def open_first(context: "ScreenContext", first: FirstSession) -> FirstSession:
-    """Open the first session. If the user's choice cannot be opened, show the error and return what to open later;
-    without a choice raise `AgentError`. If the user picks none, the message stays in the prompt and is not sent."""
-    from ebbtide.tui.actions.first_run import first_model  # noqa: PLC0415  # deferred: see above
-    from ebbtide.tui.actions.sessions import pick_session  # noqa: PLC0415  # deferred: see above
-
-    if first.resume is None and first.model is None and not first.choose:
-        first = replace(first, model=await first_model(context))
-    if first.choose:
-        first = replace(first, resume=await pick_session(context) or None)
+async def open_first_session(context: "ScreenContext", first: FirstSession) -> FirstSession:
+    """Open the first session and return `first` with the user's choices, for a later attempt. If the user picks a
+    session from a list, errors are shown; otherwise `AgentError` is raised. If the user cancels the list, the message
+    stays unsent in the prompt."""
+    if first.resume is None and first.model is None and not first.chooses_from_list:
+        first = replace(first, model=await commands.first_run.first_model(context))
+    if first.chooses_from_list:
+        first = replace(first, resume=await commands.sessions.pick_session(context) or None)
         if first.resume is None and context.controller.queue:
-            context.prompt.prepend(context.controller.queue.take_back())
+            context.prompt.prepend(context.controller.queue.take_all())
         await context.controller.open(first.resume, first.model)
     else:
-        await context.controller.begin(first.resume, first.model)
-    await context.showing.greeter.look()
-    context.showing.session()
+        await context.controller.open_first_session(first.resume, first.model)
+    await context.presenter.greeter.collect()
+    context.presenter.show_session()
     return first

@@ -11,60 +11,57 @@ from textual.driver import Driver
 from textual.theme import Theme
 
 from ebbtide.agent.config.options import ThemeName
-from ebbtide.tui.terminal.letters import Letters
-from ebbtide.tui.text.locale import draws_letters_only
-from ebbtide.tui.text.themes import ANSI, Ground, theme_for
+from ebbtide.tui import terminal
+from ebbtide.tui.terminal.letters import AsciiFilter
+from ebbtide.tui.text.locale import is_ascii_locale
+from ebbtide.tui.text.themes import ANSI, BackgroundTone, theme_for
 
 
 def driver_class() -> type[Driver] | None:
-    """The driver class that reads the terminal's replies, or None to use the default."""
+    """Return the driver class that reads the terminal's replies, or None for the default driver."""
     if constants.DRIVER is not None or sys.platform == "win32":
         return None
-    from ebbtide.tui.terminal.colour_query import AnsweringDriver  # noqa: PLC0415  # deferred: it cannot be loaded on every platform
-
-    return AnsweringDriver
+    return terminal.colour_query.AnsweringDriver
 
 
 class ThemeChoice:
     """The theme of an app, from the user's choice and the terminal's background."""
 
     def __init__(self, app: App[Any], chosen: ThemeName, colorless: bool) -> None:
-        """`colorless`: never use colours, only bold, underline and reverse."""
+        """`colorless`: whether to use no colours, only bold, underline and reverse."""
         self._app = app
         self.chosen = chosen
         self.colorless = colorless
-        self._ground: Ground | None = None
-        if draws_letters_only(os.environ):
-            app._filters.append(Letters())
-        self._begin_with(self._fitting)
+        self._background: BackgroundTone | None = None
+        if is_ascii_locale(os.environ):
+            app._filters.append(AsciiFilter())
+        self._set_initial_theme(self._current_theme)
 
-    def ask(self, write: Callable[[str], object]) -> None:
-        """Query the terminal's background, if needed. The reply arrives later."""
+    def query_background(self, write: Callable[[str], object]) -> None:
+        """Query the terminal's background colour, unless colours are off. The reply arrives later."""
         if not self.colorless and sys.platform != "win32" and constants.DRIVER is None:
-            from ebbtide.tui.terminal.colour_query import QUESTION  # noqa: PLC0415  # deferred: as the driver
+            write(terminal.colour_query.BACKGROUND_QUERY)
 
-            write(QUESTION)
-
-    def set_ground(self, ground: Ground) -> None:
-        """Apply the choice for that background."""
-        self._ground = ground
+    def set_background(self, background: BackgroundTone) -> None:
+        """Apply the user's choice to this background."""
+        self._background = background
         self.apply_theme(self.chosen)
 
     def apply_theme(self, name: ThemeName) -> None:
         self.chosen = name
-        self._app.register_theme(self._fitting)
-        self._app.theme = self._fitting.name
+        self._app.register_theme(self._current_theme)
+        self._app.theme = self._current_theme.name
 
     @property
-    def _fitting(self) -> Theme:
-        return ANSI if self.colorless else theme_for(self.chosen, self._ground)
+    def _current_theme(self) -> Theme:
+        return ANSI if self.colorless else theme_for(self.chosen, self._background)
 
-    def _begin_with(self, theme: Theme) -> None:
-        """Set a theme before anything is drawn. Setting it the usual way would parse all style sheets again."""
+    def _set_initial_theme(self, theme: Theme) -> None:
+        """Set a theme before anything is drawn. Textual's own way would parse all style sheets again."""
         app = self._app
         app.register_theme(theme)
         app.set_reactive(App.theme, theme.name)
         app.stylesheet.set_variables(app.get_css_variables())
-        app._refresh_truecolor_filter(app.ansi_theme)  # nothing else begins with another theme than Textual's own
+        app._refresh_truecolor_filter(app.ansi_theme)  # needed because Textual's default is another theme
         app.set_class(theme.dark, "-dark-mode", update=False)
         app.set_class(not theme.dark, "-light-mode", update=False)

@@ -1,4 +1,4 @@
-"""Keeps keys typed earlier from answering a question."""
+"""Prevents keys that were typed before a question appeared from answering it."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
@@ -7,16 +7,16 @@ from textual import events
 from textual.app import App, ScreenStackError
 from textual.driver import Driver
 
-from ebbtide.tui.prompt.key_arrivals import Arrival, Arrivals, arrival_of
+from ebbtide.tui.prompt.key_arrivals import Arrival, KeyArrivals, arrival_of
 from ebbtide.tui.screens.typeahead_guard import TypeaheadGuard
 from ebbtide.tui.widgets.prompt import PromptInput
 
-_ALWAYS = ("ctrl+c", "ctrl+z")
+_NEVER_ANSWERS = ("ctrl+c", "ctrl+z")
 """Keys that never answer a question."""
 
 
 @runtime_checkable
-class Gathering(Protocol):
+class GatheringDriver(Protocol):
     """A driver that can treat simultaneous input as one read."""
 
     gathers: Callable[[], bool]
@@ -24,85 +24,88 @@ class Gathering(Protocol):
 
 
 class TypeAhead:
-    """Passes keys typed for a question on to it, and other keys to the prompt."""
+    """Passes keys typed for a question to that question, and other keys to the prompt."""
 
     def __init__(self, app: App[Any], prompt: Callable[[], PromptInput], guard: float) -> None:
-        """`guard`: seconds without a key before one counts as an answer."""
+        """`guard`: minimum seconds without a key before a key counts as an answer."""
         self._app = app
         self._prompt = prompt
-        self._arrivals = Arrivals(guard)
-        self._drops_click = False
-        """A mouse button was pressed too soon; its release must not count as a click."""
-        self._gave_away_in: int | None = None
-        """The read whose text last went to the prompt."""
+        self._arrivals = KeyArrivals(guard)
+        self._drops_release = False
+        """Whether to drop the next release of a mouse button, because the button was pressed too soon to be a click on
+        the question."""
+        self._prompt_read: int | None = None
+        """The terminal read whose text was last put into the prompt."""
 
-    def attend(self, driver: Driver) -> None:
-        """Have the driver gather simultaneous input while a question is open."""
-        if isinstance(driver, Gathering):
-            driver.gathers = lambda: self._arrivals.guard > 0 and self._asking() is not None
+    def watch_driver(self, driver: Driver) -> None:
+        """Let the driver gather simultaneous input while a question is open."""
+        if isinstance(driver, GatheringDriver):
+            driver.gathers = lambda: self._arrivals.guard > 0 and self._question_screen() is not None
 
-    def consumes(self, event: events.Event) -> bool:
-        """Whether to drop an event. Decided before earlier events are processed, because the user has not seen their
-        effect."""
+    def should_drop(self, event: events.Event) -> bool:
+        """Whether to drop an event. This is decided before earlier events have been processed, because the user has not
+        seen their effect yet."""
         match event:
             case events.Key() if not event.is_forwarded:
-                return self._takes_key(event)
+                return self._drops_key(event)
             case events.Paste() if not event.is_forwarded:
-                return self._takes_paste(event)
+                return self._drops_paste(event)
             case events.MouseDown() | events.MouseUp():
-                return self._takes_click(event)
+                return self._drops_mouse_event(event)
             case _:
                 return False
 
-    def _asking(self) -> TypeaheadGuard[Any] | None:
-        """The screen with the open question."""
+    def _question_screen(self) -> TypeaheadGuard[Any] | None:
+        """Return the screen with the open question, if any."""
         try:
             screen = self._app.screen
-        except ScreenStackError:  # there is none yet, or none any more
+        except ScreenStackError:  # before the first screen or after the last one
             return None
         return screen if isinstance(screen, TypeaheadGuard) and screen.is_asking else None
 
-    def _takes_key(self, key: events.Key) -> bool:
-        asking, arrival = self._asking(), arrival_of(key, key.time)
-        if asking is None or not asking.could_answer(key):
-            self._arrivals.saw(arrival)
-            # Do not send a line that arrives whole: it was started at a question.
-            return key.key == "enter" and arrival.read is not None and arrival.read == self._gave_away_in
-        purpose = self._arrivals.take(arrival, asking.painted)
-        if key.key in _ALWAYS:
+    def _drops_key(self, key: events.Key) -> bool:
+        question, arrival = self._question_screen(), arrival_of(key, key.time)
+        if question is None or not question.could_answer(key):
+            self._arrivals.record_key(arrival)
+            # Do not submit a line that arrived in one read if its start was moved from a question to the prompt.
+            return key.key == "enter" and arrival.read is not None and arrival.read == self._prompt_read
+        purpose = self._arrivals.take(arrival, question.painted_at)
+        if key.key in _NEVER_ANSWERS:
             return False
         if purpose == "answer":
-            if asking.accepts_key(key):
+            if question.accepts_key(key):
                 return False
             self._arrivals.mark_ignored()
             if not key.is_printable:
-                asking.handle_rejected_key(key)
-        elif purpose == "text" and asking.has_text_focus and (key.is_printable or key.key == "backspace"):
-            return asking.insert_key(key)
+                question.handle_rejected_key(key)
+        elif purpose == "text" and question.has_text_focus and (key.is_printable or key.key == "backspace"):
+            return question.insert_key(key)
         if key.character and key.is_printable:
             self._prompt().insert(key.character)
-            self._gave_away_in = arrival.read
-            asking.handle_rejected_key(key)
+            self._prompt_read = arrival.read
+            question.handle_rejected_key(key)
         return True
 
-    def _takes_paste(self, paste: events.Paste) -> bool:
-        asking, arrival = self._asking(), arrival_of(paste, paste.time)
-        if asking is None:
-            self._arrivals.saw(arrival)
+    def _drops_paste(self, paste: events.Paste) -> bool:
+        question, arrival = self._question_screen(), arrival_of(paste, paste.time)
+        if question is None:
+            self._arrivals.record_key(arrival)
             return False
-        purpose = self._arrivals.take(Arrival(arrival.at, arrival.read, is_alone=False), asking.painted)
-        if purpose != "ahead" and asking.has_text_focus:
+        purpose = self._arrivals.take(Arrival(arrival.at, arrival.read, is_alone=False), question.painted_at)
+        if purpose != "ahead" and question.has_text_focus:
             return False
         self._arrivals.mark_ignored()
         self._prompt().post_message(events.Paste(paste.text))
-        asking.handle_rejected_key(None)
+        question.handle_rejected_key(None)
         return True
 
-    def _takes_click(self, event: events.MouseDown | events.MouseUp) -> bool:
+    def _drops_mouse_event(self, event: events.MouseDown | events.MouseUp) -> bool:
         if isinstance(event, events.MouseUp):
-            dropped, self._drops_click = self._drops_click, False
+            dropped, self._drops_release = self._drops_release, False
             return dropped
-        asking = self._asking()
-        if asking is not None:
-            self._drops_click = self._arrivals.would_be(arrival_of(event, event.time), asking.painted) != "answer"
-        return self._drops_click
+        question = self._question_screen()
+        if question is not None:
+            self._drops_release = (
+                self._arrivals.purpose_if_pressed(arrival_of(event, event.time), question.painted_at) != "answer"
+            )
+        return self._drops_release

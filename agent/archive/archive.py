@@ -1,8 +1,9 @@
 """The archive: resolves references to content that has left the view, and reads it.
 
-`resolve` finds what a reference points to, `open` returns its content for reading in parts, `read` reads a part at
-once. A URI is looked up as it is; a short form refers to this session; `_` and `current` mean the current project
-and session."""
+`resolve` finds what a reference points to, `open` returns its content for reading in parts, and `read` returns one part
+directly. A complete URI can point to any session. A short form refers to this session, and `_` and `current` mean the
+current project and session.
+"""
 
 import asyncio
 import base64
@@ -17,25 +18,30 @@ from ebbtide.agent.archive.content import CheckedContent, LogFile
 from ebbtide.agent.archive.reference_parts import (
     URI_ID_DIGITS,
     ResolvedReference,
-    ambiguous,
-    attachments_text,
+    ambiguous_reference_message,
+    attachment_count_text,
     checked_reference,
-    count_in,
     encode_text,
-    first_number,
-    is_a_picture,
+    find_match_line,
+    first_line_number,
+    is_mainly_image,
     is_text,
-    kind_of,
-    located_part,
-    match_line,
-    part_in,
-    type_of,
+    numbered_item_count,
+    part_content,
+    part_media_type,
+    part_reference,
+    reference_kind,
     unnumbered_lines,
 )
-from ebbtide.agent.context.long_texts import bytes_of
-from ebbtide.agent.context.mask import paths_of
-from ebbtide.agent.context.message_text import message_text
-from ebbtide.agent.context.references import (
+from ebbtide.agent.errors import ReferenceFailed, StoreFailed
+from ebbtide.agent.messages import Assistant, Message, StoredBlob, ToolOutput, User
+from ebbtide.agent.records.damage import decode_message_or_none
+from ebbtide.agent.records.message_rows import decode_message
+from ebbtide.agent.records.rows import decode_summary_row
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.view.long_texts import original_bytes
+from ebbtide.agent.view.message_text import message_text
+from ebbtide.agent.view.references import (
     CURRENT_PROJECT,
     CURRENT_SESSION,
     ByteRange,
@@ -48,39 +54,36 @@ from ebbtide.agent.context.references import (
     ToolPart,
     message_digits,
 )
-from ebbtide.agent.errors import ReferenceFailed, StoreFailed
-from ebbtide.agent.messages import Assistant, Message, StoredBlob, ToolOutput, User
-from ebbtide.agent.records.damage import try_decode_message
-from ebbtide.agent.records.message_rows import decode_message
-from ebbtide.agent.records.rows import read_summary
-from ebbtide.agent.records.store_thread import StoreThread
-from ebbtide.store.archive import REMOVED_BY_AGE, REMOVED_BY_SIZE, REMOVED_OUTPUT, ArchiveStore
+from ebbtide.agent.view.stubs import call_paths
+from ebbtide.store.archive import REMOVED_BY_AGE, REMOVED_BY_SIZE, REMOVED_OUTPUT_FACT, ArchiveStore
 from ebbtide.store.errors import StoreError
 from ebbtide.store.session_rows import OutputRow, SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.files.pictures import PICTURE_TYPES
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tools.outputs.stored import Content, FramedContent, InMemory, StoredContent
-from ebbtide.tools.read_result import part_of
+from ebbtide.tools.outputs.stored import Content, ContentWithNote, InMemoryContent, StoredContent
+from ebbtide.tools.read_result import referenced_range
+from ebbtide.tools.tool_traits import role_of
 
 T = TypeVar("T")
 
-FORMER = "former"
-"""The kind of facts that record the id and project of an imported session before its export."""
+FORMER_ID_FACT = "former"
+"""The kind of facts that record the id and project that an imported session had before its export."""
 
 REPEATED_MESSAGE_SEPARATOR = "\n\n[The same was said before, with this beside it:]\n"
-"""Separates messages with the same name: attached files and pastes are not part of the name."""
+"""Separates messages that have the same name but different attachments. Files and pastes do not affect a message's
+name."""
 
-WHY = {
+REMOVAL_REASONS = {
     REMOVED_BY_AGE: " because it had not been used for longer than `archive.max_age` allows",
     REMOVED_BY_SIZE: " because stored outputs took more space than `archive.max_bytes` allows",
 }
-"""Why content was removed, in words."""
+"""Reasons for a removal, as a clause for an error message."""
 
 
 class Archive:
-    """The stored content of a session, and of all others in the same database. Methods raise `ReferenceFailed` and
-    `StoreFailed`."""
+    """The stored content of a session and of all other sessions in the same database. Methods raise `ReferenceFailed`
+    and `StoreFailed`."""
 
     def __init__(self, thread: StoreThread, store: SessionStore, session: str, project: str) -> None:
         """`project` is the real path of the project's top folder."""
@@ -91,8 +94,8 @@ class Archive:
         self._project = project
 
     async def put(self, chunks: Iterable[bytes]) -> StoredBlob:
-        """Store bytes for this session; they are kept once an output that needs them is recorded. Raises
-        `StoreFailed`."""
+        """Store bytes for this session. Unless an output that refers to them is recorded, they are deleted later.
+        Raises `StoreFailed`."""
         blobs = self._rows.blobs
         if blobs is None:
             raise StoreFailed("this session stores no outputs", "missing")
@@ -103,39 +106,40 @@ class Archive:
         return StoredBlob(blob.digest, blob.size, blob.lines)
 
     async def content(self, stored: StoredBlob, name: str) -> Content:
-        """The stored bytes, also before their output is recorded. `name`: what error messages call them."""
+        """Return stored bytes, even before their output is recorded. `name`: the name used in error messages."""
         blobs = self._rows.blobs
         if blobs is None:
             raise StoreFailed("this session stores no outputs", "missing")
         return await self._thread.run(CheckedContent, name, lambda: blobs.open(stored.digest))
 
     async def resolve(self, reference: Reference | str) -> ResolvedReference:
-        """Resolve a reference, whether or not its bytes still exist."""
+        """Resolve a reference, even if its bytes no longer exist."""
         wanted = checked_reference(reference) if isinstance(reference, str) else reference
-        session, project = await self._session_of(wanted)
+        session, project = await self._find_session(wanted)
         known = replace(wanted, session=session, project=Path(project).name or project)
         match wanted.target:
             case OutputRef(number=number):
-                return await self._output(known, session, number)
+                return await self._resolve_output(known, session, number)
             case MessageRef(prefix=prefix):
-                return await self._message(known, session, prefix)
+                return await self._resolve_message(known, session, prefix)
             case SummaryRef(number=number):
-                return await self._summary(known, session, number)
+                return await self._resolve_summary(known, session, number)
 
     async def open(self, located: ResolvedReference) -> StoredContent:
-        """The content of a reference, for reading any part from one thread at a time; to be closed. Counts as an
-        access."""
-        content = await self._content(located)
+        """Return the content of a reference, to be read in parts by one thread at a time. The caller must close it.
+        Counts as an access."""
+        content = await self._open_content(located)
         if located.output is not None:
-            await self._thread.run(self._rows.touch, located.session, located.output.number)
+            await self._thread.run(self._rows.record_access, located.session, located.output.number)
         attachments = [
-            self._short(replace(located, reference=located_part(located, part))) for part in located.attachments
+            self._short_reference(replace(located, reference=part_reference(located, part)))
+            for part in located.attachments
         ]
-        first = await self._thread.run(first_number, content) if located.tool == "read" else None
+        first = await self._thread.run(first_line_number, content) if role_of(located.tool) == "read_file" else None
         frame = "" if await self._thread.run(is_text, content) else await self._frame(located)
-        row, paths = located.output, await self._paths(located)
+        row, paths = located.output, await self._call_paths(located)
         found = StoredContent(
-            self._short(located),
+            self._short_reference(located),
             content,
             located.media_type,
             None,
@@ -143,7 +147,7 @@ class Archive:
             tuple(attachments),
             first,
             frame,
-            kind_of(located),
+            reference_kind(located),
             paths,
             row.accesses if row else 0,
             row.accessed if row else None,
@@ -151,37 +155,37 @@ class Archive:
         )
         match located.reference.location:
             case LineRange(first=first, last=last):
-                return replace(found, lines=(first, last))
+                return replace(found, line_range=(first, last))
             case ByteRange(start=start, end=end):
-                return replace(found, span=(start, end))
+                return replace(found, byte_range=(start, end))
             case MatchPart(number=number):
-                line = match_line(content, number)
+                line = find_match_line(content, number)
                 if line is None:
                     content.close()
                     raise ReferenceFailed(
                         f"`{located.reference}`: no search found that many lines; leave the last part out"
                     )
-                return replace(found, lines=(line, line))
+                return replace(found, line_range=(line, line))
             case _:
                 return found
 
     async def peek(self, located: ResolvedReference) -> Content:
-        """The whole content, as from `open`, without counting as an access."""
-        return await self._content(located)
+        """Return the whole content, like `open`, but without counting as an access."""
+        return await self._open_content(located)
 
     async def read(self, reference: Reference | str, offset: int = 0, limit: int | None = None) -> bytes:
-        """Read part of the content of a reference: the part it names, unless `offset` or `limit` are given."""
+        """Read the part that the reference names, or the range given by `offset` and `limit`."""
         found = await self.open(await self.resolve(reference))
         with closing(found.content):
-            start, end = part_of(found)
+            start, end = referenced_range(found)
             return found.content.read(start + offset, end - start - offset if limit is None else limit)
 
-    async def _session_of(self, wanted: Reference) -> tuple[str, str]:
-        """Id and project of the session in a reference."""
+    async def _find_session(self, wanted: Reference) -> tuple[str, str]:
+        """Return the id and project of the session that a reference names."""
         if wanted.session == CURRENT_SESSION or await self._had_former_name(wanted):
             return self._session, self._project
-        found = await self._thread.run(self._store.matching, wanted.session)
-        rows = [row for row in found if self._is_of(row, wanted.project)]
+        found = await self._thread.run(self._store.sessions_with_prefix, wanted.session)
+        rows = [row for row in found if self._is_in_project(row, wanted.project)]
         exact = [row for row in rows if row.id == wanted.session]
         rows = exact or rows
         if not rows:
@@ -193,33 +197,33 @@ class Archive:
             candidates = [
                 str(replace(wanted, session=row.id, project=Path(row.project).name or row.project)) for row in rows
             ]
-            raise ReferenceFailed(ambiguous(wanted, candidates))
+            raise ReferenceFailed(ambiguous_reference_message(wanted, candidates))
         return rows[0].id, rows[0].project
 
     async def _had_former_name(self, wanted: Reference) -> bool:
-        """Whether the session had this name before its export."""
-        facts = await self._thread.run(self._store.facts, self._session, FORMER)
+        """Whether the reference uses the id and project that this session had before its export."""
+        facts = await self._thread.run(self._store.facts, self._session, FORMER_ID_FACT)
         return any(
             fact.key.startswith(wanted.session) and wanted.project in (CURRENT_PROJECT, Path(fact.body).name, fact.body)
             for fact in facts
         )
 
-    def _is_of(self, row: SessionRow, project: str) -> bool:
+    def _is_in_project(self, row: SessionRow, project: str) -> bool:
         if project == CURRENT_PROJECT:
             return row.project == self._project
         return project in (Path(row.project).name, row.project)
 
-    async def _output(self, known: Reference, session: str, number: int) -> ResolvedReference:
-        parts = await self._thread.run(self._rows.find, session, number)
+    async def _resolve_output(self, known: Reference, session: str, number: int) -> ResolvedReference:
+        parts = await self._thread.run(self._rows.output_parts, session, number)
         if not parts:
             count = await self._thread.run(self._rows.count_before, session, 2**62)
             raise ReferenceFailed(f"there is no `{known.target}`: the session has {pluralize(count, 'output')} so far")
-        part = 1 if known.location is None and is_a_picture(parts) else 0
+        part = 1 if known.location is None and is_mainly_image(parts) else 0
         if isinstance(known.location, ToolPart):
             part = known.location.number
         if part >= len(parts):
             raise ReferenceFailed(
-                f"`{known.target}` has {attachments_text(len(parts) - 1)}: leave `:{known.location}` out"
+                f"`{known.target}` has {attachment_count_text(len(parts) - 1)}: leave `:{known.location}` out"
             )
         row = parts[part]
         others = [other.part for other in parts if other.media_type in PICTURE_TYPES and other.part != part]
@@ -228,56 +232,57 @@ class Archive:
             known, session, row.position, row.size, row.lines, row.media_type, row.tool, row.created, row, attachments
         )
 
-    async def _message(self, known: Reference, session: str, prefix: str) -> ResolvedReference:
-        await self._name_messages(session)
-        found = await self._thread.run(self._rows.messages_called, session, prefix)
+    async def _resolve_message(self, known: Reference, session: str, prefix: str) -> ResolvedReference:
+        await self._assign_missing_names(session)
+        found = await self._thread.run(self._rows.messages_with_ref_prefix, session, prefix)
         names = sorted({name for _, name in found})
         if not names:
             raise ReferenceFailed(f"there is no message `{known.target}` in session `{session[:URI_ID_DIGITS]}`")
         if len(names) > 1:
-            raise ReferenceFailed(ambiguous(known, [f"msg-{name}" for name in names]))
-        position = await self._last_position_of(session, [position for position, _ in found], known)
+            raise ReferenceFailed(ambiguous_reference_message(known, [f"msg-{name}" for name in names]))
+        position = await self._last_matching_position(session, [position for position, _ in found], known)
         media_type = "text/plain"
         if isinstance(known.location, ToolPart):
             message = await self._message_at(session, position)
-            media_type = type_of(message, known.location.number)
+            media_type = part_media_type(message, known.location.number)
             if isinstance(message, User) and message.outputs:
                 before = await self._thread.run(self._rows.count_before, session, position)
                 if known.location.number > len(message.outputs):
                     raise ReferenceFailed(f"`{known.target}` has {pluralize(len(message.outputs), 'output')}")
                 output = OutputRef(before + known.location.number)
-                return await self._output(replace(known, target=output, location=None), session, output.number)
+                return await self._resolve_output(replace(known, target=output, location=None), session, output.number)
         content = await self._message_content(session, position, known)
         full = replace(known, target=MessageRef(names[0]))
         return ResolvedReference(full, session, position, content.size, content.lines, media_type)
 
-    async def _last_position_of(self, session: str, positions: Sequence[int], known: Reference) -> int:
-        """The last of several identical messages; if an attachment is named, the last that has it."""
+    async def _last_matching_position(self, session: str, positions: Sequence[int], known: Reference) -> int:
+        """Return the position of the last of several identical messages. If the reference names an attachment, return
+        the last position whose message has that attachment."""
         if isinstance(known.location, ToolPart) and len(positions) > 1:
             for position in reversed(positions):
-                if count_in(await self._message_at(session, position)) >= known.location.number:
+                if numbered_item_count(await self._message_at(session, position)) >= known.location.number:
                     return position
         return positions[-1]
 
-    async def _name_messages(self, session: str) -> None:
-        """Name messages stored by earlier versions."""
+    async def _assign_missing_names(self, session: str) -> None:
+        """Assign names to messages stored by earlier versions."""
         unnamed = await self._thread.run(self._rows.messages_without_ref, session)
         if unnamed:
-            read = [(row.position, try_decode_message(row)) for row in unnamed]
+            read = [(row.position, decode_message_or_none(row)) for row in unnamed]
             names = [(position, message_digits(message)) for position, message in read if message is not None]
-            await self._thread.run(self._rows.name, session, names)
+            await self._thread.run(self._rows.save_message_refs, session, names)
 
-    async def _summary(self, known: Reference, session: str, number: int) -> ResolvedReference:
+    async def _resolve_summary(self, known: Reference, session: str, number: int) -> ResolvedReference:
         rows = await self._thread.run(self._rows.summaries, session)
         row = next((row for row in rows if row.number == number), None)
         if row is None:
             raise ReferenceFailed(
                 f"there is no `{known.target}`: the session has {pluralize(len(rows), 'summary')} so far"
             )
-        content = InMemory(encode_text(read_summary(row).text))
+        content = InMemoryContent(encode_text(decode_summary_row(row).text))
         return ResolvedReference(known, session, row.position, content.size, content.lines, created=row.created)
 
-    async def _content(self, located: ResolvedReference) -> Content:
+    async def _open_content(self, located: ResolvedReference) -> Content:
         match located.reference.target:
             case OutputRef():
                 return await self._output_content(located)
@@ -285,36 +290,38 @@ class Archive:
                 return await self._message_content(located.session, located.position, located.reference)
             case SummaryRef(number=number):
                 rows = await self._thread.run(self._rows.summaries, located.session)
-                return InMemory(encode_text(read_summary(next(row for row in rows if row.number == number)).text))
+                return InMemoryContent(
+                    encode_text(decode_summary_row(next(row for row in rows if row.number == number)).text)
+                )
 
     async def _output_content(self, located: ResolvedReference) -> Content:
         row = located.output
         if row is None:
             raise ReferenceFailed(f"`{located.reference}` is not an output")
         if row.removed is not None:
-            facts = await self._thread.run(self._store.facts, located.session, REMOVED_OUTPUT)
-            why = next((WHY.get(fact.body, "") for fact in facts if fact.key == str(row.number)), "")
+            facts = await self._thread.run(self._store.facts, located.session, REMOVED_OUTPUT_FACT)
+            why = next((REMOVAL_REASONS.get(fact.body, "") for fact in facts if fact.key == str(row.number)), "")
             day = time.strftime("%Y-%m-%d", time.localtime(row.removed))
             raise ReferenceFailed(f"`{located.reference.target}` was removed on {day}{why}: run the call again")
         if row.digest is not None:
             content = await self.content(StoredBlob(row.digest, row.size, row.lines), str(located.reference.target))
             return await self._with_frame(content, await self._frame(located))
-        output = await self._output_in(located.session, row)
+        output = await self._recorded_output(located.session, row)
         if row.part > len(output.images):
             raise StoreFailed(f"the message with `{located.reference}` cannot be read", "corrupt")
         if row.part:
             try:
-                return InMemory(base64.b64decode(output.images[row.part - 1].data))
+                return InMemoryContent(base64.b64decode(output.images[row.part - 1].data))
             except ValueError as error:
                 raise StoreFailed(f"the picture `{located.reference}` cannot be read: {error}", "corrupt") from error
         if output.whole is not None:
             log = LogFile.open_if_exists(Path(output.whole))
             if log is not None:
                 return await self._with_frame(CheckedContent(str(located.reference.target), lambda: log), output.frame)
-        return InMemory(encode_text(output.text))
+        return InMemoryContent(encode_text(output.text))
 
-    async def _output_in(self, session: str, row: OutputRow) -> ToolOutput:
-        """The output as in its message."""
+    async def _recorded_output(self, session: str, row: OutputRow) -> ToolOutput:
+        """Return the output as recorded in its message."""
         message = await self._message_at(session, row.position)
         outputs = message.outputs if isinstance(message, User) else ()
         index = row.number - await self._thread.run(self._rows.count_before, session, row.position) - 1
@@ -322,46 +329,47 @@ class Archive:
             raise StoreFailed(f"the message with `r{row.number}` cannot be read", "corrupt")
         return outputs[index]
 
-    async def _paths(self, located: ResolvedReference) -> tuple[str, ...]:
-        """The files named in the call of an output; empty if the call cannot be read."""
+    async def _call_paths(self, located: ResolvedReference) -> tuple[str, ...]:
+        """Return the files named in the call of an output; empty if the call cannot be read."""
         row = located.output
         if row is None or row.position == 0:
             return ()
         with suppress(StoreFailed):
             message = await self._message_at(located.session, row.position - 1)
             calls = message.calls if isinstance(message, Assistant) else ()
-            return tuple(path for call in calls if call.id == row.call for path in paths_of(call))
+            return tuple(path for call in calls if call.id == row.call for path in call_paths(call))
         return ()
 
     async def _frame(self, located: ResolvedReference) -> str:
-        """The frame of an output, which is not part of its stored bytes; empty if its message is damaged."""
+        """Return the frame of an output, which is not part of its stored bytes; empty if its message is damaged."""
         row = located.output
         if row is None or row.part or row.digest is None:
             return ""
         with suppress(StoreFailed):
-            return (await self._output_in(located.session, row)).frame
+            return (await self._recorded_output(located.session, row)).frame
         return ""
 
     async def _with_frame(self, content: Content, frame: str) -> Content:
-        """Text with its frame. Binary content is unchanged: it may be meant for a program."""
+        """Add the frame to text content. Binary content is returned unchanged, because it may be input for a
+        program."""
 
         def work() -> Content:
             if not is_text(content):
                 return content
             end = encode_text(frame)
             has_it = content.read(max(content.size - len(end), 0), len(end)) == end
-            return content if has_it else FramedContent(content, frame)
+            return content if has_it else ContentWithNote(content, frame)
 
         return await self._thread.run(work) if frame else content
 
-    async def _message_content(self, session: str, position: int, known: Reference) -> InMemory:
+    async def _message_content(self, session: str, position: int, known: Reference) -> InMemoryContent:
         message = await self._message_at(session, position)
         if isinstance(known.location, ToolPart):
-            return InMemory(part_in(message, known.location.number, known))
-        found = await self._thread.run(self._rows.messages_called, session, message_digits(message))
+            return InMemoryContent(part_content(message, known.location.number, known))
+        found = await self._thread.run(self._rows.messages_with_ref_prefix, session, message_digits(message))
         earlier = [await self._message_at(session, at) for at, _ in reversed(found) if at < position]
         texts = dict.fromkeys(map(message_text, (message, *earlier)))
-        return InMemory(bytes_of(REPEATED_MESSAGE_SEPARATOR.join(texts)))
+        return InMemoryContent(original_bytes(REPEATED_MESSAGE_SEPARATOR.join(texts)))
 
     async def _message_at(self, session: str, position: int) -> Message:
         rows = await self._thread.run(self._store.messages_before, session, position + 1, 1)
@@ -369,8 +377,9 @@ class Archive:
             raise StoreFailed(f"message {position} of the session is not there", "corrupt")
         return decode_message(rows[0])
 
-    def _short(self, located: ResolvedReference) -> str:
-        """The reference without its location, except for a part of an output."""
+    def _short_reference(self, located: ResolvedReference) -> str:
+        """Return the reference without its location, unless the location is a part of an output. Within this session,
+        use the short form."""
         location = located.reference.location
         whole = replace(located.reference, location=location if isinstance(location, ToolPart) else None)
         if located.session == self._session:

@@ -1,4 +1,5 @@
-"""Stored bytes that report damage to their reader, in a sentence for both model and user."""
+"""Access to stored bytes. If they are damaged, reading raises an error with a message for both the model and the
+user."""
 
 import errno
 import os
@@ -11,7 +12,7 @@ from ebbtide.store.errors import StoreError
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.outputs.stored import Content
 
-RERUN = "run the call again if it is needed"
+RERUN_ADVICE = "run the call again if it is needed"
 
 
 class ContentFailed(StoreFailed, ToolError):
@@ -19,12 +20,13 @@ class ContentFailed(StoreFailed, ToolError):
 
 
 class CheckedContent:
-    """Content with a name. Every part read is as it was stored, or `ContentFailed` is raised."""
+    """Stored content with a name for error messages. Reading returns exactly what was stored, or raises
+    `ContentFailed`."""
 
-    def __init__(self, name: str, opened: Callable[[], Content]) -> None:
+    def __init__(self, name: str, open_content: Callable[[], Content]) -> None:
         self._name = name
         with self._translate_errors():
-            self._content = opened()
+            self._content = open_content()
 
     @property
     def size(self) -> int:
@@ -58,13 +60,13 @@ class CheckedContent:
         try:
             yield
         except StoreError as error:
-            raise ContentFailed(f"`{self._name}` cannot be read: {error}; {RERUN}", error.reason) from error
+            raise ContentFailed(f"`{self._name}` cannot be read: {error}; {RERUN_ADVICE}", error.reason) from error
         except OSError as error:
-            text = f"`{self._name}` cannot be read: {error.strerror or error}; {RERUN}"
+            text = f"`{self._name}` cannot be read: {error.strerror or error}; {RERUN_ADVICE}"
             raise ContentFailed(text, "unreadable") from error
 
 
-_PIECE = 1 << 18
+_CHUNK_BYTES = 1 << 18
 
 
 class LogFile:
@@ -93,20 +95,20 @@ class LogFile:
 
     def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         end = self.size if end is None else min(end, self.size)
-        while start < end and (piece := self.read(start, min(_PIECE, end - start))):
+        while start < end and (piece := self.read(start, min(_CHUNK_BYTES, end - start))):
             yield piece
             start += len(piece)
 
     def line_start(self, line: int) -> int:
-        at, left = 0, line - 1
+        at, remaining = 0, line - 1
         for piece in self.chunks():
             found = piece.count(b"\n")
-            if left <= 0:
+            if remaining <= 0:
                 return at
-            if found >= left:
-                return at + len(piece) - len(piece.split(b"\n", left)[-1])
-            at, left = at + len(piece), left - found
-        return self.size if left > 0 else at
+            if found >= remaining:
+                return at + len(piece) - len(piece.split(b"\n", remaining)[-1])
+            at, remaining = at + len(piece), remaining - found
+        return self.size if remaining > 0 else at
 
     def line_end(self, offset: int) -> int:
         at = offset

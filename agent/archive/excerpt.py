@@ -1,4 +1,4 @@
-"""Extracts the part of a text that shows why it was found. Pure."""
+"""Extracts the part of a text that shows why it matched a search. Pure."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -7,28 +7,29 @@ from collections.abc import Mapping, Sequence
 from ebbtide.store.queries import spellings
 
 MAX_EXCERPT_CHARS = 400
-"""Characters."""
-LEAD_CHARS = 120
+"""Longest excerpt, in characters."""
+CHARS_BEFORE_MATCH = 120
 """Characters before the match."""
-MOST_LOOKED_AT = 1000
-"""Occurrences of a word that are compared."""
+MAX_COMPARED_HITS = 1000
+"""Maximum number of occurrences of the rarest word that are compared."""
 
 
 def excerpt(text: str, words: Sequence[str], size: int = MAX_EXCERPT_CHARS) -> str:
-    """The part of the text around the rarest word, where most other words are near, or its beginning if it contains
-    none. It starts at a line if one is near; omissions are marked."""
-    hits = _hits(text, words)
-    start = max(_best(hits, size) - LEAD_CHARS, 0) if hits else 0
-    line = text.rfind("\n", max(start - LEAD_CHARS, 0), start + 1)
+    """Return an excerpt around the occurrence of the rarest search word that has the most other words nearby. If no
+    word occurs, return the beginning of the text. The excerpt starts at the beginning of a line if one is near;
+    omissions are marked."""
+    hits = _word_positions(text, words)
+    start = max(_best_position(hits, size) - CHARS_BEFORE_MATCH, 0) if hits else 0
+    line = text.rfind("\n", max(start - CHARS_BEFORE_MATCH, 0), start + 1)
     start = line + 1 if line >= 0 else start
     end = min(start + size, len(text))
-    shown = text[start:end].strip("\n").rstrip()
-    return f"{'… ' if text[:start].strip() else ''}{shown}{' …' if text[end:].strip() else ''}"
+    passage = text[start:end].strip("\n").rstrip()
+    return f"{'… ' if text[:start].strip() else ''}{passage}{' …' if text[end:].strip() else ''}"
 
 
-def _hits(text: str, words: Sequence[str]) -> dict[str, list[int]]:
-    """The positions of each word; whole words take precedence over parts of words."""
-    forms = [_form(word) for word in sorted(words, key=len, reverse=True) if word.strip()]
+def _word_positions(text: str, words: Sequence[str]) -> dict[str, list[int]]:
+    """Return the positions of each word. Parts of words count only if no whole word occurs."""
+    forms = [_word_pattern(word) for word in sorted(words, key=len, reverse=True) if word.strip()]
     if not forms:
         return {}
     either = "|".join(forms)
@@ -41,18 +42,18 @@ def _hits(text: str, words: Sequence[str]) -> dict[str, list[int]]:
     return {}
 
 
-def _form(word: str) -> str:
-    """A pattern for a word; the parts of a compound name may be separated by anything."""
-    apart, _ = spellings(word)
-    return r"[\W_]*".join(map(re.escape, apart.split())) if apart else re.escape(word)
+def _word_pattern(word: str) -> str:
+    """Return a regular expression for a word. Any separator may stand between the parts of a compound name."""
+    separated, _ = spellings(word)
+    return r"[\W_]*".join(map(re.escape, separated.split())) if separated else re.escape(word)
 
 
-def _best(hits: Mapping[str, list[int]], size: int) -> int:
-    """The first position of the rarest word that has the most different words around it."""
+def _best_position(hits: Mapping[str, list[int]], size: int) -> int:
+    """Return the occurrence of the rarest word that has the most other words around it; on a tie, the first."""
     rarest = min(hits.values(), key=len)
 
     def near(at: int) -> int:
-        first, last = at - LEAD_CHARS, at + size - 2 * LEAD_CHARS
+        first, last = at - CHARS_BEFORE_MATCH, at + size - 2 * CHARS_BEFORE_MATCH
         return sum(bisect_left(places, first) < bisect_right(places, last) for places in hits.values())
 
-    return max(rarest[:MOST_LOOKED_AT], key=near)
+    return max(rarest[:MAX_COMPARED_HITS], key=near)

@@ -1,92 +1,104 @@
-"""Forks a session, keeping the prefix of its requests: with the view and session state at some message. Call it in
-the store's thread."""
+"""Forks a session, with its view and session state at some message, so that the fork's requests keep the cached prefix.
+Call it in the store's thread."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ebbtide.agent.context.control_calls import todo_state
-from ebbtide.agent.context.mask import outputs_so_far
+from ebbtide.agent.control_calls import todo_state
 from ebbtide.agent.messages import Conversation, Message, Recalls, User
-from ebbtide.agent.records.damage import readable
-from ebbtide.agent.records.rows import changes_of, decode_mark, decode_snapshot, encode_snapshot, read_summary
+from ebbtide.agent.records.damage import restore_messages
+from ebbtide.agent.records.rows import (
+    decode_request_mark,
+    decode_snapshot,
+    decode_summary_row,
+    encode_snapshot,
+    state_changes,
+)
 from ebbtide.agent.records.session_state import SessionState, with_todos
 from ebbtide.agent.records.turn_endings import endings_before
-from ebbtide.store.archive import REMOVED_OUTPUT, ArchiveStore
-from ebbtide.store.catalogue import TAG
-from ebbtide.store.file_versions import facts_before
+from ebbtide.agent.view.visible import outputs_so_far
+from ebbtide.store.archive import REMOVED_OUTPUT_FACT, ArchiveStore
+from ebbtide.store.catalogue import TAG_FACT
+from ebbtide.store.file_versions import change_facts_before
 from ebbtide.store.forks import Forks
 from ebbtide.store.session_rows import FactRow, SessionRow, SnapshotRow
 from ebbtide.store.sessions import SessionStore
 
-_TODO = '"name":"todo"'
-"""In the body of every message that calls `todo`."""
-_KEY = re.compile(r"([rm])(\d+)")
+_TODO_CALL_MARKER = '"name":"todo"'
+"""A string that occurs in the stored body of every message that calls `todo`."""
+_ITEM_KEY = re.compile(r"([rm])(\d+)")
 
 
 def fork_session(store: SessionStore, parent: SessionRow, new: SessionRow) -> SessionRow:
-    """Create a session with the first `new.forked` messages of its parent, which is unchanged. Id, title and times
-    are those of `new`."""
-    at = min(parent.messages if new.forked is None else new.forked, parent.messages)
+    """Create a session with the first `new.forked` messages of its parent, which stays unchanged. `new` provides the
+    id, title and times."""
+    message_count = min(parent.messages if new.forked is None else new.forked, parent.messages)
     row = replace(
         parent,
         id=new.id,
         title=new.title,
         created=new.created,
         updated=new.updated,
-        messages=at,
+        messages=message_count,
         parent=parent.id,
-        forked=at,
+        forked=message_count,
         family=parent.family or parent.id,
         draft=new.draft,
         owner=None,
         agent=None,
     )
-    Forks(store).fork(row, _view_at(store, parent, at), _facts_at(store, parent, at))
+    Forks(store).fork(row, _view_at(store, parent, message_count), _facts_at(store, parent, message_count))
     return row
 
 
-def _view_at(store: SessionStore, parent: SessionRow, at: int) -> SnapshotRow | None:
-    """The view that the model had at `at` messages, in the form that was sent last."""
+def _view_at(store: SessionStore, parent: SessionRow, message_count: int) -> SnapshotRow | None:
+    """Return the view as it was last sent when the session had `message_count` messages; None if all messages were
+    visible."""
     now = store.snapshot(parent.id)
     bodies = [now.body] if now is not None else []
     bodies += [row.body for row in store.views(parent.id)]
     for body in bodies:
         decoded = decode_snapshot(body)
-        if decoded is not None and decoded[0] <= at:
+        if decoded is not None and decoded[0] <= message_count:
             start, view = decoded
-            mark = decode_mark(body)
-            if mark is not None and at < parent.messages:
-                mark = replace(mark, messages="", count=0)
+            request_mark = decode_request_mark(body)
+            if request_mark is not None and message_count < parent.messages:
+                request_mark = replace(request_mark, messages="", count=0)
             return SnapshotRow(
-                at, encode_snapshot(_truncate_view(view, _messages(store, parent.id, start, at), start), at, mark)
+                message_count,
+                encode_snapshot(
+                    _truncate_view(view, _messages(store, parent.id, start, message_count), start),
+                    message_count,
+                    request_mark,
+                ),
             )
     archive = ArchiveStore(store)
-    earlier = [row for row in archive.summaries(parent.id) if row.position <= at]
+    earlier = [row for row in archive.summaries(parent.id) if row.position <= message_count]
     if not earlier:
         return None
     last = earlier[-1]
     view = Conversation(
-        _messages(store, parent.id, last.position, at),
-        read_summary(last),
+        _messages(store, parent.id, last.position, message_count),
+        decode_summary_row(last),
         outputs_before=archive.count_before(parent.id, last.position),
     )
-    return SnapshotRow(at, encode_snapshot(view, at))
+    return SnapshotRow(message_count, encode_snapshot(view, message_count))
 
 
 def _messages(store: SessionStore, session: str, start: int, end: int) -> tuple[Message, ...]:
-    return readable(store.messages_before(session, end, end - start)).messages if end > start else ()
+    return restore_messages(store.messages_before(session, end, end - start)).messages if end > start else ()
 
 
 def _truncate_view(view: Conversation, messages: tuple[Message, ...], start: int) -> Conversation:
-    """The view limited to these messages, without anything that only later messages have added."""
-    shown = {output.call_id for message in messages if isinstance(message, User) for output in message.outputs}
-    cut = replace(view, messages=messages, masked=view.masked & shown, held=0)
+    """Return the view limited to these messages, without anything that later messages added."""
+    visible_calls = {output.call_id for message in messages if isinstance(message, User) for output in message.outputs}
+    truncated = replace(view, messages=messages, masked=view.masked & visible_calls, min_rewrite_size=0)
     if view.anchored > len(messages):
-        cut = replace(cut, anchor=None, anchored=0)
-    bounds = {"m": start + len(messages), "r": outputs_so_far(cut) + 1}
+        truncated = replace(truncated, anchor=None, anchored=0)
+    bounds = {"m": start + len(messages), "r": outputs_so_far(truncated) + 1}
     return replace(
-        cut,
+        truncated,
         pinned=frozenset(key for key in view.pinned if _is_before(key, bounds)),
         retold=tuple(one for one in view.retold if _is_before(one.key, bounds)),
         recalls=Recalls(
@@ -96,20 +108,26 @@ def _truncate_view(view: Conversation, messages: tuple[Message, ...], start: int
 
 
 def _is_before(key: str, bounds: Mapping[str, int]) -> bool:
-    found = _KEY.fullmatch(key)
+    found = _ITEM_KEY.fullmatch(key)
     return found is None or int(found[2]) < bounds[found[1]]
 
 
-def _facts_at(store: SessionStore, parent: SessionRow, at: int) -> tuple[FactRow, ...]:
-    """The session state at that point, and the file changes recorded by then; files themselves are unchanged.
-    Background jobs stay with the parent, and the seen files are only known for now."""
-    facts = tuple(fact for fact in store.situation(parent.id) if fact.kind != "job")
-    if at >= parent.messages:
+def _facts_at(store: SessionStore, parent: SessionRow, message_count: int) -> tuple[FactRow, ...]:
+    """Return the session state when the parent had `message_count` messages, and the file changes recorded by then. The
+    files themselves stay unchanged. Background jobs stay with the parent. The set of seen files is the current one,
+    because its history is not stored."""
+    facts = tuple(fact for fact in store.all_facts(parent.id) if fact.kind != "job")
+    if message_count >= parent.messages:
         return facts
     steps: list[Message] = []
-    for position, _, _ in Forks(store).holding(parent.id, "assistant", _TODO):
-        if position + 1 < at:
+    for position, _, _ in Forks(store).messages_containing(parent.id, "assistant", _TODO_CALL_MARKER):
+        if position + 1 < message_count:
             steps += _messages(store, parent.id, position, position + 2)
-    now, _ = changes_of(SessionState(), with_todos(SessionState(), todo_state(steps)))
-    told = (fact for fact in facts if fact.kind in ("former", TAG, REMOVED_OUTPUT))
-    return (*told, *now, *facts_before(store, parent.id, at), *endings_before(facts, at))
+    state_facts, _ = state_changes(SessionState(), with_todos(SessionState(), todo_state(steps)))
+    lasting_facts = (fact for fact in facts if fact.kind in ("former", TAG_FACT, REMOVED_OUTPUT_FACT))
+    return (
+        *lasting_facts,
+        *state_facts,
+        *change_facts_before(store, parent.id, message_count),
+        *endings_before(facts, message_count),
+    )

@@ -7,10 +7,6 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeVar
 
-from ebbtide.agent.context.mask import one_line, outcome_line, patched_paths
-from ebbtide.agent.context.message_text import message_text
-from ebbtide.agent.context.offload import is_recall_tool
-from ebbtide.agent.context.tool_selection import executed_call
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.messages import (
     Assistant,
@@ -25,8 +21,12 @@ from ebbtide.agent.messages import (
     UserPart,
 )
 from ebbtide.agent.records.message_rows import decode_message
-from ebbtide.agent.records.rows import read_summary
+from ebbtide.agent.records.rows import decode_summary_row
 from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.tool_specs import executed_call
+from ebbtide.agent.view.message_text import message_text
+from ebbtide.agent.view.previews import is_recall_tool
+from ebbtide.agent.view.stubs import one_line, outcome_line, patched_paths
 from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.errors import StoreError
 from ebbtide.store.queries import SearchQuery
@@ -34,29 +34,31 @@ from ebbtide.store.search import IndexProgress, SearchDocument, SearchIndex, Sea
 from ebbtide.store.session_rows import MessageRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.outputs.recalled import OnProgress, no_progress
+from ebbtide.tools.tool_traits import role_of
 
-MOST_INDEXED = 1 << 18
-"""Bytes of one output that are indexed; search results mark longer outputs."""
-MAX_MESSAGE_CHARS = 1 << 22
-"""Characters of one user message that are indexed, including pasted and piped text."""
-BATCH = 200
-"""Messages that are indexed at once; in between, others can use the database."""
-MOST_AT_ONCE = 1 << 21
-"""Characters after which a batch ends early: long outputs would fill the memory and block the store."""
-TITLE = 160
+MAX_INDEXED_OUTPUT_BYTES = 1 << 18
+"""Maximum number of bytes of an output that are indexed. Search results mark longer outputs."""
+MAX_INDEXED_MESSAGE_CHARS = 1 << 22
+"""Maximum number of characters of a user message that are indexed, including pasted and piped text."""
+MESSAGES_PER_BATCH = 200
+"""Messages indexed in one batch. Between batches, other tasks can use the database."""
+MAX_BATCH_CHARS = 1 << 21
+"""Number of characters after which a batch ends early. More would use too much memory and block the store for too long.
+"""
+MAX_TITLE_CHARS = 160
 INDEX_TIMEOUT_S = 10.0
-"""Seconds that a search waits for the index; after that, it uses what is there."""
+"""Seconds that a search waits for indexing. After that, it searches what has been indexed so far."""
 
 ResultT = TypeVar("ResultT")
 UNINDEXED_NOTE = "{:,} older messages are not indexed yet and were not searched; the next search continues with them"
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
-    """The calls that the next outputs answer, and the number of outputs so far."""
+class PendingCalls:
+    """The calls of the last reply, by id, and the number of outputs before the current message."""
 
     calls: Mapping[str, ToolCall]
-    outputs: int = 0
+    output_count: int = 0
 
 
 class Indexer:
@@ -67,146 +69,151 @@ class Indexer:
         self._store = store
         self.index = SearchIndex(store)
         self.repairs = 0
-        """How often the index was damaged and rebuilt."""
-        self.left = 0
-        """How many messages were not indexed after the last update."""
+        """Number of times that a damaged index was rebuilt."""
+        self.unindexed_count = 0
+        """Number of messages that the last update left unindexed."""
 
-    async def catch_up(self, told: OnProgress = no_progress, *, first: str = "", seconds: float = inf) -> int:
-        """Index new messages, of session `first` and then of the newest ones, for up to `seconds`. Return how many
-        are left. In between, others can use the store. A damaged index is rebuilt."""
-        return await self.retry_after_repair(lambda: self._catch_up(told, first, seconds), told, first)
+    async def catch_up(self, on_progress: OnProgress = no_progress, *, first: str = "", seconds: float = inf) -> int:
+        """Index new messages for up to `seconds`: first those of session `first`, then those of other sessions, newest
+        session first. Return how many are left. Other tasks can use the store between batches. A damaged index is
+        rebuilt."""
+        return await self.retry_after_repair(lambda: self._catch_up(on_progress, first, seconds), on_progress, first)
 
-    async def catch_up_with(self, session: str) -> int:
+    async def catch_up_session(self, session: str) -> int:
         """Index the new messages of one session. Return how many are left."""
         return await self.retry_after_repair(
             lambda: self._catch_up(no_progress, session, INDEX_TIMEOUT_S, session), no_progress, session
         )
 
-    async def find(self, wanted: SearchQuery, told: OnProgress = no_progress) -> tuple[SearchMatch, ...]:
+    async def find(self, query: SearchQuery, on_progress: OnProgress = no_progress) -> tuple[SearchMatch, ...]:
         """Search the index."""
-        return await self.retry_after_repair(lambda: self._thread.run(self.index.find, wanted), told)
+        return await self.retry_after_repair(lambda: self._thread.run(self.index.find, query), on_progress)
 
     async def retry_after_repair(
-        self, work: Callable[[], Awaitable[ResultT]], told: OnProgress = no_progress, first: str = ""
+        self, work: Callable[[], Awaitable[ResultT]], on_progress: OnProgress = no_progress, first: str = ""
     ) -> ResultT:
-        """Return the result of `work`. If it finds the index damaged, rebuild the index and run it again."""
+        """Run `work` and return its result. If it fails because the index is damaged, rebuild the index and run it
+        again."""
         try:
             return await work()
         except StoreFailed as error:
             if error.reason not in ("corrupt", "unreadable"):
                 raise
-            await self.repair(told, first)
+            await self.repair(on_progress, first)
             return await work()
 
-    async def repair(self, told: OnProgress = no_progress, first: str = "") -> None:
-        """Rebuild the index from the messages, as far as possible in the time limit of a search."""
+    async def repair(self, on_progress: OnProgress = no_progress, first: str = "") -> None:
+        """Rebuild the index from the messages, within the time limit of a search."""
         self.repairs += 1
         await self._thread.run(self.index.rebuild)
-        await self._catch_up(told, first, INDEX_TIMEOUT_S)
+        await self._catch_up(on_progress, first, INDEX_TIMEOUT_S)
 
-    async def _catch_up(self, told: OnProgress, first: str = "", seconds: float = inf, only: str = "") -> int:
+    async def _catch_up(self, on_progress: OnProgress, first: str = "", seconds: float = inf, only: str = "") -> int:
         end = time.monotonic() + seconds
-        await self._thread.run(self._store.use_copy)
-        behind = await self._thread.run(self.index.behind)
+        await self._thread.run(self._store.switch_to_copy)
+        behind = await self._thread.run(self.index.unfinished_sessions)
         chosen = [progress for progress in behind if only in ("", progress.session)]
-        total, done, self.left = sum(progress.messages for progress in chosen), 0, 0
+        total, done, self.unindexed_count = sum(progress.messages for progress in chosen), 0, 0
         for progress in sorted(chosen, key=lambda one: one.session != first):
             while progress.messages > 0 or progress.waiting > 0:
                 before = progress.messages
-                progress = await self._thread.run(self._add, progress)
+                progress = await self._thread.run(self._index_next_batch, progress)
                 done += before - progress.messages
-                told(done, total)
+                on_progress(done, total)
                 if time.monotonic() >= end:
-                    self.left = total - done
-                    return self.left
+                    self.unindexed_count = total - done
+                    return self.unindexed_count
         return 0
 
-    def _add(self, progress: IndexProgress) -> IndexProgress:
-        """Index the next messages of a session, and after the last ones its summaries."""
+    def _index_next_batch(self, progress: IndexProgress) -> IndexProgress:
+        """Index the next messages of a session, or its summaries if no messages are left. Return the new progress."""
         start = progress.position
-        rows = self.index.messages(progress.session, max(start - 1, 0), BATCH + 1)
+        rows = self.index.messages(progress.session, max(start - 1, 0), MESSAGES_PER_BATCH + 1)
         if not rows or rows[-1].position < start:
             done = replace(progress, messages=0, summaries=progress.summaries + progress.waiting, waiting=0)
-            self.index.add(done, self._summaries(progress), start)
+            self.index.add_documents(done, self._summary_documents(progress), start)
             return done
-        documents, calls, end, size = list[SearchDocument](), Calls({}, progress.outputs), start, 0
+        documents, calls, end, size = list[SearchDocument](), PendingCalls({}, progress.outputs), start, 0
         for row in rows:
-            found, calls = self._documents(row, calls, is_new=row.position >= start)
+            found, calls = self._row_documents(row, calls, is_new=row.position >= start)
             documents += found
             end = row.position + 1
             size += sum(len(document.text) for document in found)
-            if size >= MOST_AT_ONCE and end > start:
+            if size >= MAX_BATCH_CHARS and end > start:
                 break
         done = replace(
-            progress, position=end, outputs=calls.outputs, messages=max(progress.messages - (end - start), 0)
+            progress, position=end, outputs=calls.output_count, messages=max(progress.messages - (end - start), 0)
         )
-        self.index.add(done, documents, start)
+        self.index.add_documents(done, documents, start)
         return done
 
-    def _documents(self, row: MessageRow, calls: Calls, *, is_new: bool) -> tuple[list[SearchDocument], Calls]:
+    def _row_documents(
+        self, row: MessageRow, calls: PendingCalls, *, is_new: bool
+    ) -> tuple[list[SearchDocument], PendingCalls]:
         try:
             message = decode_message(row)
-        except StoreFailed:  # readers of the session are told; the rest can still be found
+        except StoreFailed:  # loading the session reports the damage; the other messages can still be found
             return [], calls
         if isinstance(message, Assistant):
             after = replace(calls, calls={call.id: call for call in message.calls})
         elif is_new:
-            after = replace(calls, outputs=calls.outputs + len(message.outputs))
+            after = replace(calls, output_count=calls.output_count + len(message.outputs))
         else:
             return [], calls
-        return (list(documents_of(message, row, calls, self._whole)) if is_new else []), after
+        return (list(message_documents(message, row, calls, self._full_text)) if is_new else []), after
 
-    def _whole(self, output: ToolOutput) -> tuple[str, int]:
-        """The beginning of an output's full text, and its size in bytes."""
+    def _full_text(self, output: ToolOutput) -> tuple[str, int]:
+        """Return the beginning of an output's full text, and its size in bytes."""
         stored, blobs = output.stored, self._store.blobs
         if stored is not None and blobs is not None:
-            # If that fails, the text in the message is indexed.
+            # If the stored output cannot be read, the text in the message is indexed.
             with suppress(StoreError), closing(blobs.open(stored.digest)) as reader:
-                held = _as_text(reader.read(0, MOST_INDEXED - len(output.frame)))
-                parts = (held, "" if held.endswith(output.frame) else output.frame)
+                beginning = _as_text(reader.read(0, MAX_INDEXED_OUTPUT_BYTES - len(output.frame)))
+                parts = (beginning, "" if beginning.endswith(output.frame) else output.frame)
                 return "\n".join(part for part in parts if part), reader.size
         data = output.text.encode("utf-8", "replace")
-        return _as_text(data[:MOST_INDEXED]), len(data)
+        return _as_text(data[:MAX_INDEXED_OUTPUT_BYTES]), len(data)
 
-    def _summaries(self, progress: IndexProgress) -> Iterator[SearchDocument]:
+    def _summary_documents(self, progress: IndexProgress) -> Iterator[SearchDocument]:
         for row in ArchiveStore(self._store).summaries(progress.session):
-            with suppress(StoreFailed):  # readers of it are told
-                text = read_summary(row).text
+            with suppress(StoreFailed):  # damage is reported when the session itself is read
+                text = decode_summary_row(row).text
                 yield SearchDocument(
-                    row.position, row.number, "summary", "", text, size=_size(text), created=row.created
+                    row.position, row.number, "summary", "", text, size=_utf8_size(text), created=row.created
                 )
 
 
-def documents_of(
-    message: Message, row: MessageRow, calls: Calls, whole: Callable[[ToolOutput], tuple[str, int]]
+def message_documents(
+    message: Message, row: MessageRow, calls: PendingCalls, read_full_text: Callable[[ToolOutput], tuple[str, int]]
 ) -> Iterator[SearchDocument]:
-    """The documents of a message: what was said, and each output. Text that was only looked up is found at its
-    origin, and the program's notes are not indexed. `calls`: those before the message."""
+    """Yield the documents of a message: one for its text, and one for each output. The program's notes are skipped. So
+    are lookup calls and their outputs, because the text that they repeat is found at its origin. `calls`: the calls
+    before the message."""
     if isinstance(message, Assistant):
-        said = replace(message, parts=tuple(part for part in message.parts if not _looks_up(part)))
-        text, paths = message_text(said), _paths(said.calls)
+        searchable = replace(message, parts=tuple(part for part in message.parts if not _is_lookup_call(part)))
+        text, paths = message_text(searchable), _named_paths(searchable.calls)
         if text:
             yield SearchDocument(
-                row.position, 0, "assistant", "", text, path=paths, size=_size(text), created=row.created
+                row.position, 0, "assistant", "", text, path=paths, size=_utf8_size(text), created=row.created
             )
         return
-    text = message_text(User(tuple(part for part in message.parts if _is_user_text(part))))[:MAX_MESSAGE_CHARS]
+    text = message_text(User(tuple(part for part in message.parts if _is_user_text(part))))[:MAX_INDEXED_MESSAGE_CHARS]
     if text:
-        yield SearchDocument(row.position, 0, "user", "", text, size=_size(text), created=row.created)
-    for number, output in enumerate(message.outputs, calls.outputs + 1):
+        yield SearchDocument(row.position, 0, "user", "", text, size=_utf8_size(text), created=row.created)
+    for number, output in enumerate(message.outputs, calls.output_count + 1):
         call = calls.calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
-        if is_recall_tool(call.name) and call.name != "ask_user":
+        if is_recall_tool(call.name) and role_of(call.name) != "ask_question":
             continue
-        held, size = whole(output)
-        title = one_line(outcome_line(call, output), TITLE)
+        full_text, size = read_full_text(output)
+        title = one_line(outcome_line(call, output), MAX_TITLE_CHARS)
         yield SearchDocument(
             row.position,
             number,
             "output",
             title,
-            held,
+            full_text,
             call.name,
-            _paths([executed_call(call, output)]),
+            _named_paths([executed_call(call, output)]),
             size,
             row.created,
         )
@@ -216,20 +223,21 @@ def _is_user_text(part: UserPart) -> bool:
     return isinstance(part, Text | Image) or (isinstance(part, Note) and part.kind in ("pasted", "piped"))
 
 
-def _looks_up(part: AssistantPart) -> bool:
-    """Whether it is a lookup call, which would find itself: it contains the search words."""
-    return isinstance(part, ToolCall) and is_recall_tool(part.name) and part.name != "ask_user"
+def _is_lookup_call(part: AssistantPart) -> bool:
+    """Whether the part is a lookup call. These are not indexed, because they contain the words that they searched
+    for."""
+    return isinstance(part, ToolCall) and is_recall_tool(part.name) and role_of(part.name) != "ask_question"
 
 
-def _paths(calls: Sequence[ToolCall]) -> str:
+def _named_paths(calls: Sequence[ToolCall]) -> str:
     named = [path for call in calls for path in (call.arguments.get("path"), *patched_paths(call))]
     return "\n".join(dict.fromkeys(path for path in named if isinstance(path, str) and path))
 
 
-def _size(text: str) -> int:
+def _utf8_size(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
 def _as_text(data: bytes) -> str:
-    """The bytes as text; empty if they are binary."""
+    """Return the bytes as text; empty if they are binary."""
     return "" if b"\0" in data else data.decode("utf-8", "replace")

@@ -7,14 +7,15 @@ from typing import Literal, TypeAlias
 
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.reference_parts import encode_text
-from ebbtide.agent.context.mask import message_key, one_line
-from ebbtide.agent.context.message_text import message_text
-from ebbtide.agent.context.references import message_ref
-from ebbtide.agent.context.tool_selection import executed_call
-from ebbtide.agent.context.view_items import ViewState, view_parts
 from ebbtide.agent.messages import Assistant, Conversation, Message, ToolCall, User
-from ebbtide.agent.records.damage import try_decode_message, unreadable
+from ebbtide.agent.records.damage import decode_message_or_none, unreadable_message_error
 from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.tool_specs import executed_call
+from ebbtide.agent.view.items import ViewState, view_parts
+from ebbtide.agent.view.message_text import message_text
+from ebbtide.agent.view.references import message_ref
+from ebbtide.agent.view.stubs import one_line
+from ebbtide.agent.view.visible import message_key
 from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.session_rows import MessageRow, OutputRow
 from ebbtide.store.sessions import SessionStore
@@ -23,14 +24,15 @@ from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.outputs.stored import Content
 
 ArchiveState: TypeAlias = ViewState | Literal["removed"]
-"""Whether the model sees it; `summarised` also if it left the view; `removed` if its bytes are gone."""
+"""How the model sees the item. `summarised` also means that the item left the view; `removed` means that its content
+was deleted."""
 
 MAX_LISTED_OUTPUTS = 5_000
-"""Newest outputs that are listed."""
-LONGEST_LINE = 1_000
+"""Maximum number of outputs that are listed, newest first."""
+MAX_LINE_BYTES = 1_000
 """Longest line on a page, in bytes."""
-MOST_LOOKED_AT = 1 << 18
-"""Bytes in which a text is searched: as many as are indexed."""
+MAX_SEARCHED_BYTES = 1 << 18
+"""Number of bytes that `find_line` searches, which equals the indexed part."""
 _MAX_PREVIEW_CHARS = 400
 
 
@@ -51,14 +53,14 @@ class ArchiveItem:
     role: str = ""
     """The author of a message."""
     accesses: int = 0
-    """How often its reference was looked up."""
+    """How often the item was looked up."""
     accessed: float | None = None
-    """When it was last looked up, in Unix seconds."""
+    """When the item was last looked up, in Unix seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContentPage:
-    """Some lines of a content."""
+    """Some lines of an item's content."""
 
     lines: tuple[str, ...]
     first: int
@@ -77,11 +79,12 @@ class ArchiveListing:
         self._session = session
 
     async def entries(self, view: Conversation) -> tuple[ArchiveItem, ...]:
-        """All stored items, newest first. `view`: what the model is shown, with all messages so far."""
+        """Return all stored items, newest first. `view`: the conversation as the model sees it, with all messages so
+        far."""
         return await self._thread.run(self._entries, view)
 
     def _entries(self, view: Conversation) -> tuple[ArchiveItem, ...]:
-        everything = ArchiveStore(self._store).all(self._session)
+        everything = ArchiveStore(self._store).all_output_parts(self._session)
         rows = [row for row in everything if row.part == 0]
         listed = {(row.position, row.call): [row] for row in rows[-MAX_LISTED_OUTPUTS:]}
         for row in everything:
@@ -92,27 +95,28 @@ class ArchiveListing:
         start = (messages[-1].position + 1 if messages else 0) - len(view.messages)
         from ebbtide.store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs search nothing
 
-        looked_up = SearchIndex(self._store).accesses(self._session)
-        return tuple(reversed([*_archived_items(messages, start, listed, view, looked_up)]))
+        access_counts = SearchIndex(self._store).accesses(self._session)
+        return tuple(reversed([*_archived_items(messages, start, listed, view, access_counts)]))
 
     async def page(self, ref: str, first: int, count: int) -> ContentPage:
-        """Lines of a reference's content. A first line beyond the end is moved back to fill a page."""
+        """Return lines of a reference's content. If fewer than `count` lines follow `first`, start earlier to fill the
+        page."""
         located = await self._archive.resolve(ref)
         if not located.media_type.startswith("text/"):
-            told = f"{located.media_type}, {pluralize(located.size, 'byte')}"
-            return ContentPage((f"({told}; `ebb sessions show {self._session} {ref} > FILE` saves it)",), 1, 1)
+            description = f"{located.media_type}, {pluralize(located.size, 'byte')}"
+            return ContentPage((f"({description}; `ebb sessions show {self._session} {ref} > FILE` saves it)",), 1, 1)
         with closing(await self._archive.peek(located)) as content:
             first = max(1, min(first, content.lines - count + 1))
-            return ContentPage(await self._thread.run(_lines, content, first, count), first, content.lines)
+            return ContentPage(await self._thread.run(_read_lines, content, first, count), first, content.lines)
 
-    async def line_of(self, ref: str, text: str) -> int:
-        """The number of the first line that contains a text, ignoring case; 1 if the beginning of the content does
-        not contain it."""
+    async def find_line(self, ref: str, text: str) -> int:
+        """Return the number of the first line that contains `text`, ignoring case. Only the beginning of the content is
+        searched; return 1 if it does not contain the text."""
         located = await self._archive.resolve(ref)
         if not located.media_type.startswith("text/"):
             return 1
         with closing(await self._archive.peek(located)) as content:
-            data = await self._thread.run(content.read, 0, MOST_LOOKED_AT)
+            data = await self._thread.run(content.read, 0, MAX_SEARCHED_BYTES)
         before, found, _ = data.decode("utf-8", "replace").lower().partition(text.lower())
         return before.count("\n") + 1 if found else 1
 
@@ -122,57 +126,69 @@ def _archived_items(
     start: int,
     listed: dict[tuple[int, str], list[OutputRow]],
     view: Conversation,
-    looked_up: Mapping[str, tuple[int, float]],
+    access_counts: Mapping[str, tuple[int, float]],
 ) -> Iterator[ArchiveItem]:
     calls: dict[str, ToolCall] = {}
     states = {part.key: part.state for part in view_parts(replace(view, messages_before=start))}
     for row in rows:
-        message = try_decode_message(row)
+        message = decode_message_or_none(row)
         if message is None:
             yield from _damaged_items(row, start, listed)
             calls = {}
             continue
         if row.position < start:
-            yield from _departed_items(message, row, "summarised", looked_up)
+            yield from _departed_items(message, row, "summarised", access_counts)
         elif states[message_key(row.position)] != "visible":
-            yield from _departed_items(message, row, states[message_key(row.position)], looked_up)
+            yield from _departed_items(message, row, states[message_key(row.position)], access_counts)
         if isinstance(message, Assistant):
             calls = {call.id: call for call in message.calls}
             continue
         for output in message.outputs:
-            for kept in reversed(listed.get((row.position, output.call_id), ())):
-                if 0 < kept.part <= len(output.images):
-                    continue  # it is shown with its output, or left the view with it
-                state = _state(kept, states.get(f"r{kept.number}", "summarised"))
-                call = executed_call(calls.get(output.call_id) or ToolCall(output.call_id, kept.tool, {}), output)
-                ref = f"r{kept.number}:tool-{kept.part}" if kept.part else f"r{kept.number}"
-                # How a program ended is read together with its output, so it counts as part of that.
-                frame = output.frame if kept.digest is not None and not kept.part else ""
-                size, lines = kept.size + len(encode_text(frame)), kept.lines + len(frame.splitlines())
-                yield ArchiveItem(ref, state, size, lines, kept.created, call, "", "", kept.accesses, kept.accessed)
+            for output_row in reversed(listed.get((row.position, output.call_id), ())):
+                if 0 < output_row.part <= len(output.images):
+                    continue  # the image is listed as part of its output
+                state = _part_state(output_row, states.get(f"r{output_row.number}", "summarised"))
+                call = executed_call(calls.get(output.call_id) or ToolCall(output.call_id, output_row.tool, {}), output)
+                ref = f"r{output_row.number}:tool-{output_row.part}" if output_row.part else f"r{output_row.number}"
+                # The frame, such as a program's exit status, is read together with the output, so it counts as part of
+                # it.
+                frame = output.frame if output_row.digest is not None and not output_row.part else ""
+                size, lines = output_row.size + len(encode_text(frame)), output_row.lines + len(frame.splitlines())
+                yield ArchiveItem(
+                    ref, state, size, lines, output_row.created, call, "", "", output_row.accesses, output_row.accessed
+                )
 
 
 def _damaged_items(
     row: MessageRow, start: int, listed: dict[tuple[int, str], list[OutputRow]]
 ) -> Iterator[ArchiveItem]:
-    """An unreadable message, and its separately stored outputs."""
+    """Yield an item for an unreadable message, and for each of its separately stored outputs."""
     state: ArchiveState = "summarised" if row.position < start else "visible"
     size = len(row.body.encode("utf-8", "surrogatepass"))
-    yield ArchiveItem(f"message-{row.position}", state, size, 1, row.created, None, unreadable(row.position), "damaged")
-    for kept in (one for (position, _), parts in listed.items() if position == row.position for one in parts):
-        if kept.digest is not None:
-            ref = f"r{kept.number}:tool-{kept.part}" if kept.part else f"r{kept.number}"
-            yield ArchiveItem(ref, state, kept.size, kept.lines, kept.created, ToolCall(kept.call, kept.tool, {}))
+    yield ArchiveItem(
+        f"message-{row.position}", state, size, 1, row.created, None, unreadable_message_error(row.position), "damaged"
+    )
+    for output_row in (one for (position, _), parts in listed.items() if position == row.position for one in parts):
+        if output_row.digest is not None:
+            ref = f"r{output_row.number}:tool-{output_row.part}" if output_row.part else f"r{output_row.number}"
+            yield ArchiveItem(
+                ref,
+                state,
+                output_row.size,
+                output_row.lines,
+                output_row.created,
+                ToolCall(output_row.call, output_row.tool, {}),
+            )
 
 
 def _departed_items(
-    message: Message, row: MessageRow, state: ArchiveState, looked_up: Mapping[str, tuple[int, float]]
+    message: Message, row: MessageRow, state: ArchiveState, access_counts: Mapping[str, tuple[int, float]]
 ) -> Iterator[ArchiveItem]:
-    """A message with text that left the view, in whole or in part."""
+    """Yield an item for a message that has left the view, in whole or in part, if it has text."""
     if message.text:
         text = message_text(message)
         size, lines = len(text.encode("utf-8", "surrogatepass")), text.count("\n") + 1
-        said = one_line(message.text[: 4 * _MAX_PREVIEW_CHARS], _MAX_PREVIEW_CHARS)
+        preview = one_line(message.text[: 4 * _MAX_PREVIEW_CHARS], _MAX_PREVIEW_CHARS)
         role = "you" if isinstance(message, User) else "model"
         yield ArchiveItem(
             message_ref(message),
@@ -181,23 +197,23 @@ def _departed_items(
             lines,
             row.created,
             None,
-            said,
+            preview,
             role,
-            *looked_up.get(f"m{row.position}", ()),
+            *access_counts.get(f"m{row.position}", ()),
         )
 
 
-def _state(kept: OutputRow, state: ViewState) -> ArchiveState:
-    """The state of a stored part. `state`: that of its output."""
-    if kept.removed is not None:
+def _part_state(part: OutputRow, state: ViewState) -> ArchiveState:
+    """Return the state of a stored part. `state`: the state of its output."""
+    if part.removed is not None:
         return "removed"
-    return "preview" if kept.part and state == "visible" else state
+    return "preview" if part.part and state == "visible" else state
 
 
-def _lines(content: Content, first: int, count: int) -> tuple[str, ...]:
-    shown, at = list[str](), content.line_start(first)
+def _read_lines(content: Content, first: int, count: int) -> tuple[str, ...]:
+    lines, at = list[str](), content.line_start(first)
     for _ in range(min(count, content.lines - first + 1)):
         end = content.line_end(at)
-        shown.append(content.read(at, min(end - at, LONGEST_LINE)).decode("utf-8", "replace"))
+        lines.append(content.read(at, min(end - at, MAX_LINE_BYTES)).decode("utf-8", "replace"))
         at = end + 1
-    return tuple(shown)
+    return tuple(lines)

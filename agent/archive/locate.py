@@ -1,5 +1,5 @@
-"""Finds where a text occurs in a session, and whether the model sees it there. `ebbtide.agent.context.provenance`
-decides what became of each place."""
+"""Finds where a text occurs in a session, and whether the model sees it there. `ebbtide.agent.view.provenance`
+determines the state of each occurrence."""
 
 import asyncio
 import re
@@ -8,8 +8,21 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ebbtide.agent.archive.indexer import UNINDEXED_NOTE, Indexer
-from ebbtide.agent.context.provenance import Covering, DepartedMessage, Occurrence, Trace, place_named, places_of
-from ebbtide.agent.context.references import (
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.messages import Assistant, Conversation
+from ebbtide.agent.records.damage import decode_message_or_none
+from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.records.rows import decode_summary_row
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.view.provenance import (
+    CoveringSummary,
+    DepartedMessage,
+    Occurrence,
+    Trace,
+    find_occurrences,
+    occurrence_of_ref,
+)
+from ebbtide.agent.view.references import (
     CURRENT_SESSION,
     BadReference,
     MessageRef,
@@ -19,19 +32,13 @@ from ebbtide.agent.context.references import (
     SummaryRef,
     parse_reference,
 )
-from ebbtide.agent.errors import StoreFailed
-from ebbtide.agent.messages import Assistant, Conversation
-from ebbtide.agent.records.damage import try_decode_message
-from ebbtide.agent.records.recorder import Recorder
-from ebbtide.agent.records.rows import read_summary
-from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.queries import SearchQuery
 from ebbtide.store.search import SearchDocument
 from ebbtide.store.sessions import SessionStore
 
-MAX_PLACES = 200
-"""Most places that are examined."""
+MAX_EXAMINED_MATCHES = 200
+"""Maximum number of search matches that are examined, per query."""
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -47,82 +54,95 @@ class Locator:
 
     @property
     def unsearched_count(self) -> int:
-        """How many messages of the session could not be searched yet."""
-        return self._indexer.left
+        """Number of messages in the session that could not be searched yet."""
+        return self._indexer.unindexed_count
 
     async def trace(
-        self, text: str, view: Conversation | None, unsearched: Callable[[str, Collection[str]], Awaitable[list[str]]]
+        self,
+        text: str,
+        view: Conversation | None,
+        notes_on_unsearched: Callable[[str, Collection[str]], Awaitable[list[str]]],
     ) -> Trace:
-        """Every place where the session contains the text, and what became of it there. If the text is a reference,
-        what became of its output or message. `view`: what the model is shown; None loads the stored view.
-        `unsearched`: returns what else may contain the text, given some advice and the places found."""
+        """Find every place where the session contains the text, and whether the model sees it there. If the text is a
+        reference, report on the output or message it refers to. `view`: the conversation as the model sees it; None
+        loads the stored view. `notes_on_unsearched`: called with advice for the user and the references found; returns
+        notes on outputs that were not fully searched and may also contain the text."""
         if not text.strip():
             return Trace()
         if view is None:
             row = await self._thread.run(self._store.session, self._session)
-            view = await Recorder(self._thread, self._store, row, is_new=False).read() if row else Conversation()
+            view = (
+                await Recorder(self._thread, self._store, row, is_new=False).read_conversation()
+                if row
+                else Conversation()
+            )
         with suppress(BadReference):
             reference = parse_reference(text)
             if reference.session == CURRENT_SESSION and (named := await self.find_reference(reference, view)):
                 return Trace(named)
-        places = await self.of(text, view)
-        told = await unsearched("`/archive` shows whole outputs", {place.ref for place in places})
-        left = self._indexer.left
-        return Trace(places, (*([UNINDEXED_NOTE.format(left)] if left else []), *told))
+        places = await self.find_text(text, view)
+        notes = await notes_on_unsearched("`/archive` shows whole outputs", {place.ref for place in places})
+        unindexed = self._indexer.unindexed_count
+        return Trace(places, (*([UNINDEXED_NOTE.format(unindexed)] if unindexed else []), *notes))
 
-    async def of(self, text: str, view: Conversation) -> tuple[Occurrence, ...]:
-        """Every place where the session contains the text, oldest first, ignoring case; empty if it never did. In
-        messages that left the view, texts of one or two letters are found only as whole words. `view`: what the
-        model is shown, with all messages so far."""
+    async def find_text(self, text: str, view: Conversation) -> tuple[Occurrence, ...]:
+        """Return every place where the session contains the text, oldest first, ignoring case. In messages that left
+        the view, texts of one or two letters are found only as whole words. `view`: the conversation as the model sees
+        it, with all messages so far."""
         if not text.strip():
             return ()
-        await self._indexer.catch_up_with(self._session)
-        documents = await self._holding(text)
+        await self._indexer.catch_up_session(self._session)
+        documents = await self._documents_containing(text)
         newest = await self._thread.run(self._store.messages_before, self._session, 2**62, 1)
         start = (newest[-1].position + 1 if newest else 0) - len(view.messages)
         positions = sorted({d.position for d in documents if d.kind != "summary" and d.position < start})
         read = [await self._thread.run(self._departed_message, position) for position in positions]
-        left = [one for one in read if one is not None]
-        holding = {document.number for document in documents if document.kind == "output"}
+        departed = [one for one in read if one is not None]
+        output_numbers = {document.number for document in documents if document.kind == "output"}
         summaries = await self._thread.run(self._summaries)
-        return await asyncio.to_thread(places_of, text, view, left, summaries, holding)  # slow for a long session
+        return await asyncio.to_thread(
+            find_occurrences, text, view, departed, summaries, output_numbers
+        )  # slow for long sessions
 
     async def find_reference(self, reference: Reference, view: Conversation) -> tuple[Occurrence, ...]:
-        """What became of each output or message that a reference may mean; empty if there is none."""
+        """Return the state of each output or message that matches a reference; empty if there is none."""
         newest = await self._thread.run(self._store.messages_before, self._session, 2**62, 1)
         start = (newest[-1].position + 1 if newest else 0) - len(view.messages)
         view = replace(view, messages_before=start)
-        covering, found = await self._thread.run(self._summaries), list[Occurrence]()
-        for ref, position in await self._thread.run(self._standing, reference.target):
-            left = await self._thread.run(self._departed_message, position) if position < start else None
-            place = await asyncio.to_thread(place_named, ref, position, view, left, covering)
+        summaries, found = await self._thread.run(self._summaries), list[Occurrence]()
+        for ref, position in await self._thread.run(self._matching_references, reference.target):
+            departed = await self._thread.run(self._departed_message, position) if position < start else None
+            place = await asyncio.to_thread(occurrence_of_ref, ref, position, view, departed, summaries)
             found += [place] if place is not None else []
         return tuple(found)
 
-    def _standing(self, target: ReferenceTarget) -> Sequence[tuple[str, int]]:
-        """The full references that are meant, each with the position of its message."""
+    def _matching_references(self, target: ReferenceTarget) -> Sequence[tuple[str, int]]:
+        """Return the complete references that match a target, each with the position of its message."""
         rows = ArchiveStore(self._store)
         match target:
             case OutputRef(number=number):
-                return [(str(target), row.position) for row in rows.find(self._session, number)[:1]]
+                return [(str(target), row.position) for row in rows.output_parts(self._session, number)[:1]]
             case MessageRef(prefix=prefix):
-                return [(f"msg-{name}", position) for position, name in rows.messages_called(self._session, prefix)]
+                return [
+                    (f"msg-{name}", position) for position, name in rows.messages_with_ref_prefix(self._session, prefix)
+                ]
             case SummaryRef():
                 return ()
 
-    async def _holding(self, text: str) -> tuple[SearchDocument, ...]:
-        """The indexed documents that contain the text."""
+    async def _documents_containing(self, text: str) -> tuple[SearchDocument, ...]:
+        """Return the indexed documents that contain the text."""
         needle, found = text.lower(), dict[tuple[int, int], SearchDocument]()
-        for query in queries_for(text):
-            wanted = SearchQuery(query, sessions=(self._session,), limit=MAX_PLACES)
+        for query in search_queries(text):
+            wanted = SearchQuery(query, sessions=(self._session,), limit=MAX_EXAMINED_MATCHES)
             matches = await self._indexer.find(wanted)
-            found |= await asyncio.to_thread(_that_hold, needle, [match.document for match in matches])
+            found |= await asyncio.to_thread(_documents_with, needle, [match.document for match in matches])
         return tuple(found.values())
 
     def _departed_message(self, position: int) -> DepartedMessage | None:
-        """The message; None if it was damaged after indexing, which readers of the session are told."""
+        """Return the message at a position; None if it was damaged after it was indexed. Loading the session reports
+        such damage."""
         rows = self._store.messages_before(self._session, position + 1, 2)
-        messages = [try_decode_message(row) for row in rows]
+        messages = [decode_message_or_none(row) for row in rows]
         if messages[-1] is None:
             return None
         before = messages[0] if len(messages) > 1 else None
@@ -130,22 +150,23 @@ class Locator:
         count = ArchiveStore(self._store).count_before(self._session, position)
         return DepartedMessage(position, messages[-1], calls, count)
 
-    def _summaries(self) -> Sequence[Covering]:
+    def _summaries(self) -> Sequence[CoveringSummary]:
         rows = ArchiveStore(self._store).summaries(self._session)
-        found = list[Covering]()
+        found = list[CoveringSummary]()
         for row in rows:
-            with suppress(StoreFailed):  # as above
-                found.append(Covering(row.number, row.position, read_summary(row)))
+            with suppress(StoreFailed):  # reading the summary reports the damage
+                found.append(CoveringSummary(row.number, row.position, decode_summary_row(row)))
         return found
 
 
-def _that_hold(needle: str, documents: Sequence[SearchDocument]) -> dict[tuple[int, int], SearchDocument]:
+def _documents_with(needle: str, documents: Sequence[SearchDocument]) -> dict[tuple[int, int], SearchDocument]:
     return {(one.position, one.number): one for one in documents if needle in one.text.lower()}
 
 
-def queries_for(text: str) -> tuple[str, ...]:
-    """Queries of which one finds any document that contains a text, which may begin and end inside a word: its words
-    as a phrase; the inner ones, which are always whole words; or for few words, its words as parts of others."""
+def search_queries(text: str) -> tuple[str, ...]:
+    """Return search queries, at least one of which finds any document that contains the text. The text may begin and
+    end inside a word. The queries are therefore all its words as a phrase, and the inner words as a phrase, because
+    only these are certainly complete. For one or two words, the second query finds them as parts of longer words."""
     words = _WORD.findall(text)
     queries = [f'"{" ".join(words)}"']
     if len(words) > 2:

@@ -1,27 +1,35 @@
-"""Looks up what was said in any session, by reference or by words, within the scope that the user allows."""
+"""Looks up the content of sessions, by reference or by words, within the scope that the user allows."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ebbtide.agent import archive as agent_archive
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.reference_parts import ResolvedReference
-from ebbtide.agent.debug import Debug
+from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.errors import ReferenceFailed, StoreFailed
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.outputs.recall_scope import SCOPES, Scope
-from ebbtide.tools.outputs.recalled import Fetch, LookUp, OnProgress, RecallQuery, RecallResult, no_progress
+from ebbtide.tools.outputs.recall_scope import RECALL_SCOPES, RecallScope
+from ebbtide.tools.outputs.recalled import (
+    FetchStored,
+    OnProgress,
+    RecallQuery,
+    RecallResult,
+    SearchHistory,
+    no_progress,
+)
 from ebbtide.tools.outputs.stored import StoredContent
 
-if TYPE_CHECKING:  # types only: most runs search nothing
+if TYPE_CHECKING:  # imported for types only, because most runs search nothing
     from ebbtide.agent.archive.recall_search import RecallSearch
-    from ebbtide.agent.context.provenance import Trace
+    from ebbtide.agent.view.provenance import Trace
 
 
 class SessionRecall:
-    """What one session may look up. Raises `ReferenceFailed` and `StoreFailed`."""
+    """Looks up stored content on behalf of one session. Raises `ReferenceFailed` and `StoreFailed`."""
 
     def __init__(
         self,
@@ -30,84 +38,81 @@ class SessionRecall:
         archive: Archive,
         session: str,
         project: str,
-        scope: Scope = "project",
-        debug: Debug | None = None,
+        scope: RecallScope = "project",
+        debug: DebugLog | None = None,
         embedding_model: str | None = None,
     ) -> None:
-        """`project` is the real path of the session's project; `scope` the widest scope allowed; `embedding_model`
-        the folder of the model for search by meaning."""
+        """`project` is the real path of the session's project; `scope` is the widest scope allowed; `embedding_model`
+        is the folder of the model for search by meaning."""
         self._thread = thread
         self._store = store
         self._archive = archive
         self._session = session
         self._project = project
-        self._scope: Scope = scope
-        self._debug = debug or Debug()
+        self._scope: RecallScope = scope
+        self._debug = debug or DebugLog()
         self._embedding_model = embedding_model
 
     @cached_property
     def _search(self) -> "RecallSearch":
-        from ebbtide.agent.archive.recall_search import RecallSearch  # noqa: PLC0415  # deferred: most runs search nothing
-
         parts = self._thread, self._store, self._archive, self._session, self._project
-        return RecallSearch(*parts, self._embedding_model)
+        return agent_archive.recall_search.RecallSearch(*parts, self._embedding_model)
 
-    async def search(self, asked: RecallQuery, told: OnProgress = no_progress) -> RecallResult:
-        """Everything that matches the words and filters, best first."""
+    async def search(self, asked: RecallQuery, on_progress: OnProgress = no_progress) -> RecallResult:
+        """Return everything that matches the words and filters, best first."""
         scope = self._permitted_scope(asked.scope)
-        found = await self._search.search(asked, scope, told)
-        self._debug.log("context/recall", query=asked.query, scope=scope, found=len(found.found))
+        found = await self._search.search(asked, scope, on_progress)
+        self._debug.log("context/recall", query=asked.query, scope=scope, found=len(found.items))
         return found
 
-    async def fetch(self, ref: str, scope: Scope | None = None) -> StoredContent:
-        """The content of a reference, for reading in parts; to be closed. Counts as an access."""
+    async def fetch(self, ref: str, scope: RecallScope | None = None) -> StoredContent:
+        """Return the content of a reference, for reading in parts. The caller must close it. Counts as an access."""
         located = await self._archive.resolve(ref)
         allowed = self._permitted_scope(scope)
-        if not await self._may_see(located, allowed):
+        if not await self._is_in_scope(located, allowed):
             raise ReferenceFailed(
                 f"`{ref}` is beyond what may be recalled here: `recall.scope` is `{self._scope}`"
                 + (f", and `scope` was `{allowed}`" if allowed != self._scope else "")
             )
         found = await self._archive.open(located)
-        await self._search.count_look(located)
+        await self._search.record_access(located)
         self._debug.log("context/recall", ref=located.uri, scope=allowed, found=1)
         return found
 
-    async def why(self, text: str, view: Conversation | None = None) -> "Trace":
-        """Every place where the session contains the text, and what became of it there. If the text is a reference,
-        what became of its output or message. `view`: what the model is shown; None loads the stored view."""
-        from ebbtide.agent.archive.locate import Locator  # noqa: PLC0415  # deferred: most runs search nothing
-
-        return await Locator(self._thread, self._store, self._session).trace(
-            text, view, self._search.unsearched_outputs
+    async def trace(self, text: str, view: Conversation | None = None) -> "Trace":
+        """Find every place where the session contains the text, and whether the model sees it there. If the text is a
+        reference, report on the output or message it refers to. `view`: the conversation as the model sees it; None
+        loads the stored view."""
+        return await agent_archive.locate.Locator(self._thread, self._store, self._session).trace(
+            text, view, self._search.unsearched_outputs_notes
         )
 
-    def _permitted_scope(self, scope: Scope | None) -> Scope:
+    def _permitted_scope(self, scope: RecallScope | None) -> RecallScope:
         if scope is None:
             return self._scope
-        if SCOPES.index(scope) > SCOPES.index(self._scope):
+        if RECALL_SCOPES.index(scope) > RECALL_SCOPES.index(self._scope):
             raise ReferenceFailed(
                 f"the user lets you recall from this {self._scope} only (`recall.scope`): leave `scope` out"
             )
         return scope
 
-    async def _may_see(self, located: ResolvedReference, scope: Scope) -> bool:
-        """Whether a reference is within the scope. A session may see its sub-agents, and a sub-agent what its
-        session names to it."""
+    async def _is_in_scope(self, located: ResolvedReference, scope: RecallScope) -> bool:
+        """Whether a reference is within the scope. A session can always see its sub-agents, and a sub-agent the session
+        that started it."""
         if located.session == self._session or scope == "all":
             return True
         row = await self._thread.run(self._store.session, located.session)
         if row is None:
             return False
         own = await self._thread.run(self._store.session, self._session)
-        is_of_one = row.owner == self._session or (own is not None and own.owner == row.id)
-        return is_of_one or (scope == "project" and row.project == self._project)
+        is_related = row.owner == self._session or (own is not None and own.owner == row.id)
+        return is_related or (scope == "project" and row.project == self._project)
 
 
-def fetch_for_tools(recall: SessionRecall) -> Fetch:
-    """A function that fetches references for tools."""
+def fetch_for_tools(recall: SessionRecall) -> FetchStored:
+    """Return a function with which tools fetch references."""
 
-    async def fetch(ref: str, scope: Scope | None) -> StoredContent:
+    async def fetch(ref: str, scope: RecallScope | None) -> StoredContent:
         try:
             return await recall.fetch(ref, scope)
         except (ReferenceFailed, StoreFailed) as error:
@@ -116,19 +121,19 @@ def fetch_for_tools(recall: SessionRecall) -> Fetch:
     return fetch
 
 
-def search_for_tools(recall: SessionRecall) -> LookUp:
-    """A function that searches for tools."""
+def search_for_tools(recall: SessionRecall) -> SearchHistory:
+    """Return a function with which tools search."""
 
-    async def look_up(asked: RecallQuery, told: OnProgress) -> RecallResult:
+    async def look_up(asked: RecallQuery, on_progress: OnProgress) -> RecallResult:
         try:
-            return await recall.search(asked, told)
+            return await recall.search(asked, on_progress)
         except (ReferenceFailed, StoreFailed) as error:
             raise ToolError(str(error)) from error
 
     return look_up
 
 
-def recall_of(
+def user_recall(
     thread: StoreThread,
     store: SessionStore,
     session: str,
@@ -136,7 +141,7 @@ def recall_of(
     everywhere: bool,
     embedding_model: str | None = None,
 ) -> SessionRecall:
-    """The recall of the user for a session, which need not be open."""
-    scope: Scope = "all" if everywhere else "project"
+    """Return lookup for the user, starting from a session, which need not be open."""
+    scope: RecallScope = "all" if everywhere else "project"
     archive = Archive(thread, store, session, project)
     return SessionRecall(thread, store, archive, session, project, scope, embedding_model=embedding_model)

@@ -1,4 +1,4 @@
-"""Searches what was said in sessions by words, filters or meaning, and reports what could not be searched."""
+"""Searches the content of sessions by words, filters or meaning, and reports what could not be searched."""
 
 import asyncio
 import time
@@ -6,46 +6,43 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
 
 from ebbtide.agent.archive.archive import Archive
-from ebbtide.agent.archive.embeddings import Embedder, EmbeddingFailed
 from ebbtide.agent.archive.excerpt import MAX_EXCERPT_CHARS, excerpt
-from ebbtide.agent.archive.indexer import INDEX_TIMEOUT_S, MOST_INDEXED, UNINDEXED_NOTE, Indexer
+from ebbtide.agent.archive.indexer import INDEX_TIMEOUT_S, MAX_INDEXED_OUTPUT_BYTES, UNINDEXED_NOTE, Indexer
+from ebbtide.agent.archive.meaning_search import EmbeddingFailed, MeaningIndex, meaning_search
 from ebbtide.agent.archive.reference_parts import URI_ID_DIGITS, ResolvedReference
-from ebbtide.agent.context.references import MessageRef, OutputRef, Reference, SummaryRef, message_digits
 from ebbtide.agent.errors import ReferenceFailed, StoreFailed
-from ebbtide.agent.records.damage import try_decode_message
+from ebbtide.agent.records.damage import decode_message_or_none
 from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.view.references import MessageRef, OutputRef, Reference, SummaryRef, message_digits
 from ebbtide.store.archive import ArchiveStore
-from ebbtide.store.queries import SearchQuery, pieces_of
+from ebbtide.store.queries import SearchQuery, query_pieces
 from ebbtide.store.search import SearchMatch, access_key
 from ebbtide.store.sessions import SessionStore
-from ebbtide.tools.outputs.recall_scope import Scope
+from ebbtide.tools.outputs.recall_scope import RecallScope
 from ebbtide.tools.outputs.recalled import OnProgress, RecalledItem, RecallQuery, RecallResult, no_progress
 from ebbtide.tools.search.words import ScanResult, scan_words
 
-if TYPE_CHECKING:  # types only: few runs search by meaning
-    from ebbtide.agent.archive.semantic_search import EmbeddingIndex
+INDEX_REBUILT_NOTE = "the search index was damaged and has been rebuilt"
 
-REBUILT = "the search index was damaged and has been rebuilt"
+UNREADABLE_MESSAGE_NAME = "0" * 8
+"""Stands in place of the name of an unreadable message."""
 
-NO_NAME = "0" * 8
-"""Replaces the name of an unreadable message."""
+MAX_BEGINNING_CHARS = 120
+"""Maximum characters shown of each result if a search has no words. It is low, so that more results fit into one
+answer."""
 
-BEGINNING = 120
-"""Characters shown of results without search words: more of them fit into one answer."""
+MAX_SCAN_SECONDS = 10.0
+"""Maximum time in seconds for scanning outputs beyond their indexed part."""
 
-SCAN_SECONDS = 10.0
-"""Seconds that a search scans outputs beyond their indexed part."""
+MAX_SCANNED_OUTPUTS = 1000
+"""Maximum number of outputs scanned beyond their indexed part, newest first."""
 
-MOST_LONG = 1000
-"""Newest such outputs that are considered."""
+FULL_SEARCH_ADVICE = "`ref_id` with `search` searches a whole output"
 
-ALL_OF_ONE = "`ref_id` with `search` searches a whole output"
-
-MOST_NAMED = 5
-"""Outputs that are named as too long."""
+MAX_NAMED_OUTPUTS = 5
+"""Maximum number of outputs listed by name in a note about partly searched outputs."""
 
 NEAR_MATCH_NOTE = "no exact match; these results are similar in meaning"
 
@@ -53,7 +50,7 @@ PARTIAL_MATCH_NOTE = "no result contains all of these words; these contain some"
 
 
 class RecallSearch:
-    """Searches from one session. Raises `ReferenceFailed` and `StoreFailed`."""
+    """Searches on behalf of one session. Raises `ReferenceFailed` and `StoreFailed`."""
 
     def __init__(
         self,
@@ -70,14 +67,16 @@ class RecallSearch:
         self._session = session
         self._project = project
         self._embedding_model = embedding_model
-        self._meanings: EmbeddingIndex | None = None
+        self._embedding_index: MeaningIndex | None = None
         self._indexer = Indexer(thread, store)
 
-    async def search(self, asked: RecallQuery, scope: Scope, told: OnProgress = no_progress) -> RecallResult:
-        """Everything that matches the words and filters, best first."""
+    async def search(
+        self, asked: RecallQuery, scope: RecallScope, on_progress: OnProgress = no_progress
+    ) -> RecallResult:
+        """Return everything that matches the words and filters, best first."""
         repairs = self._indexer.repairs
-        await self._indexer.catch_up(told, first=self._session, seconds=INDEX_TIMEOUT_S)
-        wanted = SearchQuery(
+        await self._indexer.catch_up(on_progress, first=self._session, seconds=INDEX_TIMEOUT_S)
+        query = SearchQuery(
             asked.query,
             asked.kinds,
             asked.tool,
@@ -88,13 +87,13 @@ class RecallSearch:
             project=self._project if scope == "project" else None,
             limit=asked.limit,
         )
-        matches, notes = await self._find(wanted, told)
-        scanned, limits = await self._scan(wanted, matches)
+        matches, notes = await self._find_matches(query, on_progress)
+        scanned, limits = await self._scan_long_outputs(query, matches)
         if scanned:
             matches = tuple(match for match in matches if match.way in ("words", "parts"))
         found = (*[await self._recalled_item(match, asked) for match in matches], *scanned)
-        notes += [UNINDEXED_NOTE.format(self._indexer.left)] if self._indexer.left else []
-        notes += [REBUILT] if self._indexer.repairs > repairs else []
+        notes += [UNINDEXED_NOTE.format(self._indexer.unindexed_count)] if self._indexer.unindexed_count else []
+        notes += [INDEX_REBUILT_NOTE] if self._indexer.repairs > repairs else []
         if any(match.way == "some" for match in matches):
             notes.append(PARTIAL_MATCH_NOTE)
         if asked.query and matches and all(match.way == "meaning" for match in matches):
@@ -102,21 +101,25 @@ class RecallSearch:
         return RecallResult(found, (*notes, *limits))
 
     async def _agent_sessions(self) -> tuple[str, ...]:
-        """The sessions of its sub-agents, which belong to it."""
+        """Return the sessions of this session's sub-agents, which count as part of it."""
         return await self._thread.run(self._store.agent_sessions, self._session)
 
-    async def _scan(self, wanted: SearchQuery, matches: Sequence[SearchMatch]) -> tuple[list[RecalledItem], list[str]]:
-        """Scan outputs beyond their indexed part, as far as time permits. Return new matches, and notes about
-        outputs not fully searched."""
-        words = pieces_of(wanted.words)
-        if not words or wanted.kinds not in ((), ("output",)):
+    async def _scan_long_outputs(
+        self, query: SearchQuery, matches: Sequence[SearchMatch]
+    ) -> tuple[list[RecalledItem], list[str]]:
+        """Scan outputs beyond their indexed part until the time limit. Return new matches, and notes about outputs that
+        were not fully searched."""
+        words = query_pieces(query.words)
+        if not words or query.kinds not in ((), ("output",)):
             return [], []
-        every = replace(wanted, words="", kinds=("output",), larger_than=MOST_INDEXED, limit=MOST_LONG)
+        long_outputs = replace(
+            query, words="", kinds=("output",), larger_than=MAX_INDEXED_OUTPUT_BYTES, limit=MAX_SCANNED_OUTPUTS
+        )
         known = {(one.session, one.document.number) for one in matches if one.way in ("words", "parts")}
-        found, limits, end = list[RecalledItem](), list[str](), time.monotonic() + SCAN_SECONDS
-        index, left = self._indexer.index, await self._thread.run(self._indexer.index.ranked_hits, every)
-        while left and len(found) < wanted.limit - len(known) and time.monotonic() < end:
-            read = await self._thread.run(index.read, [left.pop(0)])
+        found, limits, end = list[RecalledItem](), list[str](), time.monotonic() + MAX_SCAN_SECONDS
+        index, remaining = self._indexer.index, await self._thread.run(self._indexer.index.ranked_hits, long_outputs)
+        while remaining and len(found) < query.limit - len(known) and time.monotonic() < end:
+            read = await self._thread.run(index.read, [remaining.pop(0)])
             if not read or (read[0].session, read[0].document.number) in known:
                 continue
             match, ref = read[0], str(await self._reference(read[0]))
@@ -127,77 +130,82 @@ class RecallSearch:
                 continue
             size = match.document.size
             if scanned.is_found:
-                shown = "\n".join(f"{number}: {line}" for number, line in scanned.lines)
-                found.append(self._item_for(match, ref, shown))
-            elif scanned.searched < size and time.monotonic() >= end:
-                limits.append(f"of {ref} only {scanned.searched:,} of {size:,} bytes were searched; {ALL_OF_ONE}")
-        rest = await self._thread.run(index.read, left[: MOST_NAMED + len(known)])
-        rest = tuple(one for one in rest if (one.session, one.document.number) not in known)
-        refs = [str(await self._reference(one)) for one in rest]
+                matching_lines = "\n".join(f"{number}: {line}" for number, line in scanned.lines)
+                found.append(self._item_for(match, ref, matching_lines))
+            elif scanned.searched_bytes < size and time.monotonic() >= end:
+                limits.append(
+                    f"of {ref} only {scanned.searched_bytes:,} of {size:,} bytes were searched; {FULL_SEARCH_ADVICE}"
+                )
+        unscanned = await self._thread.run(index.read, remaining[: MAX_NAMED_OUTPUTS + len(known)])
+        unscanned = tuple(one for one in unscanned if (one.session, one.document.number) not in known)
+        refs = [str(await self._reference(one)) for one in unscanned]
         if refs:
-            limits.append(_partial_search_note(refs, ALL_OF_ONE, max(len(left) - len(rest), 0)))
+            limits.append(_partial_search_note(refs, FULL_SEARCH_ADVICE, max(len(remaining) - len(unscanned), 0)))
         return found, limits
 
     async def _scan_output(self, ref: str, words: Sequence[str], end: float) -> ScanResult:
-        content, is_left = await self._archive.peek(await self._archive.resolve(ref)), Event()
+        content, is_cancelled = await self._archive.peek(await self._archive.resolve(ref)), Event()
         scan = asyncio.ensure_future(
-            asyncio.to_thread(scan_words, content, words, lambda: is_left.is_set() or time.monotonic() >= end)
+            asyncio.to_thread(scan_words, content, words, lambda: is_cancelled.is_set() or time.monotonic() >= end)
         )
         try:
             return await asyncio.shield(scan)
         finally:
-            is_left.set()
+            is_cancelled.set()
             await asyncio.wait([scan])
             content.close()
 
-    async def _find(self, wanted: SearchQuery, told: OnProgress) -> tuple[tuple[SearchMatch, ...], list[str]]:
-        """The matches, and a note, once, if search by meaning was requested but is unavailable."""
-        if self._embedding_model is None or not wanted.words.strip() or '"' in wanted.words:
-            return await self._indexer.find(wanted, told), []
-        meanings = self._meanings
+    async def _find_matches(
+        self, query: SearchQuery, on_progress: OnProgress
+    ) -> tuple[tuple[SearchMatch, ...], list[str]]:
+        """Return the matches, and notes. If search by meaning was requested but is unavailable, a note says so, once
+        only."""
+        if self._embedding_model is None or not query.words.strip() or '"' in query.words:
+            return await self._indexer.find(query, on_progress), []
+        embedding_index = self._embedding_index
         try:
-            if meanings is None:
-                meanings = await self._thread.run(self._load_embedding_index, self._embedding_model)
+            if embedding_index is None:
+                embedding_index = await self._thread.run(self._load_embedding_index, self._embedding_model)
         except EmbeddingFailed as error:
             self._embedding_model = None
-            return await self._indexer.find(wanted, told), [str(error)]
-        return await meanings.find(self._indexer, wanted, told), []
+            return await self._indexer.find(query, on_progress), [str(error)]
+        return await embedding_index.find(self._indexer, query, on_progress), []
 
-    def _load_embedding_index(self, model: str) -> "EmbeddingIndex":
-        if self._meanings is not None:
-            return self._meanings
-        from ebbtide.agent.archive.semantic_search import EmbeddingIndex  # noqa: PLC0415  # deferred: numpy is slow to import
+    def _load_embedding_index(self, model: str) -> MeaningIndex:
+        if self._embedding_index is not None:
+            return self._embedding_index
+        self._embedding_index = meaning_search().open_index(self._thread, self._store, model)
+        return self._embedding_index
 
-        self._meanings = EmbeddingIndex(self._thread, self._store, Embedder(model))
-        return self._meanings
-
-    async def unsearched_outputs(self, advice: str, found: Collection[str] = ()) -> list[str]:
-        """A note about outputs of this session, other than those found, that are too long to be searched fully, with
-        advice."""
-        numbers = await self._thread.run(ArchiveStore(self._store).larger_than, self._session, MOST_INDEXED)
+    async def unsearched_outputs_notes(self, advice: str, found: Collection[str] = ()) -> list[str]:
+        """Return a note about outputs of this session that are too long to be searched fully, without those in `found`.
+        The note ends with `advice`."""
+        numbers = await self._thread.run(
+            ArchiveStore(self._store).outputs_larger_than, self._session, MAX_INDEXED_OUTPUT_BYTES
+        )
         refs = [ref for ref in (f"r{number}" for number in numbers) if ref not in found]
         return [_partial_search_note(refs, advice)] if refs else []
 
-    async def count_look(self, located: ResolvedReference) -> None:
-        """Count an access: often used results rank higher."""
-        await self._thread.run(self._indexer.index.touch, located.session, _key(located))
+    async def record_access(self, located: ResolvedReference) -> None:
+        """Record an access to an item. Frequently used items rank higher in searches."""
+        await self._thread.run(self._indexer.index.record_access, located.session, _access_key(located))
 
     async def _recalled_item(self, match: SearchMatch, asked: RecallQuery) -> RecalledItem:
         document = match.document
-        words = pieces_of(asked.query)
+        words = query_pieces(asked.query)
         start, end = match.part or (0, len(document.text))
-        shown = excerpt(document.text[start:end], words, MAX_EXCERPT_CHARS if words else BEGINNING)
-        searched = min(document.size, MOST_INDEXED)
+        passage = excerpt(document.text[start:end], words, MAX_EXCERPT_CHARS if words else MAX_BEGINNING_CHARS)
+        searched = min(document.size, MAX_INDEXED_OUTPUT_BYTES)
         return replace(
-            self._item_for(match, str(await self._reference(match)), shown),
+            self._item_for(match, str(await self._reference(match)), passage),
             searched=searched if document.size > searched else None,
             by_meaning=match.way == "meaning",
         )
 
-    def _item_for(self, match: SearchMatch, ref: str, shown: str) -> RecalledItem:
+    def _item_for(self, match: SearchMatch, ref: str, text: str) -> RecalledItem:
         one = match.document
-        where = self._where(match)
-        return RecalledItem(ref, one.kind, where, one.created, one.title, shown, one.tool, one.path, size=one.size)
+        where = self._session_label(match)
+        return RecalledItem(ref, one.kind, where, one.created, one.title, text, one.tool, one.path, size=one.size)
 
     async def _reference(self, match: SearchMatch) -> Reference:
         document = match.document
@@ -207,20 +215,20 @@ class RecallSearch:
             case "summary":
                 target = SummaryRef(document.number)
             case "user" | "assistant":
-                target = MessageRef(await self._digits(match.session, document.position))
+                target = MessageRef(await self._message_name(match.session, document.position))
         if match.session == self._session:
             return Reference(target)
         return Reference(target, None, match.session[:URI_ID_DIGITS], Path(match.project).name or match.project)
 
-    async def _digits(self, session: str, position: int) -> str:
-        name = await self._thread.run(ArchiveStore(self._store).name_of, session, position)
+    async def _message_name(self, session: str, position: int) -> str:
+        name = await self._thread.run(ArchiveStore(self._store).message_ref, session, position)
         if name:
             return name
         rows = await self._thread.run(self._store.messages_before, session, position + 1, 1)
-        message = try_decode_message(rows[0]) if rows and rows[0].position == position else None
-        return message_digits(message) if message is not None else NO_NAME
+        message = decode_message_or_none(rows[0]) if rows and rows[0].position == position else None
+        return message_digits(message) if message is not None else UNREADABLE_MESSAGE_NAME
 
-    def _where(self, match: SearchMatch) -> str:
+    def _session_label(self, match: SearchMatch) -> str:
         if match.session == self._session:
             return ""
         if match.project == self._project:
@@ -228,15 +236,15 @@ class RecallSearch:
         return f"session {match.session[:URI_ID_DIGITS]} of {Path(match.project).name or match.project}"
 
 
-def _partial_search_note(refs: Sequence[str], advice: str, besides: int = 0) -> str:
-    """The note about outputs that were searched in part. `besides`: number of further ones that are not listed."""
-    unnamed = max(len(refs) - MOST_NAMED, 0) + besides
+def _partial_search_note(refs: Sequence[str], advice: str, unlisted: int = 0) -> str:
+    """Return the note about partly searched outputs. `unlisted`: how many there are in addition to `refs`."""
+    unnamed = max(len(refs) - MAX_NAMED_OUTPUTS, 0) + unlisted
     more = f" and {unnamed} more" if unnamed else ""
-    names = ", ".join(refs[:MOST_NAMED])
-    return f"only the first {MOST_INDEXED:,} bytes of {names}{more} are searched here; {advice}"
+    names = ", ".join(refs[:MAX_NAMED_OUTPUTS])
+    return f"only the first {MAX_INDEXED_OUTPUT_BYTES:,} bytes of {names}{more} are searched here; {advice}"
 
 
-def _key(located: ResolvedReference) -> str:
+def _access_key(located: ResolvedReference) -> str:
     match located.reference.target:
         case OutputRef(number=number):
             return access_key("output", 0, number)

@@ -1,15 +1,16 @@
-"""Opens what one session stores apart from its messages, for lookup, listing and tools."""
+"""Access to what one session has stored apart from its messages, for lookup, listing and tools."""
 
 from dataclasses import replace
 from typing import Self
 
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.listing import ArchiveListing
+from ebbtide.agent.archive.meaning_search import meaning_search
 from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.debug import Debug
+from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.records.file_history import FileLog
-from ebbtide.agent.records.garbage import pending_excess_note
+from ebbtide.agent.records.garbage import take_excess_note
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.sessions import SessionStore
@@ -20,13 +21,13 @@ from ebbtide.tools.lazy import dataclass
 @dataclass(frozen=True, slots=True)
 class SessionArchive:
     archive: Archive
-    """Content that left the view."""
+    """Access to content that left the view."""
     recall: SessionRecall
     """Lookup across sessions."""
     listing: ArchiveListing
     """The list of everything that the session has stored."""
     files: FileLog
-    """The previous content of files that the session changed."""
+    """Earlier content of files that the session changed."""
     problems: tuple[str, ...] = ()
     """Notices for the user, one sentence each."""
 
@@ -38,28 +39,29 @@ class SessionArchive:
         recorder: Recorder,
         workspace: Workspace,
         config: Config,
-        debug: Debug,
+        debug: DebugLog,
     ) -> Self:
-        id, project = recorder.session, recorder.project
-        model, missing, over = config.recall_embedding_model, "", ""
+        id, project = recorder.session_id, recorder.project
+        model, missing, excess_note = config.recall_embedding_model, "", ""
         if model is not None:
-            from ebbtide.agent.archive.embeddings import missing_model_reason  # noqa: PLC0415  # deferred: few runs search by meaning
-
-            missing = missing_model_reason(model)
+            missing = meaning_search().why_not(model)
         if store.blobs is not None and config.archive_max_bytes is not None:
-            over = pending_excess_note(store.blobs.folder, config.archive_max_bytes)
+            excess_note = take_excess_note(store.blobs.folder, config.archive_max_bytes)
         archive = Archive(thread, store, id, project)
         return cls(
             archive,
             SessionRecall(thread, store, archive, id, project, config.recall_scope, debug, None if missing else model),
             ArchiveListing(thread, store, archive, id),
             FileLog(thread, store, recorder, workspace.root),
-            tuple(filter(None, (missing, over))),
+            tuple(filter(None, (missing, excess_note))),
         )
 
-    def reached_from(self, workspace: Workspace) -> Workspace:
-        """The workspace with tools that can look up stored content."""
+    def with_lookup(self, workspace: Workspace) -> Workspace:
+        """Return the workspace with functions that let its tools look up stored content."""
         fetch = fetch_for_tools(self.recall)
         return replace(
-            workspace, stored_content=lambda ref: fetch(ref, None), fetch=fetch, look_up=search_for_tools(self.recall)
+            workspace,
+            stored_content=lambda ref: fetch(ref, None),
+            fetch=fetch,
+            search_history=search_for_tools(self.recall),
         )

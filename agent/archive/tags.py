@@ -1,4 +1,4 @@
-"""Tags: the user's labels for sessions, and which words are valid tags."""
+"""Tags: the user's labels for sessions, and the rules for valid ones."""
 
 import re
 import unicodedata
@@ -6,23 +6,23 @@ from collections.abc import Iterable
 
 from ebbtide.agent.errors import UsageError
 
-LONGEST_TAG = 50
-MOST_TAGS = 50
-"""Most tags of one session."""
+MAX_TAG_CHARS = 50
+MAX_TAGS = 50
+"""Maximum number of tags of a session."""
 _TAG = re.compile(r"\w[\w.:/+-]*")
 
 
-def tag_named(word: str) -> str:
-    """Normalise a tag: `#Parser` and `parser` are the same. Raises `UsageError`."""
+def normalise_tag(word: str) -> str:
+    """Return a tag in its normal form; for example, `#Parser` becomes `parser`. Raises `UsageError`."""
     tag = unicodedata.normalize("NFC", word.strip().removeprefix("#")).lower()
-    if not _TAG.fullmatch(tag) or len(tag) > LONGEST_TAG:
+    if not _TAG.fullmatch(tag) or len(tag) > MAX_TAG_CHARS:
         raise UsageError(
-            f"`{word}` is not a valid tag: use one word of up to {LONGEST_TAG} letters and digits; `-`, `_`, `.`, "
+            f"`{word}` is not a valid tag: use one word of up to {MAX_TAG_CHARS} letters and digits; `-`, `_`, `.`, "
             "`:`, `+` and `/` are allowed too"
         )
     return tag
 
 
-def tags_named(words: Iterable[str]) -> tuple[str, ...]:
-    """Normalise tags, each once. Raises `UsageError`."""
-    return tuple(dict.fromkeys(map(tag_named, words)))
+def normalise_tags(words: Iterable[str]) -> tuple[str, ...]:
+    """Return tags in their normal form, without duplicates. Raises `UsageError`."""
+    return tuple(dict.fromkeys(map(normalise_tag, words)))

@@ -1,23 +1,23 @@
-"""The user's messages of a session and its forks as a tree, and which files were changed after each. Read-only; call
-it in the store's thread."""
+"""The user's messages of a session and its forks as a tree, and the files that were changed after each message.
+Read-only; call these functions in the store's thread."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ebbtide.agent.context.ledger import keep_ledger, path_of
 from ebbtide.agent.messages import Assistant, Message, User
-from ebbtide.agent.records.damage import try_decode_message, unreadable
-from ebbtide.store.file_versions import changes
+from ebbtide.agent.records.damage import decode_message_or_none, unreadable_message_error
+from ebbtide.agent.view.ledger import changed_path, updated_ledger
+from ebbtide.store.file_versions import file_changes
 from ebbtide.store.forks import Forks
 from ebbtide.store.session_rows import MessageRow, SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.files.paths import display
 
 _TEXT_PART_MARKER = '{"type":"text"'
-"""In the body of every message with text."""
-_CHANGES = ('"name":"write"', '"name":"edit"', '"name":"apply_patch"', '"name":"edit_notebook"')
-"""In the body of messages that change files."""
+"""A string that occurs in the stored body of every message with text."""
+_CHANGE_CALL_MARKERS = ('"name":"write"', '"name":"edit"', '"name":"apply_patch"', '"name":"edit_notebook"')
+"""Strings, one of which occurs in the stored body of every message that changes files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,26 +25,26 @@ class MessagePreview:
     """A message of the user."""
 
     session: str
-    """The session of the message; a fork does not own its parent's messages."""
+    """The session that owns the message. For messages that a fork shares with its parent, this is the parent."""
     position: int
     text: str
-    at: float
+    sent_at: float
     """Unix seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A session of the tree, with the messages that are not its parent's."""
+    """A session of the tree, with the messages that it does not share with its parent."""
 
     session: str
     title: str
     parent: str
     """Empty for the root."""
-    forked: int
+    fork_position: int
     own_messages: tuple[MessagePreview, ...]
-    changed: tuple[tuple[float, str], ...]
-    """File changes by its tools: the time in Unix seconds, and the file."""
-    messages: int
+    file_changes: tuple[tuple[float, str], ...]
+    """File changes made by the session's tools: the time in Unix seconds, and the file."""
+    message_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,95 +66,100 @@ class TreeRow:
     """Whether a fork begins with it."""
 
 
-def tree_of(store: SessionStore, session: str) -> Tree:
+def session_tree(store: SessionStore, session: str) -> Tree:
     """Build the tree of a session. Raises `StoreError` and `StoreFailed`."""
-    branches = Forks(store)
-    rows = [row for id in branches.family(session) if (row := store.session(id)) is not None]
-    return Tree(tuple(_branch(store, branches, row) for row in rows if row.id == session or not row.is_unused))
+    forks = Forks(store)
+    rows = [row for id in forks.family(session) if (row := store.session(id)) is not None]
+    return Tree(tuple(_read_branch(store, forks, row) for row in rows if row.id == session or not row.is_unused))
 
 
-def _branch(store: SessionStore, branches: Forks, row: SessionRow) -> Branch:
+def _read_branch(store: SessionStore, forks: Forks, row: SessionRow) -> Branch:
     start = (row.forked or 0) if row.parent else 0
-    said = tuple(
+    own_messages = tuple(
         MessagePreview(row.id, position, text, at)
-        for position, body, at in branches.holding(row.id, "user", _TEXT_PART_MARKER, start)
-        if (text := _text_of(MessageRow(position, "user", body)))
+        for position, body, at in forks.messages_containing(row.id, "user", _TEXT_PART_MARKER, start)
+        if (text := _user_text(MessageRow(position, "user", body)))
     )
-    changed = _changed_files(store, branches, row, start)
-    return Branch(row.id, row.title, row.parent or "", start, said, changed, row.messages)
+    changed = _changed_files(store, forks, row, start)
+    return Branch(row.id, row.title, row.parent or "", start, own_messages, changed, row.messages)
 
 
-def _changed_files(store: SessionStore, branches: Forks, row: SessionRow, start: int) -> tuple[tuple[float, str], ...]:
-    """The file changes recorded; for earlier turns without records, those in their calls."""
-    noted = [one for one in changes(store, row.id) if one.turn >= start]
-    end = min((one.turn for one in noted), default=1 << 62)
+def _changed_files(store: SessionStore, forks: Forks, row: SessionRow, start: int) -> tuple[tuple[float, str], ...]:
+    """Return the recorded file changes. For earlier turns without such records, return the changes that their calls
+    name."""
+    recorded = [one for one in file_changes(store, row.id) if one.turn >= start]
+    first_recorded = min((one.turn for one in recorded), default=1 << 62)
     calls = {
         position: at
-        for name in _CHANGES
-        for position, _, at in branches.holding(row.id, "assistant", name, start)
-        if position < end
+        for name in _CHANGE_CALL_MARKERS
+        for position, _, at in forks.messages_containing(row.id, "assistant", name, start)
+        if position < first_recorded
     }
-    told = [
+    from_calls = [
         (calls[position], path)
         for position in sorted(calls)
-        for path in _changed_by([try_decode_message(found) for found in store.messages_before(row.id, position + 2, 2)])
+        for path in _files_changed_by(
+            [decode_message_or_none(found) for found in store.messages_before(row.id, position + 2, 2)]
+        )
     ]
-    return (*told, *((one.at, display(Path(one.path), Path(row.project))) for one in noted))
+    return (*from_calls, *((one.at, display(Path(one.path), Path(row.project))) for one in recorded))
 
 
-def _text_of(row: MessageRow) -> str:
-    message = try_decode_message(row)
+def _user_text(row: MessageRow) -> str:
+    message = decode_message_or_none(row)
     if message is None:
-        return f"({unreadable(row.position)})"
+        return f"({unreadable_message_error(row.position)})"
     return message.text if isinstance(message, User) and not message.outputs else ""
 
 
-def _changed_by(step: Sequence[Message | None]) -> tuple[str, ...]:
-    """The files that a step's calls changed, as far as they can be read."""
+def _files_changed_by(step: Sequence[Message | None]) -> tuple[str, ...]:
+    """Return the files that a step's calls changed; empty if the step cannot be read completely."""
     messages = [message for message in step if message is not None]
     if len(messages) < len(step) or not messages or not isinstance(messages[0], Assistant):
         return ()
-    return tuple(path_of(fact) for fact in keep_ledger("", messages).changed)
+    return tuple(changed_path(fact) for fact in updated_ledger("", messages).changed)
 
 
-def rows_of(tree: Tree, current: str) -> tuple[TreeRow, ...]:
-    """The tree as lines: messages in order, and each fork after the message that it replaces."""
+def tree_rows(tree: Tree, current: str) -> tuple[TreeRow, ...]:
+    """Return the rows of the tree: messages in order, and each fork after the message at which it branches off."""
     by_id = {branch.session: branch for branch in tree.branches}
     children: dict[str, list[Branch]] = {}
     for branch in tree.branches:
         children.setdefault(branch.parent if branch.parent in by_id else "", []).append(branch)
-    path = _path(by_id, current)
+    path = _shared_positions(by_id, current)
     rows: list[TreeRow] = []
     for root in children.get("", []):
-        _add(rows, root, 0, children, path)
+        _add_rows(rows, root, 0, children, path)
     return tuple(rows)
 
 
-def _path(by_id: Mapping[str, Branch], current: str) -> dict[str, int]:
-    """The sessions that contain messages of the current one, each with the position up to which it does."""
+def _shared_positions(by_id: Mapping[str, Branch], current: str) -> dict[str, int]:
+    """Return the sessions that contain messages of the current one, each with the position up to which they are
+    shared."""
     path: dict[str, int] = {}
     until = 1 << 62
     while current in by_id and current not in path:
         path[current] = until
-        until = min(until, by_id[current].forked)
+        until = min(until, by_id[current].fork_position)
         current = by_id[current].parent
     return path
 
 
-def _add(
+def _add_rows(
     rows: list[TreeRow], branch: Branch, depth: int, children: "dict[str, list[Branch]]", path: dict[str, int]
 ) -> None:
-    forks = sorted(children.get(branch.session, []), key=lambda fork: fork.forked)
-    for number, said in enumerate(branch.own_messages):
-        is_on_path = said.position < path.get(branch.session, 0)
-        rows.append(TreeRow(said, depth, is_on_path, is_first=depth > 0 and number == 0))
-        while forks and forks[0].forked <= said.position:
-            _add(rows, forks.pop(0), depth + 1, children, path)
+    forks = sorted(children.get(branch.session, []), key=lambda fork: fork.fork_position)
+    for number, message in enumerate(branch.own_messages):
+        is_on_path = message.position < path.get(branch.session, 0)
+        rows.append(TreeRow(message, depth, is_on_path, is_first=depth > 0 and number == 0))
+        while forks and forks[0].fork_position <= message.position:
+            _add_rows(rows, forks.pop(0), depth + 1, children, path)
     for fork in forks:
-        _add(rows, fork, depth + 1, children, path)
+        _add_rows(rows, fork, depth + 1, children, path)
 
 
-def changed_since(tree: Tree, said: MessagePreview) -> tuple[str, ...]:
-    """The files changed after a message, each once, in order. All branches share the same files."""
-    found = sorted(change for branch in tree.branches for change in branch.changed if change[0] > said.at)
+def changed_since(tree: Tree, message: MessagePreview) -> tuple[str, ...]:
+    """Return the files changed after a message, each once, in order. Changes of all branches count, because all
+    branches work on the same files."""
+    found = sorted(change for branch in tree.branches for change in branch.file_changes if change[0] > message.sent_at)
     return tuple(dict.fromkeys(path for _, path in found))

@@ -14,36 +14,36 @@ USAGE_GROUPS: tuple[UsageGroup, ...] = get_args(UsageGroup)
 
 
 UsageLine: TypeAlias = UsageSum
-"""An alias for front ends, which do not import the store."""
+"""An alias for front ends, because they must not import the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
     by: UsageGroup
     lines: tuple[UsageLine, ...]
-    """Days and months in order, other groups by cost, highest first."""
+    """Days and months in order; other groups by cost, highest first."""
     total: UsageLine
 
 
 def usage_report(config: Config, by: UsageGroup, since: float | None, project: str | None) -> UsageReport:
-    """Usage of the requests since a time, in Unix seconds, of one project or of all. Deleted sessions are not
+    """Return the usage of the requests since a time (Unix seconds), of one project or of all. Deleted sessions are not
     included. Raises `AgentError`."""
     with opened_store(config.folders) as store:
         usage = UsageStore(store)
         lines = list(usage.sums(by, since, project))
-        whole = usage.sums("all", since, project)
+        totals = usage.sums("all", since, project)
     if by not in ("day", "month"):
         lines.sort(key=lambda line: (-(line.cost or 0.0), -line.tokens, line.key))
-    return UsageReport(by, tuple(lines), whole[0] if whole else UsageLine("", 0, 0, 0, 0, 0, 0, 0.0, 0))
+    return UsageReport(by, tuple(lines), totals[0] if totals else UsageLine("", 0, 0, 0, 0, 0, 0, 0.0, 0))
 
 
-def with_every_day(lines: Sequence[UsageLine], most: int) -> tuple[UsageLine, ...]:
-    """Days in order, filling in days without requests, except gaps longer than `most`."""
+def fill_missing_days(lines: Sequence[UsageLine], max_gap_days: int) -> tuple[UsageLine, ...]:
+    """Return the days in order, with missing days filled in. Gaps longer than `max_gap_days` days stay."""
     found: list[UsageLine] = []
     for line in lines:
         day = date.fromisoformat(line.key)
         missing = (day - date.fromisoformat(found[-1].key)).days - 1 if found else 0
-        if missing <= most:
+        if missing <= max_gap_days:
             days = (day - timedelta(left) for left in range(missing, 0, -1))
             found += [UsageLine(one.isoformat(), 0, 0, 0, 0, 0, 0, 0.0, 0) for one in days]
         found.append(line)

@@ -1,5 +1,5 @@
-"""What a session's commands and file tools may reach. The user can change it during the session by adding folders
-that count as working folders, for the policy and the sandbox alike."""
+"""The limits on what a session's commands and file tools may access. The user can add folders during the session; both
+policy and sandbox treat them like the working folder."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,26 +14,27 @@ from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox, sandbox_kind
 
 @dataclass(frozen=True, slots=True)
 class SessionBoundary:
-    """The boundary of one session."""
+    """The limits of one session, which depend on its sandbox, mode and added folders."""
 
     approval: Approver
     workspace: Workspace
 
     @property
     def state(self) -> SandboxState:
-        """The kind of sandbox for the model's commands. The first check takes about 10 ms."""
+        """The state of the sandbox for the model's commands. The first check takes about 10 ms."""
         return "off" if self.workspace.sandbox is None else sandbox_kind()
 
     @property
-    def note(self) -> str:
-        """A note about the sandbox, or why there is none."""
+    def sandbox_note(self) -> str:
+        """A note about the sandbox, or the reason why it is unavailable; empty if it is off."""
         if self.workspace.sandbox is None:
             return ""
         found = found_sandbox()
         return found.why if isinstance(found, NoSandbox) else found.note
 
     def limits(self) -> Boundary | None:
-        """The limits of a command started now in the current mode; None if there is no sandbox. Raises `OSError`."""
+        """Return the limits for a command started now, in the current mode; None if there is no sandbox. Raises
+        `OSError`."""
         sandbox = self.workspace.sandbox
         if sandbox is None or isinstance(found_sandbox(), NoSandbox):
             return None
@@ -41,23 +42,25 @@ class SessionBoundary:
         return limits if sandbox.network is None or sandbox.has_network else replace(limits, network="proxy")
 
     @property
-    def folders(self) -> tuple[str, ...]:
-        """The additional folders."""
-        return self.approval.policy.roots
+    def added_folders(self) -> tuple[str, ...]:
+        """The folders that the user added, as absolute paths."""
+        return self.approval.policy.added_folders
 
     def add(self, written: str) -> Path:
-        """Add a folder, as written in a prompt, for the rest of this run. Raises `ConfigError`."""
+        """Add a folder, given as typed by the user, for the rest of this run. Raises `ConfigError`."""
         folder = self._resolve_folder(written)
         sandbox = self.workspace.sandbox
         if not folder.is_dir():
             raise ConfigError(f"there is no folder `{folder}`")
-        if any(folder.is_relative_to(each) for each in (self.workspace.root, *map(Path, self.folders))):
+        if any(folder.is_relative_to(each) for each in (self.workspace.root, *map(Path, self.added_folders))):
             raise ConfigError(f"`{folder}` is already part of this session")
-        ours = sandbox.ours if sandbox is not None else ()
-        if any(folder.is_relative_to(each.resolve()) or each.resolve().is_relative_to(folder) for each in ours):
+        program_folders = sandbox.ours if sandbox is not None else ()
+        if any(
+            folder.is_relative_to(each.resolve()) or each.resolve().is_relative_to(folder) for each in program_folders
+        ):
             raise ConfigError(f"`{folder}` contains this program's own files, which no session may change")
-        self.approval.roots.append(folder)
-        self._apply()
+        self.approval.added_folders.append(folder)
+        self._apply_to_policy()
         if sandbox is not None:
             sandbox.look()
         return folder
@@ -65,10 +68,10 @@ class SessionBoundary:
     def remove(self, written: str) -> Path:
         """Remove an additional folder. Raises `ConfigError`."""
         folder = self._resolve_folder(written)
-        if str(folder) not in self.folders:
+        if str(folder) not in self.added_folders:
             raise ConfigError(f"`{folder}` is not one of the added folders; `/add-dir` lists them")
-        self.approval.roots.remove(folder)
-        self._apply()
+        self.approval.added_folders.remove(folder)
+        self._apply_to_policy()
         return folder
 
     def _resolve_folder(self, written: str) -> Path:
@@ -77,5 +80,5 @@ class SessionBoundary:
         except (OSError, RuntimeError, ValueError) as error:
             raise ConfigError(f"`{written.strip()}` is not a folder: {error}") from error
 
-    def _apply(self) -> None:
-        self.approval.policy = replace(self.approval.policy, roots=tuple(map(str, self.approval.roots)))
+    def _apply_to_policy(self) -> None:
+        self.approval.policy = replace(self.approval.policy, added_folders=tuple(map(str, self.approval.added_folders)))

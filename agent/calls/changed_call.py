@@ -1,8 +1,8 @@
-"""The note that tells the model that a call ran in a form changed by the user or a hook."""
+"""The note that informs the model that the user or a hook changed a call before it ran."""
 
 from collections.abc import Mapping
 
-from ebbtide.agent.context.control_calls import PLAN
+from ebbtide.agent.control_calls import PLAN
 from ebbtide.agent.messages import ToolCall
 from ebbtide.tools.files.diff import unified_diff
 from ebbtide.tools.lazy import dataclass
@@ -10,27 +10,29 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ChangedCall:
-    """The call that replaced the one the model wrote."""
+    """The call that replaced the model's call."""
 
     call: ToolCall
-    by: str = "The user"
+    changed_by: str = "The user"
 
 
-_SHORT = 200
-"""Longest one-line value that is shown in full, in characters."""
+_MAX_INLINE_VALUE_CHARS = 200
+"""Maximum length of a one-line value that is shown in full, in characters."""
 
 _MAX_NOTE_CHARS = 20_000
-"""Longest note, in characters."""
+"""Maximum length of the note, in characters."""
 
 
-def edit_note(call: ToolCall, edited: ToolCall, by: str = "The user") -> str:
-    """The note before the output: each changed argument with its new value or a diff. A changed plan is shown in
-    full."""
+def edit_note(call: ToolCall, edited: ToolCall, changed_by: str = "The user") -> str:
+    """Return the note that precedes the output: each changed argument with its new value or a diff. A changed plan is
+    shown in full."""
     if call.name == PLAN:
-        return f"[{by} changed the plan. It is now:\n{edited.arguments['plan']}]"
+        return f"[{changed_by} changed the plan. It is now:\n{edited.arguments['plan']}]"
     names = dict.fromkeys((*call.arguments, *edited.arguments))
-    told = [_argument_change(name, call.arguments, edited.arguments) for name in names if _differs(name, call, edited)]
-    text = "\n".join([f"[{by} changed this call before it ran.", *told])
+    changes = [
+        _argument_change(name, call.arguments, edited.arguments) for name in names if _differs(name, call, edited)
+    ]
+    text = "\n".join([f"[{changed_by} changed this call before it ran.", *changes])
     if len(text) > _MAX_NOTE_CHARS:
         text = f"{text[:_MAX_NOTE_CHARS]}\n… the rest is not shown: look at what is there now before you rely on it"
     return f"{text}]"
@@ -44,8 +46,8 @@ def _argument_change(name: str, before: Mapping[str, object], after: Mapping[str
     if name not in after:
         return f"`{name}` was left out."
     old, new = str(before.get(name, "")), str(after[name])
-    if "\n" not in new and len(new) <= _SHORT:
+    if "\n" not in new and len(new) <= _MAX_INLINE_VALUE_CHARS:
         return f"`{name}` was: {new}"
-    changed = "\n".join(unified_diff(name, old, new)[2:])
-    whole = f"`{name}` was:\n{new}"
-    return whole if len(whole) <= len(changed) else f"`{name}` was, compared with yours:\n{changed}"
+    diff = "\n".join(unified_diff(name, old, new)[2:])
+    full_value = f"`{name}` was:\n{new}"
+    return full_value if len(full_value) <= len(diff) else f"`{name}` was, compared with yours:\n{diff}"

@@ -1,120 +1,112 @@
-"""Converts arguments to the types in their schema, where a model has confused types. Pure."""
+"""Converts arguments to the types in their schema when a model has confused types. Pure."""
 
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from ebbtide.agent.providers.loose_json import read_whole
+from ebbtide.agent.providers.loose_json import parse_document
 from ebbtide.tools.base import Arguments
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.schema import MAX_DEPTH, has_float, is_nested, mismatches
+from ebbtide.tools.schema import MAX_NESTING_DEPTH, has_float, is_nested_deeper, schema_violations
+from ebbtide.tools.tool_traits import traits_of
 
 Schema: TypeAlias = Mapping[str, object]
 
-_WHOLE = regex(r"[+-]?\d{1,18}(\.0*)?")
-_NUMBER = regex(r"[+-]?\d{1,18}(\.\d{1,18})?([eE][+-]?\d{1,2})?")
-_FLAGS = {"true": True, "false": False}
-AMOUNTS: Mapping[str, tuple[str, ...]] = {
-    "bash": ("timeout",),
-    "bash_output": ("wait",),
-    "grep": ("context", "limit"),
-    "read": ("offset", "limit"),
-    "read_result": ("offset", "limit"),
-    "recall": ("max_tokens",),
-    "repo_map": ("tokens",),
-    "tool_output_cache": ("offset", "limit"),
-}
-"""Arguments that limit how much is shown or how long a call waits. Any other number may be an identifier, which must
-not be changed."""
+_INTEGER_TEXT = regex(r"[+-]?\d{1,18}(\.0*)?")
+_NUMBER_TEXT = regex(r"[+-]?\d{1,18}(\.\d{1,18})?([eE][+-]?\d{1,2})?")
+_BOOLEAN_TEXTS = {"true": True, "false": False}
 
 
 def coerce_arguments(arguments: Arguments, schema: Schema) -> Arguments:
-    """The arguments with mistakes corrected that the schema reveals: a number, flag, list or object written as a
-    string, `2.0` for 2, null for an omitted argument, wrong case in a choice. Everything that matches the schema,
-    or cannot be corrected, is unchanged; the schema check reports the rest."""
-    if not mismatches(arguments, schema) and not has_float(arguments):
+    """Return the arguments with type mistakes corrected, judging by the schema: a number, flag, list or object written
+    as a string, `2.0` for 2, null for an omitted argument, or a choice in the wrong case. Everything else is unchanged;
+    the schema check reports what could not be corrected."""
+    if not schema_violations(arguments, schema) and not has_float(arguments):
         return arguments
     found = _coerce_value(dict(arguments), schema, schema)
     return found if isinstance(found, Mapping) else arguments
 
 
-def in_bounds(tool: str, arguments: Arguments, schema: Schema) -> tuple[Arguments, str]:
-    """The arguments with amounts clamped to their schema's bounds, and a note about it."""
+def clamp_to_bounds(tool: str, arguments: Arguments, schema: Schema) -> tuple[Arguments, str]:
+    """Return the arguments with numbers clamped to their schema's bounds, and a note about the clamping."""
     properties = schema.get("properties")
-    made, said = dict(arguments), list[str]()
-    for name in AMOUNTS.get(tool, ()):
-        inner = properties.get(name) if isinstance(properties, Mapping) else None
-        if not isinstance(inner, Mapping):
+    clamped, notes = dict(arguments), list[str]()
+    for name in traits_of(tool).clamped_arguments:
+        property_schema = properties.get(name) if isinstance(properties, Mapping) else None
+        if not isinstance(property_schema, Mapping):
             continue
-        value, least, most = arguments.get(name), inner.get("minimum"), inner.get("maximum")
+        value, minimum, maximum = arguments.get(name), property_schema.get("minimum"), property_schema.get("maximum")
         if not isinstance(value, int) or isinstance(value, bool):
             continue
-        if isinstance(most, int) and value > most:
-            made[name] = most
-            said.append(f"`{name}` is {most} at most and was taken as that")
-        elif isinstance(least, int) and value < least:
-            made[name] = least
-            said.append(f"`{name}` is {least} at least and was taken as that")
-    return made, f"[{'; '.join(said)}.]" if said else ""
+        if isinstance(maximum, int) and value > maximum:
+            clamped[name] = maximum
+            notes.append(f"`{name}` was lowered to its maximum, {maximum}")
+        elif isinstance(minimum, int) and value < minimum:
+            clamped[name] = minimum
+            notes.append(f"`{name}` was raised to its minimum, {minimum}")
+    return clamped, f"[{'; '.join(notes)}.]" if notes else ""
 
 
 def _coerce_value(value: object, schema: Schema, root: Schema) -> object:
     schema = _resolve_ref(schema, root)
-    if choices := list(_choices(schema)):
-        return _as_one_of(value, choices, root)
-    kinds = _kinds(schema)
-    if "integer" in kinds and isinstance(value, float):
-        kinds = ("integer", *kinds)
-    if kinds and not any(_is_a(value, kind) for kind in kinds):
-        value = next((found for kind in kinds if (found := _as_kind(value, kind)) is not None), value)
+    if choices := list(_alternative_schemas(schema)):
+        return _coerce_to_choice(value, choices, root)
+    type_names = _type_names(schema)
+    if "integer" in type_names and isinstance(value, float):
+        type_names = ("integer", *type_names)
+    if type_names and not any(_has_type(value, kind) for kind in type_names):
+        value = next((found for kind in type_names if (found := _converted_to_type(value, kind)) is not None), value)
     if isinstance(value, dict):
-        return _with_properties(value, schema, root)
+        return _coerce_properties(value, schema, root)
     items = schema.get("items")
     if isinstance(value, list) and isinstance(items, Mapping):
         return [_coerce_value(item, items, root) for item in value]
     return _matching_choice(value, schema.get("enum"))
 
 
-def _with_properties(value: Mapping[str, object], schema: Schema, root: Schema) -> dict[str, object]:
+def _coerce_properties(value: Mapping[str, object], schema: Schema, root: Schema) -> dict[str, object]:
     properties, required = schema.get("properties"), schema.get("required")
-    known = properties if isinstance(properties, Mapping) else {}
+    property_schemas = properties if isinstance(properties, Mapping) else {}
     needed = required if isinstance(required, list | tuple) else ()
-    made = dict[str, object]()
-    for name, inner in value.items():
-        wanted = known.get(name)
-        if not isinstance(wanted, Mapping):
-            made[name] = inner
-        elif inner is not None or name in needed or not _mismatches_in(None, wanted, root):
-            made[name] = _coerce_value(inner, wanted, root)
-    return made
+    coerced = dict[str, object]()
+    for name, property_value in value.items():
+        property_schema = property_schemas.get(name)
+        if not isinstance(property_schema, Mapping):
+            coerced[name] = property_value
+        elif property_value is not None or name in needed or not _is_mismatch(None, property_schema, root):
+            coerced[name] = _coerce_value(property_value, property_schema, root)
+    return coerced
 
 
-def _as_one_of(value: object, choices: Sequence[Schema], root: Schema) -> object:
-    """The value converted to the first choice that accepts it; unchanged if one already does, or none can."""
-    if any(not _mismatches_in(value, choice, root) for choice in choices):
-        return value
-    tried = (_coerce_value(value, choice, root) for choice in choices)
+def _coerce_to_choice(value: object, choices: Sequence[Schema], root: Schema) -> object:
+    """Return the value converted to the first schema that accepts it unchanged, or else to the first that accepts it
+    after conversion. If none does, return it unchanged."""
+    fitting = [choice for choice in choices if not _is_mismatch(value, choice, root)]
+    if fitting:
+        return _coerce_value(value, fitting[0], root)  # only converts `2.0` to 2
+    coerced_values = (_coerce_value(value, choice, root) for choice in choices)
     return next(
-        (made for made, choice in zip(tried, choices, strict=True) if not _mismatches_in(made, choice, root)), value
+        (made for made, choice in zip(coerced_values, choices, strict=True) if not _is_mismatch(made, choice, root)),
+        value,
     )
 
 
-def _mismatches_in(value: object, schema: Schema, root: Schema) -> bool:
+def _is_mismatch(value: object, schema: Schema, root: Schema) -> bool:
     """Whether the value violates a part of the schema `root`, using its definitions."""
     definitions = {name: root[name] for name in ("$defs", "definitions") if name in root}
-    return bool(mismatches(value, {**schema, **definitions}))
+    return bool(schema_violations(value, {**schema, **definitions}))
 
 
-def _choices(schema: Schema) -> Iterator[Schema]:
+def _alternative_schemas(schema: Schema) -> Iterator[Schema]:
     for name in ("anyOf", "oneOf"):
         found = schema.get(name)
         yield from (each for each in found if isinstance(each, Mapping)) if isinstance(found, list) else ()
 
 
 def _resolve_ref(schema: Schema, root: Schema) -> Schema:
-    """The schema, or the definition in `root` that it refers to."""
-    for _ in range(MAX_DEPTH):
+    """Return the schema, or the definition in `root` that it refers to."""
+    for _ in range(MAX_NESTING_DEPTH):
         name = schema.get("$ref")
         if not isinstance(name, str) or not name.startswith("#/"):
             return schema
@@ -127,12 +119,12 @@ def _resolve_ref(schema: Schema, root: Schema) -> Schema:
     return {}
 
 
-def _kinds(schema: Schema) -> tuple[object, ...]:
+def _type_names(schema: Schema) -> tuple[object, ...]:
     kinds = schema.get("type", ())
     return (kinds,) if isinstance(kinds, str) else tuple(kinds) if isinstance(kinds, list | tuple) else ()
 
 
-def _is_a(value: object, kind: object) -> bool:
+def _has_type(value: object, kind: object) -> bool:
     match kind:
         case "integer":
             return isinstance(value, int) and not isinstance(value, bool)
@@ -150,17 +142,17 @@ def _is_a(value: object, kind: object) -> bool:
             return value is None
 
 
-def _as_kind(value: object, kind: object) -> object:
-    """The value converted to a type; None if it cannot be."""
+def _converted_to_type(value: object, kind: object) -> object:
+    """Return the value converted to a type; None if that is not possible."""
     match kind, value:
-        case "integer", str() if _WHOLE.fullmatch(value.strip()):
+        case "integer", str() if _INTEGER_TEXT.fullmatch(value.strip()):
             return int(value.strip().partition(".")[0])
         case "integer", float() if value.is_integer() and abs(value) < 2**53:
             return int(value)
-        case "number", str() if _NUMBER.fullmatch(value.strip()):
+        case "number", str() if _NUMBER_TEXT.fullmatch(value.strip()):
             return float(value) if math.isfinite(float(value)) else None
         case "boolean", str():
-            return _FLAGS.get(value.strip().casefold())
+            return _BOOLEAN_TEXTS.get(value.strip().casefold())
         case "boolean", int() if value in (0, 1):
             return bool(value)
         case "string", int() | float() if not isinstance(value, bool):
@@ -168,20 +160,20 @@ def _as_kind(value: object, kind: object) -> object:
         case "string", [str() as only]:
             return only
         case "array" | "object", str():
-            read = _parse_container(value, "[" if kind == "array" else "{")
-            return read if _is_a(read, kind) else None
+            parsed = _parse_container(value, "[" if kind == "array" else "{")
+            return parsed if _has_type(parsed, kind) else None
         case _:
             return None
 
 
-def _parse_container(text: str, begin: str) -> object:
-    if not text.lstrip().startswith(begin):
+def _parse_container(text: str, opening_bracket: str) -> object:
+    if not text.lstrip().startswith(opening_bracket):
         return None
     try:
-        read = read_whole(text)
+        parsed = parse_document(text)
     except (ValueError, RecursionError):
         return None
-    return None if is_nested(read, MAX_DEPTH) else read
+    return None if is_nested_deeper(parsed, MAX_NESTING_DEPTH) else parsed
 
 
 def _matching_choice(value: object, choices: object) -> object:

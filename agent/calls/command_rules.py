@@ -1,5 +1,5 @@
-"""Applies rules to command lines. An allow rule covers a command that begins with its words, and no other command of
-the line; a deny rule is matched against everything the line may mean. Pure: no file is accessed."""
+"""Applies rules to command lines. An allow rule covers a command that begins with the rule's words, but no other
+command of the line; a deny rule is matched against everything the line may mean. Pure: no file is accessed."""
 
 import posixpath
 from collections.abc import Collection, Sequence
@@ -8,51 +8,52 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from ebbtide.tools.commands.command_line import SimpleCommand, Word
-from ebbtide.tools.commands.git_commands import git_doubt, is_git_look
+from ebbtide.tools.commands.git_commands import git_rule_doubt, is_guarded_git_call
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.here_documents import without_here_documents
-from ebbtide.tools.commands.known_tools import further_from, is_the_same_anywhere
-from ebbtide.tools.commands.launchers import git_behind, tool_launch, venv_bin_folder
+from ebbtide.tools.commands.known_tools import is_folder_independent, min_rule_words
+from ebbtide.tools.commands.launchers import tool_launch, venv_bin_folder, wrapped_git_call
 from ebbtide.tools.commands.nested import (
     SHELLS,
-    behind_assignments,
-    hides_a_command,
-    pattern_at,
-    program_of,
-    readings,
-    wrapped_at,
+    command_variants,
+    has_hidden_program,
+    pattern_program_index,
+    program_index,
+    program_name,
+    wrapped_program_index,
 )
-from ebbtide.tools.commands.option_forms import gives_option
+from ebbtide.tools.commands.option_forms import has_option
 from ebbtide.tools.commands.proof import check_read_only, searches_hidden
-from ebbtide.tools.commands.tool_options import leads_elsewhere
-from ebbtide.tools.files.autorun import first_that_runs_later
+from ebbtide.tools.commands.tool_options import diverts_from_rule
+from ebbtide.tools.files.autorun import first_autorun_file
 from ebbtide.tools.files.command_paths import CommandPaths
 from ebbtide.tools.lazy import dataclass, regex
-from ebbtide.tools.secrets.files import holds_secrets
+from ebbtide.tools.secrets.files import may_contain_secrets
 
-_CHANGES_SHELL = {
+_SHELL_CHANGING_BUILTINS = {
     "read", "mapfile", "readarray", "unset", "declare", "typeset", "local", "export", "readonly", "let", "getopts",
     "wait", "eval", "source", ".", "trap", "alias", "unalias", "hash", "enable", "exec", "set", "shopt", "bind",
     "complete", "compgen", "compopt", "fc", "coproc", "ulimit", "umask", "pushd", "popd", "builtin",
 }  # fmt: skip
-"""Shell builtins whose operands change the meaning of later words, or are evaluated themselves."""
-_RUNS_ITS_SETTINGS = {"less", "more", "man", "most"}
-"""Programs that run what a variable or file names."""
-_MOST_OPTIONS = 40
-"""Words examined between a program and its subcommand, as in `git -c a=b -C x push`."""
-_LONGEST_NAME = 4_096
-"""Longest path of a program, in characters."""
-_PATTERN = regex(r"[*?\]]")
+"""Shell builtins that evaluate their operands, or whose operands change the meaning of later words."""
+_RUNS_CONFIGURED_PROGRAMS = {"less", "more", "man", "most"}
+"""Programs that run other programs named by an environment variable or a settings file."""
+_MAX_WORDS_BEFORE_SUBCOMMAND = 40
+"""Maximum number of words between a program and its subcommand, as in `git -c a=b -C x push`."""
+_MAX_PROGRAM_CHARS = 4_096
+"""Maximum length of a word that may be the path of a program, in characters."""
+_GLOB_CHARACTER = regex(r"[*?\]]")
 _WORD_BREAKS = ";&|()`<>{}\"'$=,"
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How the rules apply to one command of a line."""
+    """One command of a line, and the rule that covers it."""
 
     command: SimpleCommand
     prefix: tuple[str, ...] | None
-    """The words of the rule that covers it; None if none does."""
+    """The words of the rule that covers the command; empty if it needs no rule, None if it needs one and none covers
+    it."""
 
 
 def coverage_of(
@@ -61,189 +62,216 @@ def coverage_of(
     trusted: Collection[tuple[str, ...]] = frozenset(),
     root: str = "",
 ) -> tuple[Coverage, ...]:
-    """For each command of a line, the first rule that covers it; empty unless the line consists of literal commands,
-    joined. `cd` allows nothing by itself. It needs no rule if the other commands mean the same in any folder, or
-    if it leads to the working folder `root`. Read-only commands need none either, unless another program reads
-    their output. Text that the line feeds to a program counts as a file of the working folder, which could
-    contain the same."""
-    found = parse_command_line(without_here_documents(line))
-    if found.problem:
+    """Return each command of a line with the first rule that covers it; empty unless the line consists of literal
+    commands and operators that join them. A covered `cd` does not cover the commands after it, and a `cd` needs no rule
+    itself if the other commands mean the same in any folder, or if it leads to the working folder `root`. Read-only
+    commands need no rule either, unless their output is read by another program. Text that the line feeds to a program
+    needs no approval, since a file of the working folder could contain it."""
+    parsed_line = parse_command_line(without_here_documents(line))
+    if parsed_line.problem:
         return ()
-    free = _free_looks(found.commands)
-    free |= {at for at, one in enumerate(found.commands) if one.texts in trusted and venv_bin_folder(one.texts)}
-    if found.commands[0].texts in (("cd", root), ("cd", "."), ("cd", f"{root}/")) and len(found.commands) > 1:
-        free.add(0)
-    if _may_be_elsewhere(found.commands):
-        free |= {at for at, command in enumerate(found.commands) if command.texts[0] == "cd"}
-    covering = (_covering(prefixes, _in_own_folder(command, root), trusted) for command in found.commands)
+    exempt_indexes = _harmless_commands(parsed_line.commands)
+    exempt_indexes |= {
+        at for at, one in enumerate(parsed_line.commands) if one.texts in trusted and venv_bin_folder(one.texts)
+    }
+    if (
+        parsed_line.commands[0].texts in (("cd", root), ("cd", "."), ("cd", f"{root}/"))
+        and len(parsed_line.commands) > 1
+    ):
+        exempt_indexes.add(0)
+    if _can_run_in_any_folder(parsed_line.commands):
+        exempt_indexes |= {at for at, command in enumerate(parsed_line.commands) if command.texts[0] == "cd"}
+    matching_prefixes = (
+        _first_covering_prefix(prefixes, _without_own_folder_option(command, root), trusted)
+        for command in parsed_line.commands
+    )
     return tuple(
-        Coverage(command, () if prefix is None and at in free else prefix)
-        for at, (command, prefix) in enumerate(zip(found.commands, covering, strict=True))
+        Coverage(command, () if prefix is None and at in exempt_indexes else prefix)
+        for at, (command, prefix) in enumerate(zip(parsed_line.commands, matching_prefixes, strict=True))
     )
 
 
-def _in_own_folder(command: SimpleCommand, root: str) -> SimpleCommand:
-    """A git command without a `-C` that leads to the working folder; a read-only git command is unchanged, since it
-    may not be run as one."""
+def _without_own_folder_option(command: SimpleCommand, root: str) -> SimpleCommand:
+    """Return a git command without a `-C` that leads to the working folder. If the command without `-C` were read-only,
+    it is returned unchanged, because such commands are handled differently."""
     texts = command.texts
     if texts[:2] != ("git", "-C") or len(texts) < 4 or texts[2] not in (".", "./", root, f"{root}/"):
         return command
     words = (command.words[0], *command.words[3:])
-    return command if is_git_look(words) else replace(command, words=words, texts=(texts[0], *texts[3:]))
+    return command if is_guarded_git_call(words) else replace(command, words=words, texts=(texts[0], *texts[3:]))
 
 
-def _free_looks(commands: Sequence[SimpleCommand]) -> set[int]:
-    """The commands that need no rule beside others: they are read-only, and their output goes to the user or to
-    another such command. Git is excluded, since a repository's settings can make it run programs here."""
-    free = set[int]()
+def _harmless_commands(commands: Sequence[SimpleCommand]) -> set[int]:
+    """Return the indexes of the commands that need no rule on a line whose other commands have one: they are read-only,
+    and their output goes to the user or to another such command. Git is excluded, since a repository's settings can
+    make it run programs here."""
+    harmless = set[int]()
     for at, command in reversed(list(enumerate(commands))):
         is_by_name = command.words[0].is_bare and "/" not in command.texts[0]
         proof = (
-            check_read_only(command.words, is_fed=command.is_fed or bool(command.redirections)) if is_by_name else None
+            check_read_only(command.words, has_input=command.has_input or bool(command.redirections))
+            if is_by_name
+            else None
         )
-        is_look = proof is not None and proof.only_looks and not proof.unproved and not proof.needs_input
-        feeds = at + 1 < len(commands) and commands[at + 1].joint in ("|", "|&")
-        if is_look and proof is not None and not proof.name.startswith("git") and (not feeds or at + 1 in free):
-            free.add(at)
-    is_beside_others = any(at not in free and command.texts[0] != "cd" for at, command in enumerate(commands))
-    return free if is_beside_others else set()
+        is_read_only = (
+            proof is not None and proof.is_read_only_program and not proof.unproved_indices and not proof.needs_input
+        )
+        feeds_next = at + 1 < len(commands) and commands[at + 1].preceding_operator in ("|", "|&")
+        if (
+            is_read_only
+            and proof is not None
+            and not proof.name.startswith("git")
+            and (not feeds_next or at + 1 in harmless)
+        ):
+            harmless.add(at)
+    has_other_commands = any(at not in harmless and command.texts[0] != "cd" for at, command in enumerate(commands))
+    return harmless if has_other_commands else set()
 
 
-def covers(prefix: Sequence[str], words: Sequence[Word], trusted: Collection[tuple[str, ...]] = frozenset()) -> bool:
-    """Whether a rule is a prefix of a command, up to where the command does more than its name says, or of the tool
-    that the command launches another way. `trusted`: see `PermissionRequest`."""
-    if _begins(prefix, words):
+def prefix_covers(
+    prefix: Sequence[str], words: Sequence[Word], trusted: Collection[tuple[str, ...]] = frozenset()
+) -> bool:
+    """Whether a rule covers a command: it is a prefix of the command, or of the tool that the command launches
+    indirectly, and the rest of the command cannot make it do something else. `trusted`: see `PermissionRequest`."""
+    if _has_prefix(prefix, words):
         return True
-    if (of_git := git_behind(words)) is not None:
-        return not is_git_look(of_git) and _begins(prefix, of_git)
+    if (git_words := wrapped_git_call(words)) is not None:
+        return not is_guarded_git_call(git_words) and _has_prefix(prefix, git_words)
     launch = tool_launch(words)
-    if launch is None or (launch.is_in_doubt and tuple(word.text for word in words) not in trusted):
+    if launch is None or (launch.needs_file_check and tuple(word.text for word in words) not in trusted):
         return False
-    meant = tool_launch(tuple(map(Word, prefix)))
-    return _begins(prefix if meant is None else [word.text for word in meant.words], launch.words)
+    launched_by_prefix = tool_launch(tuple(map(Word, prefix)))
+    return _has_prefix(
+        prefix if launched_by_prefix is None else [word.text for word in launched_by_prefix.words], launch.words
+    )
 
 
-def _begins(prefix: Sequence[str], words: Sequence[Word]) -> bool:
+def _has_prefix(prefix: Sequence[str], words: Sequence[Word]) -> bool:
     texts = [word.text for word in words]
     if texts[:2] == ["git", "--no-pager"] and list(prefix[1:2]) != texts[1:2]:
-        words, texts = (*words[:1], *words[2:]), [texts[0], *texts[2:]]  # it does not change which git command runs
-    if texts[: len(prefix)] != list(prefix) or any(word.globs for word in words[: len(prefix)]):
+        words, texts = (*words[:1], *words[2:]), [texts[0], *texts[2:]]  # the same git command runs
+    if texts[: len(prefix)] != list(prefix) or any(word.is_glob for word in words[: len(prefix)]):
         return False
     if list(prefix[:2]) == ["make", "-n"]:
-        return False  # such a rule expects that nothing runs, but make does not guarantee that
+        return False  # `make -n` should only print commands, but make runs some of them nevertheless
     if list(prefix) == texts:
         return True
-    if list(prefix) == ["git"] and not is_git_look(words):
-        return git_doubt(words) is None
-    start, name = behind_assignments(texts), program_of(texts)
-    if len(prefix) <= start or name in _CHANGES_SHELL or name in _RUNS_ITS_SETTINGS:
+    if list(prefix) == ["git"] and not is_guarded_git_call(words):
+        return git_rule_doubt(words) is None
+    start, name = program_index(texts), program_name(texts)
+    if len(prefix) <= start or name in _SHELL_CHANGING_BUILTINS or name in _RUNS_CONFIGURED_PROGRAMS:
         return False
-    if (further := further_from(texts[start:])) and start + further > len(prefix):
+    if (required_words := min_rule_words(texts[start:])) and start + required_words > len(prefix):
         return False
-    proof = check_read_only(words[start:], is_fed=True)
-    if proof is not None and (name != "command" or proof.beyond is None):
-        return proof.beyond is None or proof.beyond + start < len(prefix)
-    inner = wrapped_at(texts)
-    if inner is not None:
-        return inner < len(prefix) and _begins(prefix[inner:], words[inner:])
-    if leads_elsewhere(texts[start:], len(prefix) - start):
+    proof = check_read_only(words[start:], has_input=True)
+    if proof is not None and (name != "command" or proof.last_unproved_index is None):
+        return proof.last_unproved_index is None or proof.last_unproved_index + start < len(prefix)
+    wrapped_index = wrapped_program_index(texts)
+    if wrapped_index is not None:
+        return wrapped_index < len(prefix) and _has_prefix(prefix[wrapped_index:], words[wrapped_index:])
+    if diverts_from_rule(texts[start:], len(prefix) - start):
         return False
-    # The script that a shell runs is a separate command.
+    # A rule for a shell does not cover a script that the shell runs, such as that of `-c`.
     return not (name in SHELLS and any(text[:1] in "-+" for text in texts[start + 1 :]))
 
 
-def only_begins(prefix: Sequence[str], command: SimpleCommand, trusted: Collection[tuple[str, ...]]) -> bool:
-    """Whether a rule covers a command by its beginning, rather than by naming all of it."""
-    proof = check_read_only(command.words, is_fed=True)
-    return covers(prefix, command.words, trusted) and (proof is None or proof.beyond is None)
+def is_partial_cover(prefix: Sequence[str], command: SimpleCommand, trusted: Collection[tuple[str, ...]]) -> bool:
+    """Whether a rule covers a command by its first words, rather than only as a whole."""
+    proof = check_read_only(command.words, has_input=True)
+    return prefix_covers(prefix, command.words, trusted) and (proof is None or proof.last_unproved_index is None)
 
 
 def stays_in_workspace(line: str, root: str) -> bool:
-    """Whether the commands stay in the working folder, as far as the text shows. A subfolder may be a foreign
-    repository, whose settings make git run programs."""
-    at = root
+    """Whether the commands stay in the working folder, judging by their text. Git may not run in a subfolder, which may
+    be a foreign repository whose settings make git run programs."""
+    folder = root
     for command in parse_command_line(without_here_documents(line)).commands:
-        words = command.words[behind_assignments(command.texts) :]
+        words = command.words[program_index(command.texts) :]
         name = words[0].text if words else ""
         if name in ("cd", "pushd"):
-            given = [word for word in words[1:] if word.text not in ("--", "-P", "-L")]
-            if len(given) != 1 or not given[0].is_plain or given[0].text[:1] in "-~+":
+            targets = [word for word in words[1:] if word.text not in ("--", "-P", "-L")]
+            if len(targets) != 1 or not targets[0].is_plain or targets[0].text[:1] in "-~+":
                 return False
-            if ".." in given[0].text.split("/"):
-                return False  # it leads elsewhere if an earlier `cd` failed
-            at = posixpath.normpath(posixpath.join(at, given[0].text))
-        if name == "popd" or not is_within(at, (root,)):
+            if ".." in targets[0].text.split("/"):
+                return False  # if an earlier `cd` fails, `..` leads out of the working folder
+            folder = posixpath.normpath(posixpath.join(folder, targets[0].text))
+        if name == "popd" or not is_within(folder, (root,)):
             return False
-        if at != root and any(posixpath.basename(word.text) == "git" for word in words):
+        if folder != root and any(posixpath.basename(word.text) == "git" for word in words):
             return False
     return True
 
 
-def can_be_read(line: str, root: str) -> bool:
-    """Whether everything a line runs is visible in it, so that it always does the same."""
-    return not parse_command_line(line).problem and not hides_a_command(line) and stays_in_workspace(line, root)
+def is_fully_visible(line: str, root: str) -> bool:
+    """Whether everything that a line runs is visible in it, so that it does the same each time."""
+    return not parse_command_line(line).problem and not has_hidden_program(line) and stays_in_workspace(line, root)
 
 
-def uncertain_file(covered: Sequence[Coverage], root: str, readable: Sequence[str]) -> str:
-    """Why a reading tool would ask about a file that the line's programs read; empty if it would not. Files named by
-    a rule are exempt."""
-    at = root
-    for one in covered:
-        proof, named = check_read_only(one.command.words, is_fed=True), len(one.prefix or ())
-        only_names = proof is not None and proof.only_names
+def doubt_about_files(covered: Sequence[Coverage], root: str, readable: Sequence[str]) -> str:
+    """Return why a reading tool would need approval for a file that the line's programs read; empty if it would not.
+    Files named by a rule are exempt."""
+    folder = root
+    for coverage in covered:
+        proof, rule_length = check_read_only(coverage.command.words, has_input=True), len(coverage.prefix or ())
+        only_names = proof is not None and proof.shows_only_names
         for file in proof.files if proof is not None else ():
-            path = posixpath.normpath(posixpath.join(at, file.text))
-            if file.at < named or path == "/dev/null":
+            path = posixpath.normpath(posixpath.join(folder, file.text))
+            if file.index < rule_length or path == "/dev/null":
                 continue
-            if not is_within(path, (root, *readable)) or (at != root and ".." in file.text.split("/")):
+            if not is_within(path, (root, *readable)) or (folder != root and ".." in file.text.split("/")):
                 return f"`{file.text}` is outside the working folder"
-            if not only_names and holds_secrets(posixpath.relpath(path, root)):
+            if not only_names and may_contain_secrets(posixpath.relpath(path, root)):
                 return f"`{file.text}` may hold secrets"
-        if one.command.texts[0] == "cd":
-            at = posixpath.normpath(posixpath.join(at, one.command.texts[-1]))
+        if coverage.command.texts[0] == "cd":
+            folder = posixpath.normpath(posixpath.join(folder, coverage.command.texts[-1]))
     return ""
 
 
-def uncertain_search(covered: Sequence[Coverage]) -> str:
-    """Why a line needs approval whose programs search whole folders beside or after other commands, so that files
-    with secrets cannot be excluded; empty if none does."""
-    program = next(filter(None, (_hidden_search(one.command.words) for one in covered)), "")
-    why = "together with other commands may show files with secrets; on its own it skips them"
-    return program and f"`{program}` {why}"
+def doubt_about_search(covered: Sequence[Coverage]) -> str:
+    """Return why a line needs approval because of a search; empty if it does not. If a program searches folders
+    together with other commands, files with secrets cannot be excluded."""
+    program = next(filter(None, (_recursive_search_program(coverage.command.words) for coverage in covered)), "")
+    reason = "together with other commands may show files with secrets; on its own it skips them"
+    return program and f"`{program}` {reason}"
 
 
-def _hidden_search(words: Sequence[Word]) -> str:
-    """The searching program, also if another program runs it; empty if there is none."""
-    inner = wrapped_at([word.text for word in words])
-    if inner is not None:
-        return _hidden_search(words[inner:]) if inner < len(words) else ""
+def _recursive_search_program(words: Sequence[Word]) -> str:
+    """Return the program that searches folders, possibly run by a wrapper; empty if there is none."""
+    wrapped_index = wrapped_program_index([word.text for word in words])
+    if wrapped_index is not None:
+        return _recursive_search_program(words[wrapped_index:]) if wrapped_index < len(words) else ""
     return words[0].text if searches_hidden(words) else ""
 
 
-def asked_in_every_mode(
-    read_: Sequence[str], named: CommandPaths, root: str, allowed: Collection[str] = frozenset()
+def reason_to_always_ask(
+    read_paths: Sequence[str], named_paths: CommandPaths, root: str, allowed: Collection[str] = frozenset()
 ) -> str:
-    """Why a call needs approval in every mode: it reads a file that may contain secrets, or a command names such a
-    file or changes one that other programs execute. `allowed`: paths named by a rule."""
+    """Return why a call needs approval in every mode, or an empty string: it reads a file that may contain secrets, or
+    its command names such a file or changes a file that makes other programs run commands. `allowed`: paths named by a
+    rule."""
     secret = (
-        path for path in (*read_, *named.secret) if path not in allowed and holds_secrets(_display_path(path, root))
+        path
+        for path in (*read_paths, *named_paths.secret_files)
+        if path not in allowed and may_contain_secrets(_display_path(path, root))
     )
     if (path := next(secret, None)) is not None:
         return f"`{_display_path(path, root)}` may hold secrets"
-    later = first_that_runs_later((path for path in named.obeyed if path not in allowed), root)
-    if later is None and named.is_cut:
+    autorun_file = first_autorun_file((path for path in named_paths.autorun_files if path not in allowed), root)
+    if autorun_file is None and named_paths.is_incomplete:
         return "it is too long to check every file that it names; a script in a file avoids this question"
     return (
-        f"`{_display_path(later[0], root)}` can make other programs run commands: {later[1]}"
-        if later is not None
+        f"`{_display_path(autorun_file[0], root)}` can make other programs run commands: {autorun_file[1]}"
+        if autorun_file is not None
         else ""
     )
 
 
-def named_files(covered: Sequence[Coverage], root: str) -> set[str]:
-    """The files that the rules themselves name."""
+def rule_paths(covered: Sequence[Coverage], root: str) -> set[str]:
+    """Return the paths that the words of the rules name, as absolute paths."""
     return {
-        posixpath.normpath(posixpath.join(root, text)) for one in covered for text in (*(one.prefix or ()), "/dev/null")
+        posixpath.normpath(posixpath.join(root, text))
+        for coverage in covered
+        for text in (*(coverage.prefix or ()), "/dev/null")
     }
 
 
@@ -255,43 +283,43 @@ def is_within(path: str, folders: Sequence[str]) -> bool:
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
-def _covering(
+def _first_covering_prefix(
     prefixes: Sequence[tuple[str, ...]], command: SimpleCommand, trusted: Collection[tuple[str, ...]]
 ) -> tuple[str, ...] | None:
-    return next((prefix for prefix in prefixes if covers(prefix, command.words, trusted)), None)
+    return next((prefix for prefix in prefixes if prefix_covers(prefix, command.words, trusted)), None)
 
 
-def _may_be_elsewhere(commands: Sequence[SimpleCommand]) -> bool:
-    """Whether the commands beside `cd` are known and the same in every folder."""
+def _can_run_in_any_folder(commands: Sequence[SimpleCommand]) -> bool:
+    """Whether all commands other than `cd` are known to mean the same in every folder."""
     others = [command for command in commands if command.texts[0] != "cd"]
     return bool(others) and not any(depends_on_its_folder(command) for command in others)
 
 
 def depends_on_its_folder(command: SimpleCommand) -> bool:
-    """Whether the same words may be another command in another folder."""
-    proof = check_read_only(command.words, is_fed=True)
-    is_look = proof is not None and proof.only_looks and "/" not in command.texts[0]
+    """Whether the same words may mean another command in another folder."""
+    proof = check_read_only(command.words, has_input=True)
+    is_read_only = proof is not None and proof.is_read_only_program and "/" not in command.texts[0]
     launch = tool_launch(command.words)
-    meant = command.texts if launch is None else [word.text for word in launch.words]
-    return not is_look and not is_the_same_anywhere(meant)
+    launched_words = command.texts if launch is None else [word.text for word in launch.words]
+    return not is_read_only and not is_folder_independent(launched_words)
 
 
-class Reading:
-    """The words of a command in lower case, in one of their possible readings."""
+class ShellInterpretation:
+    """One way in which a shell may read a command, in lower case."""
 
     def __init__(self, text: str, words: Sequence[str] | None = None) -> None:
         self.text = text
-        """All words that may name a program."""
+        """All words that may name a program, as one text."""
         self._words = words
         self.is_command = words is not None
         """Whether the words are those of one command, not of a whole line."""
-        self.pattern = pattern_at(words) if words is not None and _PATTERN.search(text) else None
-        """The index of a glob pattern in the position of the program."""
+        self.glob_index = pattern_program_index(words) if words is not None and _GLOB_CHARACTER.search(text) else None
+        """The index of the program's word if that is a glob pattern; None otherwise."""
 
     @property
     def words(self) -> Sequence[str]:
-        """For a text without parsed words: split at every special character."""
-        if self._words is None:  # few rules need this
+        """The words of the reading. If it was not parsed, its text is split at every special character."""
+        if self._words is None:  # split on demand, because few rules need the words
             text = self.text
             for sign in _WORD_BREAKS:
                 text = text.replace(sign, " ")
@@ -299,54 +327,58 @@ class Reading:
         return self._words
 
 
-@lru_cache(maxsize=64)  # every deny rule examines the same few lines
-def all_readings(command: str) -> Sequence[Reading]:
-    """A command as written, and in every way a shell may read it."""
-    written = Reading(command.casefold().replace("\\\n", "").replace("\\", ""))
-    as_read = dict.fromkeys(tuple(map(str.casefold, words)) for words in readings(command))
-    return (written, *(Reading("\n".join(filter(_may_be_name, words)), words) for words in as_read))
+@lru_cache(maxsize=64)  # cached, because every deny rule examines the same few lines
+def shell_interpretations(command: str) -> Sequence[ShellInterpretation]:
+    """Return the command as written, and every way in which a shell may read it."""
+    written = ShellInterpretation(command.casefold().replace("\\\n", "").replace("\\", ""))
+    distinct_readings = dict.fromkeys(tuple(map(str.casefold, words)) for words in command_variants(command))
+    return (
+        written,
+        *(ShellInterpretation("\n".join(filter(_may_be_program, words)), words) for words in distinct_readings),
+    )
 
 
-def _may_be_name(word: str) -> bool:
-    return len(word) <= _LONGEST_NAME
+def _may_be_program(word: str) -> bool:
+    return len(word) <= _MAX_PROGRAM_CHARS
 
 
-def holds_words(reading: Reading, wanted: Sequence[str]) -> bool:
-    """Whether the words contain a program with the arguments of a deny rule, with or without options in between.
-    Options match in any order and form."""
-    if wanted[0] not in reading.text and reading.pattern is None:
+def matches_deny_rule(reading: ShellInterpretation, rule_words: Sequence[str]) -> bool:
+    """Whether a reading contains the program and arguments of a deny rule, with or without options in between. Options
+    match in any order and form."""
+    if rule_words[0] not in reading.text and reading.glob_index is None:
         return False
     words = reading.words
     for start, word in enumerate(words):
-        is_name = word.endswith(wanted[0]) and wanted[0] in (word, posixpath.basename(word))
-        is_name = is_name or (start == reading.pattern and fnmatchcase(wanted[0], posixpath.basename(word)))
-        if is_name and _stand_in_order(words, start + 1, wanted[1:]):
+        is_name = word.endswith(rule_words[0]) and rule_words[0] in (word, posixpath.basename(word))
+        is_name = is_name or (start == reading.glob_index and fnmatchcase(rule_words[0], posixpath.basename(word)))
+        if is_name and _match_in_order(words, start + 1, rule_words[1:]):
             return True
-        if is_name and reading.is_command and matches_all_words(wanted[0], words, start + 1, wanted[1:]):
+        if is_name and reading.is_command and has_all_arguments(rule_words[0], words, start + 1, rule_words[1:]):
             return True
     return False
 
 
-def _stand_in_order(words: Sequence[str], at: int, wanted: Sequence[str]) -> bool:
-    for each in wanted:
-        at = _after(words, at, each)
-    return at <= len(words)
+def _match_in_order(words: Sequence[str], start: int, rule_words: Sequence[str]) -> bool:
+    for each in rule_words:
+        start = _index_after(words, start, each)
+    return start <= len(words)
 
 
-def matches_all_words(program: str, words: Sequence[str], at: int, wanted: Sequence[str]) -> bool:
-    """Whether a command has all wanted arguments: words in order, options anywhere after its name."""
-    options = [each for each in wanted if each[:1] == "-" and each.strip("-")]
-    if not options or not all(gives_option(program, words[at:], each) for each in options):
+def has_all_arguments(program: str, words: Sequence[str], start: int, rule_words: Sequence[str]) -> bool:
+    """Whether a command has all arguments of a rule: words in the rule's order, options anywhere after the program."""
+    options = [each for each in rule_words if each[:1] == "-" and each.strip("-")]
+    if not options or not all(has_option(program, words[start:], each) for each in options):
         return False
-    return _stand_in_order(words, at, [each for each in wanted if each not in options])
+    return _match_in_order(words, start, [each for each in rule_words if each not in options])
 
 
-def _after(words: Sequence[str], at: int, wanted: str) -> int:
-    """The index after the wanted word, skipping options with up to one value each; beyond the end if it is missing."""
-    last = at + _MOST_OPTIONS
-    while at < len(words) and words[at] != wanted:
-        if words[at][:1] != "-" or at > last:
+def _index_after(words: Sequence[str], index: int, wanted: str) -> int:
+    """Return the index after the wanted word. Options with at most one value each are skipped. If the word is missing,
+    the index is beyond the end."""
+    last_index = index + _MAX_WORDS_BEFORE_SUBCOMMAND
+    while index < len(words) and words[index] != wanted:
+        if words[index][:1] != "-" or index > last_index:
             return len(words) + 1
-        value = words[at + 1] if at + 1 < len(words) else wanted
-        at += 1 if value == wanted or value[:1] == "-" else 2
-    return at + 1
+        value = words[index + 1] if index + 1 < len(words) else wanted
+        index += 1 if value == wanted or value[:1] == "-" else 2
+    return index + 1

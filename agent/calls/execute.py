@@ -5,34 +5,37 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import field, replace
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from ebbtide.agent.calls.approval import ApprovalContext, Approver, EditedCallError, Permit, approve
+from ebbtide.agent import calls as agent_calls
+from ebbtide.agent.calls.approval import ApprovalContext, ApprovalResult, Approver, EditedCallError, approve
 from ebbtide.agent.calls.changed_call import ChangedCall, edit_note
 from ebbtide.agent.calls.git_secrets import learn_git_passwords
-from ebbtide.agent.calls.hook_rulings import HookDecision, HookedCall
 from ebbtide.agent.calls.loop_guard import LoopGuard
 from ebbtide.agent.calls.output_budget import ArchivedOutput, OutputBudget, StoreOutput
 from ebbtide.agent.calls.permission_request import PermissionRequest
-from ebbtide.agent.calls.plan_approval import BEHIND, approve_plan, was_decided
+from ebbtide.agent.calls.plan_approval import NOT_RUN_AFTER_PLAN, approve_plan, is_plan_decided
 from ebbtide.agent.calls.policy import runs_unsandboxed
-from ebbtide.agent.calls.resolve import unwrap_call_tool
+from ebbtide.agent.calls.resolve import tool_for, unwrap_call_tool
 from ebbtide.agent.calls.secret_arguments import with_secrets
 from ebbtide.agent.calls.unsandboxed import retry_unsandboxed
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.context.control_calls import PLAN, TASK
-from ebbtide.agent.context.offload import shift_ranges
-from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.control_calls import PLAN, TASK
 from ebbtide.agent.events.permissions import CallEdited
 from ebbtide.agent.events.session import Event, ToolFinished, ToolProgress, ToolStarted
 from ebbtide.agent.messages import OutputStatus, ToolCall, ToolOutput
+from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.records.call_progress import CallProgress
+from ebbtide.agent.view.previews import shift_ranges
 from ebbtide.tools.base import AppliedChange, Effect, Result, Tool, ToolError, Workspace
-from ebbtide.tools.files.change import Change, preview_of
+from ebbtide.tools.files.change import Change, changes_diff
 from ebbtide.tools.files.paths import display
-from ebbtide.tools.files.syntax import broken_syntax, has_syntax
+from ebbtide.tools.files.syntax import can_parse, syntax_errors_note
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.new_problems import NewProblems
+
+if TYPE_CHECKING:  # imported only for their types, because most runs have no hooks
+    from ebbtide.agent.hooks.tool_hooks import ToolHooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,41 +43,34 @@ class CallPosition:
     """The position of a call in the session."""
 
     number: int = 1
-    """The number of its output, counted over the whole session."""
+    """The number of the call's output, counted over the whole session."""
     purpose: str = ""
-    """What the user asked for, and what the model said with the call."""
+    """The user's message, and the text that the model wrote with the call."""
 
 
 class OutputStore(Protocol):
-    """Chooses the part of an output that the model is shown, and stores the rest."""
+    """Stores outputs in full and selects the part that the model is shown."""
 
     async def preview(
         self,
         call: ToolCall,
-        place: CallPosition,
+        position: CallPosition,
         status: OutputStatus,
         raw: Result,
-        ran: PermissionRequest | None = None,
+        request: PermissionRequest | None = None,
     ) -> ToolOutput:
-        """`ran`: the permission request of the tool that ran; None if none ran to its end."""
+        """Store the raw output and return what the model is shown. `request`: the permission request of the call, or
+        None if the tool did not run to its end."""
 
-    async def store(self, call: ToolCall, place: CallPosition, output: ToolOutput) -> ArchivedOutput:
-        """Store the whole output, if less than its text is going to be shown."""
+    async def store(self, call: ToolCall, position: CallPosition, output: ToolOutput) -> ArchivedOutput:
+        """Store the whole output. Called for an output that does not fit into the window, before it is cut."""
 
 
+DiagnoseChanges: TypeAlias = Callable[[Sequence[AppliedChange]], Coroutine[None, None, NewProblems | None]]
 SaveOpenFiles: TypeAlias = Callable[[Sequence[str]], Coroutine[None, None, None]]
 
 
-class CallHooks(Protocol):
-    """Hooks that run before a call is approved."""
-
-    async def before(self, call: ToolCall, context: ApprovalContext) -> HookedCall: ...
-
-    async def permission(self, call: ToolCall) -> HookDecision:
-        """The hooks' decision about a call that the user would be asked about."""
-
-
-class Guard(Protocol):
+class CheckpointGuard(Protocol):
     """Saves files before a call may change them."""
 
     def __call__(
@@ -90,17 +86,17 @@ def no_checkpoint(
     return nullcontext()
 
 
-async def discard_changes(file_changes: Sequence[AppliedChange]) -> None:
-    """Default callback: do nothing."""
+async def ignore_file_changes(file_changes: Sequence[AppliedChange]) -> None:
+    """Default callback: record no file changes."""
 
 
 async def no_diagnostics(file_changes: Sequence[AppliedChange]) -> NewProblems | None:
-    """Default where there are no diagnostics."""
+    """Default callback: report no diagnostics."""
     return None
 
 
 async def no_open_editors(paths: Sequence[str]) -> None:
-    """Default where no editor has files open."""
+    """Default callback: save nothing, because no editor is connected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,88 +105,108 @@ class CallRunner:
 
     tools: Mapping[str, Tool]
     workspace: Workspace
-    approval: Approver
+    approver: Approver
     interrupt: Interrupt
     emit: Callable[[Event], None]
     output_store: OutputStore
-    note_files: Callable[[Sequence[AppliedChange]], Awaitable[None]] = discard_changes
-    """Stores the previous content of files that a call changed."""
+    record_file_changes: Callable[[Sequence[AppliedChange]], Awaitable[None]] = ignore_file_changes
+    """Called with the files that a call changed, to store their previous content."""
     progress: CallProgress = field(default_factory=CallProgress)
     """The progress of the calls of the step."""
     loop_guard: LoopGuard | None = None
-    """Counts repeated calls; None if a turn may repeat them."""
+    """Counts repeated calls; None if repetition is not limited."""
     secrets: SecretTokens = field(default_factory=SecretTokens)
-    """The secrets in what the model was shown."""
-    guard: Guard = no_checkpoint
+    """Replaces secrets in calls and outputs by tokens, and back."""
+    checkpoint_guard: CheckpointGuard = no_checkpoint
     private_hosts: Sequence[str] = ()
     """Hosts on private networks that rules may open to commands."""
-    look_at_changes: Callable[[Sequence[AppliedChange]], Coroutine[None, None, NewProblems | None]] = no_diagnostics
+    diagnose_changes: DiagnoseChanges = no_diagnostics
     """Returns the new problems in files that a call changed."""
-    shows_changes: bool = False
-    """Whether someone is watching: file changes are then emitted as a diff."""
-    hooks: CallHooks | None = None
-    """Hooks that run before a call; None if there are none."""
+    emits_diffs: bool = False
+    """Whether `ToolFinished` events include a diff of the changed files. Needed only if someone is watching."""
+    hooks: "ToolHooks | None" = None
+    """Hooks that run around calls; None if there are none."""
     save_open_files: SaveOpenFiles = no_open_editors
     """Saves unsaved editor changes in these files to disk."""
 
 
 async def run_calls(
-    calls: Sequence[ToolCall], call_runner: CallRunner, room: OutputBudget, place: CallPosition
+    calls: Sequence[ToolCall], call_runner: CallRunner, output_budget: OutputBudget, first_position: CallPosition
 ) -> tuple[ToolOutput, ...]:
-    """Run calls and return one output per call, in order: failures, denials and interruptions are outputs too.
-    Adjacent calls that only read, or start sub-agents, run concurrently; any other runs alone, and none after a
-    plan was decided. A call through `call_tool` counts as a call of its own tool. All outputs share the available
-    room; if that requires it, no further call runs. `place`: the position of the first call."""
+    """Run calls and return one output per call, in order: failures, denials and interruptions are outputs too. Adjacent
+    calls run concurrently if they only read or start sub-agents; all others run alone. Once a plan has been accepted or
+    rejected, the calls after it do not run. A call through `call_tool` is treated like a direct one. All outputs share
+    the budget `output_budget`; once it is used up, no further call runs. `first_position`: the position of the first
+    call."""
     outputs: list[ToolOutput] = []
-    keep: list[StoreOutput] = []
-    for group in _groups([unwrap_call_tool(call, call_runner.tools) for call in calls], call_runner.tools):
-        places = [replace(place, number=place.number + len(outputs) + index) for index in range(len(group))]
-        refusal = BEHIND if was_decided(calls, outputs) else "" if room.is_open else room.refusal
+    store_functions: list[StoreOutput] = []
+    for group in _concurrent_groups([unwrap_call_tool(call, call_runner.tools) for call in calls], call_runner.tools):
+        positions = [
+            replace(first_position, number=first_position.number + len(outputs) + index) for index in range(len(group))
+        ]
+        refusal = (
+            NOT_RUN_AFTER_PLAN
+            if is_plan_decided(calls, outputs)
+            else ""
+            if output_budget.is_open
+            else output_budget.refusal
+        )
         if not refusal:
-            found = await _run_side_by_side(group, places, call_runner)
-            room.take(found)
-            outputs += found
+            group_outputs = await _run_concurrently(group, positions, call_runner)
+            output_budget.reserve(group_outputs)
+            outputs += group_outputs
         else:
-            outputs += [await _refuse(call, at, call_runner, refusal) for call, at in zip(group, places, strict=True)]
-        keep += [partial(call_runner.output_store.store, call, at) for call, at in zip(group, places, strict=True)]
-    return await room.share(outputs, keep)
+            outputs += [
+                await _refuse(call, position, call_runner, refusal)
+                for call, position in zip(group, positions, strict=True)
+            ]
+        store_functions += [
+            partial(call_runner.output_store.store, call, position)
+            for call, position in zip(group, positions, strict=True)
+        ]
+    return await output_budget.fit_outputs(outputs, store_functions)
 
 
 async def run_unrecorded(call: ToolCall, call_runner: CallRunner) -> Result | str:
-    """Run a call that belongs to no reply, and return its result, or why it may not run. It needs approval and is
-    sandboxed like any other; nothing is recorded."""
+    """Run a call that belongs to no reply. Return its result, or the reason why it did not run. The call is approved
+    and sandboxed like any other, but not recorded."""
     context = ApprovalContext(
         call_runner.tools,
         call_runner.workspace,
-        call_runner.approval,
+        call_runner.approver,
         call_runner.interrupt,
         call_runner.emit,
         call_runner.secrets,
-        is_noted=False,
+        is_recorded=False,
     )
     try:
-        allowed = await approve(call, context)
-        result = None if allowed.refusal else await _run_tool(allowed, replace(call_runner, emit=_ignore_event))
+        permit = await approve(call, context)
+        silent_runner = replace(call_runner, emit=_ignore_event)
+        result = None if permit.refusal else await _run_tool(permit, silent_runner)
+        if result and _needs_approval(result, call_runner):
+            permit = await approve(call, replace(context, denied_access=result.denied_access))
+            result = None if permit.refusal else await _run_tool(permit, silent_runner)
     except ToolError as error:
         return str(error)
-    return allowed.refusal or result or "the user interrupted it"
+    return permit.refusal or result or "the user interrupted it"
 
 
 def _ignore_event(event: Event) -> None:
-    """Default where nobody watches a call."""
+    """Discard an event of a call that no interface shows."""
 
 
-async def _refuse(call: ToolCall, place: CallPosition, call_runner: CallRunner, why: str) -> ToolOutput:
+async def _refuse(call: ToolCall, position: CallPosition, call_runner: CallRunner, reason: str) -> ToolOutput:
     call_runner.emit(ToolStarted(call.id, call.name, call.arguments))
-    return await _finish(call, place, call_runner, "failed", why)
+    return await _finish_call(call, position, call_runner, "failed", reason)
 
 
-async def _run_side_by_side(
-    group: Sequence[ToolCall], places: Sequence[CallPosition], call_runner: CallRunner
+async def _run_concurrently(
+    group: Sequence[ToolCall], positions: Sequence[CallPosition], call_runner: CallRunner
 ) -> list[ToolOutput]:
-    """Run calls concurrently. If one raises, which is a bug, the others are ended first."""
+    """Run calls concurrently. If one of them raises an exception, which is a bug, cancel the others before it
+    propagates."""
     running = [
-        asyncio.create_task(_run_call(call, place, call_runner)) for call, place in zip(group, places, strict=True)
+        asyncio.create_task(_run_call(call, place, call_runner)) for call, place in zip(group, positions, strict=True)
     ]
     try:
         return await asyncio.gather(*running)
@@ -200,80 +216,93 @@ async def _run_side_by_side(
         await asyncio.gather(*running, return_exceptions=True)
 
 
-def _groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[list[ToolCall]]:
+def _concurrent_groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[list[ToolCall]]:
     groups: list[list[ToolCall]] = []
-    was_read = False
+    is_group_concurrent = False
     for call in calls:
-        reads = call.name == TASK or (call.name in tools and tools[call.name].effect == "read")
-        if reads and was_read:
+        is_concurrent = call.name == TASK or (call.name in tools and tools[call.name].effect == "read")
+        if is_concurrent and is_group_concurrent:
             groups[-1].append(call)
         else:
             groups.append([call])
-        was_read = reads
+        is_group_concurrent = is_concurrent
     return groups
 
 
-async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner) -> ToolOutput:
+async def _run_call(call: ToolCall, position: CallPosition, call_runner: CallRunner) -> ToolOutput:
     call_runner.emit(ToolStarted(call.id, call.name, call.arguments))
-    if (earlier := call_runner.progress.output_of(call.id)) is not None:
-        _emit_finished(call, earlier, (), call_runner)
-        return earlier
+    if (earlier_output := call_runner.progress.output_of(call.id)) is not None:
+        _emit_finished(call, earlier_output, (), call_runner)
+        return earlier_output
     if call_runner.interrupt.is_requested():
-        return await _finish(
-            call, place, call_runner, "cancelled", "not run: the user interrupted the turn before it began"
+        return await _finish_call(
+            call, position, call_runner, "cancelled", "not run: the user interrupted the turn before it began"
         )
     context = ApprovalContext(
         call_runner.tools,
         call_runner.workspace,
-        call_runner.approval,
+        call_runner.approver,
         call_runner.interrupt,
         call_runner.emit,
         call_runner.secrets,
-        changed=call_runner.progress.edited_arguments(call.id),
+        edited_arguments=call_runner.progress.edited_arguments(call.id),
     )
-    ran: PermissionRequest | None = None
+    request: PermissionRequest | None = None
     edited: ChangedCall | None = None
     try:
         await _save_open_files(call, call_runner)
-        hooked = await call_runner.hooks.before(call, context) if call_runner.hooks is not None else HookedCall(call)
-        in_place = call_runner.hooks.permission if call_runner.hooks is not None else None
-        context = replace(context, word=hooked.word, in_place_of_user=in_place)
-        allowed = await (approve_plan if call.name == PLAN else approve)(hooked.call, context)
-        if allowed.is_edited:
-            edited = ChangedCall(allowed.call)
-        elif hooked.is_changed:
-            edited = ChangedCall(hooked.call, "A hook")
-            call_runner.emit(CallEdited(call.id, call.name, hooked.call.arguments))
-        if call_runner.interrupt.is_requested():
-            text = "not run: the user interrupted the turn before it began"
-            return await _finish(call, place, call_runner, "cancelled", text, edited=edited)
-        if allowed.refusal:
-            return await _finish(call, place, call_runner, "denied", allowed.refusal, edited=edited)
-        ran = allowed.asked
-        await call_runner.progress.record_start(call.id)
-        is_outside = runs_unsandboxed(ran, call_runner.approval.policy) if ran.effect == "run" else False
-        result = await _run_tool(allowed, call_runner, is_outside=is_outside)
-        if result is not None and result.blocked:
-            again = partial(_run_tool, allowed, call_runner, is_outside=True)
-            result = await retry_unsandboxed(allowed, result, context, again)
+        hooked_call, hooks = call, call_runner.hooks
+        if hooks is not None:
+            hooked_call, decision = await hooks.run_before(call, partial(tool_for, tools=call_runner.tools))
+            context = replace(context, hook_decision=decision, ask_hooks=hooks.decide_for_user)
+        while True:
+            permit = await (approve_plan if call.name == PLAN else approve)(hooked_call, context)
+            if permit.is_edited:
+                edited = ChangedCall(permit.call)
+            elif hooked_call.arguments != call.arguments:
+                edited = ChangedCall(hooked_call, "A hook")
+                call_runner.emit(CallEdited(call.id, call.name, hooked_call.arguments))
+            if call_runner.interrupt.is_requested():
+                text = "not run: the user interrupted the turn before it began"
+                return await _finish_call(call, position, call_runner, "cancelled", text, edited=edited)
+            if permit.refusal:
+                return await _finish_call(call, position, call_runner, "denied", permit.refusal, edited=edited)
+            request = permit.request
+            if not request.is_contained:
+                await call_runner.progress.record_start(call.id)
+            is_unsandboxed = (
+                runs_unsandboxed(request, call_runner.approver.policy) if request.effect == "run" else False
+            )
+            result = await _run_tool(permit, call_runner, is_unsandboxed=is_unsandboxed)
+            if not (result and _needs_approval(result, call_runner)):
+                break
+            context = replace(context, denied_access=result.denied_access)
+        if result is not None and result.blocked_by_sandbox and not request.is_contained:
+            rerun_unsandboxed = partial(_run_tool, permit, call_runner, is_unsandboxed=True)
+            result = await retry_unsandboxed(permit, result, context, rerun_unsandboxed)
     except EditedCallError as error:
-        return await _finish(call, place, call_runner, "failed", str(error), edited=ChangedCall(error.call))
+        return await _finish_call(call, position, call_runner, "failed", str(error), edited=ChangedCall(error.call))
     except ToolError as error:
-        return await _finish(call, place, call_runner, "failed", str(error), ran=ran, edited=edited)
+        return await _finish_call(call, position, call_runner, "failed", str(error), request=request, edited=edited)
     if result is None:
         text = "interrupted by the user while it was running; it may be half done"
-        return await _finish(call, place, call_runner, "interrupted", text, edited=edited)
+        return await _finish_call(call, position, call_runner, "interrupted", text, edited=edited)
     result = await _with_diagnostics(result, call_runner)
-    return await _finish(
-        call, place, call_runner, "failed" if result.failed else "done", result.text, result, ran, edited
+    return await _finish_call(
+        call, position, call_runner, "failed" if result.failed else "done", result.text, result, request, edited
     )
 
 
+def _needs_approval(result: Result, call_runner: CallRunner) -> bool:
+    """Whether a call failed because it ran read-only, so that it now needs approval. Always false in plan mode."""
+    return bool(result.denied_access) and call_runner.approver.policy.mode != "plan"
+
+
 async def _save_open_files(call: ToolCall, call_runner: CallRunner) -> None:
-    """Save unsaved editor changes in the files that a call names, so that it sees what the user sees. Plan mode must
-    not change the disk, even this way. Raises `ToolError`."""
+    """Save unsaved editor changes in the files that a call names, so that the tool sees what the user sees. In plan
+    mode, nothing is saved, since the disk must not change. Raises `ToolError`."""
     tool = call_runner.tools.get(call.name)
-    if call_runner.save_open_files is no_open_editors or call_runner.approval.policy.mode == "plan":
+    if call_runner.save_open_files is no_open_editors or call_runner.approver.policy.mode == "plan":
         return
     if tool is not None and tool.effect in ("read", "write") and not call.problem:
         paths = tool.subjects(call.arguments, call_runner.workspace)
@@ -281,89 +310,102 @@ async def _save_open_files(call: ToolCall, call_runner: CallRunner) -> None:
 
 
 async def _with_diagnostics(result: Result, call_runner: CallRunner) -> Result:
-    """Add diagnostics for the files that the call changed, unless the user interrupts; without a source of
-    diagnostics, syntax errors."""
+    """Add diagnostics for the files that the call changed, unless the user interrupts. If no diagnostics are available,
+    add syntax errors."""
     if not result.file_changes or result.failed:
         return result
-    problems = await call_runner.interrupt.race(call_runner.look_at_changes(result.file_changes))
-    found = problems.text if problems is not None else ""
-    if not found and any(has_syntax(made.path) for made in result.file_changes):
-        found = await asyncio.to_thread(broken_syntax, result.file_changes, call_runner.workspace.root)
-    return replace(result, text=f"{result.text}\n{found}", problems=problems) if found else result
+    problems = await call_runner.interrupt.race(call_runner.diagnose_changes(result.file_changes))
+    diagnostics = problems.text if problems is not None else ""
+    if not diagnostics and any(can_parse(made.path) for made in result.file_changes):
+        diagnostics = await asyncio.to_thread(syntax_errors_note, result.file_changes, call_runner.workspace.root)
+    return replace(result, text=f"{result.text}\n{diagnostics}", problems=problems) if diagnostics else result
 
 
-async def _run_tool(allowed: Permit, call_runner: CallRunner, *, is_outside: bool = False) -> Result | None:
-    """Run a tool; None if the user interrupted it. Programs that it leaves running produce no further progress."""
-    is_over, visible = False, call_runner.secrets.stream()
+async def _run_tool(permit: ApprovalResult, call_runner: CallRunner, *, is_unsandboxed: bool = False) -> Result | None:
+    """Run a tool and return its result, or None if the user interrupted it. Progress of programs that it leaves running
+    in the background is not emitted."""
+    is_over, mask_secrets = False, call_runner.secrets.stream_hider()
 
     def show(text: str) -> None:
-        if not is_over and (shown := visible(text)):
-            call_runner.emit(ToolProgress(allowed.call.id, shown))
+        # Progress of a contained call is not emitted, because the call may have to run again with approval.
+        if not (is_over or permit.request.is_contained) and (visible_text := mask_secrets(text)):
+            call_runner.emit(ToolProgress(permit.call.id, visible_text))
 
     try:
-        shown = allowed.asked.read_only
-        granted = frozenset((*allowed.asked.subjects, *(shown.paths if shown is not None else ())))
+        access = permit.request.read_only_access
+        granted = frozenset((*permit.request.subjects, *(access.paths if access is not None else ())))
         workspace = replace(
-            call_runner.workspace, progress=show, call=allowed.call.id, granted=granted, read_only=shown is not None
+            call_runner.workspace,
+            on_progress=show,
+            call_id=permit.call.id,
+            granted_paths=granted,
+            is_read_only=access is not None,
+            is_contained=permit.request.is_contained,
         )
-        workspace = replace(workspace, sandbox=None) if is_outside else _reaching(workspace, allowed, call_runner)
-        arguments = with_secrets(allowed.call, allowed.tool, call_runner.secrets)
-        reads_only = allowed.asked.read_only is not None
-        effect, subjects = allowed.tool.effect, allowed.asked.subjects
+        workspace = (
+            replace(workspace, sandbox=None) if is_unsandboxed else _with_network_access(workspace, permit, call_runner)
+        )
+        arguments = with_secrets(permit.call, permit.tool, call_runner.secrets)
+        reads_only = permit.request.read_only_access is not None
+        effect, subjects = permit.tool.effect, permit.request.subjects
         if effect != "none":
             await learn_git_passwords(call_runner.secrets, call_runner.workspace.root)
-        async with call_runner.guard(effect, subjects, reads_only=reads_only, show=show):
-            return await call_runner.interrupt.race(allowed.tool.run(arguments, workspace))
+        async with call_runner.checkpoint_guard(effect, subjects, reads_only=reads_only, show=show):
+            return await call_runner.interrupt.race(permit.tool.run(arguments, workspace))
     finally:
         is_over = True
 
 
-def _reaching(workspace: Workspace, allowed: Permit, call_runner: CallRunner) -> Workspace:
-    if workspace.sandbox is None or allowed.tool.effect != "run":
+def _with_network_access(workspace: Workspace, permit: ApprovalResult, call_runner: CallRunner) -> Workspace:
+    if workspace.sandbox is None or permit.tool.effect != "run":
         return workspace
-    from ebbtide.agent.calls.reach import CallReach  # noqa: PLC0415  # deferred: some runs start no commands
+    private_hosts = call_runner.private_hosts
+    return replace(
+        workspace,
+        network_policy=agent_calls.network_access.CallNetworkAccess(
+            permit.call, call_runner.approver, call_runner.emit, private_hosts
+        ),
+    )
 
-    private = call_runner.private_hosts
-    return replace(workspace, reach=CallReach(allowed.call, call_runner.approval, call_runner.emit, private))
 
-
-async def _finish(
+async def _finish_call(
     call: ToolCall,
-    place: CallPosition,
+    position: CallPosition,
     call_runner: CallRunner,
     status: OutputStatus,
     text: str,
     result: Result | None = None,
-    ran: PermissionRequest | None = None,
+    request: PermissionRequest | None = None,
     edited: ChangedCall | None = None,
 ) -> ToolOutput:
-    """Build and record the output of a call. `edited`: the call as changed by the user or a hook, which the model is
-    told."""
-    changed = tuple(display(path, call_runner.workspace.root) for path in result.changed) if result else ()
+    """Build and record the output of a call. `edited`: the call as changed by the user or a hook, or None; a note in
+    the output informs the model of the change."""
+    changed = tuple(display(path, call_runner.workspace.root) for path in result.changed_files) if result else ()
     if result and result.file_changes:
-        await call_runner.note_files(result.file_changes)
-    meant = edited.call if edited is not None else call
-    output = await call_runner.output_store.preview(meant, place, status, result or Result(text), ran)
-    if told := "\n".join(filter(None, (call.note, edit_note(call, meant, edited.by) if edited else ""))):
-        frame = "\n".join(part for part in (output.frame, told) if part) if output.stored or output.whole else ""
-        output = replace(output, text=f"{told}\n{output.text}", frame=frame)
-        output = replace(output, inserted=shift_ranges(output.inserted, len(told) + 1))
+        await call_runner.record_file_changes(result.file_changes)
+    final_call = edited.call if edited is not None else call
+    output = await call_runner.output_store.preview(final_call, position, status, result or Result(text), request)
+    if note := "\n".join(filter(None, (call.note, edit_note(call, final_call, edited.changed_by) if edited else ""))):
+        frame = "\n".join(part for part in (output.frame, note) if part) if output.stored or output.whole else ""
+        output = replace(output, text=f"{note}\n{output.text}", frame=frame)
+        output = replace(output, inserted=shift_ranges(output.inserted, len(note) + 1))
     if edited is not None:
-        output = replace(output, edited=dict(meant.arguments))
-    if again := _repeat_warning(meant, output, call_runner):
-        frame = "\n".join(part for part in (output.frame, again) if part) if output.stored or output.whole else ""
-        output = replace(output, text=f"{output.text}\n{again}", frame=frame)
+        output = replace(output, edited=dict(final_call.arguments))
+    if warning := _repeat_warning(final_call, output, call_runner):
+        frame = "\n".join(part for part in (output.frame, warning) if part) if output.stored or output.whole else ""
+        output = replace(output, text=f"{output.text}\n{warning}", frame=frame)
     _emit_finished(call, output, changed, call_runner, await _diff_of(result, call_runner))
     await call_runner.progress.record_output(output)
     return output
 
 
 async def _diff_of(result: Result | None, call_runner: CallRunner) -> str:
-    """A diff of the files that a call changed, if someone is watching and the tool reports them."""
-    if result is None or not result.file_changes or not call_runner.shows_changes:
+    """Return a diff of the files that a call changed; empty if diffs are not wanted or the tool reports no file
+    changes."""
+    if result is None or not result.file_changes or not call_runner.emits_diffs:
         return ""
     changes = [Change(made.path, made.before, made.after) for made in result.file_changes]
-    return call_runner.secrets.hide(await asyncio.to_thread(preview_of, changes, call_runner.workspace.root))
+    return call_runner.secrets.hide(await asyncio.to_thread(changes_diff, changes, call_runner.workspace.root))
 
 
 def _emit_finished(
@@ -382,4 +424,4 @@ def _emit_finished(
 def _repeat_warning(call: ToolCall, output: ToolOutput, call_runner: CallRunner) -> str:
     tool = call_runner.tools.get(call.name)
     guard = call_runner.loop_guard
-    return guard.note(call, output, tool.effect if tool else "none") if guard else ""
+    return guard.count_call(call, output, tool.effect if tool else "none") if guard else ""

@@ -1,4 +1,4 @@
-"""Detects calls repeated with the same output: warns the model, then stops the turn."""
+"""Detects repeated calls with the same output: warns the model, then stops the turn."""
 
 import json
 from collections import Counter
@@ -6,49 +6,50 @@ from collections.abc import Awaitable, Callable
 from dataclasses import field
 
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.messages import BY_USER, ToolCall, ToolOutput
+from ebbtide.agent.messages import USER_CALL_PREFIX, ToolCall, ToolOutput
 from ebbtide.tools.base import Effect, ToolError
 from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.tool_traits import role_of
 
-WARN_AFTER, STOP_AFTER = 3, 5
-"""How many repetitions warn the model, and how many stop the turn."""
-GO_ON, STOP = "go on", "stop the turn"
-_NUMBERS = {3: "three", 4: "four"}
-_WAITS = regex(r"\b(sleep|wait|watch|inotifywait)\b")
+WARN_AFTER_CALLS, STOP_AFTER_CALLS = 3, 5
+"""Number of identical calls after which the model is warned, and number after which the turn is stopped."""
+CONTINUE_OPTION, STOP_OPTION = "go on", "stop the turn"
+_NUMBER_WORDS = {3: "three", 4: "four"}
+_WAITING_COMMANDS = regex(r"\b(sleep|wait|watch|inotifywait)\b")
 
 
 @dataclass(slots=True)
 class LoopGuard:
-    """Counts identical calls with identical outputs in a turn, as long as nothing in between could have changed
-    them. Calls that wait for something may be repeated."""
+    """Counts identical calls with identical outputs in a turn. Counts are reset when another call may have changed
+    something. Calls that wait for something may be repeated."""
 
-    stuck: str = ""
-    """The tool that was called once too often."""
+    repeated_tool: str = ""
+    """The tool whose repeated calls should stop the turn; empty if there is none."""
     _counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
-    _known: set[tuple[str, ...]] = field(default_factory=set)
+    _known_results: set[tuple[str, ...]] = field(default_factory=set)
 
-    def begin(self) -> None:
+    def reset(self) -> None:
         """Reset all counts."""
-        self.stuck = ""
+        self.repeated_tool = ""
         self._counts.clear()
-        self._known.clear()
+        self._known_results.clear()
 
-    def note(self, call: ToolCall, output: ToolOutput, effect: Effect) -> str:
-        """Count a call; return a warning for the model, if any."""
-        if call.id.startswith(BY_USER) or _is_waiting(call, output):
+    def count_call(self, call: ToolCall, output: ToolOutput, effect: Effect) -> str:
+        """Count a call. Return a warning for the model; empty if there is none."""
+        if call.id.startswith(USER_CALL_PREFIX) or _is_waiting(call, output):
             return ""
-        given = output.stored.digest if output.stored is not None else output.text
-        key = (call.name, json.dumps(dict(call.arguments), sort_keys=True, default=str), output.status, given)
-        if key not in self._known and _may_have_changed(effect, output):
+        output_key = output.stored.digest if output.stored is not None else output.text
+        key = (call.name, json.dumps(dict(call.arguments), sort_keys=True, default=str), output.status, output_key)
+        if key not in self._known_results and _may_have_changed(effect, output):
             self._counts.clear()
-        self._known.add(key)
+        self._known_results.add(key)
         self._counts[key] += 1
         count = self._counts[key]
-        if count >= STOP_AFTER:
-            self.stuck = call.name
-        if count < WARN_AFTER:
+        if count >= STOP_AFTER_CALLS:
+            self.repeated_tool = call.name
+        if count < WARN_AFTER_CALLS:
             return ""
-        times = _NUMBERS.get(count, f"{count}")
+        times = _NUMBER_WORDS.get(count, f"{count}")
         return (
             f"[This same call has given this same output {times} times, and nothing was changed in between: it will "
             "again. Make another call, or say in your answer what is in the way.]"
@@ -58,29 +59,33 @@ class LoopGuard:
 async def should_stop_looping(
     guard: LoopGuard | None, ask: Callable[[str, tuple[str, ...]], Awaitable[str]], interrupt: Interrupt
 ) -> bool:
-    """Whether to end the turn because of repeated calls. The user is asked, if present."""
-    if guard is None or not guard.stuck:
+    """Return whether to end the turn because of repeated calls. Asks the user, if there is one."""
+    if guard is None or not guard.repeated_tool:
         return False
 
     async def answered() -> str:
-        return await ask(f"The model called `{guard.stuck}` {STOP_AFTER} times, with the same outcome.", (GO_ON, STOP))
+        return await ask(
+            f"The model called `{guard.repeated_tool}` {STOP_AFTER_CALLS} times, with the same outcome.",
+            (CONTINUE_OPTION, STOP_OPTION),
+        )
 
     try:
         answer = await interrupt.race(answered())
-    except ToolError:  # no user to ask
+    except ToolError:  # there is no user to ask
         return True
-    guard.begin()
-    return answer == STOP
+    guard.reset()
+    return answer == STOP_OPTION
 
 
 def _may_have_changed(effect: Effect, output: ToolOutput) -> bool:
-    """Whether a call may have changed something. A failed file change has not."""
+    """Whether a call may have changed something. A file tool that failed has not."""
     ran = output.status in ("done", "failed", "interrupted")
     return (effect in ("run", "serve") and ran) or (effect == "write" and output.status == "done")
 
 
 def _is_waiting(call: ToolCall, output: ToolOutput) -> bool:
-    """Whether a call waits for something that may change in the meantime."""
-    if call.name == "bash_output":
+    """Whether a call waits for something, so that its output may differ next time."""
+    role = role_of(call.name)
+    if role == "read_job":
         return bool(call.arguments.get("wait")) and output.status == "done"
-    return call.name == "bash" and _WAITS.search(str(call.arguments.get("command", ""))) is not None
+    return role == "run_command" and _WAITING_COMMANDS.search(str(call.arguments.get("command", ""))) is not None

@@ -1,55 +1,59 @@
-"""Rules about network places, for commands and `web_fetch`. Pure: nothing is resolved.
+"""Rules about network places, for commands and `web_fetch`. Pure: host names are not resolved to addresses.
 
-A place is a host, with its port unless that is the default port of the web, in the format of
+A place is a host, with its port unless that is a default port of the web, in the format of
 `ebbtide.tools.web.addresses`. A rule names one place, `example.org`, `example.org:8080`, `ssh://example.org`, or all
-subdomains of one, `*.example.org`."""
+subdomains of one, `*.example.org`.
+"""
 
 from collections.abc import Iterable
 
 from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.lazy import regex
 
-NETWORK = "network"
-"""The tool name in rules about what commands and `web_fetch` may reach."""
+NETWORK_TOOL = "network"
+"""The tool name in rules about the places that commands and `web_fetch` may connect to."""
 
 _PORT = regex(r":[0-9]{1,5}\Z")
-_USUAL = regex(r":(?:80|443)\Z")
+_DEFAULT_PORT = regex(r":(?:80|443)\Z")
 _PLACE = regex(r"(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
-_BELOW_NUMBERS = regex(r"\*\.[0-9.]+(?::[0-9]{1,5})?")
-"""IP addresses have no subdomains."""
+_IP_WILDCARD = regex(r"\*\.[0-9.]+(?::[0-9]{1,5})?")
+"""Matches a wildcard before an IP address, which has no subdomains."""
 
 
-def place_in(written: str) -> str:
-    """The place that a rule names, normalised; empty if it means all. It may be invalid: then it matches nothing."""
-    text = written.strip().casefold()
+def normalised_place(pattern: str) -> str:
+    """Return the normalised place that a rule names; empty if the rule means all places. An invalid place is returned
+    as it is and matches nothing."""
+    text = pattern.strip().casefold()
     if text.startswith("ssh://"):
         text = text.removeprefix("ssh://").rpartition("@")[2]
         text = text if _PORT.search(text) else f"{text}:22"
     port = found[0] if (found := _PORT.search(text)) else ""
-    below, host = ("*.", text[2:]) if text.startswith("*.") else ("", text)
+    wildcard, host = ("*.", text[2:]) if text.startswith("*.") else ("", text)
     host = host.removesuffix(port).rstrip(".")
     if not host.isascii():
         try:
             host = host.encode("idna").decode()
         except UnicodeError:
             return text
-    return "" if text == "*" else below + host + _USUAL.sub("", port) or text
+    return "" if text == "*" else wildcard + host + _DEFAULT_PORT.sub("", port) or text
 
 
-def check_place(written: str) -> None:
-    """Raises `ConfigError` if a network rule names no valid place."""
-    place = place_in(written)
-    if place and (not _PLACE.fullmatch(place) or _BELOW_NUMBERS.fullmatch(place)):
+def check_place(pattern: str) -> None:
+    """Check the place that a network rule names. Raises `ConfigError` if it is invalid."""
+    place = normalised_place(pattern)
+    if place and (not _PLACE.fullmatch(place) or _IP_WILDCARD.fullmatch(place)):
         raise ConfigError(
-            f"`{NETWORK}({written})` names no valid host: write a host, `{NETWORK}(example.org)`, all subdomains, "
-            f"`{NETWORK}(*.example.org)`, or a host and port, `{NETWORK}(example.org:8080)`"
+            f"`{NETWORK_TOOL}({pattern})` names no valid host: write a host, "
+            f"`{NETWORK_TOOL}(example.org)`, all subdomains, "
+            f"`{NETWORK_TOOL}(*.example.org)`, or a host and port, `{NETWORK_TOOL}(example.org:8080)`"
         )
 
 
-def means_place(written: str, places: Iterable[str], *, any_port: bool = False) -> bool:
-    """Whether a rule matches one of the places. Unless `any_port`, a rule without a port means the default ports."""
-    wanted, meant = place_in(written), set(places)
+def matches_place(pattern: str, places: Iterable[str], *, any_port: bool = False) -> bool:
+    """Whether a rule matches one of the places. With `any_port`, a rule without a port matches every port; otherwise
+    only the default ports."""
+    wanted, known_places = normalised_place(pattern), set(places)
     if any_port:
-        meant |= {_PORT.sub("", place) for place in meant}
-    is_below = wanted.startswith("*.") and not _BELOW_NUMBERS.fullmatch(wanted)
-    return not wanted or any(place.endswith(wanted[1:]) if is_below else place == wanted for place in meant)
+        known_places |= {_PORT.sub("", place) for place in known_places}
+    is_wildcard = wanted.startswith("*.") and not _IP_WILDCARD.fullmatch(wanted)
+    return not wanted or any(place.endswith(wanted[1:]) if is_wildcard else place == wanted for place in known_places)

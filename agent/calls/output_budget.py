@@ -1,14 +1,14 @@
-"""Shares the window's room among the outputs of one step, by what is shown of each: small outputs stay whole, and
-large ones get equal parts."""
+"""Divides the remaining room of the context window among the outputs of one step: small outputs stay whole, and large
+ones get equal shares. An output counts with the size that is shown."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ebbtide.agent.context.budget import shares
-from ebbtide.agent.context.offload import cut_output
-from ebbtide.agent.context.preflight import ToolBudget, can_execute_tool, preview_tool_output, reserve_tool_output
+from ebbtide.agent.budget.preflight import ToolBudget, can_execute_tool, preview_tool_output, reserve_tool_output
+from ebbtide.agent.budget.request_budget import room_shares
 from ebbtide.agent.messages import ToolOutput
+from ebbtide.agent.view.previews import cut_output
 from ebbtide.tools.lazy import dataclass
 
 WINDOW_FULL_NOTE = (
@@ -16,11 +16,12 @@ WINDOW_FULL_NOTE = (
     "needed, and ask for less at a time"
 )
 
-SHORT = 100
-"""Tokens of an output that is shown even without room: the note about its removal would be as long."""
+SHORT_OUTPUT_TOKENS = 100
+"""Maximum size of an output that is always shown, in tokens: a note about its removal would be as long."""
 
 MIN_PREVIEW_TOKENS = 200
-"""Least tokens of each output if room is freed before the next request: what is cut here cannot be restored then."""
+"""Minimum number of tokens shown of each output if room is freed before the next request. What is cut now cannot be
+shown again once there is room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,8 @@ class ArchivedOutput:
     """An output that is stored in full, and how the model can read it."""
 
     output: ToolOutput
-    how: str = ""
-    """Empty if the only way is to repeat the call."""
+    reading_advice: str = ""
+    """How the model can read it; empty if only repeating the call shows it again."""
 
 
 StoreOutput: TypeAlias = Callable[[ToolOutput], Awaitable[ArchivedOutput]]
@@ -41,16 +42,17 @@ class OutputBudget:
     def __init__(
         self,
         budget: ToolBudget,
-        count: Callable[[ToolOutput], int],
+        count_tokens: Callable[[ToolOutput], int],
         refusal: str = WINDOW_FULL_NOTE,
-        spare: Callable[[], int] | None = None,
+        freeable_tokens: Callable[[], int] | None = None,
     ) -> None:
-        """`count`: returns the tokens of an output. `spare`: returns how many tokens outputs may exceed the room by,
-        if room is freed before the next request; every call then runs. Without it, no further call runs after an
-        output that does not fit, and `refusal` is its output."""
+        """`count_tokens`: returns the size of an output in tokens. `freeable_tokens`: returns the number of tokens by
+        which outputs may exceed the room, because that much is freed before the next request. With `freeable_tokens`,
+        every call runs. Without it, no call runs after an output that does not fit; such a call gets the output
+        `refusal`."""
         self._budget = budget
-        self._count = count
-        self._spare = spare
+        self._count_tokens = count_tokens
+        self._freeable_tokens = freeable_tokens
         self.refusal = refusal
 
     @property
@@ -60,31 +62,36 @@ class OutputBudget:
     @property
     def is_open(self) -> bool:
         """Whether another call may run."""
-        return self._spare is not None or can_execute_tool(self._budget)
+        return self._freeable_tokens is not None or can_execute_tool(self._budget)
 
-    def take(self, outputs: Sequence[ToolOutput]) -> None:
-        """Reserve the room of outputs in call order, as far as there is any."""
+    def reserve(self, outputs: Sequence[ToolOutput]) -> None:
+        """Reserve room for outputs in call order, up to the remaining room."""
         for output in outputs:
-            # Outputs that ran beside one that did not fit still count.
-            room, size = replace(self._budget, exceeded=False), self._count(output)
+            # Calls that ran concurrently are all counted, even after one that does not fit.
+            room, size = replace(self._budget, exceeded=False), self._count_tokens(output)
             fits = preview_tool_output(room, size).fits
-            taken = reserve_tool_output(room, size if fits else room.remaining)
-            self._budget = replace(taken.budget, exceeded=self._budget.exceeded or not fits)
+            reservation = reserve_tool_output(room, size if fits else room.remaining)
+            self._budget = replace(reservation.budget, exceeded=self._budget.exceeded or not fits)
 
-    async def share(self, outputs: Sequence[ToolOutput], keep: Sequence[StoreOutput]) -> tuple[ToolOutput, ...]:
-        """The outputs as shown: unchanged if they fit together, else each cut to its part of half the remaining
-        room, or of `spare`, after `keep` has stored it in full."""
-        sizes = [self._count(output) for output in outputs]
-        left = replace(self._budget, reserved=0).remaining
-        if sum(sizes) <= left:
+    async def fit_outputs(
+        self, outputs: Sequence[ToolOutput], store_functions: Sequence[StoreOutput]
+    ) -> tuple[ToolOutput, ...]:
+        """Return the outputs as shown: unchanged if they fit together. Otherwise, each output that exceeds its share is
+        stored in full with its function in `store_functions` and then cut. The shares divide half of the remaining
+        room, or `freeable_tokens` if that is more."""
+        sizes = [self._count_tokens(output) for output in outputs]
+        available = replace(self._budget, reserved=0).remaining
+        if sum(sizes) <= available:
             return tuple(outputs)
-        room = max(left // 2, self._spare() if self._spare is not None else 0)
-        least = MIN_PREVIEW_TOKENS if self._spare is not None else 0
-        cut = zip(outputs, sizes, shares(sizes, room), keep, strict=True)
-        return tuple([await self._fit_output(output, size, max(part, least), kept) for output, size, part, kept in cut])
+        room = max(available // 2, self._freeable_tokens() if self._freeable_tokens is not None else 0)
+        min_tokens = MIN_PREVIEW_TOKENS if self._freeable_tokens is not None else 0
+        rows = zip(outputs, sizes, room_shares(sizes, room), store_functions, strict=True)
+        return tuple(
+            [await self._fit_output(output, size, max(part, min_tokens), store) for output, size, part, store in rows]
+        )
 
-    async def _fit_output(self, output: ToolOutput, size: int, part: int, keep: StoreOutput) -> ToolOutput:
-        if size <= max(part, SHORT):
+    async def _fit_output(self, output: ToolOutput, size: int, allowed_tokens: int, store: StoreOutput) -> ToolOutput:
+        if size <= max(allowed_tokens, SHORT_OUTPUT_TOKENS):
             return output
-        kept = await keep(output)
-        return cut_output(kept.output, part, size, self._count, kept.how)
+        archived = await store(output)
+        return cut_output(archived.output, allowed_tokens, size, self._count_tokens, archived.reading_advice)

@@ -1,107 +1,111 @@
-"""Has a model read a long output in pieces and extract what the call was made for."""
+"""Has a model read a long output in pieces and extract what is relevant to the purpose of the call."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from ebbtide.agent.budget.summary_cost import SummaryJob
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.context.message_text import call_text
-from ebbtide.agent.context.offload import readable
-from ebbtide.agent.context.summary_cost import SummaryJob
 from ebbtide.agent.errors import AgentError, EmptyAnswer, ProviderError
 from ebbtide.agent.events.session import Event, Noticed, ReplyFinished, RetryScheduled
 from ebbtide.agent.messages import Text, ToolCall, User
 from ebbtide.agent.providers.base import Provider, Request
 from ebbtide.agent.providers.learned_limits import SummariserSource
 from ebbtide.agent.providers.stream import stream_reply
+from ebbtide.agent.view.message_text import call_text
+from ebbtide.agent.view.previews import decoded_text
 from ebbtide.tools.lazy import dataclass
 
-READER = (
+READER_PROMPT = (
     "You read the output of a tool for a coding agent that cannot see it, and answer what the agent wanted to know."
 )
-QUESTION = (
+READER_QUESTION = (
     "From this part and what was found before, write down all that bears on the purpose: exact lines, names, numbers, "
     "paths and errors, with line numbers where you can tell them. At most 300 words. Say so when there is nothing."
 )
-MOST_PIECES = 8
-"""Pieces of one output that are read; the rest can be read with `read_result`."""
-ANSWER = 1024
-"""Longest answer, in tokens."""
+MAX_PIECES = 8
+"""Maximum number of pieces of one output that are read; the rest can be read with `read_result`."""
+MAX_ANSWER_TOKENS = 1024
+"""Maximum length of an answer, in tokens."""
 RESERVED_TOKENS = 3000
-"""Tokens of a request besides the piece, including the answer."""
-BYTES_A_TOKEN = 2
-MOST_PURPOSE = 2000
-"""Characters."""
+"""Tokens reserved in a request for everything except the piece of output, including the answer."""
+BYTES_PER_TOKEN = 2
+MAX_PURPOSE_CHARS = 2000
+"""Maximum length of the purpose, and of the call, in the prompt, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputReader:
-    """Asks the first configured summary model, or else the session's own."""
+    """Reads outputs with the first configured summary model, or with the session's own model if none is configured."""
 
     provider: Callable[[], Provider]
     session: str
     interrupt: Interrupt
     emit: Callable[[Event], None]
-    summarisers: SummariserSource | None = None
+    choose_summarisers: SummariserSource | None = None
 
     async def __call__(self, call: ToolCall, purpose: str, chunks: Iterator[bytes], size: int) -> str | None:
-        """What a model found in the output; None if no model could be asked."""
+        """Return what a model found in the output; None if no model could be asked."""
         try:
-            tokens = size // BYTES_A_TOKEN
-            provider = await self._reader(SummaryJob(tokens, tokens, is_cached=False))
-            return await self._read_pieces(provider, call, purpose[:MOST_PURPOSE], chunks)
+            tokens = size // BYTES_PER_TOKEN
+            provider = await self._choose_provider(SummaryJob(tokens, tokens, is_cached=False))
+            return await self._read_pieces(provider, call, purpose[:MAX_PURPOSE_CHARS], chunks)
         except (ProviderError, EmptyAnswer) as error:
             self.emit(
                 Noticed(f"no model could read the output of `{call.name}`, so its beginning and end are shown: {error}")
             )
             return None
 
-    async def _reader(self, job: SummaryJob) -> Provider:
+    async def _choose_provider(self, job: SummaryJob) -> Provider:
         try:
-            chosen: Sequence[Provider] = await self.summarisers(job, self.emit) if self.summarisers is not None else ()
+            candidates: Sequence[Provider] = (
+                await self.choose_summarisers(job, self.emit) if self.choose_summarisers is not None else ()
+            )
         except AgentError as error:
             self.emit(Noticed(f"the model that is set for summaries cannot be used: {error}"))
-            chosen = ()
-        return chosen[0] if chosen else self.provider()
+            candidates = ()
+        return candidates[0] if candidates else self.provider()
 
     async def _read_pieces(
         self, provider: Provider, call: ToolCall, purpose: str, chunks: Iterator[bytes]
     ) -> str | None:
         window = provider.window
         tokens = max(min(window.size // 2, window.effective - RESERVED_TOKENS), 500)
-        found, rest = "", False
-        for number, piece in enumerate(_pieces(chunks, tokens * BYTES_A_TOKEN), 1):
-            if number > MOST_PIECES:
-                rest = True
+        findings, has_more = "", False
+        for number, piece in enumerate(_split_at_lines(chunks, tokens * BYTES_PER_TOKEN), 1):
+            if number > MAX_PIECES:
+                has_more = True
                 break
-            so_far = f"Found in the parts before:\n{found}\n\n" if found else ""
-            said = (
-                f"Purpose:\n{purpose}\n\nCall: {call_text(call)[:MOST_PURPOSE]}\n\n"
-                f"{so_far}Part {number} of the output:\n{readable(piece)}\n\n{QUESTION}"
+            earlier_findings = f"Found in the parts before:\n{findings}\n\n" if findings else ""
+            prompt = (
+                f"Purpose:\n{purpose}\n\nCall: {call_text(call)[:MAX_PURPOSE_CHARS]}\n\n"
+                f"{earlier_findings}Part {number} of the output:\n{decoded_text(piece)}\n\n{READER_QUESTION}"
             )
-            request = Request(READER, (User((Text(said),)),), (), min(window.output, ANSWER), self.session)
-            reply = await stream_reply(provider, request, self.interrupt, self._quietly)
+            request = Request(
+                READER_PROMPT, (User((Text(prompt),)),), (), min(window.output, MAX_ANSWER_TOKENS), self.session
+            )
+            reply = await stream_reply(provider, request, self.interrupt, self._emit_retries_and_cost)
             if self.interrupt.is_requested():
                 return None
-            found = reply.message.text.strip()
-        more = f"\n[only the first {MOST_PIECES} parts were read]" if rest else ""
-        return f"Read by a model for this call:\n{found}{more}" if found else None
+            findings = reply.message.text.strip()
+        cut_note = f"\n[only the first {MAX_PIECES} parts were read]" if has_more else ""
+        return f"Read by a model for this call:\n{findings}{cut_note}" if findings else None
 
-    def _quietly(self, event: Event) -> None:
-        """Report only the cost of a reading, and retries."""
+    def _emit_retries_and_cost(self, event: Event) -> None:
+        """Forward only retries and the cost of the reading."""
         if isinstance(event, ReplyFinished):
             self.emit(replace(event, purpose="reading"))
         elif isinstance(event, RetryScheduled):
             self.emit(event)
 
 
-def _pieces(chunks: Iterator[bytes], most: int) -> Iterator[bytes]:
-    """Split the bytes into pieces of at most `most` bytes, at line ends where possible."""
-    held = b""
+def _split_at_lines(chunks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
+    """Split the chunks into pieces of at most `max_bytes` bytes, at line ends where possible."""
+    buffer = b""
     for chunk in chunks:
-        held += chunk
-        while len(held) > most:
-            end = held.rfind(b"\n", 0, most) + 1 or most
-            yield held[:end]
-            held = held[end:]
-    if held:
-        yield held
+        buffer += chunk
+        while len(buffer) > max_bytes:
+            end = buffer.rfind(b"\n", 0, max_bytes) + 1 or max_bytes
+            yield buffer[:end]
+            buffer = buffer[end:]
+    if buffer:
+        yield buffer

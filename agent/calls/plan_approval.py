@@ -1,13 +1,13 @@
-"""Decides about a submitted plan: the user accepts it with a mode to continue in, edits it, or rejects it. Without a
+"""Handles a submitted plan: the user accepts it with the mode in which to continue, edits it, or rejects it. Without a
 user, it is accepted."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from ebbtide.agent.calls.approval import QUESTION_INTERRUPTED, ApprovalContext, Permit, approve
+from ebbtide.agent.calls.approval import QUESTION_INTERRUPTED, ApprovalContext, ApprovalResult, approve
 from ebbtide.agent.config.options import Mode
-from ebbtide.agent.context.control_calls import PLAN
+from ebbtide.agent.control_calls import PLAN
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.events.permissions import CallEdited
 from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
@@ -16,16 +16,15 @@ from ebbtide.agent.messages import ToolCall, ToolOutput
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.submit_plan import plan_of
 
-BEHIND = (
+NOT_RUN_AFTER_PLAN = (
     f"not run: it stood behind `{PLAN}` in one reply, and was written before there was an answer to the plan. "
     "Call it again if it is still right"
 )
 
 
-async def approve_plan(call: ToolCall, context: ApprovalContext) -> Permit:
-    """Decide whether a plan is carried out, with the user's edits. An accepted plan changes the mode. Raises
-    `ToolError`."""
-    permit, approval = await approve(call, replace(context, changed=None)), context.approval
+async def approve_plan(call: ToolCall, context: ApprovalContext) -> ApprovalResult:
+    """Ask the user about a plan, and apply the user's edits. An accepted plan changes the mode. Raises `ToolError`."""
+    permit, approval = await approve(call, replace(context, edited_arguments=None)), context.approver
     if permit.refusal:
         return permit
     if approval.policy.mode != "plan":
@@ -35,13 +34,13 @@ async def approve_plan(call: ToolCall, context: ApprovalContext) -> Permit:
         )
     if approval.ask_about_plan is None:
         return permit
-    submitted, count = plan_of(call.arguments), 0
-    plan = submitted if context.changed is None else plan_of(context.changed)
+    submitted_plan, count = plan_of(call.arguments), 0
+    plan = submitted_plan if context.edited_arguments is None else plan_of(context.edited_arguments)
     while True:
         count += 1
         id = f"plan-{call.id}" if count == 1 else f"plan-{call.id}-{count}"
-        question = PlanSubmitted(id, call.id, plan, approval.modes_after_plan, plan != submitted)
-        await approval.note_asked(call.id, {**call.arguments, "plan": plan} if plan != submitted else None)
+        question = PlanSubmitted(id, call.id, plan, approval.modes_after_plan, plan != submitted_plan)
+        await approval.record_question(call.id, {**call.arguments, "plan": plan} if plan != submitted_plan else None)
         decision = await context.interrupt.race(approval.ask_about_plan(question))
         if decision is None:
             return replace(permit, refusal=QUESTION_INTERRUPTED)
@@ -51,35 +50,36 @@ async def approve_plan(call: ToolCall, context: ApprovalContext) -> Permit:
         if decision.verdict == "accept" and plan == (decision.plan or plan):
             break
     try:
-        await approval.change_mode(_mode_of(decision, question))
+        await approval.change_mode(_chosen_mode(decision, question))
     except StoreFailed as error:
-        context.emit(Noticed(str(error)))  # it is stored at the end of the turn
-    if plan == submitted:
+        context.emit(Noticed(str(error)))  # the mode is stored again at the end of the turn
+    if plan == submitted_plan:
         return permit
     edited = replace(call, arguments={**call.arguments, "plan": plan}, source="")
     context.emit(CallEdited(call.id, call.name, edited.arguments))
     return replace(permit, call=edited, is_edited=True)
 
 
-def was_decided(calls: Sequence[ToolCall], outputs: Sequence[ToolOutput]) -> bool:
-    """Whether a plan among the calls was accepted or rejected: the other calls of the reply are then outdated."""
+def is_plan_decided(calls: Sequence[ToolCall], outputs: Sequence[ToolOutput]) -> bool:
+    """Whether a plan among the calls was accepted or rejected. The other calls of the reply are then outdated."""
     ended = {output.call_id for output in outputs if output.status in ("done", "denied")}
     return any(call.name == PLAN and call.id in ended for call in calls)
 
 
-def _edited_plan(plan: str, text: str, context: ApprovalContext) -> str:
-    """The plan as edited by the user; an invalid edit is ignored, with a notice."""
-    if not text:
+def _edited_plan(plan: str, edited_text: str, context: ApprovalContext) -> str:
+    """Return the plan as edited by the user. An invalid edit is ignored, with a notice."""
+    if not edited_text:
         return plan
     try:
-        return plan_of({"plan": text})
+        return plan_of({"plan": edited_text})
     except ToolError as error:
         context.emit(Noticed(f"the plan is unchanged: {error}"))
         return plan
 
 
-def _mode_of(decision: PlanDecision, question: PlanSubmitted) -> Mode:
-    """The chosen mode, or the first and most restrictive one if the answer names none of those offered."""
+def _chosen_mode(decision: PlanDecision, question: PlanSubmitted) -> Mode:
+    """Return the chosen mode. If the answer names none of the offered modes, return the first one, which is the most
+    restrictive."""
     return cast("Mode", decision.mode if decision.mode in question.modes else question.modes[0])
 
 

@@ -1,59 +1,71 @@
-"""The permission policy: decides whether a call may run. Pure: it accesses neither files nor the user.
+"""The permission policy: decides whether a call may run. Pure: it neither accesses files nor asks the user.
 
 A rule is `TOOL` or `TOOL(PREFIX)`. TOOL may contain `*`. For a tool that works on files, PREFIX is a file or folder,
 relative to the working folder. For the shell, it is the beginning of a command, in whole words: `bash(git status)`; or,
 after `=`, one exact line: `bash(=make test)`. For web requests, PREFIX is a host, `example.org`, or all subdomains,
-`*.example.org`; `network(HOST)` also covers what commands reach. `mcp__SERVER` means all tools of a server; what their
-calls do is unknown, so such rules have no PREFIX. `outside(PREFIX)` does not say whether such commands may run, but
-that they run outside the sandbox.
+`*.example.org`; `network(HOST)` also covers hosts that commands connect to. `mcp__SERVER` means all tools of a server;
+what their calls do is unknown, so such rules have no PREFIX. `outside(PREFIX)` does not allow commands, but makes
+matching ones run outside the sandbox.
 
-Deny rules come first, then what always needs approval, then allow rules, then the mode. An allow rule covers only
-what is visible in the call; a deny rule covers everything the call may mean."""
+Rules apply in this order: deny rules, calls that always need approval, allow rules, the mode. An allow rule covers only
+what is visible in the call; a deny rule covers everything that the call may mean.
+"""
 
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ebbtide.agent.calls.command_rules import (
     Coverage,
-    all_readings,
-    asked_in_every_mode,
-    can_be_read,
     coverage_of,
-    holds_words,
+    doubt_about_files,
+    doubt_about_search,
+    is_fully_visible,
     is_within,
-    named_files,
+    matches_deny_rule,
+    reason_to_always_ask,
+    rule_paths,
+    shell_interpretations,
     stays_in_workspace,
-    uncertain_file,
-    uncertain_search,
 )
-from ebbtide.agent.calls.network_rules import NETWORK, check_place, means_place
+from ebbtide.agent.calls.network_rules import NETWORK_TOOL, check_place, matches_place
 from ebbtide.agent.calls.permission_request import PermissionRequest
 from ebbtide.agent.config.options import Mode
 from ebbtide.agent.errors import ConfigError
+from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.base import Effect, ReadOnlyAccess
-from ebbtide.tools.commands.nested import has_unread_texts, hides_a_command, hides_the_rest
-from ebbtide.tools.files.autorun import first_that_runs_later, normalised_path, runs_later
+from ebbtide.tools.commands.nested import has_hidden_arguments, has_hidden_program, has_unparsed_strings
+from ebbtide.tools.edit import Edit
+from ebbtide.tools.files.autorun import autorun_reason, first_autorun_file, normalised_path
+from ebbtide.tools.grep import Grep
 from ebbtide.tools.lazy import dataclass, regex
-from ebbtide.tools.outputs.extent import join_limited
+from ebbtide.tools.outputs.extent import ellipsize, join_limited
+from ebbtide.tools.read import Read
+from ebbtide.tools.web_fetch import WebFetch
+from ebbtide.tools.write import Write
+
+if TYPE_CHECKING:  # imported only for its type, because most runs have no hooks
+    from ebbtide.agent.hooks.answers import HookDecision
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 _RULE = regex(r"(?P<tool>[A-Za-z0-9_*.-]+)(\((?P<prefix>.+)\))?", re.DOTALL)
 _MCP_TOOL = regex(r"(mcp__.+?)__.")
-OUTSIDE = "outside"
-_WRITERS = ("write", "edit", "apply_patch")
-IN_PLAN: Mapping[Effect, str] = {
+OUTSIDE_SANDBOX = "outside"
+_FILE_CHANGING_TOOLS = (Write.name, Edit.name, ApplyPatch.name)
+PLAN_MODE_REFUSALS: Mapping[Effect, str] = {
     "write": "plan mode changes nothing",
     "serve": "plan mode changes nothing",
     "run": "plan mode runs only commands that are known to look, such as `ls`, `cat`, `sed -n`, `find`, `rg` or "
-    "`git log`, with their usual options, joined by `|`, `&&` or `;`, without variables, loops or files written",
+    "`git log`, with their usual options, joined by `|`, `&&` or `;`, without files written",
 }
-_MOST_NAMED = 8
-"""Rules of skills that are listed in a reason."""
+_MAX_HOOK_REASON_CHARS = 200
+"""Maximum length of a hook's reason as shown to the user, in characters."""
+_MAX_LISTED_RULES = 8
+"""Maximum number of skill rules that are listed in a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +77,7 @@ class Rule:
         return f"{self.tool}({self.prefix})" if self.prefix else self.tool
 
     @property
-    def line(self) -> str | None:
+    def exact_line(self) -> str | None:
         """The exact command line that the rule covers; None if it covers a prefix."""
         return self.prefix[1:] if self.prefix[:1] == "=" else None
 
@@ -81,14 +93,14 @@ def parse_rule(text: str) -> Rule:
     if match is None or (match["prefix"] or "all").strip() in ("", "="):
         raise ConfigError(f"`{text}` is not a rule; write `TOOL` or `TOOL(PREFIX)`, such as `bash(git status)`")
     rule = Rule(match["tool"], (match["prefix"] or "").removesuffix(":*").strip())
-    if rule.tool == NETWORK:
+    if rule.tool == NETWORK_TOOL:
         check_place(rule.prefix)
     return rule
 
 
 def is_canonical_rule(text: str) -> bool:
-    """Whether a rule is read exactly as written: all of its blanks and characters count, it names one tool, and it
-    contains nothing invisible."""
+    """Whether a rule is in canonical form: it names one tool, contains no invisible characters, and is unchanged by
+    parsing."""
     match = _RULE.fullmatch(text)
     if match is None or "*" in match["tool"] or not text.isprintable():
         return False
@@ -97,306 +109,375 @@ def is_canonical_rule(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SkillBounds:
-    """The tools that an active skill uses: anything else that runs or changes something needs more than the mode."""
+    """The tools that an active skill uses. While it is active, the mode alone does not allow any other call that runs
+    or changes something."""
 
     skill: str
     rules: tuple[Rule, ...]
-    is_read: bool = False
-    """Whether the model read the skill by itself, rather than the user naming it."""
+    is_read_by_model: bool = False
+    """Whether the model read the skill on its own initiative, rather than the user naming it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Everything that decides about calls, apart from the calls themselves."""
+    """The rules, mode, folders and limits by which calls are decided."""
 
     root: str
     """The working folder, absolute and resolved."""
     mode: Mode = "ask"
     allow: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
-    readable: tuple[str, ...] = ()
+    readable_folders: tuple[str, ...] = ()
     """Folders outside the working folder that may be read without asking, absolute and resolved."""
-    no_shell: str = ""
-    """Why shell commands may not run at all, if so."""
-    roots: tuple[str, ...] = ()
+    no_shell_reason: str = ""
+    """Why no shell command may run; empty if commands may run."""
+    added_folders: tuple[str, ...] = ()
     """Folders that count like the working folder, absolute and resolved."""
-    sandboxed: bool = False
-    """Whether commands need no approval, since they are sandboxed."""
+    allows_sandboxed: bool = False
+    """Whether commands need no approval because they are sandboxed."""
     sandbox_problem: str = ""
-    """Why commands are not sandboxed, unless the user accepts that: none then runs without approval."""
-    bounds: tuple[SkillBounds, ...] = ()
-    """The bounds of active skills. They narrow what the mode allows, but not what the user's rules allow."""
+    """Why commands are not sandboxed; auto mode then asks before commands that may change something. Empty if commands
+    are sandboxed, or if the user accepts that they are not."""
+    skill_bounds: tuple[SkillBounds, ...] = ()
+    """The bounds of active skills. They limit the calls that the mode allows, but not those that the user's rules
+    allow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
     verdict: Verdict
-    rule: str
-    """What decided: a rule, or the mode in words."""
-    is_guarded: bool = False
-    """Whether it applies only if the call is restricted to reading when it runs."""
+    decided_by: str
+    """The rule or mode that decided, as text."""
+    requires_read_only: bool = False
+    """Whether the ruling requires that the call is restricted to reading when it runs."""
     reason: str = ""
-    """The full reason for the model, if there is more to say."""
+    """The full reason, for the model; empty if `decided_by` says everything."""
 
 
-def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
-    """Decide whether the call may run, and what decided it."""
+def decide(request: PermissionRequest, policy: Policy) -> Ruling:
+    """Return the ruling on a call: whether it may run, and which rule or mode decided."""
     for rule in policy.deny:
-        if _denies(rule, asked, policy.root):
+        if _denies(rule, request, policy.root):
             return Ruling("deny", f"deny rule {rule}")
-    if asked.effect == "run" and policy.no_shell:
-        return Ruling("deny", policy.no_shell)
-    if policy.mode == "plan" and asked.effect in ("write", "run", "serve"):
-        if asked.read_only is None:
-            return Ruling("deny", IN_PLAN[asked.effect])
-        return replace(_decide_as_read(asked.read_only, policy), is_guarded=True)
-    unclear = next((rule for rule in policy.deny if _may_deny(rule, asked, policy.root)), None)
-    if unclear is not None:
-        return Ruling("ask", f"deny rule {unclear} may forbid this; the call does not show it")
+    if request.effect == "run" and policy.no_shell_reason:
+        return Ruling("deny", policy.no_shell_reason)
+    if policy.mode == "plan" and request.effect in ("write", "run", "serve"):
+        if request.read_only_access is None:
+            return Ruling("deny", PLAN_MODE_REFUSALS[request.effect])
+        return replace(_decide_like_reading_tool(request.read_only_access, policy), requires_read_only=True)
+    hidden_denial = next((rule for rule in policy.deny if _may_deny(rule, request, policy.root)), None)
+    if hidden_denial is not None:
+        return Ruling("ask", f"deny rule {hidden_denial} may forbid this; the call does not show it")
     for rule in policy.allow:
-        if _names(rule, asked) and _allows(rule, asked, policy):
+        if _names_tool(rule, request) and _allows(rule, request, policy):
             return Ruling("allow", f"allow rule {rule}")
-    ruling, by_mode = _by_beginnings(asked, policy), _in_bounds(_by_mode(asked, policy), asked, policy)
+    ruling, by_mode = (
+        _ruling_of_prefixes(request, policy),
+        _within_skill_bounds(_ruling_of_mode(request, policy), request, policy),
+    )
     return by_mode if ruling is None or (ruling.verdict == "ask" and by_mode.verdict == "allow") else ruling
 
 
-def _decide_as_read(shown: ReadOnlyAccess, policy: Policy) -> Ruling:
-    """Decide about a read-only command: like a reading tool, and it needs approval for files with secrets, unless a
-    rule of the user allows exactly that."""
-    asked = PermissionRequest(shown.tool, "read", shown.paths)
-    ruling = decide(asked, policy)
-    if ruling.verdict != "allow" or not shown.secret:
+def apply_hook_decision(request: PermissionRequest, policy: Policy, decision: "HookDecision | None") -> Ruling:
+    """Return the ruling on a call, given the hooks' decision. An approval by hooks counts like an allow rule for the
+    tool. It does not allow a call that is denied, doubtful or always needs approval. Hooks of a project cannot allow
+    anything."""
+    ruling = decide(request, policy)
+    if ruling.verdict == "deny" or decision is None:
         return ruling
-    is_named = any(_names(rule, asked) and _allows(rule, asked, policy) for rule in policy.allow)
-    return ruling if is_named else Ruling("ask", f"`{shown.secret}` may hold secrets")
+    visible_reason = ellipsize(" ".join(decision.reason.split()), _MAX_HOOK_REASON_CHARS)
+    short_reason = f": {visible_reason}" if visible_reason else ""
+    if decision.verdict == "deny":
+        full_reason = f": {decision.reason.rstrip('.')}" if decision.reason else ""
+        return Ruling(
+            "deny",
+            f"{decision.decided_by} denied it{short_reason}",
+            reason=f"{decision.decided_by} denied it{full_reason}",
+        )
+    if decision.verdict == "ask":
+        return Ruling("ask", f"{decision.decided_by} asks for your approval{short_reason}")
+    if ruling.verdict == "allow" or not decision.is_from_user:
+        return ruling
+    allowed = decide(request, replace(policy, allow=(*policy.allow, Rule(request.tool))))
+    return replace(allowed, decided_by=f"your hook allowed it{short_reason}") if allowed.verdict == "allow" else ruling
 
 
-def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
-    if asked.effect == "write":
-        later = first_that_runs_later(asked.subjects, policy.root)
-        if later is not None:
-            return Ruling("ask", f"`{later[0]}` can make other programs run commands: {later[1]}")
-        if asked.linked:
-            return Ruling("ask", f"`{asked.linked[0]}` is a hard link: its other names change with it")
-    if asked.effect == "none":
+def _decide_like_reading_tool(access: ReadOnlyAccess, policy: Policy) -> Ruling:
+    """Decide about a read-only command as if it were a call of a reading tool. Files with secrets need approval, unless
+    a rule of the user allows exactly that."""
+    request = PermissionRequest(access.tool, "read", access.paths)
+    ruling = decide(request, policy)
+    if ruling.verdict != "allow" or not access.secret_path:
+        return ruling
+    is_named = any(_names_tool(rule, request) and _allows(rule, request, policy) for rule in policy.allow)
+    return ruling if is_named else Ruling("ask", f"`{access.secret_path}` may hold secrets")
+
+
+def _ruling_of_mode(request: PermissionRequest, policy: Policy) -> Ruling:
+    if request.effect == "write":
+        autorun_file = first_autorun_file(request.subjects, policy.root)
+        if autorun_file is not None:
+            return Ruling("ask", f"`{autorun_file[0]}` can make other programs run commands: {autorun_file[1]}")
+        if request.hard_linked:
+            return Ruling("ask", f"`{request.hard_linked[0]}` is a hard link: its other names change with it")
+    if request.effect == "none":
         return Ruling("allow", "it has no effect outside the session")
-    doubt = asked_in_every_mode(asked.subjects if asked.effect == "read" else (), asked.named, policy.root)
+    doubt = reason_to_always_ask(request.subjects if request.effect == "read" else (), request.named_paths, policy.root)
     if doubt:
         return Ruling("ask", doubt)
-    if asked.tool == NETWORK:
-        return Ruling("ask", f"no rule allows network access to `{asked.subjects[0]}`")
-    if policy.mode == "auto" and not (asked.effect == "run" and policy.sandbox_problem):
+    if request.tool == NETWORK_TOOL:
+        return Ruling("ask", f"no rule allows network access to `{request.subjects[0]}`")
+    if policy.mode == "auto" and not (request.effect == "run" and policy.sandbox_problem):
         return Ruling("allow", "auto mode")
-    if asked.effect == "run":
-        return _by_mode_of_command(asked, policy)
-    if asked.effect == "serve":
-        return Ruling("ask", f"{policy.mode} mode asks before MCP servers act")
-    if asked.effect == "fetch":
-        return Ruling("ask", f"{policy.mode} mode asks before fetching from the web")
-    inside = (policy.root, *policy.roots)
-    outside = next((path for path in asked.subjects if not is_within(path, inside)), None)
-    if asked.effect == "read":
-        if all(is_within(path, (*inside, *policy.readable)) for path in asked.subjects):
+    if request.effect == "run":
+        return _ruling_on_command(request, policy)
+    if request.effect == "serve":
+        return Ruling("ask", f"{policy.mode} mode: MCP tools need your OK")
+    if request.effect == "fetch":
+        return Ruling("ask", f"{policy.mode} mode: web access needs your OK")
+    inside = (policy.root, *policy.added_folders)
+    outside = next((path for path in request.subjects if not is_within(path, inside)), None)
+    if request.effect == "read":
+        if all(is_within(path, (*inside, *policy.readable_folders)) for path in request.subjects):
             return Ruling("allow", "reading inside the working folder")
         return Ruling("ask", f"`{outside}` is outside the working folder")
     if outside is not None:
         return Ruling("ask", f"`{outside}` is outside the working folder")
     if policy.mode == "accept-edits":
         return Ruling("allow", "accept-edits mode")
-    return Ruling("ask", f"{policy.mode} mode asks before files change")
+    return Ruling("ask", f"{policy.mode} mode: file changes need your OK")
 
 
-def _by_mode_of_command(asked: PermissionRequest, policy: Policy) -> Ruling:
-    """A command proved to be read-only is treated like the reading tools; others need approval."""
-    if policy.mode != "auto" and policy.sandboxed and not runs_unsandboxed(asked, policy):
+def _ruling_on_command(request: PermissionRequest, policy: Policy) -> Ruling:
+    """Return the ruling on a command that no rule covers. One that can only read is treated like the reading tools;
+    others need approval."""
+    if policy.mode != "auto" and policy.allows_sandboxed and not runs_unsandboxed(request, policy):
         return Ruling("allow", "it runs in the sandbox")
-    if asked.tool != OUTSIDE and asked.read_only is not None and asked.read_only.paths != ("/",):
-        return replace(_decide_as_read(asked.read_only, policy), is_guarded=True)
+    if (
+        request.tool != OUTSIDE_SANDBOX
+        and request.read_only_access is not None
+        and request.read_only_access.paths != ("/",)
+    ):
+        ruling = _decide_like_reading_tool(request.read_only_access, policy)
+        if not request.is_contained:
+            return replace(ruling, requires_read_only=True)
+        if not runs_unsandboxed(request, policy):
+            return replace(ruling, requires_read_only=ruling.verdict == "allow")  # approved commands run unrestricted
     if policy.mode == "auto":
         why = f"commands are not sandboxed: {policy.sandbox_problem}; `--no-sandbox` runs them anyway"
         return Ruling("ask", why)
-    return Ruling("ask", f"{policy.mode} mode: this command needs approval")
+    return Ruling("ask", f"{policy.mode} mode: commands need your OK")
 
 
-def _in_bounds(ruling: Ruling, asked: PermissionRequest, policy: Policy) -> Ruling:
-    """Apply the bounds of active skills. Reading is not bounded. If several skills are active, one that allows the
-    call is enough."""
-    if ruling.verdict != "allow" or not policy.bounds or asked.effect in ("none", "read"):
+def _within_skill_bounds(ruling: Ruling, request: PermissionRequest, policy: Policy) -> Ruling:
+    """Apply the bounds of active skills to what the mode allowed. They do not restrict reading. If several skills are
+    active, it is enough that one of them allows the call."""
+    if ruling.verdict != "allow" or not policy.skill_bounds or request.effect in ("none", "read"):
         return ruling
-    rules = tuple(rule for bounds in policy.bounds for rule in bounds.rules)
-    by_skills = Policy(policy.root, "ask", rules, policy.deny, policy.readable, roots=policy.roots)
-    allowed = decide(asked, by_skills)
+    rules = tuple(rule for bounds in policy.skill_bounds for rule in bounds.rules)
+    skill_policy = Policy(
+        policy.root, "ask", rules, policy.deny, policy.readable_folders, added_folders=policy.added_folders
+    )
+    allowed = decide(request, skill_policy)
     if allowed.verdict == "allow":
-        return replace(ruling, is_guarded=ruling.is_guarded or allowed.is_guarded)
-    return Ruling("ask", skill_limits_text(policy.bounds))
+        return replace(ruling, requires_read_only=ruling.requires_read_only or allowed.requires_read_only)
+    return Ruling("ask", skill_limits_text(policy.skill_bounds))
 
 
 def skill_limits_text(bounds: Sequence[SkillBounds]) -> str:
-    """The active skills, the tools they use, and who activated them."""
-    named = " and ".join(f"`{one.skill}`{', which the model has read,' * one.is_read}" for one in bounds)
-    rules = dict.fromkeys(str(rule) for one in bounds for rule in one.rules)
-    known = join_limited(list(rules), _MOST_NAMED) or "nothing that runs or changes something"
+    """Describe the active skills, their tools, and whether the model activated them."""
+    named = " and ".join(
+        f"`{limits.skill}`{', which the model has read,' * limits.is_read_by_model}" for limits in bounds
+    )
+    rules = dict.fromkeys(str(rule) for limits in bounds for rule in limits.rules)
+    rules_text = join_limited(list(rules), _MAX_LISTED_RULES) or "nothing that runs or changes something"
     in_use = " in use until this turn ends," if named.endswith(",") else ", in use until this turn ends,"
-    return f"{named}{in_use} {'works' if len(bounds) == 1 else 'work'} with {known}"
+    return f"{named}{in_use} {'works' if len(bounds) == 1 else 'work'} with {rules_text}"
 
 
-def runs_unsandboxed(asked: PermissionRequest, policy: Policy) -> bool:
+def runs_unsandboxed(request: PermissionRequest, policy: Policy) -> bool:
     """Whether the user's rules make the whole command run outside the sandbox."""
-    return policy.mode != "plan" and decide(*with_resolved_paths(asked, policy)).verdict == "allow"
+    return policy.mode != "plan" and decide(*unsandboxed_variant(request, policy)).verdict == "allow"
 
 
-def with_resolved_paths(asked: PermissionRequest, policy: Policy) -> tuple[PermissionRequest, Policy]:
-    """The request and policy that decide where a command runs: outside the sandbox if the policy allows the request."""
-    allow, deny = (tuple(rule for rule in rules if rule.tool == OUTSIDE) for rules in (policy.allow, policy.deny))
-    named = tuple(rule for rule in allow if rule.prefix)  # a rule for all commands would be a separate setting
-    return replace(asked, tool=OUTSIDE), Policy(policy.root, "ask", named, deny, policy.readable)
+def unsandboxed_variant(request: PermissionRequest, policy: Policy) -> tuple[PermissionRequest, Policy]:
+    """Return a variant of the request and policy in which `outside` rules count as allow rules: if it allows the
+    request, the command runs outside the sandbox."""
+    allow, deny = (
+        tuple(rule for rule in rules if rule.tool == OUTSIDE_SANDBOX) for rules in (policy.allow, policy.deny)
+    )
+    prefix_rules = tuple(rule for rule in allow if rule.prefix)  # without a prefix, it would disable the sandbox
+    return replace(request, tool=OUTSIDE_SANDBOX), Policy(
+        policy.root, "ask", prefix_rules, deny, policy.readable_folders
+    )
 
 
-def concerns(rule: Rule, asked: PermissionRequest, root: str) -> bool:
-    """Whether a rule is about a call, whatever else the call does: a tool or server; a command that contains the
-    rule's; a file or folder, or anything in it. A trailing `*` matches any continuation."""
-    if not _names(rule, asked):
+def is_about_call(rule: Rule, request: PermissionRequest, root: str) -> bool:
+    """Whether a call involves what a rule names: its tool or server; a command of the line; a file or folder, or a file
+    in that folder. A trailing `*` matches any continuation."""
+    if not _names_tool(rule, request):
         return False
-    if asked.effect == "fetch":
-        return means_place(rule.prefix, asked.subjects, any_port=True)
+    if request.effect == "fetch":
+        return matches_place(rule.prefix, request.subjects, any_port=True)
     rule = Rule(rule.tool, rule.prefix.removesuffix("*"))
-    if asked.effect == "run":
-        wanted = [word.casefold() for word in rule.words]
-        readings_of_all = (reading for command in asked.subjects for reading in all_readings(command))
-        return not wanted or any(holds_words(reading, wanted) for reading in readings_of_all)
-    return not rule.prefix or any(_is_same_or_within(path, _place(rule, root)) for path in asked.subjects)
+    if request.effect == "run":
+        rule_words = [word.casefold() for word in rule.words]
+        readings_of_all = (reading for command in request.subjects for reading in shell_interpretations(command))
+        return not rule_words or any(matches_deny_rule(reading, rule_words) for reading in readings_of_all)
+    return not rule.prefix or any(_matches_folder(path, _rule_path(rule, root)) for path in request.subjects)
 
 
-def _names(rule: Rule, asked: PermissionRequest) -> bool:
-    if rule.tool == asked.tool or (rule.tool == NETWORK and asked.effect == "fetch"):
+def _names_tool(rule: Rule, request: PermissionRequest) -> bool:
+    if rule.tool == request.tool or (rule.tool == NETWORK_TOOL and request.effect == "fetch"):
         return True
-    return fnmatchcase(asked.tool, rule.tool) or rule.tool == server_of(asked.tool)
+    return fnmatchcase(request.tool, rule.tool) or rule.tool == server_prefix(request.tool)
 
 
-def server_of(tool: str) -> str:
-    """`mcp__SERVER` for a server's tool; empty for any other."""
+def server_prefix(tool: str) -> str:
+    """Return `mcp__SERVER` for a tool of an MCP server; empty for any other tool."""
     match = _MCP_TOOL.match(tool)
     return match[1] if match else ""
 
 
-def _denies(rule: Rule, asked: PermissionRequest, root: str) -> bool:
-    """Whether a deny rule applies. It examines every word of a command, however it is wrapped, and prefers to deny
-    too much."""
-    if not _forbids(rule, asked) and not (_hides_content(rule, asked) and asked.subjects):
+def _denies(rule: Rule, request: PermissionRequest, root: str) -> bool:
+    """Whether a deny rule applies. Every word of a command is examined, even inside wrappers such as `sudo`. In doubt,
+    the rule applies."""
+    if not _applies_to_tool(rule, request) and not (_searches_forbidden_content(rule, request) and request.subjects):
         return False
     if not rule.prefix:
         return True
-    if asked.effect == "fetch":
-        return means_place(rule.prefix, asked.subjects, any_port=True)
-    if asked.effect != "run":
-        place = _place(rule, root)
-        is_inside = any(_is_same_or_within(path, place) for path in asked.subjects)
-        # Reading a folder lists it: the names in it are not secret, as with glob.
-        is_around = asked.tool != "read" and any(_is_same_or_within(place, path) for path in asked.subjects)
-        return is_inside or (_forbids(rule, asked) and is_around)
-    wanted = [word.casefold() for word in rule.words]
-    return any(holds_words(reading, wanted) for command in asked.subjects for reading in all_readings(command))
+    if request.effect == "fetch":
+        return matches_place(rule.prefix, request.subjects, any_port=True)
+    if request.effect != "run":
+        place = _rule_path(rule, root)
+        is_inside = any(_matches_folder(path, place) for path in request.subjects)
+        # `read` of a folder only lists file names, which `glob` shows as well.
+        contains_place = request.tool != Read.name and any(_matches_folder(place, path) for path in request.subjects)
+        return is_inside or (_applies_to_tool(rule, request) and contains_place)
+    rule_words = [word.casefold() for word in rule.words]
+    return any(
+        matches_deny_rule(reading, rule_words)
+        for command in request.subjects
+        for reading in shell_interpretations(command)
+    )
 
 
-def _forbids(rule: Rule, asked: PermissionRequest) -> bool:
-    """Whether a deny rule is about such a call. What one tool may not change, no tool may, and commands may not
-    reach a host that may not be fetched from."""
-    if _names(rule, asked) or (rule.tool in _WRITERS and asked.effect == "write"):
+def _applies_to_tool(rule: Rule, request: PermissionRequest) -> bool:
+    """Whether a deny rule is about the tool of a call. A rule against one tool that changes files applies to all of
+    them, and a rule against fetching from a host applies to connections of commands."""
+    if _names_tool(rule, request) or (rule.tool in _FILE_CHANGING_TOOLS and request.effect == "write"):
         return True
-    return rule.tool == "web_fetch" and bool(rule.prefix) and asked.tool == NETWORK
+    return rule.tool == WebFetch.name and bool(rule.prefix) and request.tool == NETWORK_TOOL
 
 
-def _may_deny(rule: Rule, asked: PermissionRequest, root: str) -> bool:
-    """Whether the rule may apply to this call although that is not visible."""
+def _may_deny(rule: Rule, request: PermissionRequest, root: str) -> bool:
+    """Whether a deny rule may apply to something that the call does not show."""
     if not rule.prefix:
         return False
-    if asked.effect == "run":
+    if request.effect == "run":
         program = rule.words[0].casefold() if len(rule.words) > 1 else ""
-        return _names(rule, asked) and any(
-            hides_a_command(line) or has_unread_texts(line) or (program and hides_the_rest(line, program))
-            for line in asked.subjects
+        return _names_tool(rule, request) and any(
+            has_hidden_program(line) or has_unparsed_strings(line) or (program and has_hidden_arguments(line, program))
+            for line in request.subjects
         )
-    if asked.effect == "serve":
-        return _names(rule, asked)
-    return _hides_content(rule, asked) and any(_is_same_or_within(_place(rule, root), path) for path in asked.subjects)
+    if request.effect == "serve":
+        return _names_tool(rule, request)
+    return _searches_forbidden_content(rule, request) and any(
+        _matches_folder(_rule_path(rule, root), path) for path in request.subjects
+    )
 
 
-def _hides_content(rule: Rule, asked: PermissionRequest) -> bool:
-    """Whether the rule forbids reading a file and the call would show lines of files."""
-    return rule.tool == "read" and asked.tool == "grep"
+def _searches_forbidden_content(rule: Rule, request: PermissionRequest) -> bool:
+    """Whether the rule forbids `read` and the call is a `grep`, which also shows lines of files."""
+    return rule.tool == Read.name and request.tool == Grep.name
 
 
-def _allows(rule: Rule, asked: PermissionRequest, policy: Policy) -> bool:
-    if asked.effect == "fetch":
-        return means_place(rule.prefix, asked.subjects)
-    if asked.effect != "run":
-        place = _place(rule, policy.root)
-        if rule.prefix and not (asked.subjects and all(is_within(path, (place,)) for path in asked.subjects)):
+def _allows(rule: Rule, request: PermissionRequest, policy: Policy) -> bool:
+    if request.effect == "fetch":
+        return matches_place(rule.prefix, request.subjects)
+    if request.effect != "run":
+        rule_path = _rule_path(rule, policy.root)
+        if rule.prefix and not (request.subjects and all(is_within(path, (rule_path,)) for path in request.subjects)):
             return False
-        is_exact = set(asked.subjects) == {place}
-        is_about_such = is_exact or (bool(rule.prefix) and not asked.linked and bool(runs_later(place, policy.root)))
-        return asked.effect != "write" or is_about_such or not any_runs_later(asked, policy.root)
+        is_exact = set(request.subjects) == {rule_path}
+        names_autorun_file = is_exact or (
+            bool(rule.prefix) and not request.hard_linked and bool(autorun_reason(rule_path, policy.root))
+        )
+        return request.effect != "write" or names_autorun_file or not changes_autorun_file(request, policy.root)
     if not rule.prefix:
-        return not (asked.named.obeyed or asked.named.is_cut)
-    if rule.line is not None:
-        return all(subject == rule.line and can_be_read(subject, policy.root) for subject in asked.subjects)
-    return False  # prefixes are matched together, in `_by_beginnings`
+        return not (request.named_paths.autorun_files or request.named_paths.is_incomplete)
+    if rule.exact_line is not None:
+        return all(
+            subject == rule.exact_line and is_fully_visible(subject, policy.root) for subject in request.subjects
+        )
+    return False  # prefixes are matched together, in `_ruling_of_prefixes`
 
 
-def _by_beginnings(asked: PermissionRequest, policy: Policy) -> Ruling | None:
-    """The ruling of prefix rules on a whole line; None if they do not decide."""
-    if asked.effect != "run":
+def _ruling_of_prefixes(request: PermissionRequest, policy: Policy) -> Ruling | None:
+    """Return the ruling if prefix rules cover every command of the line; None otherwise."""
+    if request.effect != "run":
         return None
-    covered = covered_by_rules(asked, policy)
-    prefixes = [one.prefix for one in covered]
+    covered = command_coverage(request, policy)
+    prefixes = [coverage.prefix for coverage in covered]
     if (
         not any(prefixes)
         or None in prefixes
-        or not all(stays_in_workspace(line, policy.root) for line in asked.subjects)
+        or not all(stays_in_workspace(line, policy.root) for line in request.subjects)
     ):
         return None
-    used = " and ".join(f"{asked.tool}({' '.join(prefix)})" for prefix in dict.fromkeys(prefixes) if prefix)
-    doubt = uncertain_file(covered, policy.root, policy.readable) or _link_target_reason(asked, covered, policy)
-    if asked.read_only is None and not doubt:  # such a line runs unchanged
-        doubt = uncertain_search(covered)
-        if asked.by_settings and not doubt:
-            doubt = f"this repository's settings make git run programs: {asked.by_settings}"
-    doubt = doubt or asked_in_every_mode((), asked.named, policy.root, named_files(covered, policy.root))
+    rules_text = " and ".join(f"{request.tool}({' '.join(prefix)})" for prefix in dict.fromkeys(prefixes) if prefix)
+    doubt = doubt_about_files(covered, policy.root, policy.readable_folders) or _link_target_reason(
+        request, covered, policy
+    )
+    if request.proved_access is None and not doubt:  # as the line runs unchanged, searches include secrets
+        doubt = doubt_about_search(covered)
+        if request.git_settings_programs and not doubt:
+            doubt = f"this repository's settings make git run programs: {request.git_settings_programs}"
+    doubt = doubt or reason_to_always_ask((), request.named_paths, policy.root, rule_paths(covered, policy.root))
     if doubt:
         return Ruling("ask", doubt)
-    searches = asked.read_only is not None and asked.read_only.tool == "grep"
-    return Ruling("allow", f"allow rule {used}", is_guarded=searches)
+    searches = request.proved_access is not None and request.proved_access.tool == Grep.name
+    return Ruling("allow", f"allow rule {rules_text}", requires_read_only=searches)
 
 
-def _link_target_reason(asked: PermissionRequest, covered: Sequence[Coverage], policy: Policy) -> str:
-    """Why a reading tool would ask about a file that links lead to."""
-    named, shown = named_files(covered, policy.root), asked.read_only
-    others = [path for path in (*asked.named.led, *(shown.paths if shown is not None else ())) if path not in named]
+def _link_target_reason(request: PermissionRequest, covered: Sequence[Coverage], policy: Policy) -> str:
+    """Return why a reading tool would need approval for the target of a link; empty if it would not."""
+    named, access = rule_paths(covered, policy.root), request.proved_access
+    others = [
+        path
+        for path in (*request.named_paths.link_targets, *(access.paths if access is not None else ()))
+        if path not in named
+    ]
     if (
-        shown is not None
-        and shown.secret
-        and posixpath.normpath(posixpath.join(policy.root, shown.secret)) not in named
+        access is not None
+        and access.secret_path
+        and posixpath.normpath(posixpath.join(policy.root, access.secret_path)) not in named
     ):
-        return f"`{shown.secret}` may hold secrets"
-    outside = next((path for path in others if not is_within(path, (policy.root, *policy.readable))), None)
+        return f"`{access.secret_path}` may hold secrets"
+    outside = next((path for path in others if not is_within(path, (policy.root, *policy.readable_folders))), None)
     return f"`{outside}` is outside the working folder" if outside is not None else ""
 
 
-def covered_by_rules(asked: PermissionRequest, policy: Policy) -> tuple[Coverage, ...]:
-    """Which prefix rules cover the commands of a line; empty if the line cannot be parsed."""
-    prefixes = [tuple(rule.words) for rule in policy.allow if _names(rule, asked) and rule.prefix and rule.line is None]
-    covered = [coverage_of(line, prefixes, asked.trusted, policy.root) for line in asked.subjects]
-    return tuple(one for line in covered for one in line) if all(covered) else ()
+def command_coverage(request: PermissionRequest, policy: Policy) -> tuple[Coverage, ...]:
+    """Return each command of the request with the prefix rule that covers it; empty if a line cannot be parsed."""
+    prefixes = [
+        tuple(rule.words)
+        for rule in policy.allow
+        if _names_tool(rule, request) and rule.prefix and rule.exact_line is None
+    ]
+    covered = [coverage_of(line, prefixes, request.trusted_launches, policy.root) for line in request.subjects]
+    return tuple(coverage for line in covered for coverage in line) if all(covered) else ()
 
 
-def _place(rule: Rule, root: str) -> str:
+def _rule_path(rule: Rule, root: str) -> str:
     return posixpath.normpath(posixpath.join(root, rule.prefix))
 
 
-def _is_same_or_within(path: str, folder: str) -> bool:
-    """Like `is_within`, but names that some file system treats as equal are equal: for deny rules."""
+def _matches_folder(path: str, folder: str) -> bool:
+    """Like `is_within`, but also matches names that some file systems treat as equal, such as those that differ in
+    case. For deny rules."""
     return is_within(normalised_path(path), (normalised_path(folder),))
 
 
-def any_runs_later(asked: PermissionRequest, root: str) -> bool:
-    return bool(asked.linked) or first_that_runs_later(asked.subjects, root) is not None
+def changes_autorun_file(request: PermissionRequest, root: str) -> bool:
+    return bool(request.hard_linked) or first_autorun_file(request.subjects, root) is not None

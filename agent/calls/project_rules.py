@@ -1,5 +1,5 @@
-"""The user's rules for a project, in a file of the user that only they can read. It lies outside the project, so the
-project cannot change it."""
+"""The user's rules for a project, in a file that only the user can read. It is outside the project, so that the project
+cannot change it."""
 
 import json
 from pathlib import Path
@@ -8,9 +8,9 @@ from ebbtide.agent.calls.policy import parse_rule
 from ebbtide.agent.config.private_table import ProjectTable
 from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.sandbox.git_metadata import in_main_work_tree
+from ebbtide.tools.sandbox.git_metadata import main_work_tree_folder
 
-NAME = "rules.json"
+RULES_FILE_NAME = "rules.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,33 +24,34 @@ class ProjectRules:
     """The rules of one project."""
 
     def __init__(self, folder: Path, project: Path) -> None:
-        """`folder`: the folder of the user's settings; `project`: its real path. In a linked work tree, the rules of
-        the main work tree apply as well."""
-        self._file, main = ProjectTable(folder / NAME, project), in_main_work_tree(project)
-        self._files = (self._file,) if main is None else (ProjectTable(folder / NAME, main), self._file)
+        """`folder`: the folder of the user's settings; `project`: the project's real path. In a linked work tree, the
+        rules of the main work tree apply as well."""
+        self._file, main = ProjectTable(folder / RULES_FILE_NAME, project), main_work_tree_folder(project)
+        self._files = (self._file,) if main is None else (ProjectTable(folder / RULES_FILE_NAME, main), self._file)
 
     @property
-    def place(self) -> str:
+    def path(self) -> str:
         return str(self._file.path)
 
     def read(self) -> SavedRules:
-        """The rules of the project. Unreadable ones allow nothing, and are reported."""
+        """Return the rules of the project. Invalid rules are left out and reported."""
         try:
             entries = [file.read() for file in self._files]
         except ConfigError as error:
             return SavedRules(problem=f"your project rules are ignored: {error}")
-        said = [entry.get("allow", []) for entry in entries]
-        listed = [rule for rules in said for rule in (rules if isinstance(rules, list) else [rules])]
-        good = tuple(rule for rule in listed if isinstance(rule, str) and _is_rule(rule))
-        if len(good) == len(listed):
-            return SavedRules(tuple(dict.fromkeys(good)))
-        bad = ", ".join(f"`{json.dumps(rule)}`" for rule in listed if rule not in good)
+        rule_lists = [entry.get("allow", []) for entry in entries]
+        listed_rules = [rule for rules in rule_lists for rule in (rules if isinstance(rules, list) else [rules])]
+        valid_rules = tuple(rule for rule in listed_rules if isinstance(rule, str) and _is_rule(rule))
+        if len(valid_rules) == len(listed_rules):
+            return SavedRules(tuple(dict.fromkeys(valid_rules)))
+        invalid_rules = ", ".join(f"`{json.dumps(rule)}`" for rule in listed_rules if rule not in valid_rules)
         return SavedRules(
-            good, f"`{self.place}`: {bad} is not a valid rule and is ignored; a rule looks like `bash(git status)`"
+            valid_rules,
+            f"`{self.path}`: {invalid_rules} is not a valid rule and is ignored; a rule looks like `bash(git status)`",
         )
 
     def add_rule(self, rule: str) -> None:
-        """Add a rule. Raises `ConfigError`, also if the file cannot be read, so that nothing is lost."""
+        """Add a rule. Raises `ConfigError` on failure. A file that cannot be read is not overwritten."""
 
         def with_rule(entry: dict[str, object]) -> dict[str, object]:
             rules = entry.get("allow", [])

@@ -1,109 +1,124 @@
-"""Resolves a model's call: which tool is meant, by its own name, another agent's name or through `call_tool`, and
-with which arguments."""
+"""Resolves a model's call: finds the tool it means, by our name, by another agent's name or through `call_tool`, and
+converts its arguments."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from ebbtide.agent.context.tool_selection import CALL, NO_TOOL, SEARCH, unwrapped_call
+from ebbtide import tools as ebbtide_tools
+from ebbtide.agent import calls
 from ebbtide.agent.messages import Assistant, ToolCall
-from ebbtide.agent.providers.loose_json import HALF_PAIR, is_text
+from ebbtide.agent.providers.loose_json import SURROGATE_ERROR, is_encodable
+from ebbtide.agent.tool_specs import CALL, NO_TOOL, SEARCH, unwrapped_call
+from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.base import Arguments, Deferrable, Tool, ToolError
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.edit import Edit
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tools.schema import check, has_float, mismatches
+from ebbtide.tools.read import Read
+from ebbtide.tools.schema import has_float, schema_violations, validate_arguments
 from ebbtide.tools.search.word_match import best_matches, words_of
 from ebbtide.tools.tool_search import schema_text
+from ebbtide.tools.write import Write
 
-CLOSE = 3
-"""Similar names suggested for an unknown one."""
-LONGEST_NAME = 80
-"""Longest unknown name that is shown, in characters."""
+MAX_SIMILAR_NAMES = 3
+"""Maximum number of similar names suggested for an unknown one."""
+MAX_VISIBLE_NAME_CHARS = 80
+"""Maximum length of an unknown name in messages, in characters."""
 
 
 def normalize_calls(reply: Assistant, tools: Mapping[str, Tool], offered: Collection[str], root: str) -> Assistant:
-    """The reply with its calls in the form in which they run, which is also recorded and shown. Each keeps the
-    model's original, to be sent back. `tools`: all tools that may be called; `offered`: the names that the model
-    was given."""
+    """Return the reply with its calls resolved. This is the form in which they run and are recorded and shown. Each
+    call keeps the model's original text, which is sent back to the model. `tools`: all tools that may be called;
+    `offered`: the names of the tools that the model was given."""
     parts = [
-        _with_storable_text(_as_it_runs(_with_storable_text(part), tools, offered, root))
+        _with_storable_text(_resolve_call(_with_storable_text(part), tools, offered, root))
         if isinstance(part, ToolCall)
         else part
         for part in reply.parts
     ]
-    return replace(reply, parts=tuple(parts)) if any(map(_is_other, parts, reply.parts)) else reply
+    return replace(reply, parts=tuple(parts)) if any(map(_is_different_object, parts, reply.parts)) else reply
 
 
-def is_offered(name: str, arguments: Arguments, tools: Mapping[str, Tool], offered: Collection[str]) -> bool:
-    """Whether a name is, or means, a tool that was offered or is deferred."""
+def is_callable_name(name: str, arguments: Arguments, tools: Mapping[str, Tool], offered: Collection[str]) -> bool:
+    """Whether a name means a tool that was offered or is deferred, by its own name or an alias."""
     try:
-        if name not in tools and "bash" in offered and _command_for(name, arguments) is not None:
+        if name not in tools and Bash.name in offered and _equivalent_command(name, arguments) is not None:
             return True
-        name = _known_as(ToolCall("", name, arguments), tools, offered)
+        name = _our_name(ToolCall("", name, arguments), tools, offered)
     except ToolError:
         return False
     return name in offered or isinstance(tools[name], Deferrable)
 
 
-def parameter_names(tools: Mapping[str, Tool], offered: Collection[str]) -> frozenset[str]:
-    """The normalised names of all arguments of the offered tools, and other agents' names for them."""
-    from ebbtide.agent.calls.argument_aliases import names_of  # noqa: PLC0415  # deferred: for some models only
+def known_argument_names(tools: Mapping[str, Tool], offered: Collection[str]) -> frozenset[str]:
+    """Return the normalised names of all arguments of the offered tools, including other agents' names for them."""
+    return frozenset(
+        name
+        for each in offered
+        if each in tools
+        for name in ebbtide_tools.foreign_calls.argument_names(each, tools[each].schema)
+    )
 
-    return frozenset(name for each in offered if each in tools for name in names_of(each, tools[each].schema))
 
-
-def is_exactly(name: str, arguments: Arguments, tools: Mapping[str, Tool], offered: Collection[str]) -> bool:
-    """Whether a tool of exactly this name was offered and has all of these arguments, under any of their names."""
+def matches_tool_exactly(name: str, arguments: Arguments, tools: Mapping[str, Tool], offered: Collection[str]) -> bool:
+    """Whether a tool of exactly this name was offered and has all of these arguments, by our names or other agents'
+    names."""
     if name not in offered or name not in tools:
         return False
-    from ebbtide.agent.calls.argument_aliases import names_of  # noqa: PLC0415  # deferred: for some models only
-    from ebbtide.agent.calls.tool_aliases import plain_name  # noqa: PLC0415  # deferred: as above
+    return {ebbtide_tools.foreign_calls.normalised_name(each) for each in arguments} <= set(
+        ebbtide_tools.foreign_calls.argument_names(name, tools[name].schema)
+    )
 
-    return {plain_name(each) for each in arguments} <= set(names_of(name, tools[name].schema))
 
-
-def _is_whole(value: object) -> bool:
-    """Whether all text in a value can be encoded: lone surrogates cannot."""
+def _is_encodable(value: object) -> bool:
+    """Whether all text in a value can be encoded, that is, contains no lone surrogates."""
     match value:
         case str():
-            return value.isascii() or is_text(value)
+            return value.isascii() or is_encodable(value)
         case Mapping():
-            return all(_is_whole(key) and _is_whole(each) for key, each in value.items())
+            return all(_is_encodable(key) and _is_encodable(each) for key, each in value.items())
         case list() | tuple():
-            return all(map(_is_whole, value))
+            return all(map(_is_encodable, value))
         case _:
             return True
 
 
-def _is_other(made: object, before: object) -> bool:
-    return made is not before
+def _is_different_object(result: object, before: object) -> bool:
+    return result is not before
 
 
 def _with_storable_text(call: ToolCall) -> ToolCall:
-    """The call in a form that can be stored. Calls in text, and JSON in strings, have not been checked yet."""
-    if _is_whole(call.name) and _is_whole(call.arguments) and _is_whole(call.source):
+    """Return the call in a form that can be stored. Calls written as text, and JSON in strings, may contain lone
+    surrogates."""
+    if _is_encodable(call.name) and _is_encodable(call.arguments) and _is_encodable(call.source):
         return call
     name = call.name.encode("utf-8", "replace").decode()
-    return replace(call, name=name, arguments={}, source="", problem=call.problem or HALF_PAIR)
+    return replace(call, name=name, arguments={}, source="", problem=call.problem or SURROGATE_ERROR)
 
 
-def _as_it_runs(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str], root: str) -> ToolCall:
-    """The call of our tool that the model means. Arguments that match the schema are unchanged; those of tools that
-    are not built in keep their names."""
+def _resolve_call(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str], root: str) -> ToolCall:
+    """Return the call with our tool's name and arguments. Arguments that match the schema are unchanged. For tools that
+    are not built in, the arguments are not renamed."""
     if call.problem:
         return call
     inner = unwrapped_call(call)
     if inner is not call:
-        return _through(call, inner, tools, offered, root)
+        return _resolve_wrapped_call(call, inner, tools, offered, root)
     try:
-        if call.name not in tools and "bash" in tools and (command := _command_for(call.name, call.arguments)):
-            return _as_command(call, command)
-        name = call.name if call.name in tools else _known_as(call, tools, offered)
-        arguments, note = _arguments_for(tools[name], call, root)
-        if name == "bash" and "apply_patch" in tools:
-            name, arguments, note = _as_patch(arguments, note)
+        if (
+            call.name not in tools
+            and Bash.name in tools
+            and (command := _equivalent_command(call.name, call.arguments))
+        ):
+            return _as_bash_call(call, command)
+        name = call.name if call.name in tools else _our_name(call, tools, offered)
+        arguments, note = _fitted_arguments(tools[name], call, root)
+        if name == Bash.name and ApplyPatch.name in tools:
+            name, arguments, note = _as_patch_call(arguments, note)
     except ToolError as error:
         return replace(call, problem=str(error))
-    if name == call.name and arguments == call.arguments:
+    if name == call.name and arguments == call.arguments and not has_float(call.arguments):  # 2 == 2.0
         return call
     source = call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
     return replace(
@@ -111,102 +126,108 @@ def _as_it_runs(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[s
     )
 
 
-def _command_for(name: str, arguments: Arguments) -> str | None:
-    """The command equivalent to another agent's file tool. Raises `ToolError` if the name is of such a tool but the
-    arguments do not match."""
-    from ebbtide.agent.calls.file_commands import MAKES, command_for, command_kind  # noqa: PLC0415  # deferred: most names are of tools
-
-    command, what = command_for(name, arguments), command_kind(name)
-    if command is None and what == "read":
+def _equivalent_command(name: str, arguments: Arguments) -> str | None:
+    """Return the command equivalent to a call of another agent's file tool; None if the name is not that of such a
+    tool. Raises `ToolError` if it is, but the arguments do not fit."""
+    command, kind = calls.file_commands.equivalent_command(name, arguments), calls.file_commands.command_kind(name)
+    if command is None and kind == "show":
         raise ToolError("there is no such tool: find the files with `glob`, and call `read` once for each")
-    if command is None and (program := MAKES.get(what)) is not None:
+    if command is None and (program := calls.file_commands.PROGRAMS_BY_KIND.get(kind)) is not None:
         raise ToolError(f"there is no such tool: run `{program}` with `bash`")
     return command
 
 
-def _as_command(call: ToolCall, command: str) -> ToolCall:
-    """The call of a nonexistent tool as an equivalent command."""
+def _as_bash_call(call: ToolCall, command: str) -> ToolCall:
+    """Return a call of `bash` with `command`, which replaces the call of a tool that does not exist here."""
     source = call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
-    note = f"[There is no tool `{ellipsize(call.name, LONGEST_NAME)}`: `bash` has done it, with the command {command}]"
-    return replace(call, name="bash", arguments={"command": command}, source=source, called=call.name, note=note)
+    note = (
+        f"[There is no tool `{ellipsize(call.name, MAX_VISIBLE_NAME_CHARS)}`: `bash` has done it, with the "
+        f"command {command}]"
+    )
+    return replace(call, name=Bash.name, arguments={"command": command}, source=source, called=call.name, note=note)
 
 
-def _as_patch(arguments: Arguments, note: str) -> tuple[str, Arguments, str]:
-    """The command, or the patch that it passes to an `apply_patch` program, which does not exist."""
+def _as_patch_call(arguments: Arguments, note: str) -> tuple[str, Arguments, str]:
+    """Return the tool, arguments and note for a shell command. If the command only passes a patch to `apply_patch`,
+    which does not exist as a program, return those of the tool `apply_patch`."""
     if "*** Begin Patch" not in str(arguments.get("command")):
-        return "bash", arguments, note
-    from ebbtide.agent.calls.shell_patch import RAN_AS_PATCH_NOTE, as_patch  # noqa: PLC0415  # deferred: few commands contain a patch
+        return Bash.name, arguments, note
+    patch = calls.shell_patch.patch_in_command(arguments)
+    return (
+        (Bash.name, arguments, note)
+        if patch is None
+        else (ApplyPatch.name, {"patch": patch}, calls.shell_patch.RUN_AS_PATCH_NOTE)
+    )
 
-    patch = as_patch(arguments)
-    return ("bash", arguments, note) if patch is None else ("apply_patch", {"patch": patch}, RAN_AS_PATCH_NOTE)
 
-
-def _known_as(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str]) -> str:
-    from ebbtide.agent.calls.tool_aliases import our_tool  # noqa: PLC0415  # deferred: most calls name a tool of ours
-
-    name = our_tool(call.name, call.arguments, tools)
+def _our_name(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str]) -> str:
+    name = calls.tool_aliases.resolve_alias(call.name, call.arguments, tools)
     if name is None:
-        raise ToolError(_no_such_tool(call, tools, offered))
+        raise ToolError(_unknown_tool_error(call, tools, offered))
     return name
 
 
-def _through(
+def _resolve_wrapped_call(
     call: ToolCall, inner: ToolCall, tools: Mapping[str, Tool], offered: Collection[str], root: str
 ) -> ToolCall:
-    """A `call_tool` around the resolved call; a built-in tool is called directly."""
-    found = _as_it_runs(inner, tools, offered, root)
-    if found.problem:
-        return replace(call, problem=found.problem)
+    """Resolve the inner call of a `call_tool`. Return the outer call with it, or only the inner call if its tool is
+    built in."""
+    resolved = _resolve_call(inner, tools, offered, root)
+    if resolved.problem:
+        return replace(call, problem=resolved.problem)
     source = call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
-    if isinstance(tools[found.name], Deferrable):
-        arguments = {"name": found.name, "arguments": dict(found.arguments)}
-        return call if found is inner else replace(call, arguments=arguments, source=source, note=found.note)
-    return replace(found, source=source, called=call.name)
+    if isinstance(tools[resolved.name], Deferrable):
+        arguments = {"name": resolved.name, "arguments": dict(resolved.arguments)}
+        return call if resolved is inner else replace(call, arguments=arguments, source=source, note=resolved.note)
+    return replace(resolved, source=source, called=call.name)
 
 
-def _arguments_for(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, str]:
-    """The arguments in the tool's form, and a note for the model about those dropped."""
-    is_list = tool.name == "bash" and str(call.arguments.get("command")).startswith('["')  # no program has such a name
-    has_edits = tool.name == "edit" and "edits" in call.arguments  # their names are in no schema
-    is_exact = not (is_list or has_edits or has_float(call.arguments))
-    if is_exact and not mismatches(call.arguments, tool.schema):
+def _fitted_arguments(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, str]:
+    """Return the arguments in the tool's form, and a note for the model about arguments that were dropped or
+    clamped."""
+    is_json_list = tool.name == Bash.name and str(call.arguments.get("command")).startswith(
+        '["'
+    )  # a command given as a JSON list: no program's name begins like this
+    has_edits = tool.name == Edit.name and "edits" in call.arguments  # not described by the schema
+    is_exact = not (is_json_list or has_edits or has_float(call.arguments))
+    if is_exact and not schema_violations(call.arguments, tool.schema):
         return call.arguments, ""
-    from ebbtide.agent.calls.argument_aliases import our_arguments, split_unknown_arguments  # noqa: PLC0415  # deferred: as below
-    from ebbtide.agent.calls.coercion import coerce_arguments, in_bounds  # noqa: PLC0415  # deferred: most match the schema
-
     if isinstance(tool, Deferrable):
-        return coerce_arguments(call.arguments, tool.schema), ""
+        return calls.coercion.coerce_arguments(call.arguments, tool.schema), ""
     properties = tool.schema.get("properties")
     parameters = tuple(properties) if isinstance(properties, Mapping) else ()
-    kept, others = split_unknown_arguments(
-        our_arguments(tool.name, call.name, call.arguments, parameters, root), parameters
+    known, unknown_names = ebbtide_tools.foreign_calls.split_unknown_arguments(
+        ebbtide_tools.foreign_calls.translated_arguments(tool.name, call.name, call.arguments, parameters, root),
+        parameters,
     )
-    made, bounded = in_bounds(tool.name, coerce_arguments(kept, tool.schema), tool.schema)
-    if not others:
-        return made, bounded
-    names = ellipsize(", ".join(f"`{name}`" for name in others), LONGEST_NAME)
-    has = f"its arguments are {', '.join(f'`{name}`' for name in parameters)}"
-    left = f"[Left out, since `{tool.name}` has no such argument: {names}; {has}.]"
-    return made, "\n".join(filter(None, (left, bounded)))
+    fitted, clamping_note = calls.coercion.clamp_to_bounds(
+        tool.name, calls.coercion.coerce_arguments(known, tool.schema), tool.schema
+    )
+    if not unknown_names:
+        return fitted, clamping_note
+    names = ellipsize(", ".join(f"`{name}`" for name in unknown_names), MAX_VISIBLE_NAME_CHARS)
+    parameter_list = f"its arguments are {', '.join(f'`{name}`' for name in parameters)}"
+    dropped_note = f"[Left out, since `{tool.name}` has no such argument: {names}; {parameter_list}.]"
+    return fitted, "\n".join(filter(None, (dropped_note, clamping_note)))
 
 
 def unwrap_call_tool(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall:
-    """The call inside a `call_tool`. A built-in tool is called only by its own name, so that everything that
-    examines calls finds it there."""
+    """Return the call of a server's tool that is inside a `call_tool`; other calls unchanged. Code that examines calls
+    then finds the tool by its own name."""
     inner = unwrapped_call(call)
     is_builtin = inner.name in tools and not isinstance(tools[inner.name], Deferrable)
     return call if is_builtin else inner
 
 
 def tool_for(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
-    """The tool of a call, after checking its arguments. Raises `ToolError`."""
+    """Return the tool of a call, after checking the arguments. Raises `ToolError`."""
     if call.problem:
         raise ToolError(f"the call was not run: {call.problem}")
     tool = tools.get(call.name)
     if tool is None:
-        raise ToolError(_no_such_tool(call, tools, tools))
+        raise ToolError(_unknown_tool_error(call, tools, tools))
     try:
-        check(call.arguments, tool.schema, tool.name)
+        validate_arguments(call.arguments, tool.schema, tool.name)
     except ToolError as error:
         # The model may never have seen the schema of a deferred tool.
         schema = f". Its schema is {schema_text(tool)}" if isinstance(tool, Deferrable) else ""
@@ -214,58 +235,65 @@ def tool_for(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
     return tool
 
 
-def _no_such_tool(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str]) -> str:
-    """The error for an unknown tool: it suggests similar names that were offered or are deferred and accept these
-    arguments, or else tools that accept the arguments."""
+def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str]) -> str:
+    """Return the error for an unknown tool. It suggests similar names that were offered or are deferred and accept
+    these arguments, or else tools that accept the arguments."""
     known = [each for each, tool in tools.items() if each in offered or isinstance(tool, Deferrable)]
-    name = ellipsize(call.name, LONGEST_NAME)
-    fits = {each: fit for each in known if (fit := _fit(call.arguments, tools[each])) is not None}
-    close = [
+    name = ellipsize(call.name, MAX_VISIBLE_NAME_CHARS)
+    fit_by_tool = {each: fit for each in known if (fit := _argument_fit(call.arguments, tools[each])) is not None}
+    similar_names = [
         each
-        for each in close_names(call.name[:LONGEST_NAME], known)
-        if not call.arguments or each in fits or isinstance(tools[each], Deferrable)
+        for each in most_similar_names(call.name[:MAX_VISIBLE_NAME_CHARS], known)
+        if not call.arguments or each in fit_by_tool or isinstance(tools[each], Deferrable)
     ]
-    says_little = ("read", "edit") if len(call.arguments) == 1 else ("read",)  # both need only a path
-    whole = {each: fit for each, fit in fits.items() if fit[0] > 1 or (fit[0] and fit[1] and each not in says_little)}
-    meant = [each for each in close if each in whole] or close
-    meant = meant or [each for each, fit in whole.items() if fit == max(whole.values())]
-    if meant:
-        return f"{NO_TOOL.format(name)}; did you mean {' or '.join(f'`{each}`' for each in meant)}?"
-    own = [each for each in known if not isinstance(tools[each], Deferrable) and each not in (SEARCH, CALL)]
+    path_only_tools = (Read.name, Edit.name) if len(call.arguments) == 1 else (Read.name,)  # a path alone says little
+    good_fits = {
+        each: fit
+        for each, fit in fit_by_tool.items()
+        if fit[0] > 1 or (fit[0] and fit[1] and each not in path_only_tools)
+    }
+    suggestions = [each for each in similar_names if each in good_fits] or similar_names
+    suggestions = suggestions or [each for each, fit in good_fits.items() if fit == max(good_fits.values())]
+    if suggestions:
+        return f"{NO_TOOL.format(name)}; did you mean {' or '.join(f'`{each}`' for each in suggestions)}?"
+    builtin_names = [each for each in known if not isinstance(tools[each], Deferrable) and each not in (SEARCH, CALL)]
     can_search = SEARCH in offered and any(isinstance(tool, Deferrable) for tool in tools.values())
-    more = f"; `{SEARCH}` finds others" if can_search else ""
-    changers = " and ".join(f"`{each}`" for each in ("edit", "write") if each in own)
-    changes = f"; {changers} change files" if changers and call.arguments else ""
-    runs = f"{',' if changes else ';'} `bash` runs any command" if "bash" in own and call.arguments else ""
-    return f"{NO_TOOL.format(name)}; the tools are {', '.join(own)}{changes}{runs}{more}"
+    search_hint = f"; `{SEARCH}` finds others" if can_search else ""
+    changers = " and ".join(f"`{each}`" for each in (Edit.name, Write.name) if each in builtin_names)
+    edit_hint = f"; {changers} change files" if changers and call.arguments else ""
+    bash_hint = (
+        f"{',' if edit_hint else ';'} `bash` runs any command" if Bash.name in builtin_names and call.arguments else ""
+    )
+    return f"{NO_TOOL.format(name)}; the tools are {', '.join(builtin_names)}{edit_hint}{bash_hint}{search_hint}"
 
 
-def _fit(arguments: Arguments, tool: Tool) -> tuple[int, int] | None:
-    """How well a tool fits the arguments under any of their names: how many required ones it has, if all are given,
-    and how many have their own name; None if one does not fit."""
-    from ebbtide.agent.calls.argument_aliases import our_arguments  # noqa: PLC0415  # deferred: only needed for a wrong name
-
+def _argument_fit(arguments: Arguments, tool: Tool) -> tuple[int, int] | None:
+    """Return how well the arguments fit a tool, or None if one does not. The first number is the count of required
+    arguments, or 0 if one of these is missing; the second is the count of arguments that have the tool's own name."""
     properties, required = tool.schema.get("properties"), tool.schema.get("required")
     if isinstance(tool, Deferrable) or not isinstance(properties, Mapping) or not isinstance(required, list | tuple):
         return None
     try:
-        made = our_arguments(tool.name, "", arguments, tuple(properties), "")
+        our_arguments = ebbtide_tools.foreign_calls.translated_arguments(
+            tool.name, "", arguments, tuple(properties), ""
+        )
     except ToolError:
         return None
-    if not made or not made.keys() <= set(properties):
+    if not our_arguments or not our_arguments.keys() <= set(properties):
         return None
-    return len(required) if set(required) <= made.keys() else 0, len(arguments.keys() & set(properties))
+    return len(required) if set(required) <= our_arguments.keys() else 0, len(arguments.keys() & set(properties))
 
 
-def close_names(name: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The names most similar to a wrong one: by their letters, or else by their words."""
+def most_similar_names(name: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names most similar to a wrong one in spelling, or else those that share words with it."""
     import difflib  # noqa: PLC0415  # deferred: only needed for a wrong name
 
     known = {each.lower(): each for each in names}
-    alike = [known[each] for each in difflib.get_close_matches(name.lower(), known, n=CLOSE, cutoff=0.6)]
-    if alike:
-        return tuple(alike)
+    matches = [known[each] for each in difflib.get_close_matches(name.lower(), known, n=MAX_SIMILAR_NAMES, cutoff=0.6)]
+    if matches:
+        return tuple(matches)
     choices = list(known.values())
     return tuple(
-        choices[place] for place in best_matches(name, [dict.fromkeys(words_of(each), 1.0) for each in choices], CLOSE)
+        choices[place]
+        for place in best_matches(name, [dict.fromkeys(words_of(each), 1.0) for each in choices], MAX_SIMILAR_NAMES)
     )

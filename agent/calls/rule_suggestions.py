@@ -1,156 +1,169 @@
-"""Suggests rules for a permission question, with what each would have allowed so far. Pure: decides about calls,
-including past ones, as `policy` does."""
+"""Suggests rules for a permission question, with the past calls that each would have allowed. Pure: applies `policy` to
+present and past calls."""
 
 import posixpath
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ebbtide.agent.calls.command_rules import is_within, only_begins
-from ebbtide.agent.calls.network_rules import NETWORK
+from ebbtide.agent.calls.command_rules import is_partial_cover, is_within
+from ebbtide.agent.calls.network_rules import NETWORK_TOOL
 from ebbtide.agent.calls.permission_request import PermissionRequest
 from ebbtide.agent.calls.policy import (
     Policy,
     Rule,
-    any_runs_later,
-    covered_by_rules,
+    changes_autorun_file,
+    command_coverage,
     decide,
     is_canonical_rule,
     parse_rule,
-    server_of,
+    server_prefix,
 )
 from ebbtide.agent.events.permissions import RuleTrial
 from ebbtide.tools.commands.command_line import SimpleCommand
-from ebbtide.tools.commands.known_tools import beginning_of, is_place
+from ebbtide.tools.commands.known_tools import looks_like_path, rule_prefix
 from ebbtide.tools.commands.launchers import tool_launch
-from ebbtide.tools.commands.programs import set_of
+from ebbtide.tools.commands.programs import word_set
 
-_NEED_MORE = set_of(
+_PROGRAMS_BEYOND_SANDBOX = word_set(
     "docker docker-compose podman podman-compose nerdctl buildah skopeo kubectl helm minikube kind gh glab aws gcloud "
     "az ssh scp systemctl journalctl adb flatpak"
 )
-"""Programs that reach a service, keys or devices of the machine. They still need approval to run."""
-MAX_OFFERS = 3
-"""Most rules that a question offers."""
-EXAMPLES = 3
+"""Programs that need more than the sandbox allows: services, keys or devices of the machine. A rule to run one outside
+the sandbox is offered; running it still needs approval."""
+MAX_OFFERED_RULES = 3
+"""Maximum number of rules that a question offers."""
+MAX_EXAMPLES = 3
 MAX_RULE_CHARS = 200
-"""Longest rule that is easy to take in, in characters."""
+"""Maximum length of an offered rule, in characters; longer ones are hard to read."""
 MAX_EXACT_RULE_CHARS = 1_000
-"""Longest exact rule, in characters; the question shows the command anyway."""
+"""Maximum length of an exact rule, in characters. It may be longer than others, because the question shows the command
+anyway."""
 
 
-def offers_for(asked: PermissionRequest, policy: Policy) -> tuple[str, ...]:
-    """The rules that would answer the question, the narrowest first: an exact one, the usual one and a wider one, as
-    far as they exist. Each covers the call, and its text shows everything it covers."""
-    if decide(asked, policy).verdict != "ask":
+def offered_rules(request: PermissionRequest, policy: Policy) -> tuple[str, ...]:
+    """Return the rules that would allow the call, narrowest first: an exact rule, the usual one and a wider one, if
+    they exist. The text of a rule shows everything that it covers."""
+    if decide(request, policy).verdict != "ask":
         return ()
-    offers = dict.fromkeys((exact_rule(asked, policy.root), *_wider(asked, policy)))
-    return tuple(offer for offer in offers if offer and _answers(offer, asked, policy))[:MAX_OFFERS]
+    offers = dict.fromkeys((exact_rule(request, policy.root), *_wider_rules(request, policy)))
+    return tuple(offer for offer in offers if offer and _is_valid_offer(offer, request, policy))[:MAX_OFFERED_RULES]
 
 
-def rule_to_allow(asked: PermissionRequest, policy: Policy) -> str:
-    """The usual rule that would allow a call; empty if there is none."""
-    offers = offers_for(asked, policy)
+def rule_to_allow(request: PermissionRequest, policy: Policy) -> str:
+    """Return the usual rule that would allow a call; empty if there is none."""
+    offers = offered_rules(request, policy)
     if offers:
         return offers[:2][-1]
-    is_asked = decide(asked, policy).verdict == "ask"
-    allowed = decide(asked, replace(policy, allow=(*policy.allow, Rule(asked.tool)))).verdict == "allow"
-    return asked.tool if is_asked and allowed else ""
+    is_asked = decide(request, policy).verdict == "ask"
+    allowed = decide(request, replace(policy, allow=(*policy.allow, Rule(request.tool)))).verdict == "allow"
+    return request.tool if is_asked and allowed else ""
 
 
-def offers_outside(asked: PermissionRequest, policy: Policy) -> tuple[str, ...]:
-    """The rules that would make a command, as given by `with_resolved_paths`, run outside the sandbox: an exact one,
-    and one for its program if that is known to need more than a sandbox allows."""
-    open_ones = [one.command.texts[0] for one in covered_by_rules(asked, policy) if one.prefix is None]
-    wider = [str(Rule(asked.tool, name)) for name in dict.fromkeys(open_ones) if name in _NEED_MORE]
-    offers = dict.fromkeys((*offers_for(asked, policy), *wider))
-    return tuple(offer for offer in offers if _answers(offer, asked, policy))[:MAX_OFFERS]
+def offered_outside_rules(request: PermissionRequest, policy: Policy) -> tuple[str, ...]:
+    """Return the rules that would make a command run outside the sandbox: an exact one, and one for its program if that
+    is known to need more than the sandbox allows. `request` and `policy` are those returned by `unsandboxed_variant`.
+    """
+    uncovered_programs = [
+        coverage.command.texts[0] for coverage in command_coverage(request, policy) if coverage.prefix is None
+    ]
+    program_rules = [
+        str(Rule(request.tool, name)) for name in dict.fromkeys(uncovered_programs) if name in _PROGRAMS_BEYOND_SANDBOX
+    ]
+    offers = dict.fromkeys((*offered_rules(request, policy), *program_rules))
+    return tuple(offer for offer in offers if _is_valid_offer(offer, request, policy))[:MAX_OFFERED_RULES]
 
 
-def exact_rule(asked: PermissionRequest, root: str) -> str:
-    """The rule for exactly this command line or file; empty if there is none."""
-    subjects = tuple(dict.fromkeys(asked.subjects))
-    if len(subjects) != 1 or asked.effect not in ("run", "read", "write"):
+def exact_rule(request: PermissionRequest, root: str) -> str:
+    """Return the rule for exactly this command line or file; empty if there is none."""
+    subjects = tuple(dict.fromkeys(request.subjects))
+    if len(subjects) != 1 or request.effect not in ("run", "read", "write"):
         return ""
-    return str(Rule(asked.tool, f"={subjects[0]}" if asked.effect == "run" else _from_root(subjects[0], root)))
+    return str(
+        Rule(request.tool, f"={subjects[0]}" if request.effect == "run" else _relative_to_root(subjects[0], root))
+    )
 
 
 def try_rules(
-    offers: Sequence[str], asked: PermissionRequest, past: Sequence[PermissionRequest], policy: Policy
+    offers: Sequence[str], request: PermissionRequest, past_requests: Sequence[PermissionRequest], policy: Policy
 ) -> tuple[RuleTrial, ...]:
-    """What each rule would have allowed among past calls, separately."""
-    alike = Counter(call for call in past if is_alike(call.tool, asked.tool))
-    open_ones = {call: count for call, count in alike.items() if decide(call, policy).verdict == "ask"}
-    total = sum(open_ones.values())
-    found = []
+    """Return, for each rule separately, which past calls it would have allowed."""
+    similar_counts = Counter(call for call in past_requests if is_same_tool_or_server(call.tool, request.tool))
+    asked_counts = {call: count for call, count in similar_counts.items() if decide(call, policy).verdict == "ask"}
+    total = sum(asked_counts.values())
+    trials = []
     for offer in offers:
         wider = replace(policy, allow=(*policy.allow, parse_rule(offer)))
-        allowed = {call: count for call, count in open_ones.items() if decide(call, wider).verdict == "allow"}
-        others = sorted((call for call in allowed if call != asked), key=lambda call: -allowed[call])
-        examples = tuple(dict.fromkeys(_call_text(call, policy.root) for call in others))[:EXAMPLES]
-        found.append(RuleTrial(offer, sum(allowed.values()), total, examples))
-    return tuple(found)
+        allowed = {call: count for call, count in asked_counts.items() if decide(call, wider).verdict == "allow"}
+        others = sorted((call for call in allowed if call != request), key=lambda call: -allowed[call])
+        examples = tuple(dict.fromkeys(_request_text(call, policy.root) for call in others))[:MAX_EXAMPLES]
+        trials.append(RuleTrial(offer, sum(allowed.values()), total, examples))
+    return tuple(trials)
 
 
-def is_alike(tool: str, other: str) -> bool:
+def is_same_tool_or_server(tool: str, other: str) -> bool:
     """Whether rules for one tool may apply to the other."""
-    return tool == other or (bool(server_of(tool)) and server_of(tool) == server_of(other))
+    return tool == other or (bool(server_prefix(tool)) and server_prefix(tool) == server_prefix(other))
 
 
-def _answers(offer: str, asked: PermissionRequest, policy: Policy) -> bool:
-    is_exact = offer == exact_rule(asked, policy.root)
+def _is_valid_offer(offer: str, request: PermissionRequest, policy: Policy) -> bool:
+    is_exact = offer == exact_rule(request, policy.root)
     if len(offer) > (MAX_EXACT_RULE_CHARS if is_exact else MAX_RULE_CHARS) or not is_canonical_rule(offer):
         return False
-    return decide(asked, replace(policy, allow=(*policy.allow, parse_rule(offer)))).verdict == "allow"
+    return decide(request, replace(policy, allow=(*policy.allow, parse_rule(offer)))).verdict == "allow"
 
 
-def _wider(asked: PermissionRequest, policy: Policy) -> Iterator[str]:
-    if asked.effect == "run":
-        yield from _beginnings(asked, policy)
-    elif asked.effect == "fetch":
-        # None for all subdomains: who controls them is unknown, and often anybody can.
-        yield from (str(Rule(NETWORK, place)) for place in asked.subjects)
-        if not asked.subjects:
-            yield asked.tool
-    elif asked.effect == "serve":
-        yield asked.tool
-        yield server_of(asked.tool)
-    elif not any_runs_later(asked, policy.root):
-        folder, *others = {posixpath.dirname(path) for path in asked.subjects} or {"/"}
-        if not others and folder != "/":  # a rule for the whole disk is never meant
-            yield str(Rule(asked.tool, _from_root(folder, policy.root)))
-        if all(path.startswith(policy.root.rstrip("/") + "/") for path in asked.subjects):
-            yield str(Rule(asked.tool, "."))
+def _wider_rules(request: PermissionRequest, policy: Policy) -> Iterator[str]:
+    if request.effect == "run":
+        yield from _prefix_rules(request, policy)
+    elif request.effect == "fetch":
+        # No rule for all subdomains is offered: it is unknown who controls them, and often anyone can create one.
+        yield from (str(Rule(NETWORK_TOOL, place)) for place in request.subjects)
+        if not request.subjects:
+            yield request.tool
+    elif request.effect == "serve":
+        yield request.tool
+        yield server_prefix(request.tool)
+    elif not changes_autorun_file(request, policy.root):
+        folder, *others = {posixpath.dirname(path) for path in request.subjects} or {"/"}
+        if not others and folder != "/":  # a rule for the whole disk is never intended
+            yield str(Rule(request.tool, _relative_to_root(folder, policy.root)))
+        if all(path.startswith(policy.root.rstrip("/") + "/") for path in request.subjects):
+            yield str(Rule(request.tool, "."))
 
 
-def _beginnings(asked: PermissionRequest, policy: Policy) -> Iterator[str]:
-    """Rules for all commands with the same beginning. In a line of several commands, only one may be uncovered."""
-    is_open = [one.command for one in covered_by_rules(asked, policy) if one.prefix is None]
-    beginnings = list(dict.fromkeys(beginning_of(_in_own_words(command, asked)) for command in is_open))
-    if len(beginnings) != 1 or not all(only_begins(beginnings[0], command, asked.trusted) for command in is_open):
+def _prefix_rules(request: PermissionRequest, policy: Policy) -> Iterator[str]:
+    """Yield rules for all commands that begin with the same words. None are offered if commands with different
+    beginnings lack a rule."""
+    uncovered_commands = [coverage.command for coverage in command_coverage(request, policy) if coverage.prefix is None]
+    beginnings = list(dict.fromkeys(rule_prefix(_launched_words(command, request)) for command in uncovered_commands))
+    if len(beginnings) != 1 or not all(
+        is_partial_cover(beginnings[0], command, request.trusted_launches) for command in uncovered_commands
+    ):
         return
     (texts,) = beginnings
     # A rule consists of words separated by blanks, so it cannot contain an empty word or a blank.
     if not texts or any(text.split() != [text] for text in texts):
         return
-    yield str(Rule(asked.tool, " ".join(texts)))
-    if texts[1:] and is_place(texts[-1]) and beginning_of(texts[:1]):
-        yield str(Rule(asked.tool, texts[0]))
+    yield str(Rule(request.tool, " ".join(texts)))
+    if texts[1:] and looks_like_path(texts[-1]) and rule_prefix(texts[:1]):
+        yield str(Rule(request.tool, texts[0]))
 
 
-def _in_own_words(command: SimpleCommand, asked: PermissionRequest) -> Sequence[str]:
-    """The words of the tool that a command launches another way; its own words if it launches none."""
+def _launched_words(command: SimpleCommand, request: PermissionRequest) -> Sequence[str]:
+    """Return the words of the tool that a command launches indirectly, or the command's own words if it launches no
+    tool."""
     launch = tool_launch(command.words)
-    if launch is None or (launch.is_in_doubt and command.texts not in asked.trusted):
+    if launch is None or (launch.needs_file_check and command.texts not in request.trusted_launches):
         return command.texts
     return [word.text for word in launch.words]
 
 
-def _from_root(path: str, root: str) -> str:
+def _relative_to_root(path: str, root: str) -> str:
     return posixpath.relpath(path, root) if is_within(path, (root,)) else path
 
 
-def _call_text(call: PermissionRequest, root: str) -> str:
+def _request_text(call: PermissionRequest, root: str) -> str:
     if call.effect == "run":
         return call.subjects[0] if call.subjects else call.tool
     places = (posixpath.relpath(path, root) if path.startswith(f"{root}/") else path for path in call.subjects)

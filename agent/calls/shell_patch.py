@@ -1,5 +1,5 @@
-"""Patches that a model passes to a shell, as if `apply_patch` were a program: `apply_patch <<'EOF' …`. They become
-calls of the tool, approved and shown as file changes. Pure."""
+"""Converts shell commands that pass a patch to `apply_patch`, as if it were a program (`apply_patch <<'EOF' …`), to
+calls of the tool of that name, so that they are approved and shown as file changes. Pure."""
 
 import posixpath
 import re
@@ -9,60 +9,62 @@ from ebbtide.tools.base import Arguments, ToolError
 from ebbtide.tools.commands.nested import SHELLS
 from ebbtide.tools.lazy import regex
 
-RAN_AS_PATCH_NOTE = "[Done as a call of `apply_patch`, which is a tool and no program.]"
+RUN_AS_PATCH_NOTE = "[Done as a call of `apply_patch`, which is a tool and no program.]"
 NOT_A_PROGRAM_ERROR = (
     "`apply_patch` is a tool and no program: call it by itself, with the text from `*** Begin Patch` to "
     "`*** End Patch` as `patch`, and run what else the command does in a call of its own"
 )
-LONGEST_QUOTED = 200_000
-"""Longest command whose quotes are parsed, in characters: `shlex` takes quadratic time."""
+MAX_PARSED_COMMAND_CHARS = 200_000
+"""Maximum length of a command whose quotes are parsed, in characters. `shlex` takes quadratic time."""
 _BEGIN = "*** Begin Patch"
-_ENTERS = regex(r"\s*cd\s+(?P<folder>'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|'\"$`*?~]+)\s*(?:&&|;|\n)")
+_CD_COMMAND = regex(r"\s*cd\s+(?P<folder>'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|'\"$`*?~]+)\s*(?:&&|;|\n)")
 _PATCH_COMMAND = regex(r"\s*apply_?patch\b", re.IGNORECASE)
 _HEREDOC_PATCH = regex(r"\s*apply_?patch\s+(?:-\s+)?<<-?[ \t]*(?P<q>['\"]?)(?P<tag>\w+)(?P=q)[ \t]*\n", re.IGNORECASE)
 _PIPED_PATCH = regex(
     r"\s*cat\s+<<-?[ \t]*(?P<q>['\"]?)(?P<tag>\w+)(?P=q)[ \t]*\|\s*apply_?patch[ \t]*\n", re.IGNORECASE
 )
-_PARTS = regex(r"\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|[$`;&|<>()]", re.DOTALL)
+_SHELL_SYNTAX = regex(r"\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|[$`;&|<>()]", re.DOTALL)
 """Quoted parts of a command, and unquoted shell syntax."""
-_HEADER = regex(r"([ \t]*\*\*\* ?(?:Update File|Add File|Delete File|Move to): ?)(?=[^\s/])")
+_PATH_HEADER = regex(r"([ \t]*\*\*\* ?(?:Update File|Add File|Delete File|Move to): ?)(?=[^\s/])")
 
 
-def as_patch(arguments: Arguments) -> str | None:
-    """The patch that a call of `bash` applies, if it does nothing else. Raises `ToolError` if it does more."""
+def patch_in_command(arguments: Arguments) -> str | None:
+    """Return the patch that a call of `bash` applies; None if it applies none. Raises `ToolError` if the command does
+    anything else as well."""
     command, folder = arguments.get("command"), arguments.get("workdir") or ""
     if not isinstance(command, str) or not isinstance(folder, str) or _BEGIN not in command:
         return None
-    return _patch_of(command, folder)
+    return _patch_in_script(command, folder)
 
 
-def _patch_of(command: str, folder: str) -> str | None:
-    if (inner := _given_to_a_shell(command)) is not None:
-        return _patch_of(inner, folder)
-    enters = _ENTERS.match(command)
-    rest = command[enters.end() :] if enters else command
-    fed = _HEREDOC_PATCH.match(rest) or _PIPED_PATCH.match(rest)
-    if fed is None and not _PATCH_COMMAND.match(rest):
-        return None  # it mentions patches, but applies none
-    patch = _quoted_patch(rest) if fed is None else _until(rest[fed.end() :], fed["tag"])
-    if patch is None:
+def _patch_in_script(command: str, folder: str) -> str | None:
+    if (inner := _shell_script(command)) is not None:
+        return _patch_in_script(inner, folder)
+    cd_command = _CD_COMMAND.match(command)
+    script = command[cd_command.end() :] if cd_command else command
+    heredoc = _HEREDOC_PATCH.match(script) or _PIPED_PATCH.match(script)
+    if heredoc is None and not _PATCH_COMMAND.match(script):
+        return None  # the command contains the text of a patch, but does not apply it
+    patch = _quoted_patch(script) if heredoc is None else _lines_before_tag(script[heredoc.end() :], heredoc["tag"])
+    folder_words = _literal_words(cd_command["folder"]) if cd_command else [""]
+    if patch is None or len(folder_words) != 1 or folder_words[0].startswith("-"):  # `cd -`, or an option of `cd`
         raise ToolError(NOT_A_PROGRAM_ERROR)
-    return _within(posixpath.join(folder, shlex.split(enters["folder"])[0] if enters else ""), patch)
+    return _patch_from_folder(posixpath.join(folder, folder_words[0]), patch)
 
 
-def _given_to_a_shell(command: str) -> str | None:
-    """The script in `bash -lc '…'`."""
+def _shell_script(command: str) -> str | None:
+    """Return the script in `bash -lc '…'`; None if the command is not of this form."""
     if command.split(None, 1)[0].rpartition("/")[2] not in SHELLS:
         return None
-    words = _words(command)
+    words = _literal_words(command)
     return words[2] if len(words) == 3 and words[1] in ("-c", "-lc") else None
 
 
-def _words(command: str) -> list[str]:
-    """The words of a command in which a shell would expand nothing."""
-    if len(command) > LONGEST_QUOTED:
+def _literal_words(command: str) -> list[str]:
+    """Return the words of a command; empty if a shell would expand something in them."""
+    if len(command) > MAX_PARSED_COMMAND_CHARS:
         return []
-    parts = [found[0] for found in _PARTS.finditer(command)]
+    parts = [found[0] for found in _SHELL_SYNTAX.finditer(command)]
     if any(part in "$`;&|<>()" or (part[0] == '"' and re.search(r"[\\$`]", part)) for part in parts):
         return []
     try:
@@ -72,23 +74,25 @@ def _words(command: str) -> list[str]:
 
 
 def _quoted_patch(command: str) -> str | None:
-    words = _words(command)
+    words = _literal_words(command)
     return words[1] if len(words) == 2 and words[1].lstrip().startswith(_BEGIN) else None
 
 
-def _until(text: str, tag: str) -> str | None:
-    """The lines before the tag, if nothing follows it."""
+def _lines_before_tag(text: str, tag: str) -> str | None:
+    """Return the lines before the tag; None if the tag is missing or something follows it."""
     lines = text.rstrip().split("\n")
     ends = [index for index, line in enumerate(lines) if line.strip() == tag]
     return "\n".join(lines[:-1]) if ends == [len(lines) - 1] else None
 
 
-def _within(folder: str, patch: str) -> str:
-    """The patch with paths relative to the folder where the command would have run."""
+def _patch_from_folder(folder: str, patch: str) -> str:
+    """Return the patch with paths made relative to the folder in which the command would have run."""
     if not folder:
         return patch
     indent = re.match(r"[ \t]*", patch.lstrip("\n"))
-    start = f"{indent[0] if indent else ''}***"
+    header_start = f"{indent[0] if indent else ''}***"
     lines = patch.split("\n")
-    place = posixpath.join(folder, "").replace("\\", "\\\\")
-    return "\n".join(_HEADER.sub(rf"\g<1>{place}", line) if line.startswith(start) else line for line in lines)
+    folder_prefix = posixpath.join(folder, "").replace("\\", "\\\\")
+    return "\n".join(
+        _PATH_HEADER.sub(rf"\g<1>{folder_prefix}", line) if line.startswith(header_start) else line for line in lines
+    )

@@ -1,5 +1,6 @@
-"""Tracks which skills are active, and the tools that each uses: from when the user names one, or the model reads it,
-until the turn ends. A skill's tools narrow what the mode allows, and allow nothing themselves."""
+"""Tracks which skills are active. A skill is active from when the user names it, or the model reads it, until the turn
+ends. While it is active, the mode allows only the tools that it lists; it does not allow any tool that the mode does
+not."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -8,85 +9,96 @@ from typing import TYPE_CHECKING
 
 from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.policy import Rule, SkillBounds, parse_rule, skill_limits_text
-from ebbtide.agent.calls.tool_aliases import by_their_name
+from ebbtide.agent.calls.tool_aliases import tool_for_alias
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.events.session import Event, ToolStarted, TurnFailed, TurnFinished, TurnStarted
-from ebbtide.agent.extensions.expansion import rules_of
+from ebbtide.agent.extensions.expansion import rules_for_tools
 from ebbtide.agent.hooks.tool_names import our_names
+from ebbtide.tools.apply_patch import ApplyPatch
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.edit import Edit
+from ebbtide.tools.read import Read
+from ebbtide.tools.write import Write
 
-if TYPE_CHECKING:  # types only: few users have skills
+if TYPE_CHECKING:  # imported only for their types, because few users have skills
     from ebbtide.agent.extensions.session_extensions import SessionExtensions
     from ebbtide.agent.extensions.skills import Skill
 
-_ASKS_ANYWAY = ("ask", "plan")
-_WRITERS = ("edit", "write")
+_MODES_THAT_ASK = ("ask", "plan")
+_FILE_CHANGING_TOOLS = (Edit.name, Write.name)
 
 
 def bounds_of(skill: "Skill", *, is_read: bool = False) -> SkillBounds:
-    """The bounds of a skill, as rules. Tools that no rule describes exactly are left out, so that they need
-    approval. `is_read`: the model read the skill by itself."""
-    rules = [rule for tool in skill.tools for rule in our_rules(tool)]
-    if {Rule(name) for name in _WRITERS} <= {*rules}:
-        rules.append(Rule("apply_patch"))
+    """Return the bounds of a skill, as rules. Tools without an exactly equivalent rule are left out, so that they need
+    approval. `is_read`: the model read the skill on its own initiative."""
+    rules = [rule for tool in skill.tools for rule in rules_for_claude_tool(tool)]
+    if {Rule(name) for name in _FILE_CHANGING_TOOLS} <= {*rules}:
+        rules.append(Rule(ApplyPatch.name))
     return SkillBounds(skill.name, tuple(dict.fromkeys(rules)), is_read)
 
 
-def our_rules(tool: str) -> Sequence[Rule]:
-    """The rules for a tool in Claude Code's notation, `Read` or `Bash(git log:*)`; none if there is no exact
+def rules_for_claude_tool(tool: str) -> Sequence[Rule]:
+    """Return the rules for a tool in Claude Code's notation, `Read` or `Bash(git log:*)`; empty if there is no exact
     equivalent."""
     name, _, rest = tool.strip().partition("(")
-    ours, pattern = by_their_name(our_names([name])[0]), rest.removesuffix(")").strip()
+    our_name, pattern = tool_for_alias(our_names([name])[0]), rest.removesuffix(")").strip()
     try:
         if pattern in ("", "*", "**"):
-            return (parse_rule(ours),)
-        if ours == "bash":
-            return tuple(map(parse_rule, rules_of([f"Bash({pattern})"])))
+            return (parse_rule(our_name),)
+        if our_name == Bash.name:
+            return tuple(map(parse_rule, rules_for_tools([f"Bash({pattern})"])))
         pattern = pattern.removeprefix("domain:").removesuffix("**")
-        return (parse_rule(f"{ours}({pattern})"),) if pattern and "*" not in pattern else ()
+        return (parse_rule(f"{our_name}({pattern})"),) if pattern and "*" not in pattern else ()
     except ConfigError:
         return ()
 
 
-class SkillUse:
+class ActiveSkills:
     """The active skills of one session."""
 
     def __init__(
-        self, extensions: "SessionExtensions", approval: Approver, root: str, tell: Callable[[str], None]
+        self, extensions: "SessionExtensions", approval: Approver, root: str, notify: Callable[[str], None]
     ) -> None:
-        """`tell`: receives notices for the user about skills that the model activated."""
-        self._extensions, self._approval, self._root, self._tell = extensions, approval, root, tell
+        """`notify`: receives notices for the user about skills that the model activated."""
+        self._extensions, self._approval, self._root, self._notify = extensions, approval, root, notify
 
-    def note(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         match event:
-            case TurnStarted() | TurnFinished() | TurnFailed() if self._approval.policy.bounds:
-                self._approval.policy = replace(self._approval.policy, bounds=())
-            case ToolStarted(name="read" | "bash"):
-                said = event.arguments.get("path" if event.name == "read" else "command")
-                if isinstance(said, str) and "skill.md" in said.lower():
-                    self._note_read(said, event.name)
+            case TurnStarted() | TurnFinished() | TurnFailed() if self._approval.policy.skill_bounds:
+                self._approval.policy = replace(self._approval.policy, skill_bounds=())
+            case ToolStarted(name=Read.name | Bash.name):
+                subject = event.arguments.get("path" if event.name == Read.name else "command")
+                if isinstance(subject, str) and "skill.md" in subject.lower():
+                    self._activate_read_skills(subject, event.name)
             case _:
                 pass
 
-    def _note_read(self, said: str, by: str) -> None:
+    def _activate_read_skills(self, subject: str, tool: str) -> None:
         for skill in self._extensions.skills:
-            in_use = {each.skill for each in self._approval.policy.bounds}
-            if not skill.tools or skill.name in in_use or self._extensions.standing(skill) != "on":
+            in_use = {each.skill for each in self._approval.policy.skill_bounds}
+            if not skill.tools or skill.name in in_use or self._extensions.trust_state(skill) != "on":
                 continue
             path = str(skill.path)
-            is_read = os.path.realpath(os.path.join(self._root, said)) == os.path.realpath(path)
-            if is_read or (by == "bash" and (path in said or os.path.relpath(path, self._root) in said)):
-                begin_use(skill, self._approval, is_read=True)
+            is_read = os.path.realpath(os.path.join(self._root, subject)) == os.path.realpath(path)
+            if is_read or (tool == Bash.name and (path in subject or os.path.relpath(path, self._root) in subject)):
+                activate_skill(skill, self._approval, is_read=True)
                 self._report_limits(skill)
 
     def _report_limits(self, skill: "Skill") -> None:
         policy = self._approval.policy
-        if policy.mode in _ASKS_ANYWAY:
+        if policy.mode in _MODES_THAT_ASK:
             return
-        else_ = "is asked about" if self._approval.ask is not None else "is denied unless an `--allow` rule names it"
-        self._tell(f"{skill_limits_text(policy.bounds[-1:])}; anything else that changes or runs something {else_}")
+        consequence = (
+            "is asked about" if self._approval.ask is not None else "is denied unless an `--allow` rule names it"
+        )
+        self._notify(
+            f"{skill_limits_text(policy.skill_bounds[-1:])}; anything else that changes or runs something {consequence}"
+        )
 
 
-def begin_use(skill: "Skill", approval: Approver, *, is_read: bool = False) -> None:
-    """Activate a skill until the turn ends. `is_read`: the model read it, and the user did not name it."""
-    if skill.tools and skill.name not in (each.skill for each in approval.policy.bounds):
-        approval.policy = replace(approval.policy, bounds=(*approval.policy.bounds, bounds_of(skill, is_read=is_read)))
+def activate_skill(skill: "Skill", approval: Approver, *, is_read: bool = False) -> None:
+    """Activate a skill until the turn ends. `is_read`: the model read it, without the user naming it."""
+    if skill.tools and skill.name not in (each.skill for each in approval.policy.skill_bounds):
+        approval.policy = replace(
+            approval.policy, skill_bounds=(*approval.policy.skill_bounds, bounds_of(skill, is_read=is_read))
+        )

@@ -1,31 +1,31 @@
-"""Handles commands blocked by the sandbox: if one failed, the user is asked whether to run it again outside, and may
-add a rule for the future. Without a user, the output says which rule would help."""
+"""Handles commands blocked by the sandbox. If one failed, asks the user whether to run it again outside, with an offer
+to add a rule for the future. Without a user, the output says which rule would help."""
 
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from ebbtide.agent.calls.approval import ApprovalContext, Permit, keep_rule
-from ebbtide.agent.calls.policy import with_resolved_paths
+from ebbtide.agent import calls
+from ebbtide.agent.calls.approval import ApprovalContext, ApprovalResult, add_chosen_rule
+from ebbtide.agent.calls.policy import unsandboxed_variant
 from ebbtide.agent.events.permissions import Decision, PermissionAsked
 from ebbtide.tools.base import Result
 
 
 async def retry_unsandboxed(
-    permit: Permit, result: Result, context: ApprovalContext, run: Callable[[], Awaitable[Result | None]]
+    permit: ApprovalResult, result: Result, context: ApprovalContext, rerun: Callable[[], Awaitable[Result | None]]
 ) -> Result | None:
-    """The result outside the sandbox if the user allows it, else the one inside; None if the user interrupts.
-    Without a user, or if no questions are wanted, nothing is asked."""
-    approval, call, ask = context.approval, permit.call, context.approval.ask
-    if not result.blocked or approval.policy.mode == "plan":
+    """If the user allows it, run the command again outside the sandbox and return that result; otherwise return the
+    first result. Return None if the user interrupts the second run. Nothing is asked without a user or in `auto` mode.
+    """
+    approval, call, ask = context.approver, permit.call, context.approver.ask
+    if not result.blocked_by_sandbox or approval.policy.mode == "plan":
         return result
-    from ebbtide.agent.calls.rule_suggestions import exact_rule, offers_outside  # noqa: PLC0415  # deferred: few runs have questions
-
-    placed, policy = with_resolved_paths(permit.asked, approval.policy)
-    offers = offers_outside(placed, policy)
+    outside_request, outside_policy = unsandboxed_variant(permit.request, approval.policy)
+    offers = calls.rule_suggestions.offered_outside_rules(outside_request, outside_policy)
     if not result.failed or ask is None or approval.policy.mode == "auto":
         return _with_sandbox_advice(result, offers)
-    reason = f"it failed in the sandbox, where {result.blocked}; allow it to run again, outside the sandbox"
+    reason = f"it failed in the sandbox, where {result.blocked_by_sandbox}; allow it to run again, outside the sandbox"
     question = PermissionAsked(
         f"outside-{call.id}",
         call.id,
@@ -33,10 +33,10 @@ async def retry_unsandboxed(
         call.arguments,
         f"{reason}. A rule makes such commands always run there" if offers else reason,
         offers=offers,
-        rules_file=approval.rules.place if approval.rules is not None and offers else "",
-        offers_exact=exact_rule(placed, policy.root) in offers,
+        rules_file=approval.project_rules.path if approval.project_rules is not None and offers else "",
+        offers_exact=calls.rule_suggestions.exact_rule(outside_request, outside_policy.root) in offers,
     )
-    await approval.note_asked(call.id, None)
+    await approval.record_question(call.id, None)
 
     async def answer() -> Decision:
         return await ask(question)
@@ -45,15 +45,15 @@ async def retry_unsandboxed(
     if decision is None or decision.verdict != "allow" or decision.arguments not in (None, call.arguments):
         return result
     if decision.rule in offers:
-        keep_rule(decision, context.approval, context.emit)
-    return await run()
+        add_chosen_rule(decision, context.approver, context.emit)
+    return await rerun()
 
 
 def _with_sandbox_advice(result: Result, offers: Sequence[str]) -> Result:
-    """The result with advice on how the user can run such a command outside the sandbox."""
-    how = f"--allow {shlex.quote(min(offers, key=len))}" if offers else "--no-sandbox"
-    told = f"the user can start with `{how}` to have it run outside the sandbox"
+    """Return the result with advice on how to allow such a command outside the sandbox."""
+    option = f"--allow {shlex.quote(min(offers, key=len))}" if offers else "--no-sandbox"
+    advice = f"the user can start with `{option}` to have it run outside the sandbox"
     program = result.program
     if program is not None:
-        program = replace(program, told=f"{program.told}\n{told}")
-    return replace(result, text=f"{result.text}\n{told}", program=program)
+        program = replace(program, told=f"{program.told}\n{advice}")
+    return replace(result, text=f"{result.text}\n{advice}", program=program)

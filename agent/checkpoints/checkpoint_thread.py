@@ -1,4 +1,4 @@
-"""Runs the checkpoint work of a project in one thread. The code for it is imported with the first job."""
+"""Runs the checkpoint work of a project in one thread. Most of the code is imported when the first job runs."""
 
 from collections import deque
 from collections.abc import Callable
@@ -10,67 +10,68 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ebbtide.agent.errors import AgentError, StoreFailed
+from ebbtide.tools import search
 
-if TYPE_CHECKING:  # types only: most runs change no file
+if TYPE_CHECKING:  # imported for types only, because most runs change no files
     from ebbtide.agent.checkpoints.project import ProjectCheckpoints
 
 T = TypeVar("T")
 Job: TypeAlias = "tuple[Callable[[ProjectCheckpoints], Any], Future[Any], bool]"
 
-LARGE_FOLDER_PATHS = 2000
-"""A folder with at least this many paths is scanned ahead of time."""
+MIN_SCANNED_AHEAD_PATHS = 2000
+"""A folder is scanned ahead of time if it has at least this many paths."""
 
 
 class CheckpointThread:
-    """Jobs run in the order they were submitted, but `short` ones do not wait for a scan ahead of time."""
+    """Runs submitted jobs in order. `short` jobs need not wait until a scan ahead of time has finished."""
 
     def __init__(self, open_project: "Callable[[], ProjectCheckpoints]") -> None:
         self._open_project = open_project
         self._executor: ThreadPoolExecutor | None = None
-        self._waiting: deque[Job] = deque()
+        self._jobs: deque[Job] = deque()
         self._project: ProjectCheckpoints | None = None
         self._is_closing = False
-        self.set_aside = ""
+        self.damage_notice = ""
         """The notice about a damaged database, if there was one."""
 
     @property
-    def to_read(self) -> int:
-        """How many files the current scan still has to read."""
-        return self._project.to_read if self._project is not None else 0
+    def files_to_read(self) -> int:
+        """Number of files that the current scan has yet to read."""
+        return self._project.files_to_read if self._project is not None else 0
 
     def submit(self, work: "Callable[[ProjectCheckpoints], T]", *, short: bool = False) -> Future[T]:
         future: Future[T] = Future()
-        self._waiting.append((work, future, short))
-        self._run(self._do_next)
+        self._jobs.append((work, future, short))
+        self._run_in_thread(self._run_next_job)
         return future
 
-    def look_ahead(self, root: Path, session: str, stopped: Callable[[], bool]) -> None:
-        """Scan a large folder now, so that the first command does not have to wait for it."""
-        self._run(partial(self._look_ahead, root, session, stopped))
+    def scan_ahead(self, root: Path, session: str, is_cancelled: Callable[[], bool]) -> None:
+        """If the folder is large, scan it now, so that the first command need not wait for the scan."""
+        self._run_in_thread(partial(self._scan_ahead, root, session, is_cancelled))
 
     def close(self) -> None:
-        """Stop a scan ahead of time and finish all submitted jobs. Raises `AgentError`."""
+        """Stop a scan ahead of time, and finish all submitted jobs. Raises `AgentError`."""
         self._is_closing = True
         if self._executor is None:
             return
-        ended = self._executor.submit(self._end)
+        ended = self._executor.submit(self._close_project)
         self._executor.shutdown()
         self._executor = None
         ended.result()
 
-    def _end(self) -> None:
+    def _close_project(self) -> None:
         if self._project is not None:
             self._project.close()
 
-    def _run(self, work: Callable[[], None]) -> None:
+    def _run_in_thread(self, work: Callable[[], None]) -> None:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         self._executor.submit(work)
 
-    def _do_next(self) -> None:
-        if not self._waiting:  # it ran during a scan ahead of time
+    def _run_next_job(self) -> None:
+        if not self._jobs:  # the job has already run, during a scan ahead of time
             return
-        work, future, _ = self._waiting.popleft()
+        work, future, _ = self._jobs.popleft()
         if not future.set_running_or_notify_cancel():
             return
         try:
@@ -81,8 +82,8 @@ class CheckpointThread:
             future.set_exception(error)
 
     def _discard_failed(self) -> None:
-        """Close the checkpoints after a failed write; the next job opens them again. On a full disk, the open
-        write-ahead log would take the space that the session itself needs."""
+        """Close the checkpoints after a failed write; the next job opens them again. If the disk is full, this frees
+        the space of their write-ahead log, which the session itself needs."""
         project, self._project = self._project, None
         if project is not None:
             with suppress(AgentError, OSError):
@@ -91,22 +92,21 @@ class CheckpointThread:
     def _open_checkpoints(self) -> "ProjectCheckpoints":
         if self._project is None:
             self._project = self._open_project()
-            self.set_aside = self._project.set_aside or self.set_aside
+            self.damage_notice = self._project.damage_notice or self.damage_notice
         return self._project
 
-    def _look_ahead(self, root: Path, session: str, stopped: Callable[[], bool]) -> None:
-        from ebbtide.tools.search.walk import nearest_below  # noqa: PLC0415  # deferred: as above
-
-        def is_to_end() -> bool:
-            while self._waiting and self._waiting[0][2]:
-                self._do_next()
-            return self._is_closing or stopped()
+    def _scan_ahead(self, root: Path, session: str, is_cancelled: Callable[[], bool]) -> None:
+        def must_stop() -> bool:
+            while self._jobs and self._jobs[0][2]:
+                self._run_next_job()
+            return self._is_closing or is_cancelled()
 
         if (
-            sum(1 for _ in islice(nearest_below(str(root)), LARGE_FOLDER_PATHS)) == LARGE_FOLDER_PATHS
-            and not is_to_end()
+            sum(1 for _ in islice(search.walk.walk_nearest_first(str(root)), MIN_SCANNED_AHEAD_PATHS))
+            == MIN_SCANNED_AHEAD_PATHS
+            and not must_stop()
         ):
             try:
-                self._open_checkpoints().prepare(session, is_to_end)
+                self._open_checkpoints().scan_ahead(session, must_stop)
             except (AgentError, OSError):
-                return  # the first call that needs it fails as well and reports it
+                return  # the first call that needs the checkpoints will fail as well and report the error

@@ -9,21 +9,21 @@ from pathlib import Path
 from ebbtide.store.checkpoints import CheckpointStore
 from ebbtide.store.errors import StoreError
 
-NAME = "checkpoints.db"
-_DOUBT = "damaged"
-"""A marker file for damage: the next program to open the database checks all of it."""
+DATABASE_NAME = "checkpoints.db"
+_DAMAGE_MARKER = "damaged"
+"""Marker file for suspected damage. The next program that opens the database checks all of it."""
 
 
 def open_database(path: Path) -> tuple[CheckpointStore, str]:
-    """Open the database; also return a notice if it was damaged. A damaged database is moved aside and replaced,
-    unless another process has it open."""
-    doubt = path.parent / _DOUBT
+    """Open the database. Also return a notice for the user if the database was damaged and was replaced. Raises
+    `StoreError` if the database is damaged and another process has it open."""
+    marker = path.parent / _DAMAGE_MARKER
     try:
         store = CheckpointStore(path)
-        if not doubt.exists():
+        if not marker.exists():
             return store, ""
-        if store.is_whole():
-            doubt.unlink()
+        if store.is_intact():
+            marker.unlink()
             return store, ""
         store.close()
         damage = StoreError("corrupt", f"`{path}` is damaged; it will be moved aside once no other program uses it")
@@ -31,32 +31,33 @@ def open_database(path: Path) -> tuple[CheckpointStore, str]:
         if error.reason != "corrupt":
             raise
         damage = error
-    with closing(InUse(path.parent)) as in_use:
-        if not in_use.is_alone():  # else the other process would remove the new database's log when it exits
+    with closing(UsageLock(path.parent)) as in_use:
+        if not in_use.is_alone():  # otherwise the other process would remove the new database's log when it exits
             raise damage
         ending = f"damaged-{time.time():.0f}"
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
             with suppress(OSError):
                 (path.parent / name).rename(path.parent / f"{name}.{ending}")
-        doubt.unlink(missing_ok=True)
-        told = f"the undo history of this folder was damaged; it was moved to `{path}.{ending}`"
-        return CheckpointStore(path), told
+        marker.unlink(missing_ok=True)
+        notice = f"the undo history of this folder was damaged; it was moved to `{path}.{ending}`"
+        return CheckpointStore(path), notice
 
 
-def note_damage(folder: Path) -> None:
-    """Have the whole database checked when it is next opened. Raises `OSError`."""
-    (folder / _DOUBT).touch()
+def request_check(folder: Path) -> None:
+    """Request a complete check of the database when it is next opened. Raises `OSError`."""
+    (folder / _DAMAGE_MARKER).touch()
 
 
-class InUse:
-    """Tells other processes that this one uses the checkpoints, until it is closed."""
+class UsageLock:
+    """A lock that shows other processes that this process uses the checkpoints."""
 
     def __init__(self, folder: Path) -> None:
         self._handle = os.open(folder / "in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._handle, fcntl.LOCK_SH)  # prevents the removal of data that is still needed
+        fcntl.flock(self._handle, fcntl.LOCK_SH)  # prevents others from removing data that is still needed
 
     def is_alone(self) -> bool:
-        """Whether no other process uses the checkpoints. If so, none can until this is closed."""
+        """Whether no other process uses the checkpoints. If true, no other process can use them until this lock is
+        closed."""
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -1,4 +1,4 @@
-"""The states of paths before and after a change, and plans for restoring them. Plain values, without disk access."""
+"""The states of paths before and after a change, and plans for restoring them. Plain values without disk access."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,15 +9,15 @@ from ebbtide.tools.lazy import dataclass
 Kind: TypeAlias = Literal["absent", "file", "link", "folder", "staged", "large", "unreadable", "special", "unknown"]
 STORED_KINDS: frozenset[Kind] = frozenset(("absent", "file", "link", "folder", "staged"))
 
-WHY: Mapping[Kind, str] = {
+UNSTORED_REASONS: Mapping[Kind, str] = {
     "large": "it was too large to store",
     "unreadable": "it could not be read",
     "special": "it was not a file, link or folder",
     "unknown": "its previous content is unknown",
 }
 CONTENT_LOST = "its stored content is damaged or missing"
-_DIGEST = 32
-"""Size in bytes."""
+_DIGEST_BYTES = 32
+"""Length of a digest, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class FileState:
     mode: int = 0
     """Permission bits of files and folders."""
     digest: str = ""
-    """The SHA-256 of a file's content or of a link's target; the staged entry; for other kinds, a value that
-    identifies them."""
+    """The SHA-256 of a file's content or of a link's target. For a staged entry, the entry itself; for other kinds, a
+    value that changes with the path."""
 
     @property
     def is_stored(self) -> bool:
@@ -42,12 +42,12 @@ class FileState:
 ABSENT = FileState()
 
 
-def read_state(text: str) -> FileState:
+def parse_state(text: str) -> FileState:
     """Parse a state. Raises `ValueError` if it is invalid."""
     kind, mode, digest = text.split(" ", 2)
-    if kind in ("file", "link") and len(bytes.fromhex(digest)) != _DIGEST:
+    if kind in ("file", "link") and len(bytes.fromhex(digest)) != _DIGEST_BYTES:
         raise ValueError(text)
-    known: dict[str, Kind] = {kind: kind for kind in (*STORED_KINDS, *WHY)}
+    known: dict[str, Kind] = {kind: kind for kind in (*STORED_KINDS, *UNSTORED_REASONS)}
     return FileState(known.get(kind, "unknown"), int(mode, 8), digest)
 
 
@@ -60,7 +60,7 @@ class PathChange:
     before: FileState
     after: FileState
     doubt: str = ""
-    """Why something else may have changed it too; empty if nothing did."""
+    """Why something other than the turn may also have changed the path; empty if nothing did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class TurnChanges:
 
     files: tuple[str, ...] = ()
     added: int = 0
-    """Lines of text, as far as the content is stored."""
+    """Number of added lines in files whose content is stored."""
     removed: int = 0
 
 
@@ -81,10 +81,10 @@ class PlannedPath:
     """What a restore would do with a path."""
 
     path: str
-    now: FileState
-    back: FileState
+    current: FileState
+    target: FileState
     outcome: Outcome
-    """`ask`: something else has changed it as well, and that change would be lost."""
+    """`ask`: something else has also changed the path, and the restore would overwrite that change."""
     why: str = ""
 
 
@@ -93,22 +93,22 @@ class RestorePlan:
     points: tuple[int, ...]
     paths: tuple[PlannedPath, ...]
 
-    def of(self, *outcomes: Outcome) -> tuple[PlannedPath, ...]:
+    def with_outcome(self, *outcomes: Outcome) -> tuple[PlannedPath, ...]:
         return tuple(one for one in self.paths if one.outcome in outcomes)
 
     def paths_to_restore(self, *, forced: bool) -> tuple[PlannedPath, ...]:
-        """The paths to restore; with `forced`, including those that others have changed."""
-        return self.of("restore", "ask") if forced else self.of("restore")
+        """Return the paths to restore; with `forced`, including those that something else has changed."""
+        return self.with_outcome("restore", "ask") if forced else self.with_outcome("restore")
 
 
-BETWEEN = "something else changed it in between"
-SINCE = "something else has changed it since"
+CHANGED_IN_BETWEEN = "something else changed it in between"
+CHANGED_SINCE = "something else has changed it since"
 UNKNOWN_STAGED = "\0\0"
-"""Ends the path of a staged entry if it is only known that the index changed."""
-SPLIT = "split and sparse indexes are not supported"
+"""Suffix of a staged path that means: the index changed, but its entries cannot be read."""
+UNSUPPORTED_INDEX = "split and sparse indexes are not supported"
 HEAD_MOVED = "commits or the branch changed; these are not undone"
-TOGETHER = "another session worked in this folder at the same time"
-IN_JOB = "it changed while a command ran in the background"
+CHANGED_BY_OTHER_SESSION = "another session worked in this folder at the same time"
+CHANGED_DURING_JOB = "it changed while a command ran in the background"
 
 
 def compose_changes(changes: Iterable[PathChange]) -> tuple[PathChange, ...]:
@@ -119,34 +119,40 @@ def compose_changes(changes: Iterable[PathChange]) -> tuple[PathChange, ...]:
         if first is None:
             found[change.path] = change
             continue
-        doubt = first.doubt or change.doubt or ("" if first.after == change.before else BETWEEN)
+        doubt = first.doubt or change.doubt or ("" if first.after == change.before else CHANGED_IN_BETWEEN)
         found[change.path] = PathChange(change.path, first.before, change.after, doubt)
     return tuple(found.values())
 
 
-def is_half_way(change: PathChange, now: FileState) -> bool:
-    """Whether a path may be in a state that an interrupted change left behind."""
+def is_interrupted_state(change: PathChange, now: FileState) -> bool:
+    """Whether an interrupted change may have left a path in this state."""
     if now == change.before:
         return True
     if change.after.kind == "folder":
         return now.kind in ("absent", "folder")
     if now.kind == "folder" and change.before.kind == "folder":
-        return True  # it was opened so that its content can be deleted
-    return now == ABSENT and change.before.kind == "folder"  # it is deleted before its replacement is created
+        return True  # the restore may have changed its mode to delete its content
+    return now == ABSENT and change.before.kind == "folder"  # the folder is deleted before its replacement is created
 
 
 def plan_restore(
-    points: Sequence[int], changes: Iterable[PathChange], now: Mapping[str, FileState], blocked: Mapping[str, str]
+    points: Sequence[int],
+    changes: Iterable[PathChange],
+    current_states: Mapping[str, FileState],
+    blocked: Mapping[str, str],
 ) -> RestorePlan:
-    """Plan a restore from the current states of the paths. `blocked`: paths that cannot be reached, each with the
-    path above it that is no longer a folder."""
-    paths = {change.path: _plan_path(change, now[change.path]) for change in changes}
-    found = (_behind(one, blocked[one.path], paths) if one.path in blocked else one for one in paths.values())
+    """Plan a restore from the current states of the paths. `blocked`: paths that cannot be reached, each with the path
+    above it that is no longer a folder."""
+    paths = {change.path: _plan_path(change, current_states[change.path]) for change in changes}
+    found = (
+        _plan_blocked_path(one, blocked[one.path], paths) if one.path in blocked else one for one in paths.values()
+    )
     return RestorePlan(tuple(points), tuple(found))
 
 
-def _behind(one: PlannedPath, above: str, paths: Mapping[str, PlannedPath]) -> PlannedPath:
-    """A path can be restored only if what blocks it is removed as well."""
+def _plan_blocked_path(one: PlannedPath, above: str, paths: Mapping[str, PlannedPath]) -> PlannedPath:
+    """Plan a path that is blocked by the non-folder `above`. The path can be restored only if the plan removes `above`
+    as well."""
     blocker = paths.get(above)
     if one.outcome not in ("restore", "ask") or (blocker is not None and blocker.outcome == "restore"):
         return one
@@ -156,13 +162,13 @@ def _behind(one: PlannedPath, above: str, paths: Mapping[str, PlannedPath]) -> P
 
 
 def _plan_staged(change: PathChange, now: FileState) -> PlannedPath:
-    """A staged entry is restored only if nothing else has changed it and the head commit is the same."""
+    """Plan a staged entry. It is restored only if nothing else has changed it and the head commit is the same."""
     heads = {state.digest.partition("|")[0] for state in (change.before, change.after, now)}
-    split = SPLIT if change.path.endswith(UNKNOWN_STAGED) else ""
+    split = UNSUPPORTED_INDEX if change.path.endswith(UNKNOWN_STAGED) else ""
     why = (
         split
-        or WHY.get(now.kind, "")
-        or (HEAD_MOVED if len(heads) > 1 else change.doubt or ("" if now == change.after else SINCE))
+        or UNSTORED_REASONS.get(now.kind, "")
+        or (HEAD_MOVED if len(heads) > 1 else change.doubt or ("" if now == change.after else CHANGED_SINCE))
     )
     return PlannedPath(change.path, now, change.before, "cannot" if why else "restore", why)
 
@@ -174,24 +180,24 @@ def _plan_path(change: PathChange, now: FileState) -> PlannedPath:
     if "staged" in (now.kind, back.kind):
         return _plan_staged(change, now)
     if not back.is_stored:
-        return PlannedPath(change.path, now, back, "cannot", WHY[back.kind])
+        return PlannedPath(change.path, now, back, "cannot", UNSTORED_REASONS[back.kind])
     if not now.is_stored:
         return PlannedPath(
-            change.path, now, back, "cannot", f"the current content could not be stored: {WHY[now.kind]}"
+            change.path, now, back, "cannot", f"the current content could not be stored: {UNSTORED_REASONS[now.kind]}"
         )
     if now.kind == "folder" and back.kind == "folder" and change.before.kind == change.after.kind == "folder":
         return PlannedPath(change.path, now, back, "restore")
     if now.kind == "folder" and back.kind == "absent":
-        return PlannedPath(change.path, now, back, "restore")  # only if it is empty
+        return PlannedPath(change.path, now, back, "restore")  # the folder is removed only if it is empty
     if change.doubt:
         return PlannedPath(change.path, now, back, "ask", change.doubt)
     if now != change.after:
-        return PlannedPath(change.path, now, back, "ask", SINCE)
+        return PlannedPath(change.path, now, back, "ask", CHANGED_SINCE)
     return PlannedPath(change.path, now, back, "restore")
 
 
 def path_label(path: str) -> str:
-    """A path for display."""
+    """Return the name of a path for display."""
     index, is_staged, entry = path.partition("\0")
     if not is_staged:
         return path

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from ebbtide.agent.checkpoints.file_state import FileState
 
 FIELDS_PER_FILE, CHANGED_FIELD = 4, 2
-"""Numbers stored for each file: mode, size, change time, inode; and the index of the time."""
-_NOTHING = b"\0" * 32
-_HEAD = struct.Struct("<qqqqI")
+"""Number of values stored for each file (mode, size, change time, inode), and the index of the change time."""
+_NO_DIGEST = b"\0" * 32
+_HEADER = struct.Struct("<qqqqI")
 
 
 @dataclass(slots=True)
@@ -20,15 +20,15 @@ class Folder:
 
     mode: int
     changed: int
-    """The change time (ctime) in nanoseconds; 0 if it cannot be trusted. Unlike the modification time, programs
-    cannot set it."""
-    number: int
+    """The change time (ctime) in nanoseconds; 0 if it is not reliable. Programs cannot set it, unlike the modification
+    time."""
+    inode: int
     """The inode."""
-    rules: int
-    """A hash of the state of its ignore rules."""
+    rules_hash: int
+    """A hash that changes with the folder's ignore rules; 0 if it has none."""
     names: list[str] = field(default_factory=list)
     numbers: "array[int]" = field(default_factory=lambda: array("q"))
-    """Mode, size, change time (0 if it cannot be trusted) and inode of each file."""
+    """Mode, size, change time (0 if it is not reliable) and inode of each file."""
     digests: list[bytes] = field(default_factory=list)
     """Digest of each file's content; empty if the content is not stored."""
     folders: list[str] = field(default_factory=list)
@@ -46,15 +46,15 @@ class Folder:
 
     def encode(self) -> bytes:
         names, folders = b"\0".join(map(os.fsencode, self.names)), b"\0".join(map(os.fsencode, self.folders))
-        head = _HEAD.pack(self.mode, self.changed, self.number, self.rules, len(names))
-        digests = b"".join(digest or _NOTHING for digest in self.digests)
+        head = _HEADER.pack(self.mode, self.changed, self.inode, self.rules_hash, len(names))
+        digests = b"".join(digest or _NO_DIGEST for digest in self.digests)
         return b"".join((head, names, struct.pack("<I", len(self.names)), self.numbers.tobytes(), digests, folders))
 
 
 def decode_folder(body: bytes) -> Folder:
-    """Raises `ValueError` and `struct.error` if the data is invalid."""
-    mode, changed, number, rules, length = _HEAD.unpack_from(body)
-    at = _HEAD.size
+    """Decode a stored folder record. Raises `ValueError` or `struct.error` if the data is invalid."""
+    mode, changed, number, rules, length = _HEADER.unpack_from(body)
+    at = _HEADER.size
     names = body[at : at + length].split(b"\0") if length else []
     (count,) = struct.unpack_from("<I", body, at + length)
     if count != len(names):
@@ -68,5 +68,5 @@ def decode_folder(body: bytes) -> Folder:
     folders = [os.fsdecode(name) for name in rest.split(b"\0")] if rest else []
     return Folder(
         mode, changed, number, rules, [os.fsdecode(name) for name in names], numbers,
-        [b"" if digest == _NOTHING else digest for digest in digests], folders,
+        [b"" if digest == _NO_DIGEST else digest for digest in digests], folders,
     )  # fmt: skip

@@ -5,15 +5,15 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-_STAT = 40
-"""Bytes of an entry that describe its file: times, device, inode, mode, owner, size."""
-_MODE, _MTIME = 24, 8
-"""The offsets of the mode and the modification time in these."""
+_STAT_BYTES = 40
+"""Number of bytes in an entry that describe its file: times, device, inode, mode, owner, size."""
+_MODE_OFFSET, _MTIME_OFFSET = 24, 8
+"""Offsets of the mode and the modification time within these bytes."""
 _MAX_PATH_BYTES = 1 << 14
-"""Longest path in bytes: version 4 writes paths relative to the previous one, so that a short index could contain
-very long ones."""
+"""Maximum length of a path, in bytes. In version 4, each path is stored relative to the previous one, so even a short
+index could describe very long paths."""
 EXTENDED_FLAG, LENGTH_MASK = 0x4000, 0xFFF
-"""Bits of the flags that concern the encoding of an entry, not its meaning."""
+"""Bits of the flags that affect how an entry is encoded, not what it means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class IndexEntry:
     stat: bytes
     oid: bytes
     flags: int
-    more: int = 0
-    """Further flags, e.g. of a path added with `git add -N`."""
+    extended_flags: int = 0
+    """Extended flags, for example of a path added with `git add -N`."""
 
     @property
     def stage(self) -> int:
@@ -31,23 +31,28 @@ class IndexEntry:
 
     @property
     def staged_bytes(self) -> bytes:
-        """The staged mode, flags and object, without the file's attributes."""
+        """The staged mode, flags and object id, without the file's attributes."""
         flags = self.flags & ~(EXTENDED_FLAG | LENGTH_MASK)
-        return self.stat[_MODE : _MODE + 4] + flags.to_bytes(2, "big") + self.more.to_bytes(2, "big") + self.oid
+        return (
+            self.stat[_MODE_OFFSET : _MODE_OFFSET + 4]
+            + flags.to_bytes(2, "big")
+            + self.extended_flags.to_bytes(2, "big")
+            + self.oid
+        )
 
 
-def entry_of(path: bytes, staged: bytes) -> IndexEntry:
-    """An entry without file attributes, which makes git compare the file the next time."""
-    stat = bytes(_MODE) + staged[:4] + bytes(_STAT - _MODE - 4)
+def entry_without_stat(path: bytes, staged: bytes) -> IndexEntry:
+    """Return an entry without file attributes, so that git compares the file the next time it reads the index."""
+    stat = bytes(_MODE_OFFSET) + staged[:4] + bytes(_STAT_BYTES - _MODE_OFFSET - 4)
     return IndexEntry(path, stat, staged[8:], int.from_bytes(staged[4:6], "big"), int.from_bytes(staged[6:8], "big"))
 
 
 def read_index(data: bytes) -> tuple[IndexEntry, ...]:
-    """Parse the entries, in order. Raises `ValueError` if the index is invalid or incomplete: a split index, or a
-    sparse one with folder entries."""
+    """Return the entries, in order. Raises `ValueError` if the index is invalid, or incomplete by itself, such as a
+    split index or a sparse index with folder entries."""
     if not data:
         return ()
-    hashed = _hash_of(data)
+    hashed = _hash_name(data)
     size = hashlib.new(hashed).digest_size
     try:
         signature, version, count = struct.unpack_from(">4sII", data)
@@ -56,8 +61,8 @@ def read_index(data: bytes) -> tuple[IndexEntry, ...]:
         entries, at, path = [], 12, b""
         for _ in range(count):
             start = at
-            stat = data[at : at + _STAT]
-            at += _STAT + size
+            stat = data[at : at + _STAT_BYTES]
+            at += _STAT_BYTES + size
             oid = data[at - size : at]
             (flags,) = struct.unpack_from(">H", data, at)
             at += 2
@@ -87,8 +92,8 @@ def read_index(data: bytes) -> tuple[IndexEntry, ...]:
     return tuple(entries)
 
 
-def staged_in(entries: Iterable[IndexEntry]) -> dict[bytes, bytes]:
-    """The staged entry of each path; for a conflict, all of them joined."""
+def staged_by_path(entries: Iterable[IndexEntry]) -> dict[bytes, bytes]:
+    """Return the staged entry of each path; the entries of a conflict are joined."""
     found: dict[bytes, bytes] = {}
     for entry in entries:
         found[entry.path] = found.get(entry.path, b"") + entry.staged_bytes
@@ -96,46 +101,53 @@ def staged_in(entries: Iterable[IndexEntry]) -> dict[bytes, bytes]:
 
 
 def read_staged(staged: bytes) -> list[tuple[int, bytes]]:
-    """Mode and object of the staged entries of a path; several for a conflict."""
+    """Return the mode and object id of each staged entry of a path. A path with a conflict has several entries."""
     width = 28 if len(staged) % 28 == 0 else 40
     return [
         (int.from_bytes(staged[at : at + 4], "big"), staged[at + 8 : at + width]) for at in range(0, len(staged), width)
     ]
 
 
-def with_staged(data: bytes, wanted: Mapping[bytes, bytes], written_at: int) -> bytes:
-    """The index with other staged entries at these paths; empty bytes remove one. `written_at`: when `data` was
-    written, in seconds; files modified then or later are marked to be compared again. Raises `ValueError`."""
-    hashed = _hash_of(data) if data else "sha1"
+def replace_staged(data: bytes, replacements: Mapping[bytes, bytes], written_at: int) -> bytes:
+    """Return the bytes of the index with the staged entries of these paths replaced; empty bytes remove an entry.
+    `written_at`: when `data` was written, in Unix seconds. Files modified at or after that time are marked so that git
+    compares them again. Raises `ValueError`."""
+    hashed = _hash_name(data) if data else "sha1"
     width = 8 + hashlib.new(hashed).digest_size
-    entries = [_sure(entry, written_at) for entry in read_index(data) if entry.path not in wanted]
-    for path, staged in wanted.items():
-        entries += [entry_of(path, staged[at : at + width]) for at in range(0, len(staged), width)]
+    entries = [_with_comparable_stat(entry, written_at) for entry in read_index(data) if entry.path not in replacements]
+    for path, staged in replacements.items():
+        entries += [entry_without_stat(path, staged[at : at + width]) for at in range(0, len(staged), width)]
     entries.sort(key=lambda entry: (entry.path, entry.stage))
-    version = 3 if any(entry.more for entry in entries) else 2
+    version = 3 if any(entry.extended_flags for entry in entries) else 2
     body = [struct.pack(">4sII", b"DIRC", version, len(entries))]
     for entry in entries:
         flags = (
             entry.flags & ~(EXTENDED_FLAG | LENGTH_MASK)
             | min(len(entry.path), LENGTH_MASK)
-            | (EXTENDED_FLAG if entry.more else 0)
+            | (EXTENDED_FLAG if entry.extended_flags else 0)
         )
         written = entry.stat + entry.oid + flags.to_bytes(2, "big")
-        written += entry.more.to_bytes(2, "big") if entry.more else b""
+        written += entry.extended_flags.to_bytes(2, "big") if entry.extended_flags else b""
         written += entry.path
         body.append(written + bytes(8 - len(written) % 8))
-    whole = b"".join(body)
-    return whole + hashlib.new(hashed, whole).digest()
+    content = b"".join(body)
+    return content + hashlib.new(hashed, content).digest()
 
 
-def _sure(entry: IndexEntry, written_at: int) -> IndexEntry:
-    if int.from_bytes(entry.stat[_MTIME : _MTIME + 4], "big") < written_at:
+def _with_comparable_stat(entry: IndexEntry, written_at: int) -> IndexEntry:
+    if int.from_bytes(entry.stat[_MTIME_OFFSET : _MTIME_OFFSET + 4], "big") < written_at:
         return entry
-    return IndexEntry(entry.path, entry_of(entry.path, entry.staged_bytes).stat, entry.oid, entry.flags, entry.more)
+    return IndexEntry(
+        entry.path,
+        entry_without_stat(entry.path, entry.staged_bytes).stat,
+        entry.oid,
+        entry.flags,
+        entry.extended_flags,
+    )
 
 
-def _hash_of(data: bytes) -> str:
-    """The name of the repository's hash algorithm."""
+def _hash_name(data: bytes) -> str:
+    """Return the name of the repository's hash algorithm."""
     if hashlib.sha256(data[:-32]).digest() == data[-32:]:
         return "sha256"
     if hashlib.sha1(data[:-20]).digest() == data[-20:] or not any(data[-20:]):  # Git may leave the checksum empty
@@ -144,7 +156,7 @@ def _hash_of(data: bytes) -> str:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Decode a number in the format of version 4; return it and its end."""
+    """Decode a number as encoded in index version 4. Return it and the offset after it."""
     value = data[at] & 0x7F
     while data[at] & 0x80:
         at += 1

@@ -10,27 +10,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ebbtide.agent.checkpoints.file_state import ABSENT, FileState
-from ebbtide.agent.checkpoints.work_tree import Keep, read_content
+from ebbtide.agent.checkpoints.work_tree import StoreContent, read_content
 
-_NO_PLACE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NOT_FOUND_ERRNOS = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+_OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def parts_of(root: str, path: str) -> tuple[str, list[str], str]:
-    """The starting folder, the folders that lead to the path, and its name."""
+def split_path(root: str, path: str) -> tuple[str, list[str], str]:
+    """Return the folder to start from, the names of the folders down to the path, and the path's last component."""
     *folders, name = path.strip("/").split("/")
     return ("/" if path.startswith("/") else root), folders, name
 
 
 @contextmanager
-def parent_of(root: str, path: str) -> Iterator[tuple[int, str]]:
-    """A descriptor of the folder that contains the path, and the path's name in it. Raises `OSError`, also if a link
-    is on the way."""
-    start, folders, name = parts_of(root, path)
-    handle = os.open(start, _FOLDER)
+def open_parent(root: str, path: str) -> Iterator[tuple[int, str]]:
+    """Yield a descriptor of the folder that contains the path, and the path's name in that folder. Raises `OSError`,
+    also if a component is a symbolic link."""
+    start, folders, name = split_path(root, path)
+    handle = os.open(start, _OPEN_FOLDER_FLAGS)
     try:
         for each in folders:
-            inner = os.open(each, _FOLDER, dir_fd=handle)
+            inner = os.open(each, _OPEN_FOLDER_FLAGS, dir_fd=handle)
             os.close(handle)
             handle = inner
         yield handle, name
@@ -39,29 +39,29 @@ def parent_of(root: str, path: str) -> Iterator[tuple[int, str]]:
 
 
 def blocking_path(root: str, path: str) -> str:
-    """The first path above this one that exists and is not a folder; empty if there is none."""
-    start, folders, _ = parts_of(root, path)
-    at, handle = "" if start == root else "/", os.open(start, _FOLDER)
+    """Return the first path above this one that exists but is not a folder; empty if there is none."""
+    start, folders, _ = split_path(root, path)
+    current, handle = "" if start == root else "/", os.open(start, _OPEN_FOLDER_FLAGS)
     try:
         for each in folders:
-            at = f"{at.rstrip('/')}/{each}" if at else each
-            inner = os.open(each, _FOLDER, dir_fd=handle)
+            current = f"{current.rstrip('/')}/{each}" if current else each
+            inner = os.open(each, _OPEN_FOLDER_FLAGS, dir_fd=handle)
             os.close(handle)
             handle = inner
     except OSError as error:
-        return at if error.errno in (errno.ENOTDIR, errno.ELOOP) else ""
+        return current if error.errno in (errno.ENOTDIR, errno.ELOOP) else ""
     finally:
         os.close(handle)
     return ""
 
 
 def identity_at(root: str, path: str) -> tuple[int, ...]:
-    """Numbers that identify the current file or folder; empty if there is none."""
+    """Return numbers that identify the current file or folder; empty if there is none."""
     try:
-        with parent_of(root, path) as (folder, name):
+        with open_parent(root, path) as (folder, name):
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError as error:
-        if error.errno in _NO_PLACE:
+        if error.errno in _NOT_FOUND_ERRNOS:
             return ()
         raise
     if stat.S_ISDIR(found.st_mode):
@@ -69,16 +69,16 @@ def identity_at(root: str, path: str) -> tuple[int, ...]:
     return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def state_at(root: str, path: str, most: int, keep: Keep) -> FileState:
-    """The current state of a path. Content of up to `most` bytes is stored through `keep`."""
+def state_at(root: str, path: str, most: int, keep: StoreContent) -> FileState:
+    """Return the current state of a path. Content of up to `most` bytes is stored through `keep`."""
     try:
-        with parent_of(root, path) as (folder, name):
-            return _state(folder, name, most, keep)
+        with open_parent(root, path) as (folder, name):
+            return _state_in_folder(folder, name, most, keep)
     except OSError as error:
-        return ABSENT if error.errno in _NO_PLACE else FileState("unreadable", 0, str(error.errno))
+        return ABSENT if error.errno in _NOT_FOUND_ERRNOS else FileState("unreadable", 0, str(error.errno))
 
 
-def _state(folder: int, name: str, most: int, keep: Keep) -> FileState:
+def _state_in_folder(folder: int, name: str, max_bytes: int, store_content: StoreContent) -> FileState:
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     mode = stat.S_IMODE(found.st_mode)
     identity = f"{found.st_size}-{found.st_ctime_ns}-{found.st_ino}"
@@ -86,25 +86,25 @@ def _state(folder: int, name: str, most: int, keep: Keep) -> FileState:
         return FileState("folder", mode)
     if stat.S_ISLNK(found.st_mode):
         target = os.fsencode(os.readlink(name, dir_fd=folder))
-        keep(hashlib.sha256(target).digest(), target)
+        store_content(hashlib.sha256(target).digest(), target)
         return FileState("link", 0, hashlib.sha256(target).hexdigest())
     if not stat.S_ISREG(found.st_mode):
         return FileState("special", 0, identity)
-    if found.st_size > most:
+    if found.st_size > max_bytes:
         return FileState("large", mode, identity)
     try:
-        content = read_content(name, 0, most, folder)[0]
+        content = read_content(name, 0, max_bytes, folder)[0]
     except FileNotFoundError:
         raise
     except (OSError, ValueError):
         return FileState("unreadable", mode, identity)
     digest = hashlib.sha256(content)
-    keep(digest.digest(), content)
+    store_content(digest.digest(), content)
     return FileState("file", mode, digest.hexdigest())
 
 
 def write_new_file(folder: int, name: str, state: FileState, content: bytes, *, synced: bool) -> None:
-    """Create a file or link with an unused name. Raises `OSError`, leaving nothing behind."""
+    """Create a file or link under an unused name. On failure, remove it and raise `OSError`."""
     if state.kind == "link":
         os.symlink(content, os.fsencode(name), dir_fd=folder)
         return
@@ -125,32 +125,32 @@ def write_new_file(folder: int, name: str, state: FileState, content: bytes, *, 
 
 
 def set_folder_mode(root: str, path: str, mode: int) -> None:
-    """Set the mode of a folder, even one that its owner cannot access. Raises `OSError`."""
-    with parent_of(root, path) as (folder, name):
+    """Set the mode of a folder, even if its owner cannot open it. Raises `OSError`."""
+    with open_parent(root, path) as (folder, name):
         try:
-            handle = os.open(name, _FOLDER, dir_fd=folder)
-            place: int | str = handle
+            handle = os.open(name, _OPEN_FOLDER_FLAGS, dir_fd=folder)
+            target: int | str = handle
         except PermissionError:
             if sys.platform != "linux":
                 raise
-            handle = os.open(name, _FOLDER | os.O_PATH, dir_fd=folder)
-            place = f"/proc/self/fd/{handle}"
+            handle = os.open(name, _OPEN_FOLDER_FLAGS | os.O_PATH, dir_fd=folder)
+            target = f"/proc/self/fd/{handle}"
         try:
-            os.chmod(place, mode)
+            os.chmod(target, mode)
         finally:
             os.close(handle)
 
 
-def names_in(root: str, path: str) -> list[str]:
-    """The names in a folder; empty if it is not a folder. Raises `OSError`."""
+def folder_names(root: str, path: str) -> list[str]:
+    """Return the names in a folder; empty if the path is not a folder. Raises `OSError`."""
     try:
-        with parent_of(root, path) as (folder, name):
-            handle = os.open(name, _FOLDER, dir_fd=folder)
+        with open_parent(root, path) as (folder, name):
+            handle = os.open(name, _OPEN_FOLDER_FLAGS, dir_fd=folder)
             try:
                 return os.listdir(handle)
             finally:
                 os.close(handle)
     except OSError as error:
-        if error.errno in _NO_PLACE:
+        if error.errno in _NOT_FOUND_ERRNOS:
             return []
         raise

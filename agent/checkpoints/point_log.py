@@ -1,66 +1,70 @@
-"""Stores the changes of turns as undo points. For one thread at a time."""
+"""Stores the file changes of turns as undo points. Not thread-safe."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from ebbtide.agent.checkpoints.comparison import Change
-from ebbtide.agent.checkpoints.file_state import FileState, PathChange, compose_changes, read_state
-from ebbtide.agent.checkpoints.undo_points import TurnPlace, UndoPoint
+from ebbtide.agent.checkpoints.comparison import StateChange
+from ebbtide.agent.checkpoints.file_state import FileState, PathChange, compose_changes, parse_state
+from ebbtide.agent.checkpoints.undo_points import TurnKey, UndoPoint
 from ebbtide.store.checkpoints import CheckpointStore, PathRow, PointRow
 from ebbtide.store.errors import StoreError
 
-CUT_OFF = "the program ended while a command ran"
+INTERRUPTED_COMMAND = "the program ended while a command ran"
 
 
 class PointLog:
-    """Methods raise `StoreError`."""
+    """The stored undo points of a project. Methods raise `StoreError`."""
 
     def __init__(self, store: CheckpointStore) -> None:
         self._store = store
-        self._open: dict[TurnPlace, int] = {}
-        """The point of the turn whose changes are being recorded."""
+        self._open_point: dict[TurnKey, int] = {}
+        """The turn whose changes are being recorded, and its point; at most one entry."""
 
-    def begin(self, turn: TurnPlace) -> None:
-        """Begin a turn's point: all changes until its end belong to it, even if the program is killed."""
+    def begin_turn(self, turn: TurnKey) -> None:
+        """Create the turn's point. All changes until the turn ends belong to it, even if the program is killed."""
         with self._store.transaction():
-            self._point(turn)
+            self._ensure_point(turn)
 
-    def add(self, turn: TurnPlace, changes: Sequence[PathChange]) -> None:
+    def add_changes(self, turn: TurnKey, changes: Sequence[PathChange]) -> None:
         if changes:
             with self._store.transaction():
-                point = self._point(turn)
+                point = self._ensure_point(turn)
             self._write(point, changes)
 
-    def finish(self, turn: TurnPlace) -> tuple[PathChange, ...]:
+    def finish_turn(self, turn: TurnKey) -> tuple[PathChange, ...]:
         """End a turn's point and return the turn's changes."""
-        point = self._open.get(turn)
+        point = self._open_point.get(turn)
         if point is None:
             return ()
         changes = [change for change in compose_changes(self.changes(point)) if change.before != change.after]
-        with self._store.transaction():  # new commits can be shown, but not undone
+        with self._store.transaction():  # changes to commits alone are listed, but leave nothing to undo
             self._store.set_state({point: "done" if any(not one.path.endswith("\0") for one in changes) else "empty"})
         return tuple(changes)
 
     def interrupted_points(self, session: str, is_at_work: Callable[[str], bool]) -> tuple[int, ...]:
-        """The points of turns whose program was killed. `is_at_work`: whether another session is open."""
+        """Return the points of turns that ended because the program was killed. `is_at_work`: returns whether another
+        session is open."""
         return tuple(
             row.id
             for row in self._store.points()
             if row.state == "running"
-            and row.id not in self._open.values()
+            and row.id not in self._open_point.values()
             and (row.session == session or not is_at_work(row.session))
         )
 
-    def finish_interrupted(self, session: str, found: Mapping[str, Change], is_at_work: Callable[[str], bool]) -> None:
-        """Add changes found after the program was killed during a command to that turn, marked as doubtful."""
+    def finish_interrupted(
+        self, session: str, found: Mapping[str, StateChange], is_at_work: Callable[[str], bool]
+    ) -> None:
+        """Add the changes made by a command of a killed program to the point of its turn, marked as doubtful, and end
+        the point."""
         for point in self.interrupted_points(session, is_at_work):
             if found:
-                self._write(point, [PathChange(path, *change, CUT_OFF) for path, change in found.items()])
+                self._write(point, [PathChange(path, *change, INTERRUPTED_COMMAND) for path, change in found.items()])
             with self._store.transaction():
                 self._store.set_state({point: "done" if self._store.paths(point) else "empty"})
 
     def points(self, session: str | None = None) -> tuple[UndoPoint, ...]:
-        """The points that files can be restored to, oldest first."""
+        """Return the points that files can be restored to, oldest first."""
         return tuple(
             UndoPoint(row.id, row.session, row.position, row.at, row.kind, row.state == "undone", row.title, row.others)
             for row in self._store.points(session)
@@ -70,23 +74,24 @@ class PointLog:
     def changes(self, point: int) -> Iterator[PathChange]:
         for row in self._store.paths(point):
             try:
-                yield PathChange(os.fsdecode(row.path), read_state(row.before), read_state(row.after), row.told)
+                yield PathChange(os.fsdecode(row.path), parse_state(row.before), parse_state(row.after), row.doubt)
             except (ValueError, TypeError) as error:
                 raise StoreError("corrupt", f"what point {point} changed cannot be read: `{error}`") from error
 
     def unfinished_restores(self) -> tuple[PointRow, ...]:
-        """Restores that began but did not end."""
+        """Return restores that began but did not end."""
         return tuple(row for row in self._store.points() if row.state == "restoring")
 
-    def add_restore(self, turn: TurnPlace, kind: str, of: Sequence[int], changes: Sequence[PathChange]) -> int:
-        """Add a point for a restore that is about to begin. It survives a power loss."""
+    def add_restore(self, turn: TurnKey, kind: str, undone_points: Sequence[int], changes: Sequence[PathChange]) -> int:
+        """Add a point for a restore that is about to begin. The point survives a power loss."""
         with self._store.transaction(durable=True):
-            point = self._store.add_point(turn.session, turn.position, kind, "restoring", turn.title, of)
+            point = self._store.add_point(turn.session, turn.position, kind, "restoring", turn.title, undone_points)
             self._insert_changes(point, changes)
         return point
 
     def end_restore(self, point: int, others: Sequence[int], *, failed: bool = False) -> None:
-        """Mark the points that a restore undid as undone, and those that these had undone as done again."""
+        """Mark the points that a restore undid as undone. If one of them was itself an undo, mark the points that it
+        had undone as done again."""
         states = {point: "failed" if failed else "done"}
         known = {row.id: row for row in self._store.points()}
         for other in () if failed else others:
@@ -96,13 +101,13 @@ class PointLog:
         with self._store.transaction(durable=True):
             self._store.set_state(states)
 
-    def _point(self, turn: TurnPlace) -> int:
-        """Call it inside a transaction."""
-        if turn not in self._open:
-            self._open = {turn: self._store.add_point(turn.session, turn.position, "turn", "running", turn.title)}
+    def _ensure_point(self, turn: TurnKey) -> int:
+        """Return the turn's point, creating it if needed. Call it inside a transaction."""
+        if turn not in self._open_point:
+            self._open_point = {turn: self._store.add_point(turn.session, turn.position, "turn", "running", turn.title)}
         else:
-            self._store.set_state({self._open[turn]: "running"})
-        return self._open[turn]
+            self._store.set_state({self._open_point[turn]: "running"})
+        return self._open_point[turn]
 
     def _write(self, point: int, changes: Sequence[PathChange]) -> None:
         with self._store.transaction():

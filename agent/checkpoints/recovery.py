@@ -1,4 +1,4 @@
-"""Runs planned restores, one program at a time, and finishes those of a killed one."""
+"""Executes planned restores, one program at a time, and finishes those that a killed program left incomplete."""
 
 import fcntl
 import hashlib
@@ -9,21 +9,21 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from ebbtide.agent.checkpoints.file_state import FileState, PathChange, PlannedPath, RestorePlan, is_half_way
+from ebbtide.agent.checkpoints.file_state import FileState, PathChange, PlannedPath, RestorePlan, is_interrupted_state
 from ebbtide.agent.checkpoints.point_log import PointLog
-from ebbtide.agent.checkpoints.restore import Move, Restore, moves_for
+from ebbtide.agent.checkpoints.restore import Move, Restore, plan_moves
 from ebbtide.agent.checkpoints.staged import StagedFiles
-from ebbtide.agent.checkpoints.undo_points import PointKind, RestoreResult, TurnPlace
+from ebbtide.agent.checkpoints.undo_points import PointKind, RestoreResult, TurnKey
 from ebbtide.agent.errors import RestoreFailed
 from ebbtide.store.checkpoints import CheckpointStore, PointRow
 from ebbtide.store.errors import StoreError
 from ebbtide.tools.outputs.extent import join_limited
 
-NOT_EMPTY = "it is not empty"
+FOLDER_NOT_EMPTY = "it is not empty"
 
 
 class Recovery:
-    """Methods raise `RestoreFailed` and `StoreError`."""
+    """Restores the files of one project. Methods raise `RestoreFailed` and `StoreError`."""
 
     def __init__(
         self,
@@ -43,63 +43,67 @@ class Recovery:
         self._staged = staged
         self._states = states
 
-    def restore(self, plan: RestorePlan, turn: TurnPlace, kind: PointKind, *, forced: bool) -> RestoreResult:
-        """Undo points as planned; with `forced`, also overwrite what others have changed."""
-        with self.alone() as is_alone:
+    def restore(self, plan: RestorePlan, turn: TurnKey, kind: PointKind, *, forced: bool) -> RestoreResult:
+        """Carry out a plan. With `forced`, also overwrite changes made by other programs or the user."""
+        with self.restore_lock() as is_alone:
             if not is_alone:
                 raise RestoreFailed("nothing was changed: another program is restoring files in this folder")
             chosen = plan.paths_to_restore(forced=forced)
-            moves = moves_for(self._root, filter(_is_file, chosen))
-            self._refuse_changed(moves)
-            staged = [PathChange(one.path, one.now, one.back) for one in chosen if one.back.kind == "staged"]
-            changes = [PathChange(move.path, move.now, move.back) for move in moves]
+            moves = plan_moves(self._root, filter(_is_file_path, chosen))
+            self._raise_if_changed(moves)
+            staged = [PathChange(one.path, one.current, one.target) for one in chosen if one.target.kind == "staged"]
+            changes = [PathChange(move.path, move.current, move.target) for move in moves]
             point = self._log.add_restore(turn, kind, plan.points, [*changes, *staged])
             try:
                 Restore(self._root, point, self._read_content).run(moves)
             except RestoreFailed:
                 self._log.end_restore(point, plan.points, failed=True)
                 raise
-            unstaged = self._stage_again(point, staged)
+            unstaged = self._restore_staged(point, staged)
             self._log.end_restore(point, plan.points)
         done = {move.path for move in moves}
-        kept = [
-            replace(one, outcome="cannot", why=NOT_EMPTY) for one in chosen if one.path not in done and _is_file(one)
+        blocked = [
+            replace(one, outcome="cannot", why=FOLDER_NOT_EMPTY)
+            for one in chosen
+            if one.path not in done and _is_file_path(one)
         ]
-        left = (*plan.of("cannot"), *(() if forced else plan.of("ask")), *unstaged, *kept)
-        files = [move.path for move in moves if not {move.now.kind, move.back.kind} <= {"folder", "absent"}]
-        return RestoreResult(point, tuple(files), left, len(staged) - len(unstaged))
+        unrestored = (*plan.with_outcome("cannot"), *(() if forced else plan.with_outcome("ask")), *unstaged, *blocked)
+        files = [move.path for move in moves if not {move.current.kind, move.target.kind} <= {"folder", "absent"}]
+        return RestoreResult(point, tuple(files), unrestored, len(staged) - len(unstaged))
 
-    def _refuse_changed(self, moves: Sequence[Move]) -> None:
-        """Raise `RestoreFailed` if files changed since the plan was made: the user may have looked at it for a long
-        time and kept working."""
+    def _raise_if_changed(self, moves: Sequence[Move]) -> None:
+        """Raise `RestoreFailed` if files have changed since the plan was made. The user may have worked on the files
+        while reviewing the plan."""
         now = self._states(move.path for move in moves)
-        if others := [move.path for move in moves if now[move.path] != move.now]:
+        if others := [move.path for move in moves if now[move.path] != move.current]:
             are = "was" if len(others) == 1 else "were"
             raise RestoreFailed(
                 f"nothing was changed: {join_limited(others, 5)} {are} changed in the meantime; check again"
             )
 
-    def _stage_again(self, point: int, changes: Sequence[PathChange]) -> list[PlannedPath]:
-        """Restore staged entries, and return those that were left unchanged. Files are restored regardless."""
-        left = []
-        for index, group in groupby(sorted(changes, key=_index_of), key=_index_of):
+    def _restore_staged(self, point: int, changes: Sequence[PathChange]) -> list[PlannedPath]:
+        """Restore staged entries, and return the ones that could not be restored. A failure here does not affect the
+        files."""
+        unrestored = []
+        for index, group in groupby(sorted(changes, key=_index_path), key=_index_path):
             those = list(group)
-            if why := self._staged.stage_again(index, those, point):
-                left += [PlannedPath(one.path, one.before, one.after, "cannot", why) for one in those]
-        return left
+            if why := self._staged.restore_staged(index, those, point):
+                unrestored += [PlannedPath(one.path, one.before, one.after, "cannot", why) for one in those]
+        return unrestored
 
-    def finish(self) -> tuple[str, ...]:
-        """Finish restores that a killed process left incomplete. Return their paths. Does nothing while another
+    def finish_interrupted(self) -> tuple[str, ...]:
+        """Finish restores that a killed process left incomplete, and return their paths. Do nothing while another
         process restores files."""
         if not self._log.unfinished_restores():
             return ()
-        with self.alone() as is_alone:
-            left = self._log.unfinished_restores() if is_alone else ()
-            return tuple(path for row in left for path in self._finish_restore(row))
+        with self.restore_lock() as is_alone:
+            unfinished = self._log.unfinished_restores() if is_alone else ()
+            return tuple(path for row in unfinished for path in self._finish_restore(row))
 
     @contextmanager
-    def alone(self) -> Iterator[bool]:
-        """Yield whether no other process restores files of the project. If so, none can during the context."""
+    def restore_lock(self) -> Iterator[bool]:
+        """Yield whether no other process restores files of the project. If true, no other process can start a restore
+        until the context ends."""
         handle = os.open(self._folder / "restoring", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
@@ -114,17 +118,19 @@ class Recovery:
     def _finish_restore(self, row: PointRow) -> list[str]:
         changes = tuple(self._log.changes(row.id))
         restore = Restore(self._root, row.id, self._read_content)
-        restore.clear(change.path for change in changes if change.after.kind != "staged")
-        for index in {_index_of(change) for change in changes if change.after.kind == "staged"}:
-            self._staged.clear(index, row.id)
+        restore.remove_leftovers(change.path for change in changes if change.after.kind != "staged")
+        for index in {_index_path(change) for change in changes if change.after.kind == "staged"}:
+            self._staged.remove_leftovers(index, row.id)
         now = self._states(change.path for change in changes)
-        half = [
-            change for change in changes if now[change.path] != change.after and is_half_way(change, now[change.path])
+        interrupted = [
+            change
+            for change in changes
+            if now[change.path] != change.after and is_interrupted_state(change, now[change.path])
         ]
-        files = [one for one in half if one.after.kind != "staged"]
+        files = [one for one in interrupted if one.after.kind != "staged"]
         paths = [PlannedPath(one.path, now[one.path], one.after, "restore") for one in files]
-        restore.run(moves_for(self._root, paths))
-        self._stage_again(row.id, [one for one in half if one.after.kind == "staged"])
+        restore.run(plan_moves(self._root, paths))
+        self._restore_staged(row.id, [one for one in interrupted if one.after.kind == "staged"])
         self._log.end_restore(row.id, row.others)
         return [change.path for change in changes]
 
@@ -138,10 +144,10 @@ class Recovery:
         return content
 
 
-def _is_file(one: PlannedPath) -> bool:
-    """Whether it concerns the folder itself rather than staged entries."""
-    return one.back.kind != "staged"
+def _is_file_path(one: PlannedPath) -> bool:
+    """Whether a planned path is in the file system, and not a staged entry."""
+    return one.target.kind != "staged"
 
 
-def _index_of(change: PathChange) -> str:
+def _index_path(change: PathChange) -> str:
     return change.path.partition("\0")[0]

@@ -1,205 +1,214 @@
-"""Restores files, all or none: everything is first written next to its target, then moved into place."""
+"""Restores files, all or none. Every file is first written next to its target and then moved into place."""
 
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from ebbtide.agent.checkpoints.file_state import ABSENT, FileState, PlannedPath
 from ebbtide.agent.checkpoints.nofollow_paths import (
+    folder_names,
     identity_at,
-    names_in,
-    parent_of,
-    parts_of,
+    open_parent,
     set_folder_mode,
+    split_path,
     state_at,
     write_new_file,
 )
 from ebbtide.agent.errors import AgentError, RestoreFailed
 from ebbtide.tools.outputs.extent import join_limited
 
-PREFIX = ".ebb-undo-"
+TEMPORARY_PREFIX = ".ebb-undo-"
 """Prefix of the temporary files."""
-_OPEN = 0o700
-"""The permissions that the owner of a folder needs to change its content."""
-_SYNCED_ONE_BY_ONE = 100
+_OWNER_ACCESS = 0o700
+"""The permission bits that a folder's owner needs to change the folder's content."""
+_MAX_FILES_SYNCED_SINGLY = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A path with its current and its restored state."""
+    """A path, its current state and the state to restore."""
 
     path: str
-    now: FileState
-    back: FileState
+    current: FileState
+    target: FileState
     identity: tuple[int, ...]
-    """Its identity at the time of planning."""
+    """The result of `identity_at` for the path when the move was planned."""
 
 
 ReadContent = Callable[[str], bytes]
 """Returns the content for a digest."""
 
 
-def moves_for(root: str, paths: Iterable[PlannedPath]) -> tuple[Move, ...]:
-    """The moves for these paths. A folder that contains other files is kept. Raises `RestoreFailed` if such a folder
-    blocks a file."""
+def plan_moves(root: str, paths: Iterable[PlannedPath]) -> tuple[Move, ...]:
+    """Return the moves for these paths. A folder that contains other files is not removed. Raises `RestoreFailed` if a
+    file must be restored in place of such a folder."""
     wanted = list(paths)
-    wanted += _missing_above(root, wanted)
-    going = {one.path for one in wanted if one.now != ABSENT and one.back.kind == "absent"}
-    going |= {one.path for one in wanted if one.now.kind == "folder" and one.back.kind != "folder"}
-    kept: set[str] = set()
+    wanted += _missing_parents(root, wanted)
+    to_remove = {one.path for one in wanted if one.current != ABSENT and one.target.kind == "absent"}
+    to_remove |= {one.path for one in wanted if one.current.kind == "folder" and one.target.kind != "folder"}
+    occupied: set[str] = set()
     for one in sorted(wanted, key=lambda one: -one.path.count("/")):
-        if one.now.kind != "folder" or one.back.kind == "folder":
+        if one.current.kind != "folder" or one.target.kind == "folder":
             continue
-        names = [f"{one.path}/{name}" for name in _names(root, one.path)]
-        if any(name not in going or name in kept for name in names):
-            kept.add(one.path)
-            if one.back != ABSENT:
+        names = [f"{one.path}/{name}" for name in _names_in_folder(root, one.path)]
+        if any(name not in to_remove or name in occupied for name in names):
+            occupied.add(one.path)
+            if one.target != ABSENT:
                 raise RestoreFailed(
                     f"`{one.path}` was a file but is now a folder with other files in it: move them first"
                 )
     return tuple(
-        Move(one.path, one.now, one.back, identity_at(root, one.path)) for one in wanted if one.path not in kept
+        Move(one.path, one.current, one.target, identity_at(root, one.path))
+        for one in wanted
+        if one.path not in occupied
     )
 
 
-def _missing_above(root: str, wanted: Sequence[PlannedPath]) -> list[PlannedPath]:
-    """The folders to create for restored paths; they are removed again if that is undone."""
+def _missing_parents(root: str, wanted: Sequence[PlannedPath]) -> list[PlannedPath]:
+    """Return planned paths for the missing folders above restored paths. They are part of the plan so that undoing the
+    restore removes them again."""
     known, missing = {one.path for one in wanted}, []
     for one in wanted:
         above = one.path.rpartition("/")[0]
-        while one.back != ABSENT and above and above not in known and not identity_at(root, above):
+        while one.target != ABSENT and above and above not in known and not identity_at(root, above):
             known.add(above)
             missing.append(PlannedPath(above, ABSENT, FileState("folder", 0o755), "restore"))
             above = above.rpartition("/")[0]
     return missing
 
 
-def _names(root: str, path: str) -> list[str]:
+def _names_in_folder(root: str, path: str) -> list[str]:
     try:
-        return names_in(root, path)
+        return folder_names(root, path)
     except OSError as error:
         raise RestoreFailed(f"`{path}` cannot be read: {error.strerror or error}") from error
 
 
 class Restore:
-    """One restore. If `run` raises `RestoreFailed`, everything is unchanged, unless the error says otherwise."""
+    """A single restore. If `run` raises `RestoreFailed`, no file has changed, unless the error says otherwise."""
 
     def __init__(self, root: str, point: int, read: ReadContent) -> None:
         self._root = root
-        self._prefix = f"{PREFIX}{point}-"
+        self._prefix = f"{TEMPORARY_PREFIX}{point}-"
         self._read = read
-        self._staged: list[tuple[Move, str, str]] = []
+        self._temporary_files: list[tuple[Move, str, str]] = []
         """Each move with the folder and the name of its temporary file."""
-        self._made: list[str] = []
-        self._opened: list[Move] = []
-        """Folders that their owner could not write to."""
+        self._created_folders: list[str] = []
+        self._opened_folders: list[Move] = []
+        """Folders that were made writable for the restore."""
         self._unlinked: set[int] = set()
-        """Inodes that lost a name, which changed the ctime of their other names."""
-        self._done: list[Move] = []
+        """Inodes that lost one of their names in this restore. This changed the ctime of files with other names of the
+        same inode."""
+        self._done_moves: list[Move] = []
 
     def run(self, moves: Sequence[Move]) -> None:
         try:
             self._open_folders(moves)
-            self._stage(moves)
+            self._write_temporary_files(moves)
         except (OSError, AgentError) as error:
-            self._unstage()
+            self._remove_temporary_files()
             self._close_folders()
             raise RestoreFailed(f"nothing was changed: {_error_text(error)}") from error
         try:
             self._move_into_place(moves)
         except (OSError, AgentError) as error:
-            self._unstage()
-            left = self._roll_back()
+            self._remove_temporary_files()
+            incomplete = self._roll_back()
             self._close_folders()
-            told = "nothing was changed" if not left else f"{join_limited(left, 5)} may be incomplete"
-            raise RestoreFailed(f"{told}: {_error_text(error)}") from error
+            outcome = "nothing was changed" if not incomplete else f"{join_limited(incomplete, 5)} may be incomplete"
+            raise RestoreFailed(f"{outcome}: {_error_text(error)}") from error
 
-    def clear(self, paths: Iterable[str]) -> None:
-        """Remove temporary files of an interrupted restore next to these paths."""
-        for folder in {above for path in paths for above in _above(path)}:
+    def remove_leftovers(self, paths: Iterable[str]) -> None:
+        """Remove temporary files that an interrupted restore left next to these paths."""
+        for folder in {above for path in paths for above in _folders_above(path)}:
             with suppress(OSError):
                 for name in (
-                    names_in(self._root, folder) if folder not in ("", "/") else os.listdir(folder or self._root)
+                    folder_names(self._root, folder) if folder not in ("", "/") else os.listdir(folder or self._root)
                 ):
                     if name.startswith(self._prefix):
                         self._remove(f"{folder.rstrip('/')}/{name}" if folder else name)
 
     def _open_folders(self, moves: Sequence[Move]) -> None:
-        """Make folders writable that turns had closed, so that their content can be changed."""
-        closed = [move for move in moves if move.now.kind == "folder" and move.now.mode & _OPEN != _OPEN]
+        """Make folders accessible if a turn had restricted their permissions, so that their content can be changed."""
+        closed = [
+            move
+            for move in moves
+            if move.current.kind == "folder" and move.current.mode & _OWNER_ACCESS != _OWNER_ACCESS
+        ]
         for move in sorted(closed, key=lambda move: move.path.count("/")):
-            self._opened.append(move)
-            set_folder_mode(self._root, move.path, move.now.mode | _OPEN)
+            self._opened_folders.append(move)
+            set_folder_mode(self._root, move.path, move.current.mode | _OWNER_ACCESS)
 
     def _close_folders(self) -> None:
-        for move in reversed(self._opened):
+        for move in reversed(self._opened_folders):
             with suppress(OSError):
-                set_folder_mode(self._root, move.path, move.now.mode)
+                set_folder_mode(self._root, move.path, move.current.mode)
 
-    def _stage(self, moves: Sequence[Move]) -> None:
-        synced = len(moves) <= _SYNCED_ONE_BY_ONE
+    def _write_temporary_files(self, moves: Sequence[Move]) -> None:
+        synced = len(moves) <= _MAX_FILES_SYNCED_SINGLY
         for number, move in enumerate(moves):
-            place = self._nearest(move.path)
-            with parent_of(self._root, f"{place.rstrip('/')}/x" if place else "x") as (folder, _):
+            place = self._nearest_folder(move.path)
+            with open_parent(self._root, f"{place.rstrip('/')}/x" if place else "x") as (folder, _):
                 if not os.access(".", os.W_OK | os.X_OK, dir_fd=folder, effective_ids=True):
                     raise OSError(errno.EACCES, "it cannot be written", place or ".")
-                if move.back.kind in ("file", "link"):
+                if move.target.kind in ("file", "link"):
                     name = f"{self._prefix}{number}-{secrets.token_hex(3)}"
-                    write_new_file(folder, name, move.back, self._read(move.back.digest), synced=synced)
-                    self._staged.append((move, place, name))
+                    write_new_file(folder, name, move.target, self._read(move.target.digest), synced=synced)
+                    self._temporary_files.append((move, place, name))
         if not synced:
             os.sync()
 
-    def _nearest(self, path: str) -> str:
-        """The innermost existing folder above a path."""
-        start, folders, _ = parts_of(self._root, path)
+    def _nearest_folder(self, path: str) -> str:
+        """Return the innermost existing folder above a path."""
+        start, folders, _ = split_path(self._root, path)
         while folders:
             place = "/".join(folders)
             place = f"/{place}" if start == "/" else place
-            with suppress(OSError), parent_of(self._root, f"{place}/x"):
+            with suppress(OSError), open_parent(self._root, f"{place}/x"):
                 return place
             folders.pop()
         return "/" if start == "/" else ""
 
     def _move_into_place(self, moves: Sequence[Move]) -> None:
         for move in moves:
-            self._refuse_changed(move)
-        going = [move for move in moves if move.now != ABSENT and _has_to_go(move)]
-        for move in sorted(going, key=lambda move: (move.now.kind == "folder", -move.path.count("/"))):
-            self._refuse_changed(move)
+            self._raise_if_changed(move)
+        to_remove = [move for move in moves if move.current != ABSENT and _must_remove_first(move)]
+        for move in sorted(to_remove, key=lambda move: (move.current.kind == "folder", -move.path.count("/"))):
+            self._raise_if_changed(move)
             self._remove(move.path)
             self._record_removed(move)
-        folders = [move for move in moves if move.back.kind == "folder" and move.now.kind != "folder"]
+        folders = [move for move in moves if move.target.kind == "folder" and move.current.kind != "folder"]
         for move in sorted(folders, key=lambda move: move.path.count("/")):
             self._make_folders(move.path)
-            set_folder_mode(self._root, move.path, move.back.mode | 0o300)
-            self._done.append(move)
-        for move, place, name in self._staged:
-            if move.now == ABSENT or not _has_to_go(move):
-                self._refuse_changed(move)
+            set_folder_mode(self._root, move.path, move.target.mode | 0o300)
+            self._done_moves.append(move)
+        for move, place, name in self._temporary_files:
+            if move.current == ABSENT or not _must_remove_first(move):
+                self._raise_if_changed(move)
             self._make_folders(move.path.rpartition("/")[0])
             with (
-                parent_of(self._root, f"{place.rstrip('/')}/x" if place else "x") as (source, _),
-                parent_of(self._root, move.path) as (target, last),
+                open_parent(self._root, f"{place.rstrip('/')}/x" if place else "x") as (source, _),
+                open_parent(self._root, move.path) as (target, last),
             ):
                 os.rename(name, last, src_dir_fd=source, dst_dir_fd=target)
             self._record_removed(move)
-        modes = [move for move in moves if move.back.kind == "folder"]
+        modes = [move for move in moves if move.target.kind == "folder"]
         for move in sorted(modes, key=lambda move: -move.path.count("/")):
-            set_folder_mode(self._root, move.path, move.back.mode)
-            self._done.append(move)
+            set_folder_mode(self._root, move.path, move.target.mode)
+            self._done_moves.append(move)
 
     def _record_removed(self, move: Move) -> None:
-        """Record a move whose old file was replaced or deleted."""
-        self._done.append(move)
+        """Record a move that has replaced or deleted the old file."""
+        self._done_moves.append(move)
         self._unlinked.update(move.identity[1:2])
 
-    def _refuse_changed(self, move: Move) -> None:
+    def _raise_if_changed(self, move: Move) -> None:
         now, known = identity_at(self._root, move.path), move.identity
-        if now[1:2] and now[1] in self._unlinked:  # another name of it was just deleted
+        if now[1:2] and now[1] in self._unlinked:  # another name of this inode was removed, so skip the ctime
             now, known = now[:-1], known[:-1]
         if now != known:
             raise RestoreFailed(f"`{move.path}` was changed in the meantime")
@@ -207,73 +216,74 @@ class Restore:
     def _make_folders(self, path: str) -> None:
         if not path:
             return
-        start, folders, name = parts_of(self._root, path)
+        start, folders, name = split_path(self._root, path)
         at = "/" if start == "/" else ""
         for each in (*folders, name):
             at = f"{at.rstrip('/')}/{each}" if at else each
-            with parent_of(self._root, at) as (folder, last), suppress(FileExistsError):
+            with open_parent(self._root, at) as (folder, last), suppress(FileExistsError):
                 os.mkdir(last, 0o777, dir_fd=folder)
-                self._made.append(at)
+                self._created_folders.append(at)
 
     def _remove(self, path: str) -> None:
-        with parent_of(self._root, path) as (folder, name):
-            try:
-                os.unlink(name, dir_fd=folder)
-            except (IsADirectoryError, PermissionError):
-                os.rmdir(name, dir_fd=folder)
+        with open_parent(self._root, path) as (folder, name):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            (os.rmdir if stat.S_ISDIR(status.st_mode) else os.unlink)(name, dir_fd=folder)
 
-    def _unstage(self) -> None:
-        for _, place, name in self._staged:
+    def _remove_temporary_files(self) -> None:
+        for _, place, name in self._temporary_files:
             with suppress(OSError):
                 self._remove(f"{place.rstrip('/')}/{name}" if place else name)
 
     def _roll_back(self) -> list[str]:
-        """Restore the state of each path from before; return the paths where that failed."""
-        left = []
-        done = {move.path: move for move in self._done}
+        """Revert the restore path by path. Return the paths that could not be reverted."""
+        failed = []
+        done = {move.path: move for move in self._done_moves}
         for move in sorted(done.values(), key=lambda move: -move.path.count("/")):
             there = state_at(self._root, move.path, 0, lambda digest, content: None)
-            if there != ABSENT and (move.now == ABSENT or (there.kind == "folder") != (move.now.kind == "folder")):
-                with suppress(OSError):  # it is reported below, or the folder has new content
+            if there != ABSENT and (
+                move.current == ABSENT or (there.kind == "folder") != (move.current.kind == "folder")
+            ):
+                with suppress(OSError):  # the next loop reports it, or the folder has new content
                     self._remove(move.path)
         for move in sorted(done.values(), key=lambda move: move.path.count("/")):
             try:
                 self._restore_path(move)
             except (OSError, AgentError):
-                left.append(move.path)
-        folders = [move for move in done.values() if move.now.kind == "folder" and move.path not in left]
+                failed.append(move.path)
+        folders = [move for move in done.values() if move.current.kind == "folder" and move.path not in failed]
         for move in sorted(folders, key=lambda move: -move.path.count("/")):
             with suppress(OSError):
-                set_folder_mode(self._root, move.path, move.now.mode)
-        for path in reversed(self._made):
-            with suppress(OSError):  # it is not empty
+                set_folder_mode(self._root, move.path, move.current.mode)
+        for path in reversed(self._created_folders):
+            with suppress(OSError):  # the folder has other content and stays
                 if path not in done:
                     self._remove(path)
-        return left
+        return failed
 
     def _restore_path(self, move: Move) -> None:
         """Restore the previous state of one path."""
-        state = move.now
+        state = move.current
         if state.kind == "folder":
             self._make_folders(move.path)
-            set_folder_mode(self._root, move.path, state.mode | _OPEN)
+            set_folder_mode(self._root, move.path, state.mode | _OWNER_ACCESS)
         elif state.kind in ("file", "link"):
             name = f"{self._prefix}back-{secrets.token_hex(3)}"
-            with parent_of(self._root, move.path) as (folder, last):
+            with open_parent(self._root, move.path) as (folder, last):
                 write_new_file(folder, name, state, self._read(state.digest), synced=False)
                 os.rename(name, last, src_dir_fd=folder, dst_dir_fd=folder)
         elif state_at(self._root, move.path, 0, lambda digest, content: None).kind not in ("absent", "folder"):
             self._remove(move.path)
 
 
-def _has_to_go(move: Move) -> bool:
-    """Whether the old path must be removed first. A file or link is simply replaced by another."""
-    return move.back == ABSENT or (move.now.kind == "folder") != (move.back.kind == "folder")
+def _must_remove_first(move: Move) -> bool:
+    """Whether the existing path must be removed first. Only a file or link can be replaced directly, by another file or
+    link."""
+    return move.target == ABSENT or (move.current.kind == "folder") != (move.target.kind == "folder")
 
 
-def _above(path: str) -> list[str]:
-    """The folders above a path, including the workspace."""
-    start, folders, _ = parts_of("", path)
+def _folders_above(path: str) -> list[str]:
+    """Return the folders above a path, including the workspace."""
+    start, folders, _ = split_path("", path)
     lead = "/" if start == "/" else ""
     return [lead + "/".join(folders[:count]) for count in range(len(folders) + 1)]
 

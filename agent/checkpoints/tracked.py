@@ -1,4 +1,4 @@
-"""Files that git tracks although its own rules ignore them: the scan of the folder leaves them out."""
+"""Files that git tracks although its rules ignore them. The scan of the folder leaves them out."""
 
 import os
 import stat
@@ -6,76 +6,81 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
-from ebbtide.agent.checkpoints.comparison import Change, numbers_at
+from ebbtide.agent.checkpoints.comparison import StateChange, stat_numbers
 from ebbtide.agent.checkpoints.file_state import FileState
 from ebbtide.agent.checkpoints.folder_record import CHANGED_FIELD, Folder
 from ebbtide.agent.checkpoints.git_index import read_staged
-from ebbtide.agent.checkpoints.work_tree import TICK, FolderTooLarge, Limits
+from ebbtide.agent.checkpoints.work_tree import TICK_NS, FolderTooLarge, ScanLimits
 
 StagedEntries = Mapping[bytes, bytes]
 _SKIP_WORKTREE = 0x40
-"""Flag of an index entry: its file is deliberately missing, as in a sparse checkout."""
-_FLAGS = 6
-"""The offset of the flags."""
-_NOWHERE = frozenset((b"", b".", b"..", b".git"))
+"""Flag of an index entry whose file is deliberately missing, as in a sparse checkout."""
+_FLAGS_OFFSET = 6
+"""Offset of the flags in a staged entry."""
+_IMPOSSIBLE_NAMES = frozenset((b"", b".", b"..", b".git"))
 """Names that never occur in an index written by git."""
 
 
 class TrackedFiles:
-    """The last known states of these files. For one thread at a time."""
+    """The last known states of tracked but ignored files. Not thread-safe."""
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._known: dict[str, tuple[tuple[int, ...], FileState]] = {}
+        self._known_states: dict[str, tuple[tuple[int, ...], FileState]] = {}
         self._staged: tuple[StagedEntries, ...] = ()
 
-    def look(
+    def scan(
         self,
         repositories: Mapping[str, StagedEntries],
         folders: Mapping[str, Folder],
-        limits: Limits,
+        limits: ScanLimits,
         state_of: Callable[[str], FileState],
         *,
-        is_ruled_anew: bool,
-    ) -> dict[str, Change]:
-        """What has changed since the last scan. `repositories`: the staged entries of each work tree. `folders`: the
-        result of the scan. `is_ruled_anew`: whether ignore rules have changed. Raises `FolderTooLarge`."""
+        has_new_rules: bool,
+    ) -> dict[str, StateChange]:
+        """Return what has changed since the last scan. `repositories`: the staged entries of each work tree. `folders`:
+        the result of the folder scan. `has_new_rules`: whether ignore rules have changed. Raises `FolderTooLarge`."""
         changes = {}
-        for path, (numbers, then) in self._known.items():
-            now = self._known[path] = self._observed_state(path, numbers, then, state_of)
-            if now[1] != then:
-                changes[path] = (then, now[1])
+        for path, (numbers, previous) in self._known_states.items():
+            now = self._known_states[path] = self._observed_state(path, numbers, previous, state_of)
+            if now[1] != previous:
+                changes[path] = (previous, now[1])
         staged = tuple(repositories.values())
-        if is_ruled_anew or [*map(id, staged)] != [*map(id, self._staged)]:  # unchanged scans reuse the same objects
-            paths = dict.fromkeys(self._left_out(repositories, folders))
+        if has_new_rules or [*map(id, staged)] != [*map(id, self._staged)]:  # unchanged scans reuse the same objects
+            paths = dict.fromkeys(self._unscanned_paths(repositories, folders))
             if len(paths) > limits.files or sum(map(self._size, paths)) > limits.all_bytes:
                 raise FolderTooLarge("git tracks too many files that its rules would ignore")
             unseen: tuple[tuple[int, ...], FileState] = ((), FileState("unknown"))
-            self._known = {path: self._observed_state(path, *self._known.get(path, unseen), state_of) for path in paths}
+            self._known_states = {
+                path: self._observed_state(path, *self._known_states.get(path, unseen), state_of) for path in paths
+            }
             self._staged = staged
         return changes
 
-    def _left_out(self, repositories: Mapping[str, StagedEntries], folders: Mapping[str, Folder]) -> Iterator[str]:
+    def _unscanned_paths(
+        self, repositories: Mapping[str, StagedEntries], folders: Mapping[str, Folder]
+    ) -> Iterator[str]:
         for top, staged in repositories.items():
-            outer, inner = _between(top, self._root)
+            outer, inner = _path_prefixes(top, self._root)
             listed: dict[bytes, frozenset[bytes]] = {}
-            for entry, what in staged.items():
+            for entry, staged_bytes in staged.items():
                 folder, _, name = entry.rpartition(b"/")
                 names = listed.get(folder)
                 if names is None:
                     found = folders.get(os.fsdecode((outer + folder)[len(inner) :]).rstrip("/"))
                     names = listed[folder] = frozenset(map(os.fsencode, found.names if found is not None else ()))
-                if name not in names and entry.startswith(inner) and _is_file(entry, what):
+                if name not in names and entry.startswith(inner) and _is_expected_file(entry, staged_bytes):
                     yield os.fsdecode((outer + entry)[len(inner) :])
 
     def _observed_state(
-        self, path: str, numbers: tuple[int, ...], then: FileState, state_of: Callable[[str], FileState]
+        self, path: str, numbers: tuple[int, ...], previous: FileState, state_of: Callable[[str], FileState]
     ) -> tuple[tuple[int, ...], FileState]:
-        """The file's numbers, empty if it may change again without new ones, and its state."""
-        started, now = time.time_ns(), numbers_at(os.path.join(self._root, path))
+        """Return the stat numbers of a file and its state. The numbers are empty if the file was changed so recently
+        that another change might not alter them."""
+        started, now = time.time_ns(), stat_numbers(os.path.join(self._root, path))
         if now and now == numbers:
-            return numbers, then
-        return (now if now and now[CHANGED_FIELD] + TICK < started else ()), state_of(path)
+            return numbers, previous
+        return (now if now and now[CHANGED_FIELD] + TICK_NS < started else ()), state_of(path)
 
     def _size(self, path: str) -> int:
         with suppress(OSError):
@@ -83,8 +88,9 @@ class TrackedFiles:
         return 0
 
 
-def _between(top: str, root: str) -> tuple[bytes, bytes]:
-    """The path from the root to the work tree, or else the path from the work tree to the root, as prefixes."""
+def _path_prefixes(top: str, root: str) -> tuple[bytes, bytes]:
+    """Return two prefixes: the path from the root down to the work tree, and from the work tree down to the root. At
+    least one is empty."""
     if root == top:
         return b"", b""
     if root.startswith(f"{top.rstrip('/')}/"):
@@ -92,8 +98,8 @@ def _between(top: str, root: str) -> tuple[bytes, bytes]:
     return os.fsencode(top[len(root.rstrip("/")) + 1 :]) + b"/", b""
 
 
-def _is_file(entry: bytes, what: bytes) -> bool:
+def _is_expected_file(entry: bytes, staged_bytes: bytes) -> bool:
     """Whether an entry is a file or link that should exist in the work tree."""
-    kinds = [stat.S_IFMT(mode) for mode, _ in read_staged(what)]
-    is_there = kinds[0] in (stat.S_IFREG, stat.S_IFLNK) and not what[_FLAGS] & _SKIP_WORKTREE
-    return is_there and _NOWHERE.isdisjoint(entry.split(b"/"))
+    kinds = [stat.S_IFMT(mode) for mode, _ in read_staged(staged_bytes)]
+    is_there = kinds[0] in (stat.S_IFREG, stat.S_IFLNK) and not staged_bytes[_FLAGS_OFFSET] & _SKIP_WORKTREE
+    return is_there and _IMPOSSIBLE_NAMES.isdisjoint(entry.split(b"/"))

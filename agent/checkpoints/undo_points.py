@@ -11,12 +11,12 @@ PointKind: TypeAlias = Literal["turn", "undo", "redo", "rewind"]
 
 
 @dataclass(frozen=True, slots=True)
-class TurnPlace:
-    """The turn that changes are recorded for."""
+class TurnKey:
+    """Identifies the turn to which changes belong."""
 
     session: str
     position: int
-    """How many messages the session had when the turn began."""
+    """Number of messages in the session when the turn began."""
     title: str = ""
 
 
@@ -28,53 +28,53 @@ class UndoPoint:
     at: float
     """Unix seconds."""
     kind: str
-    """A turn, or what undid one: `undo`, `redo` or `rewind`."""
+    """`turn`; or for a restore that undid other points, `undo`, `redo` or `rewind`."""
     is_undone: bool
     title: str
-    others: tuple[int, ...] = ()
-    """The points that it undid."""
+    undone_points: tuple[int, ...] = ()
+    """For a restore, the points that it undid."""
 
     @property
-    def place(self) -> TurnPlace:
-        return TurnPlace(self.session, self.position, self.title)
+    def turn_key(self) -> TurnKey:
+        return TurnKey(self.session, self.position, self.title)
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
     point: int
-    """The point that undoes this."""
+    """The point to undo in order to revert this restore."""
     files: tuple[str, ...]
-    left: tuple[PlannedPath, ...] = ()
+    unrestored: tuple[PlannedPath, ...] = ()
     """Paths that were not restored."""
-    staged: int = 0
+    staged_count: int = 0
     """Number of staged entries that were restored."""
 
 
-def points_of_lineage(points: Sequence[UndoPoint], line: Mapping[str, int]) -> tuple[UndoPoint, ...]:
-    """The points of a session and of the sessions it was forked from. `line`: how many messages of each belong to
-    it."""
-    return tuple(point for point in points if point.position < line.get(point.session, 0))
+def points_of_lineage(points: Sequence[UndoPoint], message_counts: Mapping[str, int]) -> tuple[UndoPoint, ...]:
+    """Return the points of a session and of its fork ancestors. `message_counts`: for each of these sessions, the
+    number of its messages that belong to the lineage."""
+    return tuple(point for point in points if point.position < message_counts.get(point.session, 0))
 
 
-def to_undo(points: Sequence[UndoPoint]) -> UndoPoint | None:
-    """The newest turn that has not been undone."""
+def next_undo(points: Sequence[UndoPoint]) -> UndoPoint | None:
+    """Return the newest turn that has not been undone."""
     return next((point for point in reversed(points) if point.kind == "turn" and not point.is_undone), None)
 
 
-def to_redo(points: Sequence[UndoPoint]) -> UndoPoint | None:
-    """The last undo, unless a turn has changed files since."""
+def next_redo(points: Sequence[UndoPoint]) -> UndoPoint | None:
+    """Return the last undo, unless a turn has changed files since."""
     for point in reversed(points):
         if point.kind == "turn" and not point.is_undone:
             newest = point.id
             break
     else:
         newest = 0
-    back = [point for point in points if point.kind in ("undo", "rewind") and not point.is_undone]
-    return back[-1] if back and back[-1].id > newest else None
+    undos = [point for point in points if point.kind in ("undo", "rewind") and not point.is_undone]
+    return undos[-1] if undos and undos[-1].id > newest else None
 
 
-def chosen_point(points: Sequence[UndoPoint], id: int | None, *, redo: bool) -> UndoPoint:
-    """The point with this id, or else the next one to undo or redo. Raises `UsageError`."""
+def selected_point(points: Sequence[UndoPoint], id: int | None, *, redo: bool) -> UndoPoint:
+    """Return the point with this id. Without an id, return the next point to undo or redo. Raises `UsageError`."""
     if id is not None and redo:
         raise UsageError("`--redo` takes no id: `ebb undo ID` also reverts an undo")
     if id is not None:
@@ -84,7 +84,7 @@ def chosen_point(points: Sequence[UndoPoint], id: int | None, *, redo: bool) -> 
         if named.is_undone:
             raise UsageError(f"point {id} is already undone; `ebb undo --list` shows by which")
         return named
-    found = to_redo(points) if redo else to_undo(points)
+    found = next_redo(points) if redo else next_undo(points)
     if found is None:
         raise UsageError(
             "nothing to redo: nothing was undone, or files have changed since"
@@ -95,17 +95,17 @@ def chosen_point(points: Sequence[UndoPoint], id: int | None, *, redo: bool) -> 
 
 
 def turns_since(
-    points: Sequence[UndoPoint], sessions: Collection[str], at: float, said_in: str, position: int
+    points: Sequence[UndoPoint], sessions: Collection[str], at: float, own_session: str, position: int
 ) -> tuple[UndoPoint, ...]:
-    """The turns of these sessions, not undone, since a message in one of them. `at`: its time in Unix seconds.
-    Clocks may be set back, so its own session is ordered by position, and other sessions are compared with its
-    turns where possible."""
-    own = [point for point in points if point.kind == "turn" and point.session == said_in]
+    """Return the turns of these sessions since a message in `own_session`, except undone ones. `at`: the message's time
+    in Unix seconds; `position`: its position. The clock may have been set back, so turns of `own_session` are compared
+    by position, and other turns are compared with those by id where possible."""
+    own = [point for point in points if point.kind == "turn" and point.session == own_session]
     last_before = max((point.id for point in own if point.position < position), default=-1)
     first_since = min((point.id for point in own if point.position >= position), default=None)
 
     def is_since(point: UndoPoint) -> bool:
-        if point.session == said_in:
+        if point.session == own_session:
             return point.position >= position
         is_behind = first_since is not None and point.id > first_since
         return is_behind or (point.at >= at and point.id > last_before)

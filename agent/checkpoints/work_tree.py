@@ -1,8 +1,9 @@
-"""The current files of a folder, detected by times and sizes, and read only if these have changed.
+"""Scans the files of a folder. Changes are detected by times and sizes, and only changed files are read.
 
-Symbolic links are not followed; `.git` and everything that git ignores are skipped. The result is stored for the
-next scan, one row per folder. Like git's index, it does not trust times as recent as the scan itself: a file changed
-twice within one clock tick is read again."""
+Symbolic links are not followed. `.git` and everything that git ignores are skipped. The result is stored for the next
+scan, one row per folder. As in git's index, a file time close to the time of the scan is not trusted: the file might
+change again within the same clock tick. Such a file is read again in the next scan.
+"""
 
 import hashlib
 import os
@@ -15,129 +16,136 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from ebbtide.agent.checkpoints.comparison import FolderChanges, changed_at, compare
+from ebbtide.agent.checkpoints.comparison import FolderChanges, change_time_ns, record_changes
 from ebbtide.agent.checkpoints.file_state import FileState
 from ebbtide.agent.checkpoints.folder_record import CHANGED_FIELD, FIELDS_PER_FILE, Folder
-from ebbtide.tools.search.walk import FolderRules, WalkScope, is_ignored, rules_in, scope_of
+from ebbtide.tools.search.walk import FolderRules, WalkScope, is_ignored, rules_inside, walk_scope
 
-TICK, COARSE_TICK = 20_000_000, 2_100_000_000
-"""Nanoseconds within which two changes may have the same time: on file systems that store nanoseconds, and on
-others."""
+TICK_NS, COARSE_TICK_NS = 20_000_000, 2_100_000_000
+"""Nanoseconds within which two changes may get the same time: on file systems with nanosecond times, and on others."""
 
 _FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
-"""The clock of file times: on Linux the coarse one, which lags behind. Since Linux 6.13 a file whose time was
-queried gets a finer time, which may be later."""
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NUMBERS = attrgetter("st_mode", "st_size", "st_ctime_ns", "st_ino")
+"""The clock that file times are compared with. On Linux it is the coarse clock, which lags behind the exact time. Since
+Linux 6.13, a file whose time has been queried gets an exact time at its next change, which can be later than the coarse
+clock."""
+OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_stat_numbers = attrgetter("st_mode", "st_size", "st_ctime_ns", "st_ino")
 _name = attrgetter("name")
-_NEVER = frozenset((".git", "__pycache__"))
-"""Folders that programs create and maintain themselves."""
+_SKIPPED_FOLDERS = frozenset((".git", "__pycache__"))
+"""Folders that are never scanned, because programs maintain their content."""
 
 
 class FolderTooLarge(Exception):
-    """The folder exceeds a scan limit. The text says which."""
+    """The folder exceeds a scan limit. The message says which."""
 
 
 class ScanCancelled(Exception):
-    """The scan is no longer needed."""
+    """The scan was stopped because it is no longer needed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ScanLimits:
     files: int
     file_bytes: int
     all_bytes: int
     """Total size of all files, in bytes."""
 
 
-Keep = Callable[[bytes, bytes], None]
-"""Stores bytes under their digest. May be called for bytes already stored."""
+StoreContent = Callable[[bytes, bytes], None]
+"""Stores content under its digest. It may be called again for content that is already stored."""
 
 
 class WorkTree:
-    """A folder as of the last scan. For one thread at a time."""
+    """A folder as of the last scan. Not thread-safe."""
 
-    def __init__(self, root: str, left_out: Iterable[str], folders: Mapping[str, Folder]) -> None:
-        """`left_out`: absolute paths to skip. `folders`: the records of an earlier scan."""
+    def __init__(self, root: str, skipped_paths: Iterable[str], folders: Mapping[str, Folder]) -> None:
+        """`skipped_paths`: absolute paths to skip. `folders`: the records of an earlier scan."""
         self.root = root
         self.folders = dict(folders)
-        self.to_read = 0
-        """How many files the current scan still has to read."""
-        self._left_out = frozenset(left_out)
+        self.files_to_read = 0
+        """Number of files that the current scan has yet to read."""
+        self._skipped_paths = frozenset(skipped_paths)
         self._rules: dict[str, tuple[FolderRules, ...]] = {}
         self._scope: WalkScope | None = None
         self._unread: list[tuple[str, Folder, list[int]]] = []
-        """For each folder, the files to read."""
-        self._found = FolderChanges()
-        self._before: Mapping[str, Folder] = {}
-        self._ruled_anew: set[str] = set()
-        self._seen = self._bytes = self._since = 0
+        """The files to read: for each folder, their indexes in its list of files."""
+        self._changes = FolderChanges()
+        self._previous_folders: Mapping[str, Folder] = {}
+        self._changed_rules: set[str] = set()
+        self._file_count = self._total_bytes = self._last_scan_start = 0
 
     @property
     def repositories(self) -> list[str]:
-        """Folders that may be the work tree of a repository."""
-        return [name for name, folder in self.folders.items() if folder.rules]
+        """Names of the folders that may be the work tree of a repository."""
+        return [name for name, folder in self.folders.items() if folder.rules_hash]
 
     @property
     def has_changed_rules(self) -> bool:
         """Whether any ignore rules have changed since the previous scan."""
-        return bool(self._ruled_anew)
+        return bool(self._changed_rules)
 
-    def look(
-        self, limits: Limits, keep: Keep, stopped: Callable[[], bool], state_of: Callable[[str], FileState]
+    def scan(
+        self,
+        limits: ScanLimits,
+        keep: StoreContent,
+        is_cancelled: Callable[[], bool],
+        state_of: Callable[[str], FileState],
     ) -> FolderChanges:
-        """Scan for changes since the last scan; without one, nothing has changed. Raises `FolderTooLarge`,
-        `ScanCancelled`, and `OSError` if the folder itself cannot be read; the scan is then discarded. `stopped`
-        is checked for every file and folder. `state_of`: the current state of a path, storing its content."""
+        """Scan the folder and return the changes since the last scan; the first scan returns none. `is_cancelled` is
+        called for every file and folder. `state_of`: returns the current state of a path and stores its content.
+        Raises `FolderTooLarge`, `ScanCancelled`, and `OSError` if the folder itself cannot be read; the scan is then
+        discarded."""
         before, started = self.folders, time.clock_gettime_ns(_FILE_CLOCK)
-        self._before, self.folders, self._found = before, dict(before), FolderChanges()
-        self._unread, self._seen, self._bytes, self.to_read = [], 0, 0, 0
+        self._previous_folders, self.folders, self._changes = before, dict(before), FolderChanges()
+        self._unread, self._file_count, self._total_bytes, self.files_to_read = [], 0, 0, 0
         self._scope = None
         self._rules.clear()
-        self._ruled_anew.clear()
+        self._changed_rules.clear()
         try:
-            self._walk(limits, stopped)
+            self._walk(limits, is_cancelled)
             for name, folder, places in self._unread:
-                self._read_files(name, folder, places, limits, keep, stopped)
-            compare(self.root, before, self.folders, self._found, self._ruled_anew, self._since, state_of)
+                self._read_files(name, folder, places, limits, keep, is_cancelled)
+            record_changes(
+                self.root, before, self.folders, self._changes, self._changed_rules, self._last_scan_start, state_of
+            )
         except BaseException:
             self.folders = before
             raise
         finally:
-            self.to_read = 0
-        self._since = started
-        return self._found
+            self.files_to_read = 0
+        self._last_scan_start = started
+        return self._changes
 
-    def _walk(self, limits: Limits, stopped: Callable[[], bool]) -> None:
-        """Look at every name. Files to be read are left in `_unread`."""
-        waiting: list[tuple[str, bool]] = [("", False)]
-        while waiting:
-            if stopped():
+    def _walk(self, limits: ScanLimits, is_cancelled: Callable[[], bool]) -> None:
+        """Visit every folder. Files whose content must be read are added to `_unread`."""
+        pending: list[tuple[str, bool]] = [("", False)]
+        while pending:
+            if is_cancelled():
                 raise ScanCancelled
-            name, is_ruled_anew = waiting.pop()
+            name, has_new_rules = pending.pop()
             path = f"{self.root}/{name}" if name else self.root
             try:
-                handle = os.open(path, FOLDER)
+                handle = os.open(path, OPEN_FOLDER_FLAGS)
             except OSError:
                 if not name:
                     raise
-                self._found.unkept.append(f"{name}/")
+                self._changes.unstored_files.append(f"{name}/")
                 self._carry_unreadable(name, path)
                 continue
             try:
-                folder, is_ruled_anew = self._folder(name, path, handle, is_ruled_anew, limits)
+                folder, has_new_rules = self._scan_folder(name, path, handle, has_new_rules, limits)
             finally:
                 os.close(handle)
-            self._seen += len(folder.names)
-            if self._seen > limits.files:
+            self._file_count += len(folder.names)
+            if self._file_count > limits.files:
                 raise FolderTooLarge(f"it contains more than {limits.files:,} files")
             prefix = f"{name}/" if name else ""
-            waiting.extend((prefix + each, is_ruled_anew) for each in folder.folders)
-        if self._bytes > limits.all_bytes:
+            pending.extend((prefix + each, has_new_rules) for each in folder.folders)
+        if self._total_bytes > limits.all_bytes:
             raise FolderTooLarge(f"its files exceed {limits.all_bytes / 1e6:,.0f} MB")
 
     def _carry_unreadable(self, name: str, path: str) -> None:
-        """Assume that the content of an unreadable folder is unchanged."""
+        """Keep the record of an unreadable folder, apart from its mode."""
         known = self.folders.get(name)
         with suppress(OSError):
             status = os.lstat(path)
@@ -147,60 +155,68 @@ class WorkTree:
                 and stat.S_ISDIR(status.st_mode)
             ):
                 self.folders[name] = replace(known, mode=mode, changed=0)
-                self._found.touched.add(name)
+                self._changes.changed_records.add(name)
 
-    def _folder(self, name: str, path: str, handle: int, is_ruled_anew: bool, limits: Limits) -> tuple[Folder, bool]:
-        """The current record of a folder, and whether its ignore rules have changed."""
+    def _scan_folder(
+        self, name: str, path: str, handle: int, has_new_rules: bool, limits: ScanLimits
+    ) -> tuple[Folder, bool]:
+        """Return the current record of a folder, and whether its ignore rules have changed."""
         now = time.time_ns()
         status = os.fstat(handle)
         known = self.folders.get(name)
-        is_same = known is not None and (known.changed, known.number) == (status.st_ctime_ns, status.st_ino)
-        rules = _rules_number(handle) if known is None or known.rules or not is_same else 0
-        is_ruled_anew = is_ruled_anew or (known is not None and known.rules != rules)
-        if is_ruled_anew:
-            self._ruled_anew.add(name)
-        if known is None or is_ruled_anew or not is_same:
-            return self._list_folder(name, path, handle, status, rules, now, limits), is_ruled_anew
-        others, place, numbers, look = [], 0, known.numbers, os.stat
+        is_same = known is not None and (known.changed, known.inode) == (status.st_ctime_ns, status.st_ino)
+        rules_hash = _rules_hash(handle) if known is None or known.rules_hash or not is_same else 0
+        has_new_rules = has_new_rules or (known is not None and known.rules_hash != rules_hash)
+        if has_new_rules:
+            self._changed_rules.add(name)
+        if known is None or has_new_rules or not is_same:
+            return self._list_folder(name, path, handle, status, rules_hash, now, limits), has_new_rules
+        changed_files, index, numbers, get_status = [], 0, known.numbers, os.stat
         try:
             for each, size, changed, number in zip(
                 known.names, numbers[1::4], numbers[2::4], numbers[3::4], strict=True
             ):
-                found = look(each, dir_fd=handle, follow_symlinks=False)
+                found = get_status(each, dir_fd=handle, follow_symlinks=False)
                 # Any change to a file, even of its mode, updates the ctime, which programs cannot set.
                 if found.st_ctime_ns != changed or found.st_size != size or found.st_ino != number:
                     if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
-                        return self._list_folder(name, path, handle, status, rules, now, limits), is_ruled_anew
-                    others.append((place, array("q", _NUMBERS(found))))
-                place += 1
-        except OSError:  # it was just deleted
-            return self._list_folder(name, path, handle, status, rules, now, limits), is_ruled_anew
-        if not others:
-            return known, is_ruled_anew
+                        return self._list_folder(name, path, handle, status, rules_hash, now, limits), has_new_rules
+                    changed_files.append((index, array("q", _stat_numbers(found))))
+                index += 1
+        except OSError:  # a file was just deleted
+            return self._list_folder(name, path, handle, status, rules_hash, now, limits), has_new_rules
+        if not changed_files:
+            return known, has_new_rules
         folder = replace(known, numbers=known.numbers[:], digests=list(known.digests))
         self.folders[name] = folder
-        self._found.touched.add(name)
-        self._note(name, folder, others, now, limits)
-        return folder, is_ruled_anew
+        self._changes.changed_records.add(name)
+        self._update_files(name, folder, changed_files, now, limits)
+        return folder, has_new_rules
 
     def _list_folder(
-        self, name: str, path: str, handle: int, status: os.stat_result, rules: int, now: int, limits: Limits
+        self, name: str, path: str, handle: int, status: os.stat_result, rules_hash: int, now: int, limits: ScanLimits
     ) -> Folder:
-        """The folder with its names listed again."""
-        known = self._before.get(name)
+        """Return the folder's record after listing its names again."""
+        known = self._previous_folders.get(name)
         places = {each: index for index, each in enumerate(known.names)} if known is not None else {}
-        folder = Folder(stat.S_IMODE(status.st_mode), _sure(status.st_ctime_ns, now), status.st_ino, rules)
-        here = self._rules_for(name, path)
+        folder = Folder(
+            stat.S_IMODE(status.st_mode), _reliable_time(status.st_ctime_ns, now), status.st_ino, rules_hash
+        )
+        ignore_rules = self._rules_for(name, path)
         self.folders[name] = folder
-        self._found.touched.add(name)
-        others: list[tuple[int, array[int]]] = []
+        self._changes.changed_records.add(name)
+        changed_files: list[tuple[int, array[int]]] = []
         with os.scandir(handle) as entries:
             listed = sorted(entries, key=_name)
         for entry in listed:
             each = entry.name
             full = f"{path}/{each}"
             is_folder = entry.is_dir(follow_symlinks=False)
-            if each in _NEVER or full in self._left_out or (here and is_ignored(full, is_folder, here)):
+            if (
+                each in _SKIPPED_FOLDERS
+                or full in self._skipped_paths
+                or (ignore_rules and is_ignored(full, is_folder, ignore_rules))
+            ):
                 continue
             if is_folder:
                 folder.folders.append(each)
@@ -211,54 +227,60 @@ class WorkTree:
                 continue
             if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
                 continue
-            numbers = array("q", _NUMBERS(found))
+            numbers = array("q", _stat_numbers(found))
             place = places.get(each)
             folder.names.append(each)
             folder.numbers.extend(numbers)
             if place is None or known is None:
                 folder.digests.append(b"")
-                others.append((len(folder.names) - 1, numbers))
+                changed_files.append((len(folder.names) - 1, numbers))
                 continue
             folder.digests.append(known.digests[place])
             if known.numbers[place * FIELDS_PER_FILE : (place + 1) * FIELDS_PER_FILE] != numbers:
-                others.append((len(folder.names) - 1, numbers))
-        if self._seen + len(folder.names) > limits.files:
+                changed_files.append((len(folder.names) - 1, numbers))
+        if self._file_count + len(folder.names) > limits.files:
             raise FolderTooLarge(f"it contains more than {limits.files:,} files")
-        self._note(name, folder, others, now, limits)
+        self._update_files(name, folder, changed_files, now, limits)
         return folder
 
-    def _note(
-        self, name: str, folder: Folder, others: Sequence[tuple[int, "array[int]"]], now: int, limits: Limits
+    def _update_files(
+        self, name: str, folder: Folder, changed_files: Sequence[tuple[int, "array[int]"]], now: int, limits: ScanLimits
     ) -> None:
-        """Update the numbers of files, and queue those that must be read."""
+        """Update the stat numbers of changed files, and queue the files that must be read."""
         unread = []
-        for index, numbers in others:
+        for index, numbers in changed_files:
             mode, size, changed, _ = numbers
             at = index * FIELDS_PER_FILE
             folder.numbers[at : at + FIELDS_PER_FILE] = numbers
             if stat.S_ISREG(mode) and size > limits.file_bytes:
                 folder.digests[index] = b""
                 continue
-            folder.numbers[at + CHANGED_FIELD] = _sure(changed, now)
+            folder.numbers[at + CHANGED_FIELD] = _reliable_time(changed, now)
             unread.append(index)
-            self._bytes += size
+            self._total_bytes += size
         if unread:
             self._unread.append((name, folder, unread))
-            self.to_read += len(unread)
+            self.files_to_read += len(unread)
 
     def _read_files(
-        self, name: str, folder: Folder, places: Sequence[int], limits: Limits, keep: Keep, stopped: Callable[[], bool]
+        self,
+        name: str,
+        folder: Folder,
+        indexes: Sequence[int],
+        limits: ScanLimits,
+        store_content: StoreContent,
+        is_cancelled: Callable[[], bool],
     ) -> None:
         prefix = f"{name}/" if name else ""
         try:
-            handle = os.open(os.path.join(self.root, name), FOLDER)
+            handle = os.open(os.path.join(self.root, name), OPEN_FOLDER_FLAGS)
         except OSError:
-            handle = -1  # so that each of its files is recorded as unreadable
+            handle = -1  # an invalid descriptor, so that each file is recorded as unreadable
         try:
-            for index in places:
-                if stopped():
+            for index in indexes:
+                if is_cancelled():
                     raise ScanCancelled
-                self.to_read -= 1
+                self.files_to_read -= 1
                 each, at = folder.names[index], index * FIELDS_PER_FILE
                 try:
                     if stat.S_ISLNK(folder.numbers[at]):
@@ -269,62 +291,63 @@ class WorkTree:
                         )
                 except (OSError, ValueError):
                     folder.digests[index] = b""
-                    folder.numbers[at + CHANGED_FIELD] = -changed_at(f"{self.root}/{prefix}{each}")
-                    self._found.unkept.append(prefix + each)
+                    folder.numbers[at + CHANGED_FIELD] = -change_time_ns(f"{self.root}/{prefix}{each}")
+                    self._changes.unstored_files.append(prefix + each)
                     continue
                 folder.digests[index] = digest = hashlib.sha256(content).digest()
-                keep(digest, content)
+                store_content(digest, content)
         finally:
             if handle >= 0:
                 os.close(handle)
 
     def _rules_for(self, name: str, path: str) -> tuple[FolderRules, ...]:
-        """The ignore rules of a folder, outermost first."""
+        """Return the ignore rules that apply to a folder, outermost first."""
         if name in self._rules:
             return self._rules[name]
         if self._scope is None:
-            self._scope = scope_of(self.root)
+            self._scope = walk_scope(self.root)
         above = self._scope.above
         if name:
             parent = name.rpartition("/")[0]
             above = self._rules_for(parent, os.path.join(self.root, parent) if parent else self.root)
-        found = rules_in(path, above, self._scope.is_tracked)
+        found = rules_inside(path, above, self._scope.is_tracked)
         self._rules[name] = found
         return found
 
 
-def _sure(changed: int, now: int) -> int:
-    """The time, or 0 if a later change could have the same time."""
-    tick = TICK if changed % 1_000_000_000 else COARSE_TICK
+def _reliable_time(changed: int, now: int) -> int:
+    """Return a file's change time, or 0 if a later change could get the same time."""
+    tick = TICK_NS if changed % 1_000_000_000 else COARSE_TICK_NS
     return changed if changed + tick < now else 0
 
 
-def _rules_number(handle: int) -> int:
-    """A number that changes with a folder's ignore rules."""
+def _rules_hash(handle: int) -> int:
+    """Return a number that changes whenever a folder's ignore rules do."""
     number = 0
     for name in (".gitignore", ".git", ".git/info/exclude"):
         with suppress(OSError):
             found = os.stat(name, dir_fd=handle, follow_symlinks=False)
-            kept = (found.st_ino,) if name == ".git" else (found.st_ino, found.st_size, found.st_mtime_ns)
-            number = hash((number, name == ".git", *kept)) & 0x7FFFFFFFFFFFFFFF
+            identity = (found.st_ino,) if name == ".git" else (found.st_ino, found.st_size, found.st_mtime_ns)
+            number = hash((number, name == ".git", *identity)) & 0x7FFFFFFFFFFFFFFF
     return number
 
 
-def read_content(name: str, changed: int, most: int, folder: int) -> tuple[bytes, int]:
-    """Read a file in a folder. Return its bytes and its change time, or 0 if it changed in the meantime. `changed`:
-    the change time seen before. Raises `OSError`, and `ValueError` if the file was replaced or grew."""
+def read_content(name: str, changed: int, max_bytes: int, folder: int) -> tuple[bytes, int]:
+    """Return the bytes of a file and its change time, or 0 as the time if the file changed during the read.
+    `changed`: the change time at the last check. Raises `OSError`, and `ValueError` if the file was replaced
+    or grew."""
     handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     try:
         before = os.fstat(handle)
-        if not stat.S_ISREG(before.st_mode) or before.st_size > most:
+        if not stat.S_ISREG(before.st_mode) or before.st_size > max_bytes:
             raise ValueError("it has become another")
         content = os.read(handle, before.st_size + 1)
-        while 0 < len(content) <= most and len(content) != before.st_size:
-            more = os.read(handle, most)
-            if not more:
+        while 0 < len(content) <= max_bytes and len(content) != before.st_size:
+            chunk = os.read(handle, max_bytes)
+            if not chunk:
                 break
-            content += more
-        if len(content) > most:
+            content += chunk
+        if len(content) > max_bytes:
             raise ValueError("it grows")
         after = os.fstat(handle)
     finally:

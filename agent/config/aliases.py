@@ -1,12 +1,13 @@
-"""Alternative names of settings, as used by other programs. Values are only changed where needed.
+"""Alternative names of settings, as used by other programs. A value is changed only if the name requires it.
 
-Every key may also be written in camel case. A setting remembers the name that was written, so that `ebb config` can
-show it."""
+Every key may also be written in camel case. A setting stores the name that the user wrote, so that `ebb config` can
+show it.
+"""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 
-from ebbtide.agent.config.options import BY_KEY
+from ebbtide.agent.config.options import OPTIONS_BY_KEY
 from ebbtide.tools.lazy import dataclass
 
 KEY_ALIASES = {
@@ -30,19 +31,20 @@ TABLE_ALIASES = {
 }
 
 RENAMED_KEYS = {"mcp.startup_timeout": "mcp.wait"}
-"""Former names of our keys."""
+"""Former names of this program's own keys."""
 
-_TABLES = ("agent", "defaults", "options", "compaction", "tool_output_cache", "prune", "")
-"""Tables that are equivalent to `[agent]`."""
+_AGENT_TABLES = ("agent", "defaults", "options", "compaction", "tool_output_cache", "prune", "")
+"""Tables treated as equivalent to `[agent]`."""
 
-SWITCHES = {
+OFF_SWITCHES = {
     "disable_auto_summarize": True,
     "compaction.enabled": False,
     "compaction.auto": False,
 }
-"""Keys that turn early rewriting off when they have this value; the other value has no effect."""
+"""Keys that turn compaction before the window is full off if they have this value. With the other value, they have no
+effect."""
 
-WITHOUT_EFFECT = {
+IGNORED_KEYS = {
     "condense_after_n": "what is condensed is decided by price and age, not by a number of messages",
     "remove_errors_after": "errors are condensed and never removed, so that each call keeps its output",
     "tool_output_cache.enabled": "large outputs are always kept whole",
@@ -53,19 +55,19 @@ WITHOUT_EFFECT = {
 class AliasedSetting:
     key: str
     value: object
-    written: str = ""
-    """The name that was written, if it is not the key."""
-    without_effect: str = ""
-    """Why the setting has no effect."""
+    written_name: str = ""
+    """The name that the user wrote, if it differs from the key."""
+    no_effect_reason: str = ""
+    """Why the setting has no effect; empty if it has one."""
 
 
-def own_names(table: Mapping[str, object], allowed: Container[str]) -> Iterator[tuple[str, AliasedSetting]]:
-    """Yield the entries of a provider's or model's table, by their actual key if that is in `allowed`, with the written
-    name. Aliases of a key come before the key."""
+def table_entries(table: Mapping[str, object], allowed: Container[str]) -> Iterator[tuple[str, AliasedSetting]]:
+    """Yield the entries of a provider's or model's table, each with its key. An alias is replaced by its real key if
+    that is in `allowed`. Aliases of a key come before the key itself."""
     for written in sorted(table, key=lambda written: snake_case(written) not in KEY_ALIASES):
         key = snake_case(written)
-        meant = KEY_ALIASES.get(key, key).removeprefix("agent.")
-        key = meant if meant in allowed else key
+        real_key = KEY_ALIASES.get(key, key).removeprefix("agent.")
+        key = real_key if real_key in allowed else key
         yield key, AliasedSetting(key, table[written], "" if key == written else written)
 
 
@@ -74,8 +76,8 @@ def snake_case(key: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower() if re.search(r"[a-z][A-Z]", key) else key
 
 
-def translate(pairs: Iterable[tuple[str, object]]) -> tuple[AliasedSetting, ...]:
-    """Translate keys and values to settings. If a key and an alias of it are both present, the key wins."""
+def translate_settings(pairs: Iterable[tuple[str, object]]) -> tuple[AliasedSetting, ...]:
+    """Translate keys and values to settings. If both a key and an alias of it are present, the key takes precedence."""
     settings: list[AliasedSetting] = []
     provider: AliasedSetting | None = None
     for written, value in pairs:
@@ -86,41 +88,41 @@ def translate(pairs: Iterable[tuple[str, object]]) -> tuple[AliasedSetting, ...]
             provider = setting
         else:
             settings.append(setting)
-    return tuple(sorted(_with_provider(settings, provider), key=lambda setting: not setting.written))
+    return tuple(sorted(_with_summary_provider(settings, provider), key=lambda setting: not setting.written_name))
 
 
 def _aliased_setting(written: str, value: object) -> AliasedSetting | None:
     table, _, name = snake_case(written).rpartition(".")
-    short = written.rpartition(".")[2] if table in ("agent", "") else written
+    short_name = written.rpartition(".")[2] if table in ("agent", "") else written
     for key in (f"{table}.{name}", name):
-        if key in WITHOUT_EFFECT and table in _TABLES:
-            return AliasedSetting(written, value, short, WITHOUT_EFFECT[key])
-        if key in SWITCHES and table in _TABLES:
+        if key in IGNORED_KEYS and table in _AGENT_TABLES:
+            return AliasedSetting(written, value, short_name, IGNORED_KEYS[key])
+        if key in OFF_SWITCHES and table in _AGENT_TABLES:
             if not isinstance(value, bool):
-                return AliasedSetting("rewrite.policy", value, short)
-            return AliasedSetting("rewrite.policy", "off", short) if value is SWITCHES[key] else None
-        if key in TABLE_ALIASES and table in _TABLES and table != "agent":
-            return AliasedSetting(TABLE_ALIASES[key], value, short)
-    if table in _TABLES and name in ("summarization_provider", "summarization_model"):
+                return AliasedSetting("rewrite.policy", value, short_name)
+            return AliasedSetting("rewrite.policy", "off", short_name) if value is OFF_SWITCHES[key] else None
+        if key in TABLE_ALIASES and table in _AGENT_TABLES and table != "agent":
+            return AliasedSetting(TABLE_ALIASES[key], value, short_name)
+    if table in _AGENT_TABLES and name in ("summarization_provider", "summarization_model"):
         key = "summarization_provider" if name.endswith("provider") else "agent.summary_model"
-        return AliasedSetting(key, value, short)
-    if table in _TABLES and name in KEY_ALIASES:
-        return AliasedSetting(KEY_ALIASES[name], value, short)
-    if table in _TABLES[1:-1] or (table == "" and (name != written or f"agent.{name}" in BY_KEY)):
-        return AliasedSetting(f"agent.{name}", value, short)
+        return AliasedSetting(key, value, short_name)
+    if table in _AGENT_TABLES and name in KEY_ALIASES:
+        return AliasedSetting(KEY_ALIASES[name], value, short_name)
+    if table in _AGENT_TABLES[1:-1] or (table == "" and (name != written or f"agent.{name}" in OPTIONS_BY_KEY)):
+        return AliasedSetting(f"agent.{name}", value, short_name)
     key = f"{table}.{name}" if table else name
     key = RENAMED_KEYS.get(key, key)
-    return AliasedSetting(key, value, short if key != written else "")
+    return AliasedSetting(key, value, short_name if key != written else "")
 
 
-def _with_provider(settings: list[AliasedSetting], provider: AliasedSetting | None) -> list[AliasedSetting]:
+def _with_summary_provider(settings: list[AliasedSetting], provider: AliasedSetting | None) -> list[AliasedSetting]:
     """Combine the summary provider and the summary model into `provider/model`."""
     if provider is None:
         return settings
     joined = []
     for setting in settings:
-        if setting.key == "agent.summary_model" and setting.written and isinstance(setting.value, str):
-            names = f"{provider.written}, {setting.written}"
+        if setting.key == "agent.summary_model" and setting.written_name and isinstance(setting.value, str):
+            names = f"{provider.written_name}, {setting.written_name}"
             setting = AliasedSetting(setting.key, f"{provider.value}/{setting.value}", names)
             provider = None
         joined.append(setting)
@@ -129,5 +131,5 @@ def _with_provider(settings: list[AliasedSetting], provider: AliasedSetting | No
     joined += settings[len(joined) :]
     if provider is not None:
         reason = "it names no model; add `summarization_model`, or set `agent.summary_model` to PROVIDER/NAME"
-        joined.append(AliasedSetting(provider.key, provider.value, provider.written, reason))
+        joined.append(AliasedSetting(provider.key, provider.value, provider.written_name, reason))
     return joined

@@ -1,4 +1,5 @@
-"""Parses hook tables, in our configuration and in the settings of other programs: what runs on which event. Pure."""
+"""Parses tables that define which hook runs on which event, from our configuration and from other programs' settings.
+Pure."""
 
 import json
 import re
@@ -23,23 +24,28 @@ HookEvent: TypeAlias = Literal[
     "SubagentStart",
     "SubagentStop",
     "Notification",
+    "after_tool",
 ]
-HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
+"""An event of Claude Code, or `after_tool` for the programs in `hooks.after_tool`, which have their own input
+format."""
+HOOK_EVENTS: tuple[HookEvent, ...] = tuple(event for event in get_args(HookEvent) if event != "after_tool")
+"""The events of Claude Code."""
 
 MAX_HOOKS = 500
 """Maximum number of hooks in one file."""
 
 _MAX_LISTED_NAMES = 10
 
-_EVERY_TYPE = frozenset({"type", "timeout", "if", "once", "statusMessage"})
-_OF_TYPE: Mapping[str, frozenset[str]] = {
+_COMMON_KEYS = frozenset({"type", "timeout", "if", "once", "statusMessage"})
+_KEYS_BY_TYPE: Mapping[str, frozenset[str]] = {
     "command": frozenset({"command", "args", "shell", "async", "asyncRewake", "rewakeMessage", "rewakeSummary"}),
     "http": frozenset({"url", "headers", "allowedEnvVars"}),
     "prompt": frozenset({"prompt", "model", "continueOnBlock"}),
     "agent": frozenset({"prompt", "model", "continueOnBlock"}),
     "mcp_tool": frozenset({"server", "tool", "input"}),
 }
-"""Allowed keys of a hook. Unknown keys are rejected, since ignoring one that restricts the hook would widen it."""
+"""Allowed keys of each type of hook. Unknown keys are rejected: ignoring a key that restricts a hook would let it run
+more often."""
 CALL_EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure")
 _RULE = re.compile(r"[\w*.-]+(?:\(.*\))?", re.DOTALL)
 _LOOPBACK = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:[/?#]|\Z)")
@@ -48,7 +54,7 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class HttpTarget:
-    """A server that receives events and answers."""
+    """A server that receives events and replies with decisions."""
 
     url: str
     headers: tuple[tuple[str, str], ...] = ()
@@ -57,19 +63,19 @@ class HttpTarget:
 
     @property
     def is_local(self) -> bool:
-        """Whether the server runs on this machine and receives no environment variables."""
+        """Whether the server is on this machine and receives no environment variables."""
         return not self.variables and _LOOPBACK.match(self.url) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelQuestion:
-    """A question to a model, which answers whether it agrees and why not."""
+    """A question to a model, which says whether it agrees and, if not, why."""
 
     prompt: str
     model: str = ""
-    """The model as written; empty for the default."""
-    looks: bool = False
-    """Whether to ask an agent, which may read files."""
+    """The model as the user wrote it; empty for the default."""
+    reads_files: bool = False
+    """Whether an agent that may read files is asked instead of a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +85,17 @@ class ServerCall:
     server: str
     tool: str
     input: str = "{}"
-    """Its arguments as JSON; `${tool_input.file_path}` is replaced by that field of the event."""
+    """The arguments as JSON. `${tool_input.file_path}` is replaced by that field of the event."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramCall:
-    """A function of the client program. Cannot be declared in a file."""
+    """A function of the client program. It cannot be declared in a file."""
 
     id: str
-    """The client's id of the function."""
+    """The id that the client program uses for the function."""
     must_answer: bool = False
-    """Whether a missing answer counts as an objection."""
+    """Whether a missing answer blocks the action."""
 
 
 HookAction: TypeAlias = str | tuple[str, ...] | HttpTarget | ModelQuestion | ServerCall | ProgramCall
@@ -99,33 +105,34 @@ of the client program."""
 
 @dataclass(frozen=True, slots=True)
 class HookEntry:
-    """What runs on an event."""
+    """An action that runs on an event."""
 
     event: HookEvent
     matcher: str
-    """The tools, sources, triggers or kinds that it applies to, in Claude Code's syntax; empty for all."""
+    """The tools, sources, triggers or kinds that the hook applies to, in Claude Code's syntax; empty for all. For
+    `after_tool`, a permission rule."""
     action: HookAction
     timeout: float | None = None
     """Timeout in seconds; None for the default."""
     condition: str = ""
-    """The calls that it applies to, as a Claude Code permission rule such as `Bash(git *)`; empty for all."""
+    """The calls that the hook applies to, as a Claude Code permission rule such as `Bash(git *)`; empty for all."""
     once: bool = False
-    """Whether it runs only once per session."""
+    """Whether the hook runs only once per session."""
     in_background: bool = False
-    """Whether it runs in the background; its output goes into the next message to the model."""
+    """Whether the hook runs in the background. Its output is added to the next message to the model."""
     status: str = ""
-    """Shown to the user while it runs."""
+    """Text that the user sees while the hook runs."""
     preface: str = ""
     """Text placed before the output of a background hook."""
 
     @property
     def action_text(self) -> str:
-        """What it runs, for people."""
+        """Description of the action, for display."""
         match self.action:
             case HttpTarget(url=url, variables=variables):
                 named = ", ".join(f"${each}" for each in variables)
                 return f"posts to {url}{f' with {named}' if named else ''}"
-            case ModelQuestion(prompt=prompt, model=model, looks=looks):
+            case ModelQuestion(prompt=prompt, model=model, reads_files=looks):
                 who = "an agent that reads files" if looks else "a model"
                 return f"asks {who}{f' ({model})' if model else ''}: {prompt}"
             case ServerCall(server=server, tool=tool, input=given):
@@ -139,10 +146,10 @@ class HookEntry:
 
     @property
     def summary(self) -> str:
-        """Event, filter and action, for people."""
+        """Event, filter and action, for display."""
         matcher = "" if self.matcher.strip() in ("", "*") else self.matcher
-        only = ", ".join(filter(None, (matcher, f"if {self.condition}" if self.condition else "")))
-        return f"{self.event}{f' ({only})' if only else ''}: {self.action_text}"
+        filters = ", ".join(filter(None, (matcher, f"if {self.condition}" if self.condition else "")))
+        return f"{self.event}{f' ({filters})' if filters else ''}: {self.action_text}"
 
 
 def configured_hooks(tables: Mapping[str, object], source: str) -> tuple[HookEntry, ...]:
@@ -154,8 +161,8 @@ def configured_hooks(tables: Mapping[str, object], source: str) -> tuple[HookEnt
 
 
 def read_hooks(tables: Mapping[str, object]) -> tuple[tuple[HookEntry, ...], tuple[str, ...]]:
-    """Parse the hooks of all events; return them and the problems, each as half a sentence."""
-    found: list[HookEntry] = []
+    """Parse the hooks of all events. Return them, and descriptions of the problems."""
+    entries: list[HookEntry] = []
     problems: list[str] = []
     unknown = [event[:40] for event in tables if event not in HOOK_EVENTS]
     if unknown:
@@ -169,10 +176,10 @@ def read_hooks(tables: Mapping[str, object]) -> tuple[tuple[HookEntry, ...], tup
             problems.append(f"`hooks.{event}` must be a list of tables with `matcher` and `hooks`")
         else:
             for group in groups:
-                _read_group(known, group, found, problems)
-    if len(found) > MAX_HOOKS:
+                _read_group(known, group, entries, problems)
+    if len(entries) > MAX_HOOKS:
         problems.append(f"there are more than {MAX_HOOKS} hooks; the rest are left out")
-    return tuple(found[:MAX_HOOKS]), tuple(dict.fromkeys(problems))
+    return tuple(entries[:MAX_HOOKS]), tuple(dict.fromkeys(problems))
 
 
 def _read_group(event: HookEvent, group: object, found: list[HookEntry], problems: list[str]) -> None:
@@ -186,19 +193,21 @@ def _read_group(event: HookEvent, group: object, found: list[HookEntry], problem
         return
     for hook in hooks:
         try:
-            found.append(_entry(event, matcher or "", hook))
+            found.append(_hook_entry(event, matcher or "", hook))
         except ValueError as error:
             problems.append(f"a hook for `{event}` is left out: {error}")
 
 
-def _entry(event: HookEvent, matcher: str, hook: object) -> HookEntry:
+def _hook_entry(event: HookEvent, matcher: str, hook: object) -> HookEntry:
     if not isinstance(hook, dict):
         raise ValueError("it is not a table")
     kind = hook.get("type", "command")
-    known = _OF_TYPE.get(kind) if isinstance(kind, str) else None
+    known = _KEYS_BY_TYPE.get(kind) if isinstance(kind, str) else None
     if known is None:
-        raise ValueError(f"its `type` is {str(kind)[:40]!r}; known are {', '.join(f'`{each}`' for each in _OF_TYPE)}")
-    unknown = sorted(set(map(str, hook)) - known - _EVERY_TYPE)
+        raise ValueError(
+            f"its `type` is {str(kind)[:40]!r}; known are {', '.join(f'`{each}`' for each in _KEYS_BY_TYPE)}"
+        )
+    unknown = sorted(set(map(str, hook)) - known - _COMMON_KEYS)
     if unknown:
         raise ValueError(f"unknown key `{unknown[0][:40]}`")
     timeout = hook.get("timeout")
@@ -208,50 +217,50 @@ def _entry(event: HookEvent, matcher: str, hook: object) -> HookEntry:
     return HookEntry(
         event,
         matcher,
-        _action(str(kind), hook),
+        _hook_action(str(kind), hook),
         float(timeout) if isinstance(timeout, int | float) else None,
-        _condition(event, hook.get("if")),
-        once=_is_true(hook, "once"),
-        in_background=_is_true(hook, "async") or _is_true(hook, "asyncRewake"),
-        status=_text(hook, "statusMessage"),
-        preface=_text(hook, "rewakeMessage"),
+        _checked_condition(event, hook.get("if")),
+        once=_flag_value(hook, "once"),
+        in_background=_flag_value(hook, "async") or _flag_value(hook, "asyncRewake"),
+        status=_text_value(hook, "statusMessage"),
+        preface=_text_value(hook, "rewakeMessage"),
     )
 
 
-def _action(kind: str, hook: Mapping[str, object]) -> HookAction:
+def _hook_action(kind: str, hook: Mapping[str, object]) -> HookAction:
     match kind:
         case "http":
-            return _target(hook)
+            return _http_target(hook)
         case "prompt" | "agent":
-            if not (prompt := _text(hook, "prompt")).strip():
+            if not (prompt := _text_value(hook, "prompt")).strip():
                 raise ValueError("it has no `prompt`")
-            return ModelQuestion(prompt, _text(hook, "model"), looks=kind == "agent")
+            return ModelQuestion(prompt, _text_value(hook, "model"), reads_files=kind == "agent")
         case "mcp_tool":
-            given = hook.get("input", {})
-            if not (_text(hook, "server") and _text(hook, "tool")):
+            tool_input = hook.get("input", {})
+            if not (_text_value(hook, "server") and _text_value(hook, "tool")):
                 raise ValueError("it needs `server` and `tool`")
-            if not isinstance(given, dict):
+            if not isinstance(tool_input, dict):
                 raise ValueError("its `input` must be a table")
-            return ServerCall(_text(hook, "server"), _text(hook, "tool"), json.dumps(given))
+            return ServerCall(_text_value(hook, "server"), _text_value(hook, "tool"), json.dumps(tool_input))
         case _:
-            return _words(hook)
+            return _command_action(hook)
 
 
-def _is_true(hook: Mapping[str, object], key: str) -> bool:
+def _flag_value(hook: Mapping[str, object], key: str) -> bool:
     value = hook.get(key, False)
     if not isinstance(value, bool):
         raise ValueError(f"its `{key}` must be true or false")
     return value
 
 
-def _text(hook: Mapping[str, object], key: str) -> str:
+def _text_value(hook: Mapping[str, object], key: str) -> str:
     value = hook.get(key, "")
     if not isinstance(value, str):
         raise ValueError(f"its `{key}` must be a string")
     return value
 
 
-def _condition(event: HookEvent, condition: object) -> str:
+def _checked_condition(event: HookEvent, condition: object) -> str:
     if condition is None:
         return ""
     if not isinstance(condition, str) or not _RULE.fullmatch(condition.strip()):
@@ -261,7 +270,7 @@ def _condition(event: HookEvent, condition: object) -> str:
     return condition.strip()
 
 
-def _words(hook: Mapping[str, object]) -> str | tuple[str, ...]:
+def _command_action(hook: Mapping[str, object]) -> str | tuple[str, ...]:
     command, arguments, shell = hook.get("command"), hook.get("args", []), hook.get("shell", "bash")
     if isinstance(command, list):
         command, arguments = (command[0] if command else ""), command[1:]
@@ -276,7 +285,7 @@ def _words(hook: Mapping[str, object]) -> str | tuple[str, ...]:
     return command if shell == "bash" else ("pwsh", "-NoProfile", "-Command", command)
 
 
-def _target(hook: Mapping[str, object]) -> HttpTarget:
+def _http_target(hook: Mapping[str, object]) -> HttpTarget:
     url, headers, variables = hook.get("url"), hook.get("headers", {}), hook.get("allowedEnvVars", [])
     if not isinstance(url, str) or not re.fullmatch(r"https?://[^\s/]+\S*", url):
         raise ValueError("its `url` must begin with `http://` or `https://`")

@@ -1,49 +1,53 @@
 """Merges files, environment and flags into one frozen `Config` that records the source of each value.
 
-Layers, from weakest to strongest: defaults, the user's `config.toml`, the project's `.ebb/config.toml`, environment,
-flags. A repository may have been written by someone else, so the project's file may only tighten: a stricter permission
-mode, more deny rules. Independent of providers and tools."""
+Layers, from lowest to highest precedence: defaults, the user's `config.toml`, the project's `.ebb/config.toml`,
+environment, flags. Since a repository may come from someone else, the project's file may only tighten permissions: set
+a stricter permission mode, or add deny rules. Independent of providers and tools.
+"""
 
 import os.path
 from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ebbtide.agent.config.aliases import AliasedSetting, own_names, snake_case, translate
-from ebbtide.agent.config.options import BY_KEY, OPTIONS, PROVIDERS, Option, rules
+from ebbtide.agent import config
+from ebbtide.agent.config.aliases import AliasedSetting, snake_case, table_entries, translate_settings
+from ebbtide.agent.config.options import OPTIONS, OPTIONS_BY_KEY, PROVIDERS, Option, permission_rules
 from ebbtide.agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS
-from ebbtide.agent.config.values import Config, Folders, ProviderConfig, field_of
+from ebbtide.agent.config.values import Config, Folders, ProviderConfig, config_field
 from ebbtide.agent.errors import ConfigError
-from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools import files, secrets
+from ebbtide.tools.files.bounded import read_beginning
 
 if TYPE_CHECKING:  # see `values`
     from ebbtide.agent.config.hook_tables import HookEntry
 
-OTHER_VARIABLES = ("EBB_HOME", "EBB_PASS_ENV")
-"""Environment variables that are not settings."""
+NON_SETTING_VARIABLES = ("EBB_HOME", "EBB_PASS_ENV")
+"""EBB_* environment variables that are not settings."""
 
-_SERVERS = {"mcp": SERVER_KEYS, "lsp": LANGUAGE_SERVER_KEYS}
-"""Tables with one table per server, and the keys allowed in them."""
-_NOT_THEIRS = ": a project may only tighten permissions"
+_KEYS_OF_SERVERS = {"mcp": SERVER_KEYS, "lsp": LANGUAGE_SERVER_KEYS}
+"""Tables that contain one table per server, and the keys allowed in each of those."""
+_TIGHTEN_ONLY = ": a project may only tighten permissions"
 
-MAX_FILE_BYTES = 1_000_000
-"""Maximum size of a configuration file; a project's file is untrusted."""
-_MANY_DOTS, _MAX_PARSE_WORK = 200, 10_000_000
-"""Dots above which a TOML line may be one long key, and the limit on the sum of their squares: parsing a key takes time
-quadratic in its parts, at most 150 ms within this limit."""
+MAX_CONFIG_BYTES = 1_000_000
+"""Maximum size of a configuration file. Files of projects are untrusted."""
+_MAX_CHEAP_DOTS, _MAX_PARSE_WORK = 200, 10_000_000
+"""A TOML line with more dots than the first number may be one long key. The second number limits the sum of the squared
+dot counts of these lines in a file. The time to parse a key is quadratic in its parts, and this limit keeps it below
+150 ms."""
 
 
 def find_folders(environment: Mapping[str, str]) -> Folders:
     """Return the program's folders: below EBB_HOME if set, otherwise in the platform's standard places."""
-    own, home = environment.get("EBB_HOME"), environment.get("HOME", "")
-    theirs = Path(home) if os.path.isabs(home) else None
-    if own:
-        root = Path(own).expanduser().absolute()
-        return Folders(root / "config", root / "data", root / "logs", theirs)
+    ebb_home, home = environment.get("EBB_HOME"), environment.get("HOME", "")
+    user_home = Path(home) if os.path.isabs(home) else None
+    if ebb_home:
+        root = Path(ebb_home).expanduser().absolute()
+        return Folders(root / "config", root / "data", root / "logs", user_home)
     import platformdirs  # noqa: PLC0415  # deferred: not needed if EBB_HOME is set
 
     dirs = platformdirs.PlatformDirs("ebbtide", appauthor=False)
-    return Folders(Path(dirs.user_config_dir), Path(dirs.user_data_dir), Path(dirs.user_log_dir), theirs)
+    return Folders(Path(dirs.user_config_dir), Path(dirs.user_data_dir), Path(dirs.user_log_dir), user_home)
 
 
 def find_project(folder: Path) -> Path:
@@ -59,32 +63,32 @@ def load_config(
     folder: Path,
     environment: Mapping[str, str],
     flags: Mapping[str, object],
-    settings: tuple[str, ...] = (),
-    keyed: Mapping[str, object] | None = None,
+    setting_texts: tuple[str, ...] = (),
+    settings_by_key: Mapping[str, object] | None = None,
 ) -> Config:
-    """Load the configuration for a run in `folder`. `flags` are command-line flags by key, `settings` the KEY=VALUE
-    texts of `--config`, and `keyed` the same as values by key. Raises `ConfigError`."""
+    """Load the configuration for a run in `folder`. `flags`: command-line flags by key. `setting_texts`: the KEY=VALUE
+    texts of `--config`. `settings_by_key`: further settings with parsed values, by key. Raises `ConfigError`."""
     folders, project = find_folders(environment), find_project(folder)
     values = {option.key: option.default for option in OPTIONS}
     sources = {option.key: "default" for option in OPTIONS}
     providers: dict[str, dict[str, object]] = {}
-    servers: dict[str, dict[str, dict[str, object]]] = {table: {} for table in _SERVERS}
+    servers: dict[str, dict[str, dict[str, object]]] = {table: {} for table in _KEYS_OF_SERVERS}
     hooks: list[HookEntry] = []
     notices: list[str] = []
 
     user_file = folders.config / "config.toml"
     _merge(read_toml(user_file), str(user_file), values, sources, providers, servers, hooks, notices)
     project_file = project / ".ebb" / "config.toml"
-    _tighten(read_toml(project_file), str(project_file), values, sources, notices)
+    _merge_project(read_toml(project_file), str(project_file), values, sources, notices)
     for option in OPTIONS:
         if option.environment and option.environment in environment:
             source = f"environment {option.environment}"
             values[option.key] = _parse_value(option.parse, environment[option.environment], source, option.key)
             sources[option.key] = source
-    for name, key in _variables(environment, notices).items():
+    for name, key in _setting_variables(environment, notices).items():
         text = f"{key}={environment[name]}"
         _merge(parse_setting(text), f"environment {name}", values, sources, providers, servers, hooks, notices)
-    for text in settings:
+    for text in setting_texts:
         _merge(
             parse_setting(text),
             f"--config {_redacted_setting(text)}",
@@ -95,12 +99,12 @@ def load_config(
             hooks,
             notices,
         )
-    for key, value in (keyed or {}).items():
-        _merge(table_of(key, value), f"--config {key}", values, sources, providers, servers, hooks, notices)
+    for key, value in (settings_by_key or {}).items():
+        _merge(nested_tables(key, value), f"--config {key}", values, sources, providers, servers, hooks, notices)
     for key, value in flags.items():
         if key.startswith("permissions."):
-            value = (*rules(values[key]), *rules(value))
-        values[key] = _parse_value(BY_KEY[key].parse, value, "the command line", key)
+            value = (*permission_rules(values[key]), *permission_rules(value))
+        values[key] = _parse_value(OPTIONS_BY_KEY[key].parse, value, "the command line", key)
         sources[key] = "command line"
 
     return Config(
@@ -113,42 +117,48 @@ def load_config(
         hooks=tuple(hooks),
         sources=sources,
         notices=tuple(notices),
-        **cast(dict[str, Any], {field_of(key): value for key, value in values.items()}),
+        **cast(dict[str, Any], {config_field(key): value for key, value in values.items()}),
     )
 
 
 def read_toml(path: Path) -> dict[str, object]:
     """Parse a TOML file; empty if it does not exist. Raises `ConfigError`."""
+    return read_toml_text(path)[1]
+
+
+def read_toml_text(path: Path) -> tuple[str, dict[str, object]]:
+    """Return the text of a TOML file and its parsed content; both are empty if it does not exist. Raises
+    `ConfigError`."""
     try:
-        text = beginning_of(path, MAX_FILE_BYTES + 1)
+        data = read_beginning(path, MAX_CONFIG_BYTES + 1)
     except FileNotFoundError:
-        return {}
+        return "", {}
     except OSError as error:
         raise ConfigError(f"cannot read `{path}`: {error.strerror or error}") from error
-    if len(text) > MAX_FILE_BYTES:
-        raise ConfigError(f"cannot read `{path}`: it is larger than {MAX_FILE_BYTES:,} bytes")
-    from ebbtide.tools.files.byte_order import in_utf8  # noqa: PLC0415  # deferred: most runs have no file to read
-
+    if len(data) > MAX_CONFIG_BYTES:
+        raise ConfigError(f"cannot read `{path}`: it is larger than {MAX_CONFIG_BYTES:,} bytes")
     try:
-        return toml_of(in_utf8(text).decode())
+        text = files.byte_order.to_utf8(data).decode()
+        return text, parse_toml(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"cannot read `{path}`: {error}") from error
 
 
-def toml_of(text: str) -> dict[str, object]:
-    """Parse untrusted TOML in bounded time. Raises `ValueError` and `RecursionError`."""
+def parse_toml(text: str) -> dict[str, object]:
+    """Parse untrusted TOML in bounded time. Raises `ValueError` or `RecursionError`."""
     import tomllib  # noqa: PLC0415  # deferred: most runs have no file to read
 
     work = 0
     for number, line in enumerate(text.split("\n"), 1):
-        work += dots**2 if (dots := line.count(".")) > _MANY_DOTS else 0
+        work += dots**2 if (dots := line.count(".")) > _MAX_CHEAP_DOTS else 0
         if work > _MAX_PARSE_WORK:
             raise ValueError(f"line {number}: too many lines with hundreds of dots; split them into shorter ones")
     return tomllib.loads(text)
 
 
 def parse_setting(text: str) -> dict[str, object]:
-    """Parse a `--config a.b=V`. V is parsed as TOML if possible; `null` unsets the key; anything else is a string."""
+    """Parse `a.b=V` as given to `--config`. V is parsed as TOML if possible, otherwise it is a string. `null` unsets
+    the key."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ConfigError(f"`--config {text}` is not KEY=VALUE; write for example `--config agent.max_turns=20`")
@@ -158,11 +168,11 @@ def parse_setting(text: str) -> dict[str, object]:
         parsed: object = tomllib.loads(f"value = {value}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
         parsed = None if value.strip() == "null" else value
-    return table_of(key, parsed)
+    return nested_tables(key, parsed)
 
 
-def table_of(key: str, value: object) -> dict[str, object]:
-    """Return a value in the nested tables of its key, as in a file. Raises `ConfigError`."""
+def nested_tables(key: str, value: object) -> dict[str, object]:
+    """Return a value inside the nested tables of its key, as a parsed file would contain it. Raises `ConfigError`."""
     import tomllib  # noqa: PLC0415  # deferred: as above
 
     try:
@@ -171,42 +181,41 @@ def table_of(key: str, value: object) -> dict[str, object]:
         raise ConfigError(f"`{key}` is not a key of the configuration: {error}") from error
 
 
-def _variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, str]:
-    """Return the environment variables that set a key without being its dedicated variable, with the key. Adds a notice
-    for each variable without effect."""
+def _setting_variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, str]:
+    """Return the environment variables that set a key by its name or an alias, each with that key. Variables dedicated
+    to a key are not included. Adds a notice for each variable that has no effect."""
     found: dict[str, str] = {}
-    given = {one.key: one.environment for one in OPTIONS if one.environment and one.environment in environment}
-    keys = {f"EBB_{key.replace('.', '_').upper()}": key for key in BY_KEY}
+    set_by = {one.key: one.environment for one in OPTIONS if one.environment and one.environment in environment}
+    keys = {f"EBB_{key.replace('.', '_').upper()}": key for key in OPTIONS_BY_KEY}
     keys = {**keys, **{name.replace("EBB_AGENT_", "EBB_", 1): key for name, key in keys.items()}}
-    own = {*OTHER_VARIABLES, *(option.environment for option in OPTIONS)}
-    named = [name for name in environment if name.startswith("EBB_") and name not in own and environment[name]]
-    for name in sorted(named, key=lambda name: (name not in keys, name)):  # a key wins over its aliases
+    reserved = {*NON_SETTING_VARIABLES, *(option.environment for option in OPTIONS)}
+    named = [name for name in environment if name.startswith("EBB_") and name not in reserved and environment[name]]
+    for name in sorted(named, key=lambda name: (name not in keys, name)):  # a key takes precedence over its aliases
         written = keys.get(name) or name.removeprefix("EBB_").lower().removeprefix("agent_")
-        setting = next(iter(translate([(written, True)])), None)
-        if setting is not None and setting.without_effect and setting.key not in BY_KEY:
-            notices.append(f"the variable `{name}` has no effect: {setting.without_effect}")
-        elif setting is None or setting.key not in BY_KEY:
+        setting = next(iter(translate_settings([(written, True)])), None)
+        if setting is not None and setting.no_effect_reason and setting.key not in OPTIONS_BY_KEY:
+            notices.append(f"the variable `{name}` has no effect: {setting.no_effect_reason}")
+        elif setting is None or setting.key not in OPTIONS_BY_KEY:
             notices.append(f"the variable `{name}` has no effect: it is not a setting; `ebb config` lists all of them")
-        elif setting.key in given:
+        elif setting.key in set_by:
             notices.append(
-                f"the variable `{name}` has no effect: `{given[setting.key]}` sets the same and takes precedence"
+                f"the variable `{name}` has no effect: `{set_by[setting.key]}` sets the same and takes precedence"
             )
         else:
-            given[setting.key], found[name] = name, written
+            set_by[setting.key], found[name] = name, written
     return found
 
 
 def _redacted_setting(text: str) -> str:
-    """Return a KEY=VALUE with secrets hidden: everything about servers, and passwords in addresses."""
-    from ebbtide.tools.secrets.key_formats import SECRET_NAME  # noqa: PLC0415  # deferred: few runs use `--config`
-    from ebbtide.tools.secrets.redaction import redact_text, without_password  # noqa: PLC0415  # deferred: as above
-
+    """Return KEY=VALUE with secrets hidden: all settings of servers, values of secret keys, and passwords in URLs."""
     key, _, value = text.partition("=")
     name = key.strip().rpartition(".")[2]
     is_secret = key.strip().startswith(("mcp.servers.", "lsp.servers.")) or (
-        SECRET_NAME.search(name) and name not in PROVIDER_KEYS
+        secrets.key_formats.SECRET_NAME.search(name) and name not in PROVIDER_KEYS
     )
-    return f"{key}=…" if is_secret else f"{key}={redact_text(without_password(value), {})}"
+    return (
+        f"{key}=…" if is_secret else f"{key}={secrets.redaction.redact_text(secrets.redaction.redact_url(value), {})}"
+    )
 
 
 def _with_leaf(tables: dict[str, object], value: object) -> dict[str, object]:
@@ -218,7 +227,7 @@ def _parse_value(parse: Callable[[object], object], value: object, source: str, 
     try:
         return parse(value)
     except ValueError as error:
-        given = "" if key.endswith(".api_key_env") else f"is {value!r}, but "  # the value may be the key itself
+        given = "" if key.endswith(".api_key_env") else f"is {value!r}, but "  # the value may be an API key
         raise ConfigError(f"{source}: `{key}` {given}must be {error}") from error
 
 
@@ -232,40 +241,42 @@ def _merge(
     hooks: "list[HookEntry]",
     notices: list[str],
 ) -> None:
-    rest = dict(tables)
-    if "providers" in rest:
-        _merge_providers(rest.pop("providers"), source, sources, providers, notices)
-    for kind in _SERVERS:
-        if isinstance(of_kind := rest.get(kind), dict) and "servers" in of_kind:
+    remaining = dict(tables)
+    if "providers" in remaining:
+        _merge_providers(remaining.pop("providers"), source, sources, providers, notices)
+    for kind in _KEYS_OF_SERVERS:
+        if isinstance(of_kind := remaining.get(kind), dict) and "servers" in of_kind:
             _merge_servers(kind, of_kind["servers"], source, sources, servers[kind])
-            rest[kind] = {name: value for name, value in of_kind.items() if name != "servers"}
-    if isinstance(of_hooks := rest.get("hooks"), dict) and of_hooks.keys() - {"after_tool"}:
-        from ebbtide.agent.config.hook_tables import configured_hooks  # noqa: PLC0415  # deferred: few users have hooks
-
-        hooks += configured_hooks({event: of_hooks[event] for event in of_hooks if event != "after_tool"}, source)
-        rest["hooks"] = {name: value for name, value in of_hooks.items() if name == "after_tool"}
-    given: dict[str, str] = {}
-    for setting in translate(_flat(rest)):
-        named = f"{source} ({setting.written})" if setting.written else source
-        if setting.without_effect:
-            notices.append(f"{named}: {setting.without_effect}")
+            remaining[kind] = {name: value for name, value in of_kind.items() if name != "servers"}
+    if isinstance(of_hooks := remaining.get("hooks"), dict) and of_hooks.keys() - {"after_tool"}:
+        hooks += config.hook_tables.configured_hooks(
+            {event: of_hooks[event] for event in of_hooks if event != "after_tool"}, source
+        )
+        remaining["hooks"] = {name: value for name, value in of_hooks.items() if name == "after_tool"}
+    set_by: dict[str, str] = {}
+    for setting in translate_settings(_flat_keys(remaining)):
+        named_source = f"{source} ({setting.written_name})" if setting.written_name else source
+        if setting.no_effect_reason:
+            notices.append(f"{named_source}: {setting.no_effect_reason}")
             continue
-        option = _option(setting.key, source)
-        written = setting.written or setting.key
-        meant = "agent.compact_trigger" if setting.key == "agent.threshold_ratio" else setting.key
-        if meant in given:
-            notices.append(f"{source}: `{given[meant]}` has no effect: `{written}` sets the same and takes precedence")
-        given[meant] = written
-        values[setting.key] = _parse_value(option.parse, setting.value, source, setting.written or setting.key)
-        sources[setting.key] = named
+        option = _find_option(setting.key, source)
+        written = setting.written_name or setting.key
+        real_key = "agent.compact_trigger" if setting.key == "agent.threshold_ratio" else setting.key
+        if real_key in set_by:
+            notices.append(
+                f"{source}: `{set_by[real_key]}` has no effect: `{written}` sets the same and takes precedence"
+            )
+        set_by[real_key] = written
+        values[setting.key] = _parse_value(option.parse, setting.value, source, setting.written_name or setting.key)
+        sources[setting.key] = named_source
         if setting.key == "agent.compact_trigger":
             values["agent.threshold_ratio"], sources["agent.threshold_ratio"] = None, "default"
         if setting.key == "agent.threshold_ratio":
-            sources["agent.compact_trigger"] = f"{source} ({setting.written or 'threshold_ratio'})"
+            sources["agent.compact_trigger"] = f"{source} ({setting.written_name or 'threshold_ratio'})"
 
 
-def _flat(tables: Mapping[str, object]) -> list[tuple[str, object]]:
-    """Return the keys with their table, and their values."""
+def _flat_keys(tables: Mapping[str, object]) -> list[tuple[str, object]]:
+    """Return the keys of all tables, each prefixed with its table, and their values."""
     flat: list[tuple[str, object]] = []
     for section, table in tables.items():
         if isinstance(table, dict):
@@ -275,14 +286,14 @@ def _flat(tables: Mapping[str, object]) -> list[tuple[str, object]]:
     return flat
 
 
-def _option(key: str, source: str) -> Option:
-    if key in BY_KEY:
-        return BY_KEY[key]
-    if any(known.startswith(f"{key}.") for known in BY_KEY):
+def _find_option(key: str, source: str) -> Option:
+    if key in OPTIONS_BY_KEY:
+        return OPTIONS_BY_KEY[key]
+    if any(known.startswith(f"{key}.") for known in OPTIONS_BY_KEY):
         raise ConfigError(f"{source}: `{key}` is a table; write `{key}.KEY = VALUE`, `ebb config` lists all keys")
     import difflib  # noqa: PLC0415  # deferred: only needed after a mistake
 
-    close = difflib.get_close_matches(key, BY_KEY, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(key, OPTIONS_BY_KEY, n=3, cutoff=0.5)
     hint = f"did you mean {', '.join(f'`{name}`' for name in close)}?" if close else "`ebb config` lists all keys"
     raise ConfigError(f"{source}: unknown key `{key}`; {hint}")
 
@@ -302,11 +313,11 @@ def _merge_providers(
         if not isinstance(table, dict):
             raise ConfigError(f"{source}: `providers.{name}` must be a table")
         merged = providers.setdefault(name, {})
-        for key, setting in _own(table, PROVIDER_KEYS, f"providers.{name}", source, notices).items():
+        for key, setting in _entries_by_key(table, PROVIDER_KEYS, f"providers.{name}", source, notices).items():
             full, value = f"providers.{name}.{key}", setting.value
             if key == "models":
                 models = cast(dict[str, Mapping[str, object]], merged.setdefault("models", {}))
-                for model, facts in _models(value, source, full, notices).items():
+                for model, facts in _parse_models(value, source, full, notices).items():
                     models[model] = {**models.get(model, {}), **facts}
                     sources.update({f"{full}.{model}.{fact}": source for fact in facts})
                 continue
@@ -315,13 +326,13 @@ def _merge_providers(
             else:
                 allowed = ", ".join([*PROVIDER_KEYS, "models"])
                 raise ConfigError(f"{source}: unknown key `{full}`; allowed are {allowed}")
-            sources[full] = f"{source} ({setting.written})" if setting.written else source
+            sources[full] = f"{source} ({setting.written_name})" if setting.written_name else source
 
 
 def _merge_servers(
     kind: str, tables: object, source: str, sources: dict[str, str], servers: dict[str, dict[str, object]]
 ) -> None:
-    keys = _SERVERS[kind]
+    keys = _KEYS_OF_SERVERS[kind]
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise ConfigError(f"{source}: `{kind}.servers` must contain one table per server")
     for name, table in tables.items():
@@ -341,50 +352,50 @@ def _merge_servers(
             sources[f"{kind}.servers.{name}.{key}"] = source
 
 
-def _own(
-    table: Mapping[str, object], allowed: Container[str], place: str, source: str, notices: list[str]
+def _entries_by_key(
+    table: Mapping[str, object], allowed: Container[str], prefix: str, source: str, notices: list[str]
 ) -> dict[str, AliasedSetting]:
     """Return the entries of a provider's or model's table by key. Adds a notice for a key that is set twice."""
     found: dict[str, AliasedSetting] = {}
-    for key, setting in own_names(table, allowed):
+    for key, setting in table_entries(table, allowed):
         if key in found:
-            before, now = (f"{place}.{one.written or key}" for one in (found[key], setting))
+            before, now = (f"{prefix}.{one.written_name or key}" for one in (found[key], setting))
             notices.append(f"{source}: `{before}` has no effect: `{now}` sets the same and takes precedence")
         found[key] = setting
     return found
 
 
-def _models(value: object, source: str, full: str, notices: list[str]) -> dict[str, dict[str, object]]:
+def _parse_models(value: object, source: str, full: str, notices: list[str]) -> dict[str, dict[str, object]]:
     if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
         raise ConfigError(f"{source}: `{full}` must contain one table per model")
     models = {}
     for model, table in value.items():
-        own = _own(table, MODEL_KEYS, f"{full}.{model}", source, notices)
-        unknown = set(own) - set(MODEL_KEYS)
+        entries = _entries_by_key(table, MODEL_KEYS, f"{full}.{model}", source, notices)
+        unknown = set(entries) - set(MODEL_KEYS)
         if unknown:
             raise ConfigError(
                 f"{source}: unknown key `{full}.{model}.{min(unknown)}`; allowed are {', '.join(MODEL_KEYS)}"
             )
         models[model] = {
             key: _parse_value(MODEL_KEYS[key], setting.value, source, f"{full}.{model}.{key}")
-            for key, setting in own.items()
+            for key, setting in entries.items()
         }
     return models
 
 
-def _tighten(
+def _merge_project(
     tables: Mapping[str, object], source: str, values: dict[str, object], sources: dict[str, str], notices: list[str]
 ) -> None:
-    for key, value in _flat(tables):
+    for key, value in _flat_keys(tables):
         if key in ("mcp.servers", "lsp.servers"):
-            where = ": a project's servers are declared in its `.mcp.json`" if key == "mcp.servers" else _NOT_THEIRS
+            where = ": a project's servers are declared in its `.mcp.json`" if key == "mcp.servers" else _TIGHTEN_ONLY
             notices.append(f"`{key}` in {source} was left out{where}")
             continue
-        option = BY_KEY.get(key)
-        if option is None or option.tightens is None:
-            notices.append(f"`{key}` in {source} was left out{_NOT_THEIRS}")
+        option = OPTIONS_BY_KEY.get(key)
+        if option is None or option.tighten is None:
+            notices.append(f"`{key}` in {source} was left out{_TIGHTEN_ONLY}")
             continue
-        tightened = option.tightens(values[key], _parse_value(option.parse, value, source, key))
+        tightened = option.tighten(values[key], _parse_value(option.parse, value, source, key))
         if tightened == values[key]:
             notices.append(f"`{key}` in {source} was left out: it would not tighten anything")
             continue

@@ -11,7 +11,7 @@ MAX_NUMBER = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
-class AfterTool:
+class AfterToolHook:
     """A program that receives the outputs of some calls."""
 
     match: str
@@ -19,16 +19,16 @@ class AfterTool:
     command: str | tuple[str, ...]
     """A shell command line, or a program with its arguments."""
     timeout: float = 60.0
-    """Seconds."""
+    """Timeout in seconds."""
 
     @property
-    def line(self) -> str:
+    def command_line(self) -> str:
         """The command as a shell command line."""
         return self.command if isinstance(self.command, str) else shlex.join(self.command)
 
 
 @dataclass(frozen=True, slots=True)
-class Unset:
+class OrNone:
     """Accepts None as well as the values that `parse` accepts."""
 
     parse: Callable[[object], object]
@@ -42,26 +42,26 @@ class BoundedNumber:
     """Accepts positive numbers up to a maximum."""
 
     allowed: str
-    """The error text for other values."""
-    most: float = MAX_NUMBER
-    takes_zero: bool = False
+    """Description of the allowed values, for the error message."""
+    maximum: float = MAX_NUMBER
+    allows_zero: bool = False
 
     def __call__(self, value: object) -> float:
-        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= self.most:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= self.maximum:
             raise ValueError(self.allowed)
-        if not value and not self.takes_zero:
+        if not value and not self.allows_zero:
             raise ValueError(self.allowed)
         return float(value)
 
 
 seconds = BoundedNumber("a number of seconds above 0")
-optional_wait = Unset(BoundedNumber("a number of seconds, or 0 to not wait", takes_zero=True))
-optional_days = Unset(BoundedNumber("a number of days above 0"))
-dollars = Unset(BoundedNumber("a number of US dollars above 0"))
+optional_wait = OrNone(BoundedNumber("a number of seconds, or 0 to not wait", allows_zero=True))
+optional_days = OrNone(BoundedNumber("a number of days above 0"))
+dollars = OrNone(BoundedNumber("a number of US dollars above 0"))
 factor = BoundedNumber("a number above 0")
-share = BoundedNumber("a number above 0 and at most 1", most=1)
-optional_share = Unset(share)
-temperature = BoundedNumber("a number from 0 to 2", most=2, takes_zero=True)
+share = BoundedNumber("a number above 0 and at most 1", maximum=1)
+optional_share = OrNone(share)
+temperature = BoundedNumber("a number from 0 to 2", maximum=2, allows_zero=True)
 
 
 def plain_text(value: object) -> str:
@@ -70,7 +70,7 @@ def plain_text(value: object) -> str:
     raise ValueError("a quoted string")
 
 
-optional_text = Unset(plain_text)
+optional_text = OrNone(plain_text)
 
 
 def count(value: object) -> int:
@@ -79,7 +79,7 @@ def count(value: object) -> int:
     raise ValueError("a whole number above 0")
 
 
-optional_count = Unset(count)
+optional_count = OrNone(count)
 
 MAX_KEEP_ALIVE_REQUESTS = 3
 
@@ -98,10 +98,10 @@ def texts(value: object) -> tuple[str, ...]:
     raise ValueError("a list of texts in quotes")
 
 
-def hooks(value: object) -> tuple[AfterTool, ...]:
+def after_tool_hooks(value: object) -> tuple[AfterToolHook, ...]:
     try:
         if isinstance(value, list | tuple):
-            return tuple(_hook(table) for table in value)
+            return tuple(_after_tool_hook(table) for table in value)
     except ValueError:
         pass
     raise ValueError(
@@ -110,8 +110,8 @@ def hooks(value: object) -> tuple[AfterTool, ...]:
     )
 
 
-def _hook(table: object) -> AfterTool:
-    if isinstance(table, AfterTool):
+def _after_tool_hook(table: object) -> AfterToolHook:
+    if isinstance(table, AfterToolHook):
         return table
     if not isinstance(table, dict) or not {"match", "command"} <= set(table) <= {"match", "command", "timeout"}:
         raise ValueError
@@ -119,7 +119,7 @@ def _hook(table: object) -> AfterTool:
     argv = plain_text(command) if isinstance(command, str) else texts(command)
     if not argv:
         raise ValueError
-    return AfterTool(plain_text(table["match"]), argv, seconds(table.get("timeout", 60.0)))
+    return AfterToolHook(plain_text(table["match"]), argv, seconds(table.get("timeout", 60.0)))
 
 
 def tokenizer_name(value: object) -> str:
@@ -134,18 +134,21 @@ def tokenizer_name(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """Accepts one of several names."""
+    """Accepts one of a fixed set of names."""
 
     allowed: tuple[str, ...]
+    former_names: tuple[tuple[str, str], ...] = ()
+    """Former names, each with the current one. They are still accepted."""
 
     def __call__(self, value: object) -> object:
+        value = next((new for old, new in self.former_names if value == old), value)
         if value in self.allowed:
             return value
         raise ValueError("one of " + ", ".join(f'"{name}"' for name in self.allowed))
 
 
-def one_of(*allowed: str) -> OneOf:
-    return OneOf(allowed)
+def one_of(*allowed: str, former: Mapping[str, str] | None = None) -> OneOf:
+    return OneOf(allowed, tuple((former or {}).items()))
 
 
 TOKENIZERS = (
@@ -189,7 +192,7 @@ def command_words(value: object) -> tuple[str, ...]:
 
 
 def search_command(value: object) -> tuple[str, ...]:
-    """Validate a program with arguments; an empty list means none."""
+    """Validate a program with arguments; an empty list means that no program is set."""
     return () if value in ([], ()) else command_words(value)
 
 

@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from typing import Literal, TypeAlias, cast, get_args
 
+from ebbtide.agent.config.chat_hosts import CHAT_HOSTS
+from ebbtide.agent.config.clouds import CLOUDS
 from ebbtide.agent.config.option_values import (
-    Unset,
+    OrNone,
+    after_tool_hooks,
     count,
     dollars,
     factor,
     flag,
-    hooks,
     keep_alive,
     one_of,
     optional_count,
@@ -25,7 +27,7 @@ from ebbtide.agent.config.option_values import (
 )
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES
-from ebbtide.tools.outputs.recall_scope import SCOPES, Scope
+from ebbtide.tools.outputs.recall_scope import RECALL_SCOPES, RecallScope
 
 Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
 
@@ -55,18 +57,18 @@ THEMES: tuple[ThemeName, ...] = get_args(ThemeName)
 
 DetailName: TypeAlias = Literal["compact", "normal", "full"]
 
-DETAILS: tuple[DetailName, ...] = ("compact", "normal", "full")
+DETAIL_NAMES: tuple[DetailName, ...] = ("compact", "normal", "full")
 
 ThoughtsName: TypeAlias = Literal["line", "open", "hidden"]
-THOUGHTS: tuple[ThoughtsName, ...] = ("line", "open", "hidden")
+THOUGHTS_NAMES: tuple[ThoughtsName, ...] = ("line", "open", "hidden")
 
 NotifyName: TypeAlias = Literal["auto", "bell", "osc", "desktop", "off"]
 
-NOTIFY: tuple[NotifyName, ...] = ("auto", "bell", "osc", "desktop", "off")
+NOTIFY_NAMES: tuple[NotifyName, ...] = ("auto", "bell", "osc", "desktop", "off")
 
 StatusPart: TypeAlias = Literal["speed", "cache", "branch", "mode", "turn", "model", "cost", "context"]
 
-STATUS: tuple[StatusPart, ...] = ("speed", "cache", "branch", "mode", "turn", "model", "cost", "context")
+STATUS_PARTS: tuple[StatusPart, ...] = ("speed", "cache", "branch", "mode", "turn", "model", "cost", "context")
 
 PortRule: TypeAlias = Literal["off", "ask", "forward"]
 
@@ -82,14 +84,15 @@ class Option:
     key: str
     default: object
     parse: Callable[[object], object]
-    """Validates a value and converts it for use. Raises `ValueError` with the valid values."""
+    """Validates a value and converts it for use. Raises `ValueError` with a description of the valid values."""
     help: str
     environment: str | None = None
-    tightens: Callable[[object, object], object] | None = None
-    """Combines (current value, the project's value) into the effective value. None if a project must not set it."""
+    tighten: Callable[[object, object], object] | None = None
+    """Combines the current value and the project's value into the effective value. None if projects may not set the
+    key."""
 
 
-def rules(value: object) -> tuple[str, ...]:
+def permission_rules(value: object) -> tuple[str, ...]:
     """Validate a list of permission rules. Raises `ValueError`."""
     if isinstance(value, list | tuple) and all(isinstance(rule, str) and rule for rule in value):
         return tuple(value)
@@ -98,9 +101,13 @@ def rules(value: object) -> tuple[str, ...]:
 
 def status_parts(value: object) -> tuple[StatusPart, ...]:
     """Validate the parts of the status line. Raises `ValueError`."""
-    if isinstance(value, list | tuple) and all(part in STATUS for part in value) and len(set(value)) == len(value):
+    if (
+        isinstance(value, list | tuple)
+        and all(part in STATUS_PARTS for part in value)
+        and len(set(value)) == len(value)
+    ):
         return cast(tuple[StatusPart, ...], tuple(value))
-    raise ValueError("a list of some of " + ", ".join(f'"{part}"' for part in STATUS))
+    raise ValueError("a list of some of " + ", ".join(f'"{part}"' for part in STATUS_PARTS))
 
 
 def stricter_mode(one: Mode, other: Mode) -> Mode:
@@ -112,24 +119,25 @@ def _stricter(current: object, project: object) -> object:
 
 
 def _narrower_scope(current: object, project: object) -> object:
-    return min(current, project, key=lambda scope: SCOPES.index(cast(Scope, scope)))
+    return min(current, project, key=lambda scope: RECALL_SCOPES.index(cast(RecallScope, scope)))
 
 
-def _also(current: object, project: object) -> object:
-    return tuple(dict.fromkeys((*rules(current), *rules(project))))
+def _with_project_rules(current: object, project: object) -> object:
+    return tuple(dict.fromkeys((*permission_rules(current), *permission_rules(project))))
 
 
-def _also_names(current: object, project: object) -> object:
+def _with_project_names(current: object, project: object) -> object:
     return tuple(dict.fromkeys((*texts(current), *texts(project))))
 
 
-def _both(current: object, project: object) -> object:
-    """The names in both lists; an empty list stands for all names."""
+def _common_names(current: object, project: object) -> object:
+    """Return the names in both lists. An empty list means all names. If the lists have no name in common, the current
+    one is returned."""
     here, there = texts(current), texts(project)
     return tuple(name for name in there if name in here) or here if here else there
 
 
-def _neither(current: object, project: object) -> object:
+def _both_enabled(current: object, project: object) -> object:
     return flag(current) and flag(project)
 
 
@@ -154,7 +162,7 @@ OPTIONS: tuple[Option, ...] = (
         "sandbox for commands: `auto` if one is available, `require` to refuse commands without one, or `off`",
         "EBB_SANDBOX",
     ),
-    Option("agent.reasoning_effort", None, Unset(effort), "reasoning effort"),
+    Option("agent.reasoning_effort", None, OrNone(effort), "reasoning effort"),
     Option(
         "agent.context_window", None, optional_count, "context window size in tokens; overrides the model's known size"
     ),
@@ -162,7 +170,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "agent.context_window_buffer_tokens", None, optional_count, "tokens kept free as a margin for estimation errors"
     ),
-    Option("agent.tokenizer", None, Unset(tokenizer_name), "tokenizer used to count tokens"),
+    Option("agent.tokenizer", None, OrNone(tokenizer_name), "tokenizer used to count tokens"),
     Option("agent.compact_trigger", 0.95, share, "share of the usable window at which older messages are summarised"),
     Option("agent.threshold_ratio", None, optional_share, "like `compact_trigger`, as a share of the whole window"),
     Option("agent.hard_block", 0.98, share, "share of the usable window above which no request is sent"),
@@ -216,8 +224,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("agent.retain_directives", (), texts, "additional instructions for the retained notes"),
     Option(
         "rewrite.policy",
-        "rent",
-        one_of("rent", "total_budget", "fixed", "off"),
+        "cost",
+        one_of("cost", "total_budget", "fixed", "off", former={"rent": "cost"}),
         "when older parts leave the context: as soon as it pays off, when all outputs exceed `protect_tokens`, "
         "only when the window is nearly full, or only on request",
     ),
@@ -239,9 +247,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "recall.scope",
         "project",
-        one_of(*SCOPES),
+        one_of(*RECALL_SCOPES),
         "what may be recalled: this session, all sessions of this project, or those of all projects",
-        tightens=_narrower_scope,
+        tighten=_narrower_scope,
     ),
     Option("recall.embedding_model", None, optional_text, "folder of a model2vec model, for semantic search"),
     Option("archive.max_age", None, optional_days, "days after which stored outputs without references are removed"),
@@ -272,7 +280,7 @@ OPTIONS: tuple[Option, ...] = (
         "total bytes above which a folder is not saved before commands run in it, and limit for its checkpoints, above "
         "which the oldest are removed",
     ),
-    Option("hooks.after_tool", (), hooks, "your programs that receive the unmodified outputs of some calls"),
+    Option("hooks.after_tool", (), after_tool_hooks, "your programs that receive the unmodified outputs of some calls"),
     Option(
         "retry.patience",
         600.0,
@@ -287,17 +295,17 @@ OPTIONS: tuple[Option, ...] = (
         one_of(*PORT_RULES),
         "whether ports of background jobs in the sandbox are reachable at 127.0.0.1: always (`forward`), or with "
         "`/tasks forward`",
-        tightens=_fewer_ports,
+        tighten=_fewer_ports,
     ),
     Option(
         "jobs.wake",
         False,
         flag,
         "whether the model continues by itself when a background job ends while it is idle (interactive sessions)",
-        tightens=_neither,
+        tighten=_both_enabled,
     ),
-    Option("tools.allowed", (), texts, "the built-in tools to offer; if empty, all", tightens=_both),
-    Option("tools.denied", (), texts, "built-in tools to disable", tightens=_also_names),
+    Option("tools.allowed", (), texts, "the built-in tools to offer; if empty, all", tighten=_common_names),
+    Option("tools.denied", (), texts, "built-in tools to disable", tighten=_with_project_names),
     Option(
         "agent.keep_alive",
         "off",
@@ -328,13 +336,13 @@ OPTIONS: tuple[Option, ...] = (
         optional_wait,
         "seconds that the first request waits for MCP servers; default 30, or 0 in interactive sessions",
     ),
-    Option("mcp.disabled", (), texts, "MCP servers that are not started", tightens=_also_names),
+    Option("mcp.disabled", (), texts, "MCP servers that are not started", tighten=_with_project_names),
     Option(
         "lsp.enabled",
         True,
         flag,
         "send the model the language servers' diagnostics for its edits",
-        tightens=_neither,
+        tighten=_both_enabled,
     ),
     Option("lsp.timeout", 2.0, seconds, "seconds that an edit waits for diagnostics of language servers"),
     Option(
@@ -356,29 +364,29 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "tui.detail",
         "normal",
-        one_of(*DETAILS),
+        one_of(*DETAIL_NAMES),
         "how much of each call is shown: one line; also its diff, list or last output lines; or everything",
     ),
     Option(
         "tui.thoughts",
         "line",
-        one_of(*THOUGHTS),
+        one_of(*THOUGHTS_NAMES),
         "how the model's thoughts are shown: one line, in full, or not at all",
     ),
     Option(
         "tui.notify",
         "auto",
-        one_of(*NOTIFY),
+        one_of(*NOTIFY_NAMES),
         "notification when it waits or is done while you are away; `auto`: by the terminal, or its bell",
     ),
     Option(
         "tui.status",
-        STATUS,
+        STATUS_PARTS,
         status_parts,
         "parts of the status line; if space is short, the first are dropped first",
     ),
-    Option("permissions.allow", (), rules, "calls that run without asking"),
-    Option("permissions.deny", (), rules, "calls that never run", tightens=_also),
+    Option("permissions.allow", (), permission_rules, "calls that run without asking"),
+    Option("permissions.deny", (), permission_rules, "calls that never run", tighten=_with_project_rules),
     Option("permissions.roots", (), texts, "additional folders, treated like the working folder"),
     Option(
         "permissions.sandboxed",
@@ -388,6 +396,6 @@ OPTIONS: tuple[Option, ...] = (
     ),
 )
 
-BY_KEY = {option.key: option for option in OPTIONS}
+OPTIONS_BY_KEY = {option.key: option for option in OPTIONS}
 
-PROVIDERS = ("anthropic", "openai", "openai-chat", "ollama", "scripted")
+PROVIDERS = ("anthropic", "openai", "openai-chat", "ollama", *CHAT_HOSTS, *CLOUDS, "scripted")

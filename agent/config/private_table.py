@@ -1,5 +1,5 @@
-"""JSON files of the user that contain one table, for example with an entry per project. Independent of the entries'
-meaning; readable only by the owner, and written atomically."""
+"""JSON files of the user, each containing one table, for example with an entry per project. Only their owner can read
+the files, and they are written atomically. Callers define what the entries mean."""
 
 import fcntl
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.files.bounded import MAX_OWN_FILE_BYTES, own_beginning_of
+from ebbtide.tools.files.bounded import MAX_OWN_FILE_BYTES, read_trusted_beginning
 from ebbtide.tools.files.private_folder import make_private
 from ebbtide.tools.files.read_write import write_bytes
 
@@ -19,41 +19,42 @@ from ebbtide.tools.files.read_write import write_bytes
 class PrivateTable:
     """The table in a file, with entries by name."""
 
-    def __init__(self, path: Path, name: str, *, mend: str | None = "fix or remove it") -> None:
-        """`mend` is the advice for an unreadable file; None treats it as empty."""
+    def __init__(self, path: Path, name: str, *, advice: str | None = "fix or remove it") -> None:
+        """`advice`: what to do about an unreadable file, for the error message. If it is None, an unreadable file
+        counts as empty."""
         self.path = path
         self._name = name
-        self._mend = mend
+        self._advice = advice
 
     def read(self) -> dict[str, Any]:
         """Return the entries; empty if there are none. Raises `ConfigError` if the file is unreadable."""
         try:
             entries = self._entries()
         except ConfigError:
-            if self._mend is None:
+            if self._advice is None:
                 return {}
             raise
-        return {name: entry for name, entry in entries.items() if self._mend is not None or isinstance(entry, dict)}
+        return {name: entry for name, entry in entries.items() if self._advice is not None or isinstance(entry, dict)}
 
     def _entries(self) -> dict[str, Any]:
         try:
-            content = json.loads(own_beginning_of(self.path, MAX_OWN_FILE_BYTES))
+            content = json.loads(read_trusted_beginning(self.path, MAX_OWN_FILE_BYTES))
         except FileNotFoundError:
             return {}
         except OSError as error:
             raise ConfigError(f"cannot read `{self.path}`: {error.strerror or error}") from error
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"`{self.path}` cannot be read: {error}; {self._mend}") from error
+            raise ConfigError(f"`{self.path}` cannot be read: {error}; {self._advice}") from error
         entries = content.get(self._name) if isinstance(content, dict) else None
         if not isinstance(entries, dict):
-            raise ConfigError(f"`{self.path}` has no table `{self._name}`; {self._mend}")
+            raise ConfigError(f"`{self.path}` has no table `{self._name}`; {self._advice}")
         return entries
 
     def change(self, work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Replace the entries by `work` of the entries, under a file lock. Raises `ConfigError`."""
+        """Replace the entries with the result of calling `work` on them, under a file lock. Raises `ConfigError`."""
         try:
             make_private(self.path.parent)
-            with _alone_with(self.path):
+            with _file_lock(self.path):
                 write_bytes(self.path.resolve(), _json_bytes({self._name: work(self.read())}), 0o600)
         except OSError as error:
             raise ConfigError(f"cannot write `{self.path}`: {error.strerror or error}") from error
@@ -62,7 +63,7 @@ class PrivateTable:
 
 
 class ProjectTable:
-    """The entry of one project, by its real path."""
+    """One project's entry in a table; the key is the project's real path."""
 
     def __init__(self, path: Path, project: Path) -> None:
         self.path = path
@@ -74,7 +75,7 @@ class ProjectTable:
         return self._entry(self._table.read())
 
     def change(self, work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Replace the entry by `work` of the entry, under a file lock. Raises `ConfigError`."""
+        """Replace the entry with the result of calling `work` on it, under a file lock. Raises `ConfigError`."""
         self._table.change(lambda projects: {**projects, self._project: work(self._entry(projects))})
 
     def _entry(self, projects: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +86,8 @@ class ProjectTable:
 
 
 def _json_bytes(content: object) -> bytes:
-    """Readable JSON, with escapes only if a path contains invalid characters."""
+    """Return indented JSON. Non-ASCII characters are escaped only if the content has text that cannot be encoded, such
+    as an undecodable path."""
     try:
         return json.dumps(content, indent=1, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -93,8 +95,8 @@ def _json_bytes(content: object) -> bytes:
 
 
 @contextmanager
-def _alone_with(path: Path) -> Iterator[None]:
-    """Hold a lock on the file against other processes."""
+def _file_lock(path: Path) -> Iterator[None]:
+    """Lock the file against other processes."""
     lock = path.with_name(f"{path.name}.lock")
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from ebbtide.agent.config import option_values as values
 from ebbtide.agent.config.aliases import KEY_ALIASES
 from ebbtide.agent.config.hook_tables import HOOK_EVENTS
-from ebbtide.agent.config.option_values import BoundedNumber, OneOf, Unset
-from ebbtide.agent.config.options import OPTIONS, PROVIDERS, STATUS, rules, status_parts
+from ebbtide.agent.config.option_values import BoundedNumber, OneOf, OrNone
+from ebbtide.agent.config.options import OPTIONS, PROVIDERS, STATUS_PARTS, permission_rules, status_parts
 from ebbtide.agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS, variable_name
 
 Parse = Callable[[object], object]
@@ -14,14 +14,14 @@ Schema = Mapping[str, object]
 
 _TEXT = {"type": "string", "minLength": 1}
 _NUMBER_ABOVE_0 = {"type": "number", "exclusiveMinimum": 0}
-_COUNT = {"type": "integer", "minimum": 1}
+_COUNT_SCHEMA = {"type": "integer", "minimum": 1}
 _TEXTS = {"type": "array", "items": _TEXT}
 _WORDS = {"type": "array", "items": {"type": "string"}}
 _COMMAND = {"anyOf": [_TEXT, {"type": "array", "items": [_TEXT], "additionalItems": {"type": "string"}, "minItems": 1}]}
 
-_SHAPES: Mapping[Parse, Schema] = {
+_SCHEMAS: Mapping[Parse, Schema] = {
     values.plain_text: _TEXT,
-    values.count: _COUNT,
+    values.count: _COUNT_SCHEMA,
     values.keep_alive: {"enum": ["off", *range(1, values.MAX_KEEP_ALIVE_REQUESTS + 1)]},
     values.flag: {"type": "boolean"},
     values.texts: _TEXTS,
@@ -38,7 +38,7 @@ _SHAPES: Mapping[Parse, Schema] = {
         "properties": {key: {"type": "number", "minimum": 0} for key in values.PRICES},
         "additionalProperties": False,
     },
-    values.hooks: {
+    values.after_tool_hooks: {
         "type": "array",
         "items": {
             "type": "object",
@@ -51,18 +51,19 @@ _SHAPES: Mapping[Parse, Schema] = {
             "additionalProperties": False,
         },
     },
-    rules: _TEXTS,
-    status_parts: {"type": "array", "items": {"enum": list(STATUS)}, "uniqueItems": True},
+    permission_rules: _TEXTS,
+    status_parts: {"type": "array", "items": {"enum": list(STATUS_PARTS)}, "uniqueItems": True},
     variable_name: {"type": "string", "pattern": r"^[^\W\d]\w*$"},
 }
 
 
 def config_schema() -> Schema:
-    """JSON Schema of the whole configuration file. Unknown keys are rejected, except in a few free-form tables."""
+    """Return the JSON Schema of the whole configuration file. Unknown keys are rejected, except in a few free-form
+    tables."""
     tables: dict[str, dict[str, Schema]] = {}
     for option in OPTIONS:
         table, key = option.key.split(".")
-        described = {**shape_of(option.parse), "description": option.help}
+        described = {**value_schema(option.parse), "description": option.help}
         if option.default not in (None, ()):
             described["default"] = list(option.default) if isinstance(option.default, tuple) else option.default
         tables.setdefault(table, {})[key] = described
@@ -70,44 +71,44 @@ def config_schema() -> Schema:
         table, known = key.split(".")
         tables["agent"].setdefault(name, {**tables[table][known], "description": f"the same as `{key}`"})
     for table, kinds in (("mcp", SERVER_KEYS), ("lsp", LANGUAGE_SERVER_KEYS)):
-        tables[table]["servers"] = {"type": "object", "additionalProperties": _table_of(kinds)}
+        tables[table]["servers"] = {"type": "object", "additionalProperties": _table_schema(kinds)}
     tables["hooks"] |= {event: {"type": "array", "items": {"type": "object"}} for event in HOOK_EVENTS}
-    models = {"type": "object", "additionalProperties": _table_of(MODEL_KEYS)}
-    provider = _table_of(PROVIDER_KEYS, {"models": models})
+    models = {"type": "object", "additionalProperties": _table_schema(MODEL_KEYS)}
+    provider = _table_schema(PROVIDER_KEYS, {"models": models})
     providers = {"type": "object", "properties": dict.fromkeys(PROVIDERS, provider), "additionalProperties": False}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Configuration of Ebbtide",
         "type": "object",
-        "properties": {**{table: _object(keys) for table, keys in tables.items()}, "providers": providers},
+        "properties": {**{table: _object_schema(keys) for table, keys in tables.items()}, "providers": providers},
         "additionalProperties": False,
     }
 
 
-def shape_of(parse: Parse) -> Schema:
-    """The schema of the values that a validator accepts. Raises `KeyError` for an unknown validator."""
+def value_schema(parse: Parse) -> Schema:
+    """Return the schema of the values that a validator accepts. Raises `KeyError` for an unknown validator."""
     match parse:
-        case OneOf(allowed):
+        case OneOf(allowed=allowed):
             return {"enum": list(allowed)}
-        case Unset(inner):
-            return shape_of(inner)
-        case BoundedNumber(most=most, takes_zero=takes_zero):
-            below = {"maximum": most} if most < values.MAX_NUMBER else {}
-            return {"type": "number", "minimum" if takes_zero else "exclusiveMinimum": 0, **below}
+        case OrNone(inner):
+            return value_schema(inner)
+        case BoundedNumber(maximum=most, allows_zero=takes_zero):
+            upper_bound = {"maximum": most} if most < values.MAX_NUMBER else {}
+            return {"type": "number", "minimum" if takes_zero else "exclusiveMinimum": 0, **upper_bound}
         case _:
-            return _SHAPES[parse]
+            return _SCHEMAS[parse]
 
 
-def _table_of(kinds: Mapping[str, Parse], more: Mapping[str, Schema] = {}) -> Schema:
-    return _object({**{key: shape_of(parse) for key, parse in kinds.items()}, **more})
+def _table_schema(kinds: Mapping[str, Parse], extra: Mapping[str, Schema] = {}) -> Schema:
+    return _object_schema({**{key: value_schema(parse) for key, parse in kinds.items()}, **extra})
 
 
-def _object(keys: Mapping[str, Schema]) -> Schema:
-    """The schema of a table with these keys, which may also be written in camel case."""
-    camel = {_camel(key): shape for key, shape in keys.items()}
+def _object_schema(keys: Mapping[str, Schema]) -> Schema:
+    """Return the schema of a table with these keys, which may also be written in camel case."""
+    camel = {_camel_case(key): shape for key, shape in keys.items()}
     return {"type": "object", "properties": {**camel, **keys}, "additionalProperties": False}
 
 
-def _camel(key: str) -> str:
+def _camel_case(key: str) -> str:
     first, *others = key.split("_")
     return first + "".join(word.capitalize() for word in others)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ebbtide.agent.config.load import parse_setting
-from ebbtide.agent.config.options import BY_KEY, OPTIONS, Option
-from ebbtide.agent.config.toml_file import put_value, take_value
-from ebbtide.agent.config.values import Config, field_of
+from ebbtide.agent.config.options import OPTIONS, OPTIONS_BY_KEY, Option
+from ebbtide.agent.config.toml_file import remove_value, write_value
+from ebbtide.agent.config.values import Config, config_field
 from ebbtide.agent.errors import ConfigError
 
 SettingOrigin: TypeAlias = Literal["default", "yours", "project", "environment", "command line"]
-Begins: TypeAlias = Literal["now", "from the next session on"]
+EffectTime: TypeAlias = Literal["now", "in the next session"]
 
 
 _BOOLEAN_WORDS = {"on": "true", "yes": "true", "off": "false", "no": "false"}
@@ -27,20 +27,20 @@ class Setting:
     value: object
     origin: SettingOrigin
     source: str
-    """The origin, including the file, variable or flag."""
+    """Source of the value, including the name of the file, variable or flag."""
     default: object
     help: str
-    tightens: bool
-    """Whether a project may make it stricter."""
+    can_be_tightened: bool
+    """Whether a project may make the setting stricter."""
 
     @property
-    def begins(self) -> Begins:
+    def takes_effect(self) -> EffectTime:
         """When a change takes effect."""
-        return "now" if self.key.startswith("tui.") else "from the next session on"
+        return "now" if self.key.startswith("tui.") else "in the next session"
 
 
 class Settings:
-    """The settings of a run; the user may change them while it runs."""
+    """The settings of a run, which the user may change while it runs."""
 
     def __init__(
         self,
@@ -49,35 +49,36 @@ class Settings:
         changed: Callable[[Config], None],
         environment: Mapping[str, str],
     ) -> None:
-        """`load` reads the configuration again from all sources. `changed` is called with each new one."""
+        """`load`: reads the configuration again from all sources. `changed`: called with each new configuration."""
         self.config = config
         self._load = load
-        self._changed = changed
+        self._on_change = changed
         self.environment = environment
 
-    def rows(self) -> tuple[Setting, ...]:
-        """All settings, in table order."""
-        return tuple(setting_of(option, self.config) for option in OPTIONS)
+    def all_settings(self) -> tuple[Setting, ...]:
+        """Return all settings, in table order."""
+        return tuple(current_setting(option, self.config) for option in OPTIONS)
 
     def set_value(self, key: str, text: str) -> str:
-        """Write a value to the user's file and return a message. Raises `ConfigError`."""
-        put_value(self.file, key, value_of(key, text))
-        return self._change_message(key, f"`{key}` is now {display_value(self._read_again(key).value)}")
+        """Write a value to the user's file, and return a message about the change. Raises `ConfigError`."""
+        write_value(self.file, key, parse_setting_value(key, text))
+        return self._change_message(key, f"`{key}` is now {display_value(self._reload_setting(key).value)}")
 
     def use_environment(self, environment: Mapping[str, str]) -> None:
-        """Replace the environment, which contains API keys, for sessions opened from now on."""
+        """Replace the environment, which contains API keys, for sessions that are opened later."""
         self.environment = environment
-        self._changed(self.config)
+        self._on_change(self.config)
 
     def reload(self) -> None:
         """Read all files again. Raises `ConfigError`."""
         self.config = self._load()
-        self._changed(self.config)
+        self._on_change(self.config)
 
     def unset_value(self, key: str) -> str:
-        """Remove a key from the user's file and return a message with the new value. Raises `ConfigError`."""
-        take_value(self.file, key)
-        setting = self._read_again(key)
+        """Remove a key from the user's file, and return a message with the value that now applies. Raises
+        `ConfigError`."""
+        remove_value(self.file, key)
+        setting = self._reload_setting(key)
         if setting.origin == "yours":
             raise ConfigError(f"`{key}` is set by another name in {setting.source}; remove it there by hand")
         return self._change_message(key, f"`{key}` is {display_value(setting.value)} again")
@@ -87,27 +88,33 @@ class Settings:
         """The user's configuration file."""
         return self.config.folders.config / "config.toml"
 
-    def _read_again(self, key: str) -> Setting:
+    def _reload_setting(self, key: str) -> Setting:
         self.reload()
-        return setting_of(BY_KEY[key], self.config)
+        return current_setting(OPTIONS_BY_KEY[key], self.config)
 
-    def _change_message(self, key: str, what: str) -> str:
-        setting = setting_of(BY_KEY[key], self.config)
+    def _change_message(self, key: str, message: str) -> str:
+        setting = current_setting(OPTIONS_BY_KEY[key], self.config)
         if setting.origin in ("environment", "command line", "project"):
-            return f"{what}: {setting.source} wins over your file"
-        return what if setting.begins == "now" else f"{what}, {setting.begins}"
+            return f"{message}: {setting.source} overrides your file"
+        return message if setting.takes_effect == "now" else f"{message}; takes effect {setting.takes_effect}"
 
 
-def setting_of(option: Option, config: Config) -> Setting:
+def current_setting(option: Option, config: Config) -> Setting:
     source = config.sources[option.key]
-    value = getattr(config, field_of(option.key))
+    value = getattr(config, config_field(option.key))
     return Setting(
-        option.key, value, origin_of(source, config), source, option.default, option.help, option.tightens is not None
+        option.key,
+        value,
+        setting_origin(source, config),
+        source,
+        option.default,
+        option.help,
+        option.tighten is not None,
     )
 
 
-def origin_of(source: str, config: Config) -> SettingOrigin:
-    """The layer that a source belongs to."""
+def setting_origin(source: str, config: Config) -> SettingOrigin:
+    """Return the layer that a source belongs to."""
     if source == "default":
         return "default"
     if source == "command line" or source.startswith("--config"):
@@ -117,31 +124,31 @@ def origin_of(source: str, config: Config) -> SettingOrigin:
     return "project" if source.startswith(str(config.project / ".ebb")) else "yours"
 
 
-def value_of(key: str, text: str) -> object:
+def parse_setting_value(key: str, text: str) -> object:
     """Parse the text of a value: as TOML if possible, otherwise as a string; `on` and `off` are accepted for booleans.
     Raises `ConfigError`."""
-    if isinstance(BY_KEY[key].default, bool):
+    if isinstance(OPTIONS_BY_KEY[key].default, bool):
         text = _BOOLEAN_WORDS.get(text.strip().lower(), text)
     tables = parse_setting(f"{key}={text.strip()}")
     value: object = tables
     for _ in key.split("."):
         value = next(iter(value.values())) if isinstance(value, Mapping) else value
     try:
-        BY_KEY[key].parse(value)
+        OPTIONS_BY_KEY[key].parse(value)
     except ValueError as error:
         raise ConfigError(f"`{key}` must be {error}") from error
     return value
 
 
 def display_value(value: object) -> str:
-    """Format a value for people."""
+    """Format a value for display."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, list | tuple):
         return ", ".join(map(display_value, value)) or "none"
-    return value if isinstance(value, str) and value else text_of(value)
+    return value if isinstance(value, str) and value else written_value(value)
 
 
-def text_of(value: object) -> str:
-    """Format a value as in the file; `not set` for None."""
+def written_value(value: object) -> str:
+    """Format a value as in the file; None becomes `not set`."""
     return "not set" if value is None else json.dumps(value, ensure_ascii=False, default=asdict)

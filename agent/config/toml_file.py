@@ -1,11 +1,11 @@
-"""Edits the user's configuration file in place, preserving comments, order and everything else."""
+"""Edits the user's configuration file in place, preserving comments and order."""
 
 import tomllib
 from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ebbtide.agent.config.load import read_toml
+from ebbtide.agent.config.load import read_toml_text
 from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.files.private_folder import make_private
@@ -15,20 +15,19 @@ TomlEdit: TypeAlias = Callable[[dict[str, Any]], None]
 """Edits the content of a file, as a tomlkit document or as plain tables."""
 
 
-def rewrite(path: Path, edit: TomlEdit, expected: TomlEdit, by_hand: str) -> None:
-    """Apply `edit` to the document and write it atomically. The result must equal `expected` applied to the old
-    content; otherwise nothing is written, and the error tells the user to do `by_hand`. Raises `ConfigError`."""
-    before = read_toml(path)
-    text = path.read_text(encoding="utf-8") if before or path.exists() else ""
-    content = tomllib.loads(text)
+def edit_file(path: Path, edit: TomlEdit, expected: TomlEdit, manual_advice: str) -> None:
+    """Apply `edit` to the document and write it atomically. The result must equal the old content after `expected` was
+    applied to it. If it does not, nothing is written, and the error contains the instruction `manual_advice` for the
+    user. Raises `ConfigError`."""
+    text, content = read_toml_text(path)
     expected(content)
     edited = _apply_edit(text, edit)
     try:
-        is_sound = tomllib.loads(edited) == content
+        is_as_expected = edited is not None and tomllib.loads(edited) == content
     except tomllib.TOMLDecodeError:
-        is_sound = False
-    if not is_sound:
-        raise ConfigError(f"cannot change `{path}` without disturbing it; {by_hand}")
+        is_as_expected = False
+    if edited is None or not is_as_expected:
+        raise ConfigError(f"cannot change `{path}` without disturbing it; {manual_advice}")
     try:
         make_private(path.parent)
         write_bytes(path.resolve(), edited.encode(), 0o600)
@@ -38,20 +37,21 @@ def rewrite(path: Path, edit: TomlEdit, expected: TomlEdit, by_hand: str) -> Non
         raise ConfigError(str(error)) from error
 
 
-def _apply_edit(text: str, edit: TomlEdit) -> str:
+def _apply_edit(text: str, edit: TomlEdit) -> str | None:
+    """Return the edited text; None if tomlkit cannot edit it."""
     import tomlkit  # noqa: PLC0415  # deferred: only needed to change the file
     from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415  # as above
 
     try:
         document = tomlkit.parse(text)
         edit(document)
-        whole = tomlkit.dumps(document).rstrip("\n")
-        return f"{whole}\n" if whole else ""
+        edited = tomlkit.dumps(document).rstrip("\n")
+        return f"{edited}\n" if edited else ""
     except TOMLKitError:
-        return ""
+        return None
 
 
-def put_value(path: Path, key: str, value: object) -> None:
+def write_value(path: Path, key: str, value: object) -> None:
     """Set one key, such as `agent.model`, creating its tables. Raises `ConfigError`."""
     *tables, name = key.split(".")
 
@@ -70,11 +70,11 @@ def put_value(path: Path, key: str, value: object) -> None:
             content = content.setdefault(table, {})
         content[name] = value
 
-    rewrite(path, edit, expected, f"set `{name}` in `[{'.'.join(tables)}]` there by hand")
+    edit_file(path, edit, expected, f"set `{name}` in `[{'.'.join(tables)}]` there by hand")
 
 
-def take_value(path: Path, key: str) -> None:
-    """Remove one key of a table, and the table if it is then empty. Raises `ConfigError`."""
+def remove_value(path: Path, key: str) -> None:
+    """Remove one key of a table, and the table if it becomes empty. Raises `ConfigError`."""
     table, _, name = key.partition(".")
 
     def take(content: dict[str, Any]) -> None:
@@ -83,4 +83,4 @@ def take_value(path: Path, key: str) -> None:
             if not inner:
                 content.pop(table)
 
-    rewrite(path, take, take, f"remove `{name}` from `[{table}]` there by hand")
+    edit_file(path, take, take, f"remove `{name}` from `[{table}]` there by hand")

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from os.path import isdir, lexists  # these return False for folders without permission
+from os.path import isdir, lexists  # these return False for folders that may not be read
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ebbtide.agent.config.option_values import AfterTool
+from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.config.options import (
     DetailName,
     KeysName,
@@ -18,17 +18,17 @@ from ebbtide.agent.config.options import (
     ThoughtsName,
 )
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.outputs.recall_scope import Scope
+from ebbtide.tools.outputs.recall_scope import RecallScope
 
-if TYPE_CHECKING:  # a type only: most users have no hooks
+if TYPE_CHECKING:  # needed for types only; most users have no hooks
     from ebbtide.agent.config.hook_tables import HookEntry
 
 WireName: TypeAlias = Literal["auto", "sdk", "http"]
 
-_OWN_PARTS = ("skills", "commands", "agents", "hooks", "plugins")
-"""Subfolders of ours that contain extensions."""
-_OTHER_PROGRAMS = (".agents", ".claude", ".opencode", ".config/opencode", ".gemini", ".codex")
-"""Folders of other programs, in projects and in the home folder."""
+_EXTENSION_FOLDERS = ("skills", "commands", "agents", "hooks", "plugins")
+"""Subfolders of this program's own folders that contain extensions."""
+_OTHER_PROGRAM_FOLDERS = (".agents", ".claude", ".opencode", ".config/opencode", ".gemini", ".codex")
+"""Folders of other programs, in a project or in the home folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Folders:
     data: Path
     logs: Path
     home: Path | None = None
-    """The home folder, which contains other programs' folders; None to skip it."""
+    """The home folder, where other programs' folders are found; None to ignore these folders."""
 
     @property
     def drafts(self) -> Path:
@@ -48,16 +48,16 @@ class Folders:
 
     @property
     def worktrees(self) -> Path:
-        """Git worktrees, one folder each. They are outside the data folder, which commands cannot access."""
+        """Git worktrees, one folder each. They are outside the data folder because commands cannot access that."""
         return self.data.with_name(f"{self.data.name}-worktrees")
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderConfig:
     base_url: str | None = field(default=None, repr=False)
-    """May contain a password."""
+    """The API's address. `repr` hides it because it may contain a password."""
     api_key_env: str | None = None
-    """The environment variable with the API key, if not the provider's default."""
+    """The environment variable with the API key, if it is not the provider's default."""
     wire: WireName = "auto"
     timeout: float | None = None
     """None means 120 seconds, or 600 for a server on this machine."""
@@ -67,20 +67,21 @@ class ProviderConfig:
     tokenizer: str | None = None
     reasoning_effort: str | None = None
     tool_calls: str | None = None
-    """`auto`, `native` (only calls parsed by the server) or `text` (also calls in the model's text)."""
+    """`auto`, `native` (only calls that the server has parsed) or `text` (also calls that the model writes as text)."""
     temperature: float | None = None
-    """Sent to Chat Completions and Ollama; None means the server's default, except for small models."""
+    """Temperature sent to Chat Completions and Ollama. None means the server's default, except for small models."""
     models: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """The user's corrections to the model registry, by model name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings of a run. The fields up to `deny` are the keys of `OPTIONS`, see `field_of`."""
+    """All settings of a run. The fields from `model` to `tools_denied` are the keys of `TASK_OPTIONS`, see
+    `config_field`."""
 
     folders: Folders
     project: Path
-    """The top of the Git worktree that contains the working folder, or the working folder."""
+    """The top of the Git worktree that contains the working folder; without Git, the working folder itself."""
     folder: Path
     """The working folder: a real path inside the project."""
     model: str | None
@@ -119,15 +120,15 @@ class Config:
     summary_directives: tuple[str, ...]
     retain_prompt: str | None
     retain_directives: tuple[str, ...]
-    rewrite_policy: Literal["rent", "total_budget", "fixed", "off"]
+    rewrite_policy: Literal["cost", "total_budget", "fixed", "off"]
     rewrite_patience: Literal["usual", "careful"]
     rewrite_kappa_mask: float
     rewrite_kappa_compact: float
-    recall_scope: Scope
+    recall_scope: RecallScope
     recall_embedding_model: str | None
     """Folder of a static embedding model for semantic search."""
     archive_max_age: float | None
-    """Days."""
+    """Maximum age of stored outputs, in days."""
     archive_max_bytes: int | None
     archive_max_output_bytes: int
     checkpoints_enabled: bool
@@ -143,7 +144,7 @@ class Config:
     jobs_wake: bool
     lsp_enabled: bool
     lsp_timeout: float
-    hooks_after_tool: tuple[AfterTool, ...]
+    hooks_after_tool: tuple[AfterToolHook, ...]
     telemetry_endpoint: str | None
     telemetry_content: bool
     tui_keys: KeysName
@@ -177,9 +178,9 @@ class Config:
     sources: Mapping[str, str]
     """The source of each value, by key (`agent.model`)."""
     hooks: "tuple[HookEntry, ...]" = ()
-    """The user's hooks, apart from `hooks.after_tool`."""
+    """The user's hooks, except those in `hooks.after_tool`."""
     notices: tuple[str, ...] = ()
-    """Notices about the settings, such as ignored keys of the project's file."""
+    """Notices about the settings, for example about ignored keys of the project's file."""
 
     trusts_project: bool = False
     """Whether the project's declarations may run without approval (`--trust`)."""
@@ -188,13 +189,13 @@ class Config:
     """Whether the client program may add hooks of its own."""
 
     system_prompt: str = ""
-    """Replaces the usual beginning of the system text (`--system-prompt-file`)."""
+    """Text that replaces the first part of the system prompt (`--system-prompt-file`)."""
     append_system_prompt: str = ""
-    """Appended to the system text (`--append-system-prompt`)."""
+    """Text appended to the system prompt (`--append-system-prompt`)."""
 
     @property
     def project_folders(self) -> tuple[Path, ...]:
-        """Folders where the project may have extensions for the working folder: from it up to the top."""
+        """Folders where the project may have extensions: the working folder and its parents, up to the project."""
         found = (self.folder, *self.folder.parents)
         return tuple(each for each in found if each.is_relative_to(self.project))
 
@@ -209,26 +210,27 @@ class Config:
 
     @property
     def may_have_extensions(self) -> bool:
-        """Whether a folder exists that may contain extensions. Checked at every start, so nothing is read."""
-        ours = (self.folders.config, self.folders.data, *(each / ".ebb" for each in self.project_folders))
-        others = filter(None, (*self.project_folders, self.folders.home))
-        return any(isdir(folder / name) for folder in ours for name in _OWN_PARTS) or any(
-            isdir(folder / name) for folder in others for name in _OTHER_PROGRAMS
+        """Whether there is a folder that may contain extensions. This is checked at every start, so it reads no
+        files."""
+        own_folders = (self.folders.config, self.folders.data, *(each / ".ebb" for each in self.project_folders))
+        other_folders = filter(None, (*self.project_folders, self.folders.home))
+        return any(isdir(folder / name) for folder in own_folders for name in _EXTENSION_FOLDERS) or any(
+            isdir(folder / name) for folder in other_folders for name in _OTHER_PROGRAM_FOLDERS
         )
 
     @property
     def may_have_hooks(self) -> bool:
-        """Whether a file exists that may declare hooks. Checked at every start, so nothing is read."""
-        ours = (self.folders.config / "hooks", self.project / ".ebb" / "hooks", self.folders.data / "plugins")
+        """Whether there is a file that may declare hooks. This is checked at every start, so it reads no files."""
+        own_files = (self.folders.config / "hooks", self.project / ".ebb" / "hooks", self.folders.data / "plugins")
         homes = filter(None, (self.project, self.folders.home))
-        theirs = (home / ".claude" / name for home in homes for name in ("settings.json", "settings.local.json"))
-        return self.takes_hooks or bool(self.hooks) or any(map(lexists, (*ours, *theirs)))
+        other_files = (home / ".claude" / name for home in homes for name in ("settings.json", "settings.local.json"))
+        return self.takes_hooks or bool(self.hooks) or any(map(lexists, (*own_files, *other_files)))
 
     def provider(self, name: str) -> ProviderConfig:
         return self.providers.get(name, ProviderConfig())
 
 
-def field_of(key: str) -> str:
-    """The field of `Config` for a key."""
+def config_field(key: str) -> str:
+    """Return the field of `Config` for a key."""
     table, _, name = key.partition(".")
     return name if table in ("agent", "permissions") else f"{table}_{name}"

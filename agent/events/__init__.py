@@ -1,2 +1,2 @@
-"""Events of a session as plain data: shown, printed and stored unchanged. `session` has the union of all; the other
-modules cover permissions, plans, the view and sub-agents."""
+"""Events of a session as plain data: shown, printed and stored unchanged. The module `session` contains the union of
+all events; the other modules cover permissions, plans, the view and sub-agents."""

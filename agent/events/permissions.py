@@ -12,12 +12,12 @@ class Decision:
     """The user's answer to a `PermissionAsked`. Plain data, not an event."""
 
     verdict: Literal["allow", "deny", "edit"]
-    """`edit`: ask again about the call, with `arguments`."""
+    """`edit`: the question is asked again for the call with these `arguments`."""
     rule: str = ""
     """A rule to add, one of the question's `offers`."""
     note: str = ""
     """A message to the model, sent with a denial."""
-    kept: Literal["session", "project"] = "session"
+    scope: Literal["session", "project"] = "session"
     """Scope of the rule: the rest of the session, or every session in the project."""
     arguments: Mapping[str, object] | None = None
     """Arguments to run the call with instead of the model's; no rule is added then."""
@@ -25,15 +25,16 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class RuleTrial:
-    """How a rule would have applied to earlier calls. Plain data, not an event."""
+    """How a rule would have applied to past calls. Plain data, not an event."""
 
     rule: str
     allowed: int
-    """Number of earlier calls that it would have allowed."""
+    """Number of earlier calls that the rule would have allowed."""
     of: int
-    """Number of earlier calls of the tool, or of its server, that need permission without it."""
+    """Number of earlier calls of the same tool or MCP server that need permission without this rule."""
     examples: tuple[str, ...] = ()
-    """Some of the calls that it would have allowed, the most frequent first; never the current one."""
+    """Some of the calls that the rule would have allowed, the most frequent first; the current call is not among them.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,13 @@ class PermissionAsked:
     name: str
     arguments: Mapping[str, object]
     reason: str
-    """Why the question is asked: the rule or mode that decided."""
+    """Why the question is asked: the rule or mode that requires it."""
     preview: str = ""
     """The effect of the call as a unified diff, if it changes files."""
     offers: tuple[str, ...] = ()
     """Rules that would answer this question for the rest of the session, the narrowest first."""
     tried: tuple[RuleTrial, ...] = ()
-    """What each of the offers would have allowed so far."""
+    """For each offer, the past calls that it would have allowed."""
     rules_file: str = ""
     """The file for the project's rules; empty if there is none."""
     is_edited: bool = False
@@ -68,7 +69,7 @@ class PermissionAsked:
 
 @dataclass(frozen=True, slots=True)
 class PermissionAnswered:
-    """The user has answered that question."""
+    """The user has answered a `PermissionAsked`."""
 
     id: str
     verdict: Literal["allow", "deny", "edit"]
@@ -76,7 +77,7 @@ class PermissionAnswered:
 
 @dataclass(frozen=True, slots=True)
 class CallEdited:
-    """The user or a hook has edited a call before it ran; this is what runs."""
+    """The user or a hook has edited a call; it will run in this form."""
 
     call_id: str
     name: str
@@ -91,7 +92,7 @@ class CallDenied:
     name: str
     arguments: Mapping[str, object]
     rule: str
-    """The rule that decided."""
+    """The rule that decided, or the mode."""
     allow: str = ""
     """A rule that would have allowed this call; empty if a deny rule, a hook or the user denied it."""
 
@@ -102,9 +103,9 @@ class NetworkRefused:
 
     call_id: str
     host: str
-    """With its port, if that is not the default one."""
+    """The host, with its port if that is not the default one."""
     rule: str
-    """The rule that decided."""
+    """The rule that decided, or the mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class QuestionAsked:
     several: bool = False
     """Whether several options may be chosen; the answer then has one line for each."""
     is_lasting: bool = False
-    """Whether the answer may apply beyond this question, like trust in a server."""
+    """Whether the answer may have lasting effect, such as trusting a server."""
     takes_words: bool = True
     """Whether the answer may be free text; if not, it is one of the options."""
 

@@ -10,7 +10,7 @@ class PlanDecision:
     """The user's answer to a `PlanSubmitted`. Plain data, not an event."""
 
     verdict: Literal["accept", "reject", "edit"]
-    """`edit`: ask again, about `plan`."""
+    """`edit`: the question is asked again for the edited `plan`."""
     mode: str = ""
     """The permission mode after an accepted plan, one of the question's `modes`."""
     plan: str = ""
@@ -26,7 +26,7 @@ class PlanSubmitted:
     id: str
     call_id: str
     plan: str
-    """Markdown."""
+    """The plan as Markdown."""
     modes: tuple[str, ...]
     """The permission modes in which an accepted plan may be carried out."""
     is_edited: bool = False
@@ -35,7 +35,7 @@ class PlanSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class PlanAnswered:
-    """The user has decided about that plan."""
+    """The user has decided about a `PlanSubmitted`."""
 
     id: str
     verdict: Literal["accept", "reject", "edit"]

@@ -1,4 +1,4 @@
-"""Events of a session. They are plain data: shown, printed and stored unchanged."""
+"""Events of a session: plain data, shown, printed and stored unchanged."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
@@ -47,17 +47,17 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True)
 class Steered:
-    """A message that the user sent during the turn is delivered: the next step shows it to the model."""
+    """A message that the user sent during the turn is delivered: the model sees it in the next step."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class StepStarted:
-    """A step begins: a request, and then the calls in its reply."""
+    """A step begins: a request, followed by the calls in its reply."""
 
     step: int
-    """Counts from 1 in each turn."""
+    """The number of the step within its turn, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta:
-    """A piece of the model's thinking, as far as the provider shows it."""
+    """A piece of the model's thinking, if the provider shows it."""
 
     text: str
 
@@ -101,7 +101,7 @@ class CallDelta:
 
 @dataclass(frozen=True, slots=True)
 class CallsRead:
-    """Text streamed since the step began contained calls, which will be run."""
+    """The text streamed in this step turned out to contain calls, which will run."""
 
     text: str
     """The text without the calls."""
@@ -109,17 +109,18 @@ class CallsRead:
 
 @dataclass(frozen=True, slots=True)
 class RetryScheduled:
-    """The request failed and will be sent again. Discard what was streamed since the step began."""
+    """The request failed and will be sent again. Discard everything streamed since the step began."""
 
     attempt: int
-    """2 for the first retry; broken-off answers are counted separately."""
+    """The number of the next attempt: 2 for the first retry. Attempts after an interrupted reply are counted
+    separately."""
     attempts: int
-    """Maximum number of attempts; 0 if only time is limited."""
+    """Maximum number of attempts; 0 if only the time is limited."""
     delay: float
     """Seconds until the next attempt."""
     reason: str
     left: float | None = None
-    """Seconds after that attempt in which others may follow; None without a limit."""
+    """Seconds that remain for retries after that attempt; None if there is no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ class ReplyFinished:
 
 @dataclass(frozen=True, slots=True)
 class ToolsFound:
-    """The provider has searched the deferred tools, and shows the model these from now on."""
+    """The provider has searched the deferred tools. From now on, the model sees the tools that were found."""
 
     names: tuple[str, ...]
 
@@ -159,7 +160,7 @@ class ToolProgress:
 
     call_id: str
     text: str
-    """New output since the last progress event, for display; the model gets the whole output in the end."""
+    """New output since the last progress event, for display; the model receives the whole output at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,18 +176,18 @@ class ToolFinished:
     lines: int | None = None
     """Number of lines of the whole output, if `text` is only part of it."""
     inserted: Ranges = ()
-    """Ranges of `text` in which the program says what was left out and how to see it."""
+    """Ranges of `text` that this program inserted to explain what was left out and how to see it."""
     program: ProgramState | None = None
-    """State of the program that the call was about, if any."""
+    """State of the program that the call started or asked about, if any."""
     diff: str = ""
-    """Its file changes as a unified diff, in interactive sessions and if the tool reports them."""
+    """The call's file changes as a unified diff; empty in headless sessions, and if the tool does not report them."""
     problems: NewProblems | None = None
-    """Problems that these changes introduced, as reported by language servers so far; also in `text`."""
+    """Problems introduced by these changes, as reported by language servers; `text` also lists them."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowLearned:
-    """The provider found a request too large: the window is smaller than known. The request is sent again."""
+    """The provider rejected a request as too large: the window is smaller than assumed. The request is sent again."""
 
     size: int
     """Tokens of the window from now on, in this session."""
@@ -198,8 +199,8 @@ class WindowLearned:
 
 @dataclass(frozen=True, slots=True)
 class ModelSwitched:
-    """The session continues with another model: the conversation does not fit the previous one, that one does not
-    answer, or a command asks for another model until the end of the turn."""
+    """The session continues with another model, because the conversation does not fit the previous one, the previous
+    one does not answer, or a command requests another model until the end of the turn."""
 
     before: str
     """`provider/name`."""
@@ -211,7 +212,7 @@ class ModelSwitched:
 
 @dataclass(frozen=True, slots=True)
 class FinalTurn:
-    """The window is full, and the model is asked for its report instead of further work."""
+    """The window is full, so the model is asked for a report instead of further work."""
 
     used: int
     effective: int
@@ -219,19 +220,19 @@ class FinalTurn:
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """A notice for the user that stops nothing."""
+    """A notice for the user that does not interrupt anything."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """A background job has ended, possibly between turns. The model is told with the next message."""
+    """A background job has ended, possibly between turns. The model is informed with the next message."""
 
     job: str
     command: str
     how: str
-    """`exit code 1`, or whatever else ended it."""
+    """How it ended, such as `exit code 1`."""
     last_lines: tuple[str, ...] = ()
     """Last lines of output that the model has not seen."""
 
@@ -252,7 +253,7 @@ class Remembered:
     before: int | None
     """Previous size of the file in bytes; None if it did not exist."""
     digest: str
-    """SHA-256 of the file after that."""
+    """SHA-256 of the file afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,15 +275,16 @@ class Resumed:
     problems: tuple[str, ...] = ()
     """What could not be restored, one sentence each."""
     mode_before: str = ""
-    """The mode in which it was left, if it continues in another one: interactive sessions use the user's own."""
+    """The session's mode when it was closed, if that differs from the current one. Interactive sessions start in the
+    mode that the user has configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentActivity:
-    """Something happened in a sub-agent's session. Streamed text is not reported."""
+    """An event in a sub-agent's session. Streamed text is not reported."""
 
     agent: str
-    """Id of its session."""
+    """Id of the sub-agent's session."""
     call_id: str
     """Id of the `task` call that started it."""
     name: str
@@ -297,7 +299,7 @@ class TurnFinished:
 
     end: TurnEnd
     text: str
-    """The answer, or the part of it that was written."""
+    """The answer; if the turn was interrupted, the part written until then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +312,7 @@ class TurnFailed:
     cause: str = ""
     """A more specific cause than `code`, if known."""
     todo: str = ""
-    """The end of the message that says what to do, if it can be separated."""
+    """The last part of the message, which says what to do, if it can be separated."""
 
     @classmethod
     def by(cls, error: AgentError) -> "TurnFailed":

@@ -15,7 +15,7 @@ class AgentStarted:
     """A sub-agent starts its task."""
 
     agent: str
-    """Id of its session."""
+    """Id of the sub-agent's session."""
     call_id: str
     """Id of the `task` call that started it."""
     name: str
@@ -43,7 +43,7 @@ class AgentFinished:
     end: AgentEnd
     answer: str
     findings: tuple[str, ...] = ()
-    """The items listed under `Findings` in its answer."""
+    """The items listed under `Findings` in the sub-agent's answer."""
     changed: tuple[str, ...] = ()
     """Files that it created, changed or deleted, relative to the working folder."""
     read: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
-"""Events about the view and the provider's cache: rewrites, manual edits, prices and receipts; and a turn's file
-changes. Plain data."""
+"""Events about the view, the provider's cache (rewrites, manual edits, prices, receipts) and a turn's file changes.
+Plain data."""
 
 from typing import Literal, TypeAlias
 
@@ -9,9 +9,10 @@ BreakCause: TypeAlias = Literal["ttl expired", "model switched", "tools changed"
 """The probable reason for a cache miss."""
 
 Cause: TypeAlias = Literal["full", "asked", "background", "overflow", "rent", "cold", "budget", "pictures"]
-"""Why a view is rewritten: it exceeds the trigger before a request or between turns; on request; the provider found the
-request too large; the rewrite saves more than it costs; nothing is cached, so it costs almost nothing; outputs exceed
-their budget; or the provider rejected a picture."""
+"""Why a view is rewritten. `full`: it is too large before a request; `background`: it is too large between turns;
+`asked`: the user or the model asked for it; `overflow`: the provider rejected the request as too large; `rent`:
+carrying the content has cost as much as a rewrite; `cold`: nothing is cached, so a rewrite costs almost nothing;
+`budget`: outputs exceed their budget; `pictures`: the provider rejected a picture."""
 
 Act: TypeAlias = Literal["pin", "unpin", "evict", "offload", "summarise", "summarise_before", "defer", "offer"]
 """Manual view edits: pin or unpin; replace with a line, a preview or a model's summary; summarise an item and
@@ -32,7 +33,7 @@ class ReceiptItem:
     item: str
     fate: Literal["kept", "cut", "summarised", "masked", "dropped", "deferred"]
     tokens: int
-    """Tokens it took before."""
+    """Tokens that it took before the rewrite."""
     why: str
 
 
@@ -43,11 +44,11 @@ class Price:
     removed: int
     """Tokens removed from the view."""
     behind: int
-    """Tokens after the first changed byte, which are written to the cache again."""
+    """Tokens after the first changed byte. They must be written to the cache again."""
     cost: int
     """One-time cost, in fresh input tokens."""
     rent: int
-    """Cost, in fresh input tokens, of sending the removable content since the last rewrite."""
+    """Cost of having sent the removable content in every request since the last rewrite, in fresh input tokens."""
     dollar: float | None = None
     """US dollars per fresh input token; None if unknown or zero."""
 
@@ -61,13 +62,13 @@ class ContextCompacted:
     before_messages: int
     after_messages: int
     strategies: tuple[str, ...]
-    """The strategies that ran, in order; empty if nothing could be gained."""
+    """The strategies that took effect, in order; empty if none could save anything."""
     cause: Cause = "asked"
     receipt: tuple[ReceiptItem, ...] = ()
     price: Price | None = None
-    """The price on which it was decided, or its price if it was not."""
+    """Cost and savings of the rewrite, on which it was decided unless `cause` names another reason."""
     model: str = ""
-    """The model that wrote the summary; empty without one."""
+    """The model that wrote the summary; empty if there is no summary."""
     cost: float | None = 0.0
     """US dollars of all requests for a summary, including unused ones; None if a price is unknown."""
 
@@ -80,29 +81,30 @@ class NothingCompacted:
 
 @dataclass(frozen=True, slots=True)
 class RewriteUndone:
-    """The user has undone the last rewrite: the previous view is restored, with everything said since."""
+    """The user has undone the last rewrite. The previous view is restored, including all messages since then."""
 
     before_tokens: int
     after_tokens: int
     written: int = 0
     """Tokens that the next request may have to write to the provider's cache again."""
     cost: float | None = None
-    """US dollars for that; None if the price is unknown."""
+    """US dollars for writing them; None if the price is unknown."""
     effective: int = 0
     """Tokens available to a request."""
     is_cached: bool = True
-    """False if the provider has no cache: `written` is then the additional tokens of the next request."""
+    """False if the provider has no cache. In that case, `written` is the number of tokens that the next request gains.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class BroughtBack:
-    """The user has brought content back into view, at its end."""
+    """The user has brought content back into view, at the end of the conversation."""
 
     ref: str
     tokens: int
     is_whole: bool = True
     used: int = 0
-    """Estimated tokens of the next request with it."""
+    """Estimated tokens of the next request, with this content."""
     effective: int = 0
     """Tokens available to a request."""
     cost: float | None = None
@@ -111,7 +113,7 @@ class BroughtBack:
 
 @dataclass(frozen=True, slots=True)
 class ViewChanged:
-    """The user has edited the view. Nothing is lost."""
+    """The user has edited the view. The removed content remains stored."""
 
     act: Act
     name: str
@@ -122,9 +124,9 @@ class ViewChanged:
     effective: int
     """Tokens available to a request."""
     price: Price | None = None
-    """None if nothing changed that was sent before."""
+    """Cost and savings; None if the change affects only content that was never sent."""
     cost: float | None = 0.0
-    """US dollars of a request for a summary; None if a price is unknown."""
+    """US dollars for the request for a summary; None if the price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +139,16 @@ class CompactionFailed:
 
 @dataclass(frozen=True, slots=True)
 class PrefixDrifted:
-    """A request unexpectedly begins differently from the previous one: a bug in this program, which costs the
-    provider's cache."""
+    """A request unexpectedly begins differently from the previous one. This is a bug in this program, and the
+    provider's cache cannot be used."""
 
     where: str
-    """The first difference: `model`, `settings`, `system`, `tools` or `message N`."""
+    """Where the first difference is: `model`, `settings`, `system`, `tools` or `message N`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixRenewed:
-    """After a restart, or after a failed turn, a session's request begins differently, so nothing is read from the
+    """A session's request begins differently after a restart or a failed turn, so nothing can be read from the
     provider's cache."""
 
     reasons: tuple[str, ...]
@@ -155,11 +157,11 @@ class PrefixRenewed:
 
 @dataclass(frozen=True, slots=True)
 class CacheBroken:
-    """A provider read far less from its cache than the previous request had left there."""
+    """A provider read far less from its cache than the previous request had left in it."""
 
     cause: BreakCause
     expected: int
-    """Tokens."""
+    """Tokens that should have been read from the cache."""
     read: int
 
 
@@ -173,7 +175,7 @@ class FilesChanged:
     files: tuple[str, ...]
     """Relative to the working folder, or absolute if outside it."""
     uncovered: str = ""
-    """Why changes made by commands are not included, if so."""
+    """Why changes made by commands are not included; empty if they are."""
     added: int = 0
-    """Lines of text."""
+    """Number of lines of text added."""
     removed: int = 0

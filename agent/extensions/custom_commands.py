@@ -1,22 +1,22 @@
-"""Custom commands: files with the text of a message, with placeholders for arguments, for the output of shell commands
-and for files."""
+"""Custom commands: files that contain the text of a message. The text may have placeholders for arguments, for the
+output of shell commands and for files."""
 
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Self, TypeAlias
 
-from ebbtide.agent.config.load import toml_of
+from ebbtide.agent.config.load import parse_toml
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.extensions.discovery import discover, ignored_hook_notices
-from ebbtide.agent.extensions.extension_files import UnusableFile, text_of
-from ebbtide.agent.extensions.extension_folders import ExtensionFolder, Owner, Source
-from ebbtide.agent.extensions.front_matter import BrokenFrontMatter, list_at, split, text_at
-from ebbtide.agent.extensions.trust import TrustItem, digest_of_text, item_in
+from ebbtide.agent.extensions.extension_files import UnusableFile, read_text_file
+from ebbtide.agent.extensions.extension_folders import ExtensionFolder, ExtensionOwner, ExtensionSource
+from ebbtide.agent.extensions.front_matter import BrokenFrontMatter, list_value, one_line_value, split_front_matter
+from ebbtide.agent.extensions.trust import TrustItem, digest_of_text, trust_item
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize, pluralize
 
-Form: TypeAlias = Literal["markdown", "toml", "codex"]
+PlaceholderSyntax: TypeAlias = Literal["markdown", "toml", "codex"]
 
 _NAME = re.compile(r"[\w.:-]+")
 _SHELL_MARKDOWN = re.compile(r"(?<!\S)!`(?P<line>[^`\n]+)`|^```!\n(?P<block>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -24,85 +24,87 @@ _SHELL_MARKDOWN = re.compile(r"(?<!\S)!`(?P<line>[^`\n]+)`|^```!\n(?P<block>.*?)
 
 @dataclass(frozen=True, slots=True)
 class CustomCommand:
-    """A custom command; usable once approved."""
+    """A custom command. The user can invoke it once it is approved."""
 
     name: str
     description: str
-    hint: str
-    """What may follow the name, for people."""
+    argument_hint: str
+    """A hint for the user about the arguments."""
     text: str
     """The text with its placeholders, as written."""
-    form: Form
+    syntax: PlaceholderSyntax
     """The syntax of the placeholders."""
     tools: tuple[str, ...]
-    """Tools that the command asks to use without permission."""
+    """Tools that the command wants to use without asking."""
     model: str
     path: Path
-    source: Source
+    source: ExtensionSource
     item: TrustItem
     has_hooks: bool = False
     """Whether the file declares hooks, which are not run."""
     plugin: str = ""
-    """The name of the plugin that contains it."""
+    """The name of the plugin that contains the command; empty if none does."""
     arguments: tuple[str, ...] = ()
-    """The names of its arguments, in order."""
+    """The names of the command's arguments, in order."""
 
     def with_name(self, name: str) -> Self:
         return replace(self, name=name)
 
     @property
-    def owner(self) -> Owner:
+    def owner(self) -> ExtensionOwner:
         return self.item.owner
 
 
-def find_commands(config: Config) -> tuple[tuple[CustomCommand, ...], tuple[str, ...]]:
+def find_custom_commands(config: Config) -> tuple[tuple[CustomCommand, ...], tuple[str, ...]]:
     """Return all commands, and one line for each file that was left out."""
     found, problems = discover("command", config, _read_command)
     return found, (*problems, *ignored_hook_notices("command", found))
 
 
-def _read_command(path: Path, place: ExtensionFolder) -> CustomCommand:
-    name = ":".join(path.relative_to(place.folder).with_suffix("").parts).replace(" ", "-")
+def _read_command(path: Path, extension_folder: ExtensionFolder) -> CustomCommand:
+    name = ":".join(path.relative_to(extension_folder.folder).with_suffix("").parts).replace(" ", "-")
     if not _NAME.fullmatch(name):
         raise UnusableFile("its name contains characters that are not allowed")
-    written = text_of(path, place.boundary)
-    head, text = _toml(written) if path.suffix == ".toml" else split(written)
-    text = place.with_folder(text)
-    form: Form = "toml" if path.suffix == ".toml" else "codex" if place.source == "codex" else "markdown"
+    file_text = read_text_file(path, extension_folder.boundary)
+    head, text = _split_toml(file_text) if path.suffix == ".toml" else split_front_matter(file_text)
+    text = extension_folder.expand_plugin_root(text)
+    syntax: PlaceholderSyntax = (
+        "toml" if path.suffix == ".toml" else "codex" if extension_folder.source == "codex" else "markdown"
+    )
     if not text.strip():
         raise UnusableFile("it is empty")
-    tools = tuple(map(place.with_folder, list_at(head, "allowed-tools") or ()))
-    hint = text_at(head, "argument-hint")
-    description = text_at(head, "description") or ellipsize(text.strip().splitlines()[0].lstrip("# "), 80)
-    shown = [f"says: {description} ({pluralize(len(text.splitlines()), 'line')})"]
-    shown += [f"runs: {line}" for lines in shell_lines(text, form) for line in lines.splitlines()]
-    shown += [f"allowed without asking: {', '.join(tools)}"] if tools else []
-    model = text_at(head, "model")
-    shown += [f"runs with the model: {model}"] if model else []
-    # The same text runs other commands when it is parsed in another form.
-    read_as = () if form == "markdown" else (form,)
-    item = item_in(place, name, path, digest_of_text(written, *read_as), shown)
+    tools = tuple(map(extension_folder.expand_plugin_root, list_value(head, "allowed-tools") or ()))
+    hint = one_line_value(head, "argument-hint")
+    description = one_line_value(head, "description") or ellipsize(text.strip().splitlines()[0].lstrip("# "), 80)
+    details = [f"says: {description} ({pluralize(len(text.splitlines()), 'line')})"]
+    details += [f"runs: {line}" for lines in shell_lines(text, syntax) for line in lines.splitlines()]
+    details += [f"allowed without asking: {', '.join(tools)}"] if tools else []
+    model = one_line_value(head, "model")
+    details += [f"runs with the model: {model}"] if model else []
+    # The digest includes the form, because the same text, parsed in another form, would run other commands.
+    form_mark = () if syntax == "markdown" else (syntax,)
+    item = trust_item(extension_folder, name, path, digest_of_text(file_text, *form_mark), details)
     has_hooks = bool(head.get("hooks"))
     return CustomCommand(
         name,
         description,
         hint,
         text,
-        form,
+        syntax,
         tools,
         model,
         path,
-        place.source,
+        extension_folder.source,
         item,
         has_hooks,
-        place.plugin,
-        list_at(head, "arguments") or (),
+        extension_folder.plugin,
+        list_value(head, "arguments") or (),
     )
 
 
-def _toml(written: str) -> tuple[dict[str, object], str]:
+def _split_toml(file_text: str) -> tuple[dict[str, object], str]:
     try:
-        content = toml_of(written)
+        content = parse_toml(file_text)
     except (ValueError, RecursionError) as error:
         raise BrokenFrontMatter(" ".join(str(error).split())[:200]) from error
     prompt = content.get("prompt")
@@ -111,9 +113,9 @@ def _toml(written: str) -> tuple[dict[str, object], str]:
     return content, prompt
 
 
-def shell_lines(text: str, form: Form) -> tuple[str, ...]:
+def shell_lines(text: str, syntax: PlaceholderSyntax) -> tuple[str, ...]:
     """Return the shell commands in a text, as written."""
-    return tuple(part.text for part in parts_of(text, form) if part.is_shell)
+    return tuple(part.text for part in split_shell_commands(text, syntax) if part.is_shell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,28 +126,28 @@ class TextPart:
     is_shell: bool = False
 
 
-def parts_of(text: str, form: Form) -> tuple[TextPart, ...]:
-    """Split a text into literal text and shell commands, in order. This happens before arguments are inserted, so that
-    nothing in an argument is run."""
+def split_shell_commands(text: str, syntax: PlaceholderSyntax) -> tuple[TextPart, ...]:
+    """Split a text into literal text and shell commands, in order. Call it before arguments are inserted, so that no
+    text in an argument is run as a command."""
     parts, end = list[TextPart](), 0
-    for start, stop, command in _shell_places(text, form):
+    for start, stop, command in _shell_ranges(text, syntax):
         parts += [TextPart(text[end:start]), TextPart(command, is_shell=True)]
         end = stop
     return tuple(part for part in (*parts, TextPart(text[end:])) if part.text)
 
 
-def _shell_places(text: str, form: Form) -> list[tuple[int, int, str]]:
-    if form != "toml":
+def _shell_ranges(text: str, syntax: PlaceholderSyntax) -> list[tuple[int, int, str]]:
+    if syntax != "toml":
         found = _SHELL_MARKDOWN.finditer(text)
         return [(match.start(), match.end(), (match["line"] or match["block"]).strip()) for match in found]
-    places, at = [], 0
-    while (start := text.find("!{", at)) >= 0:
+    ranges, offset = [], 0
+    while (start := text.find("!{", offset)) >= 0:
         depth, stop = 1, start + 2
         while stop < len(text) and depth:
             depth += {"{": 1, "}": -1}.get(text[stop], 0)
             stop += 1
         if depth:
             break
-        places.append((start, stop, text[start + 2 : stop - 1].strip()))
-        at = stop
-    return places
+        ranges.append((start, stop, text[start + 2 : stop - 1].strip()))
+        offset = stop
+    return ranges

@@ -1,53 +1,54 @@
-"""Expands variables for folders in extensions, quoting them where needed: most authors forget that a path may contain
-spaces. Pure."""
+"""Expands variables for folders in extensions, and quotes them where needed, because many authors forget that a path
+may contain spaces. Pure."""
 
 import re
 import shlex
 from collections.abc import Callable, Mapping
 
-_BY_SHELL = re.compile(r"""<<|"(?:\\.|[^"\\])*(?:\$\(|`)""", re.DOTALL)
+_NESTED_QUOTING = re.compile(r"""<<|"(?:\\.|[^"\\])*(?:\$\(|`)""", re.DOTALL)
 """Nested quoting, which only a shell can parse."""
-_PIECE = re.compile(
+_SHELL_PIECE = re.compile(
     r"""(?P<kept>'[^']*'|\\.|(?<!\S)\#[^\n]*)|(?P<double>"(?:\\.|[^"\\])*")"""
     r"""|\$(?:(?P<bare>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)(?::?-[^{}$"'`\s]*)?\})""",
     re.DOTALL,
 )
-_SPECIAL = re.compile(r'[$`"\\]')
-_FILE = re.compile(r"(?<![\w@])@\$\{(\w+)\}(\S*?)(?=[.,;:!?)]*(?:\s|\Z))")
+_DOUBLE_QUOTE_SPECIALS = re.compile(r'[$`"\\]')
+_FILE_MENTION = re.compile(r"(?<![\w@])@\$\{(\w+)\}(\S*?)(?=[.,;:!?)]*(?:\s|\Z))")
 
 
-def in_one_word(line: str, names: Mapping[str, str]) -> str:
-    """Quote these variables in a shell command line where needed, so that each expands to one word."""
+def quote_variables(line: str, values: Mapping[str, str]) -> str:
+    """Quote the variables `values` in a shell command line where needed, so that each of them expands to a single
+    word."""
 
     def quoted(piece: re.Match[str]) -> str:
-        value = names.get(piece["bare"] or piece["braced"] or "", "")
+        value = values.get(piece["bare"] or piece["braced"] or "", "")
         return piece[0] if shlex.quote(value) == value or not value else f'"{piece[0]}"'
 
-    return _with_pieces(line, quoted)
+    return _substitute_pieces(line, quoted)
 
 
-def filled_line(line: str, values: Mapping[str, str]) -> str:
-    """Replace `${NAME}` in a shell command line with values, each quoted as one word."""
+def fill_shell_line(line: str, values: Mapping[str, str]) -> str:
+    """Replace `${NAME}` in a shell command line with its value, quoted as one word."""
 
     def value(piece: re.Match[str]) -> str:
         if piece["double"]:
             return expand_folder_names(
-                piece[0], {name: _SPECIAL.sub(r"\\\g<0>", each) for name, each in values.items()}
+                piece[0], {name: _DOUBLE_QUOTE_SPECIALS.sub(r"\\\g<0>", each) for name, each in values.items()}
             )
         name = piece["braced"] or ""
         return shlex.quote(values[name]) if piece[0] == f"${{{name}}}" and name in values else piece[0]
 
-    return expand_folder_names(_with_pieces(line, value), values)
+    return expand_folder_names(_substitute_pieces(line, value), values)
 
 
-def filled_words(text: str, values: Mapping[str, str]) -> str:
-    """Replace `${NAME}` in a text with values. Files mentioned with `@` are quoted where needed."""
+def fill_text(text: str, values: Mapping[str, str]) -> str:
+    """Replace `${NAME}` in a text with its value. Files mentioned with `@` are quoted where needed."""
 
     def file(match: re.Match[str]) -> str:
         value = values.get(match[1], "")
         return f'@"{value}{match[2]}"' if any(sign.isspace() for sign in value) else match[0]
 
-    return expand_folder_names(_FILE.sub(file, text), values)
+    return expand_folder_names(_FILE_MENTION.sub(file, text), values)
 
 
 def expand_folder_names(text: str, values: Mapping[str, str]) -> str:
@@ -56,5 +57,5 @@ def expand_folder_names(text: str, values: Mapping[str, str]) -> str:
     return text
 
 
-def _with_pieces(line: str, becomes: Callable[[re.Match[str]], str]) -> str:
-    return line if _BY_SHELL.search(line) else _PIECE.sub(becomes, line)
+def _substitute_pieces(line: str, replacement: Callable[[re.Match[str]], str]) -> str:
+    return line if _NESTED_QUOTING.search(line) else _SHELL_PIECE.sub(replacement, line)

@@ -4,13 +4,15 @@ import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-MAX_HEAD_CHARS = 65_536
+MAX_FRONT_MATTER_CHARS = 65_536
 """Maximum length of the front matter, in characters."""
-_HEAD = re.compile(r"\A---[ \t]*\n(?P<head>.*?)(?:^(?:---|\.\.\.)[ \t]*$\n?|\Z(?P<open>))", re.DOTALL | re.MULTILINE)
-_PLAIN = re.compile(r"^(?P<key>[A-Za-z_][\w-]*):[ \t]+(?P<value>[^\s\"'|>&].*)$", re.MULTILINE)
+_FRONT_MATTER = re.compile(
+    r"\A---[ \t]*\n(?P<head>.*?)(?:^(?:---|\.\.\.)[ \t]*$\n?|\Z(?P<open>))", re.DOTALL | re.MULTILINE
+)
+_UNQUOTED_VALUE = re.compile(r"^(?P<key>[A-Za-z_][\w-]*):[ \t]+(?P<value>[^\s\"'|>&].*)$", re.MULTILINE)
 _KEY = re.compile(r"^(?P<key>[A-Za-z_][\w-]*):(?=[ \t]|$)", re.MULTILINE)
-_PROSE = frozenset({"description", "argument-hint", "when_to_use"})
-_KNOWN_KEYS = _PROSE | frozenset(
+_PROSE_KEYS = frozenset({"description", "argument-hint", "when_to_use"})
+_KNOWN_KEYS = _PROSE_KEYS | frozenset(
     """
     agent agents allowed-tools alwaysApply applyTo author background category color context created disable
     disable-model-invocation disallowed-tools disallowedTools displayName effort globs hidden hooks initialPrompt
@@ -18,52 +20,52 @@ _KNOWN_KEYS = _PROSE | frozenset(
     permissionMode reviewed skills steps tags temperature tools top_p user-invocable version
     """.split()  # noqa: SIM905  # more readable as a table
 )
-"""Keys that begin a value in front matter that is not valid YAML; anything else that looks like a key, such as `user:
-"Help"`, is prose."""
-_FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+"""Keys that are recognised in front matter that is not valid YAML. Any other word before a colon, as in `user: "Help"`,
+is taken for prose."""
+_BOOLEAN_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _MAX_DIGITS = 10
 _LIST_ITEM = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
 
 
 class BrokenFrontMatter(Exception):
-    """What is wrong with the front matter of a file, with the line number."""
+    """The front matter of a file is invalid. The message gives the reason, with the line number if it is known."""
 
 
-def split(text: str) -> tuple[dict[str, object], str]:
+def split_front_matter(text: str) -> tuple[dict[str, object], str]:
     """Split a text into front matter and body. Raises `BrokenFrontMatter`."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    found = _HEAD.match(text)
+    found = _FRONT_MATTER.match(text)
     if found is None:
         return {}, text
     if found["open"] is not None:
         raise BrokenFrontMatter("line 1: the front matter is not closed with `---`")
-    if len(found["head"]) > MAX_HEAD_CHARS:
-        raise BrokenFrontMatter(f"the front matter is longer than {MAX_HEAD_CHARS:,} characters")
+    if len(found["head"]) > MAX_FRONT_MATTER_CHARS:
+        raise BrokenFrontMatter(f"the front matter is longer than {MAX_FRONT_MATTER_CHARS:,} characters")
     return dict(_parse_yaml(found["head"])), text[found.end() :].lstrip("\n")
 
 
-def text_at(head: Mapping[str, object], key: str) -> str:
-    """The value as one line; empty if it is missing or not text."""
+def one_line_value(head: Mapping[str, object], key: str) -> str:
+    """Return the value as one line of text; empty if it is missing or not text."""
     value = head.get(key)
     if isinstance(value, list) and all(isinstance(each, str | int | float) for each in value):
         return " ".join(f"[{each}]" for each in value)  # `argument-hint: [file]` is a list in YAML
     return " ".join(str(value).split()) if isinstance(value, str | int | float) else ""
 
 
-def flag_at(head: Mapping[str, object], key: str) -> bool | None:
-    """The value as a boolean; None if it is missing or not a boolean."""
-    return _FLAGS.get(str(head.get(key)).lower())
+def boolean_value(head: Mapping[str, object], key: str) -> bool | None:
+    """Return the value as a boolean; None if it is missing or not a boolean."""
+    return _BOOLEAN_WORDS.get(str(head.get(key)).lower())
 
 
-def number_at(head: Mapping[str, object], key: str) -> int | None:
-    """The value as a positive integer; None otherwise."""
+def positive_integer(head: Mapping[str, object], key: str) -> int | None:
+    """Return the value if it is a positive integer; None otherwise."""
     value = str(head.get(key))
     return int(value) or None if value.isdecimal() and value.isascii() and len(value) < _MAX_DIGITS else None
 
 
-def list_at(head: Mapping[str, object], key: str) -> tuple[str, ...] | None:
-    """The items of a list, or of a string separated by commas or spaces, such as `Read, Bash(git add:*)`; None if
-    missing."""
+def list_value(head: Mapping[str, object], key: str) -> tuple[str, ...] | None:
+    """Return the items of a list, or of a string with items separated by commas or spaces, such as `Read, Bash(git
+    add:*)`; None if the value is missing."""
     value = head.get(key)
     if isinstance(value, list):
         return tuple(str(each).strip() for each in value if isinstance(each, str | int | float))
@@ -75,8 +77,8 @@ def _parse_yaml(head: str) -> dict[str, object]:
     import yaml  # noqa: PLC0415  # deferred: only needed if there are extensions
 
     class Loader(yaml.SafeLoader):
-        """Rejects aliases, since a few lines of them can expand to gigabytes. Values keep their spelling: a version may
-        be `1.10`, a name `007`, an answer `yes`."""
+        """YAML loader that rejects aliases, since a few lines of them can expand to gigabytes. Values stay text as
+        written: a version may be `1.10`, a name `007`, an answer `yes`."""
 
         yaml_implicit_resolvers = {  # noqa: RUF012  # required by the library
             first: [each for each in found if each[0] == "tag:yaml.org,2002:null"]
@@ -97,9 +99,9 @@ def _parse_yaml(head: str) -> dict[str, object]:
             content = load(head)
         except yaml.YAMLError as error:
             try:  # `description: Use this: now` is not valid YAML, but other programs accept it
-                content = load(_PLAIN.sub(_quote_value, head))
+                content = load(_UNQUOTED_VALUE.sub(_quote_value, head))
             except yaml.YAMLError:
-                content = _with_prose(head, load)
+                content = _parse_with_prose(head, load)
                 if content is None:
                     raise error from None
     except yaml.MarkedYAMLError as error:
@@ -114,26 +116,28 @@ def _parse_yaml(head: str) -> dict[str, object]:
     return {str(key): value for key, value in content.items()}
 
 
-def _with_prose(head: str, load: Callable[[str], object]) -> dict[str, object] | None:
-    """Parse front matter with unquoted multi-line prose, such as an example conversation; None if anything else in it
-    is invalid."""
+def _parse_with_prose(head: str, load: Callable[[str], object]) -> dict[str, object] | None:
+    """Parse front matter whose descriptions contain unquoted multi-line prose, such as an example conversation. Return
+    None if anything else in it is invalid."""
     import yaml  # noqa: PLC0415  # deferred: as above
 
     starts = [match for match in _KEY.finditer(head) if match["key"] in _KNOWN_KEYS]
-    if not starts or head[: starts[0].start()].strip() or _PROSE.isdisjoint(match["key"] for match in starts):
+    if not starts or head[: starts[0].start()].strip() or _PROSE_KEYS.isdisjoint(match["key"] for match in starts):
         return None
     content: dict[str, object] = {}
     ends = [*(match.start() for match in starts[1:]), len(head)]
     for match, end in zip(starts, ends, strict=True):
-        key, written = match["key"], head[match.start() : end]
+        key, entry_text = match["key"], head[match.start() : end]
         try:
-            said = load(written)
+            parsed = load(entry_text)
         except yaml.YAMLError:
-            said = None
-        is_whole = isinstance(said, dict) and set(said) == {key}
-        if key in content or not (is_whole or key in _PROSE):
+            parsed = None
+        is_valid_entry = isinstance(parsed, dict) and set(parsed) == {key}
+        if key in content or not (is_valid_entry or key in _PROSE_KEYS):
             return None
-        content[key] = said[key] if isinstance(said, dict) and is_whole else written[len(key) + 1 :].strip()
+        content[key] = (
+            parsed[key] if isinstance(parsed, dict) and is_valid_entry else entry_text[len(key) + 1 :].strip()
+        )
     return content
 
 

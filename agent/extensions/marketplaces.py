@@ -1,5 +1,5 @@
-"""Plugin marketplaces, repositories with several plugins (`.claude-plugin/marketplace.json`): their plugins, locations
-and metadata. Reads one file and fetches nothing."""
+"""Plugin marketplaces: repositories that list several plugins in `.claude-plugin/marketplace.json`. Reads the plugins,
+their locations and metadata from that file, and fetches nothing."""
 
 import os
 import re
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.extensions.extension_files import UnusableFile, table_of
+from ebbtide.agent.extensions.extension_files import UnusableFile, read_json_table
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import join_limited
 
-MARKET = ".claude-plugin/marketplace.json"
+MARKETPLACE_FILE = ".claude-plugin/marketplace.json"
 _MAX_LISTED_NAMES = 60
-_PARTS = ("skills", "commands", "agents", "hooks", "mcpServers", "lspServers", "outputStyles")
-_GITHUB = re.compile(r"[\w.-]+/[\w.-]+")
+_COMPONENT_KEYS = ("skills", "commands", "agents", "hooks", "mcpServers", "lspServers", "outputStyles")
+_GITHUB_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,58 +29,65 @@ class RemotePlugin:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ListedPlugin:
     """A plugin listed in a marketplace."""
 
     name: str
-    place: str | RemotePlugin
-    """A folder of the same repository, or another repository."""
+    location: str | RemotePlugin
+    """The plugin's folder in the same repository, or the other repository that contains it."""
     entry: Mapping[str, object]
     """The marketplace's entry for the plugin."""
 
     def folder_in(self, top: Path) -> Path:
-        """The plugin's folder in a copy of the repository. Raises `UsageError`."""
-        assert isinstance(self.place, str)
-        return inside(top, self.place, self.name)
+        """Return the plugin's folder in a copy of the marketplace's repository. Raises `UsageError`."""
+        assert isinstance(self.location, str)
+        return plugin_folder(top, self.location, self.name)
 
-    def manifest(self, own: Mapping[str, object]) -> dict[str, object]:
-        """Merge the plugin's own manifest with the marketplace entry; `strict = false` ignores the plugin's own."""
-        is_all = self.entry.get("strict") is False
-        about = {key: value for key, value in self.entry.items() if key in ("version", "description")}
-        sources = [self.entry] if is_all else [own, self.entry]
-        parts = {key: _merge_values([source[key] for source in sources if key in source]) for key in _PARTS}
-        kept = {key: value for key, value in parts.items() if value is not None}
-        others = {key: value for key, value in own.items() if key not in _PARTS}
-        told = {**others, **about, "strict": False} if is_all else {**about, **others}
-        return {**told, **kept, "name": self.name}
+    def merged_manifest(self, own_manifest: Mapping[str, object]) -> dict[str, object]:
+        """Return the plugin's own manifest merged with the marketplace entry. With `strict = false` in the entry, the
+        components of the own manifest are ignored."""
+        is_entry_exclusive = self.entry.get("strict") is False
+        description_fields = {key: value for key, value in self.entry.items() if key in ("version", "description")}
+        sources = [self.entry] if is_entry_exclusive else [own_manifest, self.entry]
+        merged_components = {
+            key: _merge_values([source[key] for source in sources if key in source]) for key in _COMPONENT_KEYS
+        }
+        components = {key: value for key, value in merged_components.items() if value is not None}
+        others = {key: value for key, value in own_manifest.items() if key not in _COMPONENT_KEYS}
+        merged = (
+            {**others, **description_fields, "strict": False}
+            if is_entry_exclusive
+            else {**description_fields, **others}
+        )
+        return {**merged, **components, "name": self.name}
 
 
-def offers_in(folder: Path) -> tuple[Offer, ...] | None:
+def listed_plugins(folder: Path) -> tuple[ListedPlugin, ...] | None:
     """Return the plugins of a marketplace; None if the folder is not one. Raises `UsageError`."""
-    if not (folder / MARKET).is_file():
+    if not (folder / MARKETPLACE_FILE).is_file():
         return None
     try:
-        content = table_of(folder / MARKET, folder)
+        content = read_json_table(folder / MARKETPLACE_FILE, folder)
     except UnusableFile as error:
-        raise UsageError(f"`{MARKET}` cannot be used: {error}") from error
+        raise UsageError(f"`{MARKETPLACE_FILE}` cannot be used: {error}") from error
     entries, metadata = content.get("plugins"), content.get("metadata")
     base = metadata.get("pluginRoot") if isinstance(metadata, dict) else None
     found = (
-        Offer(name, place, one)
-        for one in (entries if isinstance(entries, list) else ())
-        if isinstance(one, dict)
-        and isinstance(name := one.get("name"), str)
-        and (place := _place(one.get("source"), base if isinstance(base, str) else "")) is not None
+        ListedPlugin(name, place, entry)
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, dict)
+        and isinstance(name := entry.get("name"), str)
+        and (place := _plugin_location(entry.get("source"), base if isinstance(base, str) else "")) is not None
     )
     return tuple({offer.name: offer for offer in found}.values())
 
 
-def choose_offer(offers: tuple[Offer, ...], name: str) -> Offer:
+def choose_plugin(offers: tuple[ListedPlugin, ...], name: str) -> ListedPlugin:
     """Return the plugin with this name, or the only plugin. Raises `UsageError`."""
     names = [offer.name for offer in offers]
     if not name and len(offers) != 1:
-        there = join_limited(names, _MAX_LISTED_NAMES) if names else "it is empty"
-        raise UsageError(f"it contains several plugins; choose one with `--plugin`: {there}")
+        available = join_limited(names, _MAX_LISTED_NAMES) if names else "it is empty"
+        raise UsageError(f"it contains several plugins; choose one with `--plugin`: {available}")
     found = next((offer for offer in offers if offer.name == (name or names[0])), None)
     if found is None:
         raise UsageError(
@@ -89,8 +96,8 @@ def choose_offer(offers: tuple[Offer, ...], name: str) -> Offer:
     return found
 
 
-def inside(top: Path, name: str, plugin: str) -> Path:
-    """Return a plugin's folder in a repository. Raises `UsageError`."""
+def plugin_folder(top: Path, name: str, plugin: str) -> Path:
+    """Return the path of a plugin's folder in a repository, which must be inside it. Raises `UsageError`."""
     try:
         path = Path(os.path.realpath(top / name))
         is_there = path.is_relative_to(os.path.realpath(top)) and path.is_dir()
@@ -101,33 +108,33 @@ def inside(top: Path, name: str, plugin: str) -> Path:
     return path
 
 
-def _place(source: object, base: str) -> str | RemotePlugin | None:
-    """Return where a plugin is; None if the source type is not supported, such as packages in a registry."""
+def _plugin_location(source: object, base: str) -> str | RemotePlugin | None:
+    """Return the location of a plugin; None if its type of source is not supported, such as a package registry."""
     if isinstance(source, str):
         return source if not base or source.startswith(".") else f"{base}/{source}"
     if not isinstance(source, dict):
         return None
     match source:
-        case {"source": "github", "repo": str(repo)} if _GITHUB.fullmatch(repo):
-            return RemotePlugin(f"https://github.com/{repo}.git", "", _ref(source))
+        case {"source": "github", "repo": str(repo)} if _GITHUB_REPOSITORY.fullmatch(repo):
+            return RemotePlugin(f"https://github.com/{repo}.git", "", _git_ref(source))
         case {"source": "url" | "git", "url": str(url)}:
-            return RemotePlugin(url, "", _ref(source))
+            return RemotePlugin(url, "", _git_ref(source))
         case {"source": "git-subdir", "url": str(url), "path": str(path)}:
-            address = f"https://github.com/{url}.git" if _GITHUB.fullmatch(url) else url
-            return RemotePlugin(address, path, _ref(source))
+            address = f"https://github.com/{url}.git" if _GITHUB_REPOSITORY.fullmatch(url) else url
+            return RemotePlugin(address, path, _git_ref(source))
         case _:
             return None
 
 
-def _ref(source: Mapping[str, object]) -> str:
-    said = (source.get(key) for key in ("sha", "commit", "ref", "tag", "branch"))
-    return next((one for one in said if isinstance(one, str) and one), "")
+def _git_ref(source: Mapping[str, object]) -> str:
+    refs = (source.get(key) for key in ("sha", "commit", "ref", "tag", "branch"))
+    return next((ref for ref in refs if isinstance(ref, str) and ref), "")
 
 
-def _merge_values(said: list[object]) -> object:
-    """Merge lists of paths, or tables; None if all are empty."""
-    tables = [one for one in said if isinstance(one, dict)]
-    if tables and len(tables) == len(said):
+def _merge_values(values: list[object]) -> object:
+    """Merge tables, or lists of paths; None if there are no paths."""
+    tables = [one for one in values if isinstance(one, dict)]
+    if tables and len(tables) == len(values):
         return {key: value for table in reversed(tables) for key, value in table.items()}
-    lists = [one if isinstance(one, list) else [one] for one in said]
+    lists = [one if isinstance(one, list) else [one] for one in values]
     return [each for one in lists for each in one] or None

@@ -1,5 +1,5 @@
-"""Copies plugins from a folder, or from one commit of a Git repository, to a private folder for inspection. Runs none
-of their code."""
+"""Copies plugins from a folder, or from a commit of a Git repository, to a private folder for inspection. None of their
+code is run."""
 
 import json
 import os
@@ -18,113 +18,126 @@ from ebbtide.agent.extensions.extension_files import (
     MAX_FILES,
     MAX_TOTAL_BYTES,
     UnusableFile,
-    digest_of,
-    table_of,
+    digest_of_folder,
+    read_json_table,
 )
-from ebbtide.agent.extensions.marketplaces import Offer, RemotePlugin, choose_offer, inside, offers_in
-from ebbtide.agent.extensions.plugins import MANIFEST, Plugin, plugin_in
+from ebbtide.agent.extensions.marketplaces import (
+    ListedPlugin,
+    RemotePlugin,
+    choose_plugin,
+    listed_plugins,
+    plugin_folder,
+)
+from ebbtide.agent.extensions.plugins import MANIFEST, Plugin, load_plugin
 from ebbtide.tools.files.private_folder import make_private
-from ebbtide.tools.process.git import SETTINGS, git_environment, program_outside
-from ebbtide.tools.secrets.redaction import without_password
+from ebbtide.tools.process.git import SAFE_SETTINGS, git_environment, program_outside
+from ebbtide.tools.secrets.redaction import redact_url
 
 GIT_TIMEOUT_S = 180.0
 """Timeout of a fetch with Git, in seconds."""
-PROTOCOLS = "https:ssh:file"
-_BEGINNINGS = "`https://`, `ssh://`, `file://` or `git@`"
-_SHORT = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+ALLOWED_GIT_PROTOCOLS = "https:ssh:file"
+_ADDRESS_EXAMPLES = "`https://`, `ssh://`, `file://` or `git@`"
+_GITHUB_SHORTHAND = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _SCHEMES = ("https://", "ssh://", "file://")
 
 
 @contextmanager
-def plugin_copy(source: str, beside: Path, name: str = "", ref: str = "") -> Iterator[Plugin]:
-    """Copy the plugin at a path or an address to a temporary folder in `beside`, which is deleted afterwards unless it
-    was moved. `name` selects a plugin of a marketplace; `ref` is a branch, tag or commit, which may also follow a `#`
-    in the address. Raises `UsageError`."""
+def plugin_copy(source: str, parent: Path, name: str = "", ref: str = "") -> Iterator[Plugin]:
+    """Copy the plugin at a path or an address to a temporary folder in `parent`, and yield it. The folder is deleted
+    afterwards unless it was moved. `name` selects a plugin of a marketplace; `ref` is a branch, tag or commit, which
+    may also follow a `#` in the address. Raises `UsageError`."""
     if _is_address(source) and not ref:
         source, _, ref = source.partition("#")
-    make_private(beside)
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=beside, ignore_cleanup_errors=True) as scratch:
-        local = Path(source).expanduser()
-        shown, commit, folder = str(local.absolute()), "", local
+    make_private(parent)
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=parent, ignore_cleanup_errors=True) as scratch:
+        local_folder = Path(source).expanduser()
+        origin, commit, folder = str(local_folder.absolute()), "", local_folder
         if _is_address(source):
-            folder, shown = Path(scratch, "fetched"), without_password(source)
-            commit = _fetch(source, ref or "HEAD", folder)
-        elif not local.is_dir():
-            on_github = f"; for the GitHub repository use `https://github.com/{source}`"
-            hint = on_github if _SHORT.fullmatch(source) else ""
-            raise UsageError(f"no folder `{source}`; an address begins with {_BEGINNINGS}{hint}")
+            folder, origin = Path(scratch, "fetched"), redact_url(source)
+            commit = _fetch_repository(source, ref or "HEAD", folder)
+        elif not local_folder.is_dir():
+            github_hint = f"; for the GitHub repository use `https://github.com/{source}`"
+            hint = github_hint if _GITHUB_SHORTHAND.fullmatch(source) else ""
+            raise UsageError(f"no folder `{source}`; an address begins with {_ADDRESS_EXAMPLES}{hint}")
         elif ref:
             raise UsageError("`--ref` works only with an address, not with a folder")
-        offers, offer = offers_in(folder), None
+        offers, offer = listed_plugins(folder), None
         if offers is not None:
-            offer = choose_offer(offers, name)
-            if isinstance(offer.place, RemotePlugin):
-                shown, address = without_password(offer.place.address), _allowed_address(offer.place.address, source)
-                top = Path(scratch, "elsewhere")
-                commit = _fetch(address, offer.place.ref or "HEAD", top)
-                folder = inside(top, offer.place.folder, offer.name)
+            offer = choose_plugin(offers, name)
+            if isinstance(offer.location, RemotePlugin):
+                origin, address = redact_url(offer.location.address), _allowed_address(offer.location.address, source)
+                other_repository = Path(scratch, "elsewhere")
+                commit = _fetch_repository(address, offer.location.ref or "HEAD", other_repository)
+                folder = plugin_folder(other_repository, offer.location.folder, offer.name)
             else:
                 folder = offer.folder_in(folder)
-        copy, named = Path(scratch, "plugin"), offer.name if offer is not None else name or _name_in(source)
+        copy, plugin_name = (
+            Path(scratch, "plugin"),
+            offer.name if offer is not None else name or _name_from_source(source),
+        )
         try:
-            _check(folder)
-            shutil.copytree(folder, copy, symlinks=True, ignore=_without_git(folder))
-            found = _with_offer(copy, offer) if offer is not None else plugin_in(copy, name or _name_in(source))
-            digest, _ = digest_of(copy, copy)
+            _check_files(folder)
+            shutil.copytree(folder, copy, symlinks=True, ignore=_ignore_git_folder(folder))
+            plugin = (
+                _merge_listing(copy, offer)
+                if offer is not None
+                else load_plugin(copy, name or _name_from_source(source))
+            )
+            digest, _ = digest_of_folder(copy, copy)
         except UnusableFile as error:
-            raise UsageError(f"the plugin `{named}` cannot be used: {error}") from error
+            raise UsageError(f"the plugin `{plugin_name}` cannot be used: {error}") from error
         except (OSError, shutil.Error) as error:
-            raise UsageError(f"the plugin `{named}` cannot be copied: {error}") from error
-        yield replace(found, folder=copy, source=shown, commit=commit, digest=digest)
+            raise UsageError(f"the plugin `{plugin_name}` cannot be copied: {error}") from error
+        yield replace(plugin, folder=copy, source=origin, commit=commit, digest=digest)
 
 
 def _is_address(source: str) -> bool:
     return source.startswith((*_SCHEMES, "git@"))
 
 
-def _allowed_address(address: str, market: str) -> str:
+def _allowed_address(address: str, marketplace: str) -> str:
     """Return the address of a plugin named in a marketplace. Only a local marketplace may point to local folders.
     Raises `UsageError`."""
-    is_remote = _is_address(market) and not market.startswith("file://")
+    is_remote = _is_address(marketplace) and not marketplace.startswith("file://")
     if not _is_address(address) or (is_remote and address.startswith("file://")):
-        raise UsageError(f"the plugin is at `{without_password(address)[:200]}`, an address that is not allowed")
+        raise UsageError(f"the plugin is at `{redact_url(address)[:200]}`, an address that is not allowed")
     return address
 
 
-def _with_offer(copy: Path, offer: Offer) -> Plugin:
+def _merge_listing(copy: Path, offer: ListedPlugin) -> Plugin:
     """Merge the marketplace entry into the copied plugin's manifest and return the plugin. Raises `UsageError` and
     `UnusableFile`."""
     path = copy / MANIFEST
-    own = table_of(path, copy) if path.exists() else {}
+    own = read_json_table(path, copy) if path.exists() else {}
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
-    path.write_text(json.dumps(offer.manifest(own), indent=1), encoding="utf-8")
-    return plugin_in(copy, offer.name)
+    path.write_text(json.dumps(offer.merged_manifest(own), indent=1), encoding="utf-8")
+    return load_plugin(copy, offer.name)
 
 
-def _name_in(source: str) -> str:
+def _name_from_source(source: str) -> str:
     return source.rstrip("/").removesuffix(".git").rpartition("/")[2].rpartition(":")[2]
 
 
-def _fetch(address: str, ref: str, folder: Path) -> str:
-    """Fetch a repository and return the commit. No hooks and filters of the repository are run, and no submodules are
-    fetched."""
+def _fetch_repository(address: str, ref: str, folder: Path) -> str:
+    """Fetch a repository and return the commit. The repository's hooks and filters are not run, and its submodules are
+    not fetched."""
     git = program_outside("git", Path.cwd())
     if git is None:
         raise UsageError("Git is not installed; it is needed to fetch plugins")
     if ref.startswith("-"):
         raise UsageError(f"`{ref}` is not a branch, tag or commit")
-    _git(git, "init", "-q", "--template=", str(folder))
+    _run_git(git, "init", "-q", "--template=", str(folder))
     fetch = ("fetch", "-q", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", address, ref)
-    _git(git, "-C", str(folder), *fetch)
-    _git(git, "-C", str(folder), "checkout", "-q", "--detach", "FETCH_HEAD")
-    return _git(git, "-C", str(folder), "rev-parse", "HEAD").strip()
+    _run_git(git, "-C", str(folder), *fetch)
+    _run_git(git, "-C", str(folder), "checkout", "-q", "--detach", "FETCH_HEAD")
+    return _run_git(git, "-C", str(folder), "rev-parse", "HEAD").strip()
 
 
-def _git(git: str, *words: str) -> str:
-    environment = git_environment(SETTINGS, os.environ) | {"GIT_ALLOW_PROTOCOL": PROTOCOLS}
+def _run_git(git: str, *words: str) -> str:
+    environment = git_environment(SAFE_SETTINGS, os.environ) | {"GIT_ALLOW_PROTOCOL": ALLOWED_GIT_PROTOCOLS}
     try:
-        ran = subprocess.run(
+        process = subprocess.run(
             [git, *words],
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -136,37 +149,37 @@ def _git(git: str, *words: str) -> str:
         raise UsageError(f"git took longer than {GIT_TIMEOUT_S:.0f} s") from error
     except (OSError, ValueError) as error:
         raise UsageError(f"git could not be run: {error}") from error
-    if ran.returncode:
-        said = without_password(_git_error_line(ran.stderr.decode(errors="replace")))[:300]
-        raise UsageError(f"git could not fetch it: `{said}`")
-    return ran.stdout.decode(errors="replace")
+    if process.returncode:
+        message = redact_url(_git_error_line(process.stderr.decode(errors="replace")))[:300]
+        raise UsageError(f"git could not fetch it: `{message}`")
+    return process.stdout.decode(errors="replace")
 
 
 def _git_error_line(printed: str) -> str:
-    """Return the line with the actual error. Git adds general advice after it."""
+    """Return the line of Git's output that contains the actual error, which general advice may follow."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
-    wrong = [line for line in lines if line.startswith(("fatal: ", "error: ", "ssh: ", "Host key ", "git@"))]
-    return next(iter([*wrong, *lines]), "nothing")
+    error_lines = [line for line in lines if line.startswith(("fatal: ", "error: ", "ssh: ", "Host key ", "git@"))]
+    return next(iter([*error_lines, *lines]), "nothing")
 
 
-def _check(folder: Path) -> None:
+def _check_files(folder: Path) -> None:
     """Check the type, number and size of a plugin's files, and that no link leads outside. Raises `UnusableFile`."""
     real, count, size = os.path.realpath(folder), 0, 0
-    for place, folders, files in os.walk(folder):
-        if Path(place) == folder and ".git" in folders:
+    for parent, folders, files in os.walk(folder):
+        if Path(parent) == folder and ".git" in folders:
             folders.remove(".git")
         for name in (*folders, *files):
-            path = Path(place, name)
-            shown, status = path.relative_to(folder), path.lstat()
+            path = Path(parent, name)
+            relative, status = path.relative_to(folder), path.lstat()
             count, size = count + 1, size + status.st_size
             if stat.S_ISLNK(status.st_mode):
                 if os.path.isabs(os.readlink(path)) or not Path(os.path.realpath(path)).is_relative_to(real):
-                    raise UnusableFile(f"its link `{shown}` leads out of it")
+                    raise UnusableFile(f"its link `{relative}` leads out of it")
             elif not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-                raise UnusableFile(f"`{shown}` is neither a file nor a folder")
+                raise UnusableFile(f"`{relative}` is neither a file nor a folder")
             if count > MAX_FILES or size > MAX_TOTAL_BYTES:
                 raise UnusableFile(f"it contains more than {MAX_FILES:,} files or {MAX_TOTAL_BYTES:,} bytes")
 
 
-def _without_git(folder: Path) -> Callable[[str, list[str]], list[str]]:
+def _ignore_git_folder(folder: Path) -> Callable[[str, list[str]], list[str]]:
     return lambda place, names: [".git"] if Path(place) == folder and ".git" in names else []

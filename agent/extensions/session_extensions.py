@@ -4,94 +4,102 @@ from collections.abc import Set
 from typing import TypeAlias
 
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.extensions.agent_files import AgentFile, find_agents, is_named
-from ebbtide.agent.extensions.custom_commands import CustomCommand, find_commands
-from ebbtide.agent.extensions.expansion import rules_of
+from ebbtide.agent.extensions.agent_files import AgentFile, find_agents, is_listed
+from ebbtide.agent.extensions.custom_commands import CustomCommand, find_custom_commands
+from ebbtide.agent.extensions.expansion import rules_for_tools
 from ebbtide.agent.extensions.session_trust import SessionTrust
 from ebbtide.agent.extensions.skills import Skill, find_skills
-from ebbtide.agent.extensions.trust import Standing
+from ebbtide.agent.extensions.trust import TrustState
 
-MAX_PROBLEM_LINES = 10
-"""Maximum number of lines about extensions that are left out."""
+MAX_EXTENSION_PROBLEMS = 10
+"""Maximum number of lines about extensions that were left out."""
 
 UserInvocable: TypeAlias = CustomCommand | Skill
 """Extensions that the user can invoke by name."""
 
 
 class SessionExtensions:
-    """Loads the extensions when the session is opened. The project's extensions are approved together."""
+    """The extensions of a session, loaded when it is opened. The extensions of the project are approved together."""
 
     def __init__(self, config: Config, trust: SessionTrust) -> None:
-        self.skills, of_skills = find_skills(config)
-        self.commands, of_commands = find_commands(config)
-        self.agents, of_agents = find_agents(config)
-        problems = (*of_skills, *of_commands, *of_agents)
-        left = len(problems) - MAX_PROBLEM_LINES
-        more = (f"{left} more skills, commands and agents are left out",) if left > 0 else ()
-        self.problems = (*problems[:MAX_PROBLEM_LINES], *more)
-        """What is left out and why, one line each."""
+        self.skills, skill_problems = find_skills(config)
+        self.commands, command_problems = find_custom_commands(config)
+        self.agents, agent_problems = find_agents(config)
+        problems = (*skill_problems, *command_problems, *agent_problems)
+        hidden_count = len(problems) - MAX_EXTENSION_PROBLEMS
+        cut_note = (f"{hidden_count} more skills, commands and agents are left out",) if hidden_count > 0 else ()
+        self.problems = (*problems[:MAX_EXTENSION_PROBLEMS], *cut_note)
+        """One line for each extension that was left out, with the reason."""
         self._trust = trust
-        self._told: dict[str, int] = {}
-        self._told_agents: dict[str, int] = {}
-        self._offered: set[str] = set()
-        of_files = (*(command.item for command in self.commands), *(agent.item for agent in self.agents))
-        trust.add((*(skill.item for skill in self.skills), *of_files))
-        self._named: list[UserInvocable] = [*self.commands, *(skill for skill in self.skills if skill.for_user)]
+        self._announced: dict[str, int] = {}
+        self._announced_agents: dict[str, int] = {}
+        self._offered_keys: set[str] = set()
+        file_items = (*(command.item for command in self.commands), *(agent.item for agent in self.agents))
+        trust.add((*(skill.item for skill in self.skills), *file_items))
+        self._user_invocable: list[UserInvocable] = [
+            *self.commands,
+            *(skill for skill in self.skills if skill.for_user),
+        ]
 
-    def standing(self, named: UserInvocable | AgentFile) -> Standing:
-        return self._trust.standing(named.item)
+    def trust_state(self, extension: UserInvocable | AgentFile) -> TrustState:
+        return self._trust.trust_state(extension.item)
 
-    def usable(self, taken: Set[str] = frozenset()) -> tuple[UserInvocable, ...]:
-        """Return what the user may invoke now. `taken` are names with another meaning."""
+    def usable_by_user(self, reserved_names: Set[str] = frozenset()) -> tuple[UserInvocable, ...]:
+        """Return the extensions that the user may invoke now. `reserved_names`: names that mean something else, such as
+        built-in commands."""
         found: dict[str, UserInvocable] = {}
-        for each in self._named:
-            if each.name not in taken and self.standing(each) == "on":
+        for each in self._user_invocable:
+            if each.name not in reserved_names and self.trust_state(each) == "on":
                 found.setdefault(each.name, each)
         return tuple(found.values())
 
-    def find(self, name: str) -> UserInvocable | None:
-        """Find an extension by name: exact, case-insensitive, or prefixed with its plugin's name. It may not be
-        approved."""
-        exact = next((each for each in self._named if each.name == name), None)
-        plain = name.lower()
-        alike = (each for each in self._named if each.name.lower() == plain)
-        of_plugins = (each for each in self._named if each.plugin and f"{each.plugin}:{each.name}".lower() == plain)
-        return exact or next(alike, None) or next(of_plugins, None)
+    def find_by_name(self, name: str) -> UserInvocable | None:
+        """Return the extension with a name: exact, ignoring case, or prefixed with its plugin's name; None if there is
+        none. The extension may not be approved."""
+        exact = next((each for each in self._user_invocable if each.name == name), None)
+        lower_name = name.lower()
+        same_ignoring_case = (each for each in self._user_invocable if each.name.lower() == lower_name)
+        of_plugins = (
+            each for each in self._user_invocable if each.plugin and f"{each.plugin}:{each.name}".lower() == lower_name
+        )
+        return exact or next(same_ignoring_case, None) or next(of_plugins, None)
 
-    def rules_to_offer(self, named: UserInvocable) -> tuple[str, ...]:
-        """Return the permission rules that the extension asks for, once per session."""
-        rules = rules_of(named.tools) if named.item.key not in self._offered else ()
-        self._offered.add(named.item.key)
+    def take_rules_to_offer(self, extension: UserInvocable) -> tuple[str, ...]:
+        """Return the permission rules that the extension asks for; empty if they were already returned in this
+        session."""
+        rules = rules_for_tools(extension.tools) if extension.item.key not in self._offered_keys else ()
+        self._offered_keys.add(extension.item.key)
         return rules
 
-    def news(self, known: str, epoch: int) -> tuple[Skill, ...]:
-        """Return the usable skills that the model does not know yet. `known` is its system text; announcements from an
-        earlier epoch have left the context."""
+    def take_new_skills(self, system_prompt: str, epoch: int) -> tuple[Skill, ...]:
+        """Return the usable skills that the model does not know yet, and mark them as announced. `system_prompt`:
+        the model's system prompt. Announcements made in an earlier `epoch` are no longer in the context."""
         new = [
             skill
             for skill in self.skills
             if skill.for_model
-            and self.standing(skill) == "on"
-            and f"({skill.path})" not in known
-            and self._told.get(skill.name) != epoch
+            and self.trust_state(skill) == "on"
+            and f"({skill.path})" not in system_prompt
+            and self._announced.get(skill.name) != epoch
         ]
-        self._told |= {skill.name: epoch for skill in new}
+        self._announced |= {skill.name: epoch for skill in new}
         return tuple(new)
 
     def usable_skills(self) -> tuple[Skill, ...]:
-        """The skills that may be used now."""
-        return tuple(skill for skill in self.skills if self.standing(skill) == "on")
+        """Return the skills that may be used now."""
+        return tuple(skill for skill in self.skills if self.trust_state(skill) == "on")
 
     def usable_agents(self) -> tuple[AgentFile, ...]:
-        """The agents that may be used now."""
-        return tuple(agent for agent in self.agents if self.standing(agent) == "on")
+        """Return the agents that may be used now."""
+        return tuple(agent for agent in self.agents if self.trust_state(agent) == "on")
 
-    def agent_news(self, known: str, epoch: int) -> tuple[AgentFile, ...]:
-        """Return the usable agents that the model does not know yet. `known` is the text of its tool definitions."""
+    def take_new_agents(self, tool_definitions: str, epoch: int) -> tuple[AgentFile, ...]:
+        """Return the usable agents that the model does not know yet, and mark them as announced. `tool_definitions`:
+        the text of the model's tool definitions."""
         new = [
             agent
             for agent in self.usable_agents()
-            if not is_named(agent, known) and self._told_agents.get(agent.name) != epoch
+            if not is_listed(agent, tool_definitions) and self._announced_agents.get(agent.name) != epoch
         ]
-        self._told_agents |= {agent.name: epoch for agent in new}
+        self._announced_agents |= {agent.name: epoch for agent in new}
         return tuple(new)

@@ -1,4 +1,4 @@
-"""Asks the user in a session whether to trust what the project contains: once, at the first turn, about everything."""
+"""Asks the user whether to trust the extensions of the project, once per session, in the first turn."""
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any
@@ -7,15 +7,15 @@ from ebbtide.agent.channel import Channel
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.events.session import Event
-from ebbtide.agent.extensions.trust import FolderTrust, Standing, TrustItem, TrustRecord, Verdict
+from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem, TrustRecord, TrustState, TrustVerdict
 from ebbtide.agent.extensions.trust_question import (
-    ALL,
-    APPROVE,
-    EACH,
+    APPROVE_OPTION,
+    ASK_EACH_OPTION,
     FOLDER_OPTIONS,
-    LATER,
-    NEVER,
-    ONE_OPTIONS,
+    ITEM_OPTIONS,
+    POSTPONE_OPTION,
+    REFUSE_OPTION,
+    TRUST_ALL_OPTION,
     folder_question,
     item_question,
     unapproved_notice,
@@ -26,13 +26,13 @@ class SessionTrust:
     """Trust in the project's extensions, for one session."""
 
     def __init__(self, config: Config, channel: Channel) -> None:
-        self._trust = FolderTrust(config)
+        self._trust = ProjectTrust(config)
         self._channel = channel
         self._items: list[TrustItem] = []
         self._postponed: set[str] = set()
-        """Digests of items that the user postponed."""
-        self._is_told = not self._trust.problem
-        self._followers: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        """Digests of the items on which the user has postponed the decision."""
+        self._is_reported = not self._trust.problem
+        self._later_questions: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
     @property
     def items(self) -> tuple[TrustItem, ...]:
@@ -40,86 +40,86 @@ class SessionTrust:
         return tuple(self._items)
 
     def add(self, items: Sequence[TrustItem]) -> None:
-        """Add the project's items among these; they are asked about in the next turn."""
+        """Add items. The next turn asks about those that belong to the project; others are ignored."""
         self._items += [item for item in items if item.owner == "project"]
 
-    def follow(self, settle: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Register a callback that runs after the user has decided outside a turn."""
-        self._followers.append(settle)
+    def ask_afterwards(self, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Register a callback for more questions, which runs after the user has been asked outside a turn."""
+        self._later_questions.append(ask)
 
-    def standing(self, item: TrustItem) -> Standing:
-        return self._trust.standing(item)
+    def trust_state(self, item: TrustItem) -> TrustState:
+        return self._trust.trust_state(item)
 
     @property
-    def awaits(self) -> bool:
-        """Whether there are items that the user has not been asked about."""
-        return bool(self._waiting())
+    def has_undecided(self) -> bool:
+        """Whether there are items that the user has neither decided about nor postponed."""
+        return bool(self._undecided_items())
 
     def ask_now(self) -> AsyncGenerator[Event, None]:
-        """Ask outside a turn; return the events. Raises `AgentError` while a turn runs."""
+        """Ask about undecided items outside a turn, and yield the events. Raises `AgentError` while a turn runs."""
 
         async def ask() -> None:
-            for settle in (self.settle, *self._followers):
+            for settle in (self.ask_about_undecided, *self._later_questions):
                 await self._channel.interrupt.race(settle())
 
         return self._channel.stream_turn(ask)
 
-    async def settle(self) -> None:
-        """Ask about all undecided items, at the start of a turn."""
-        if not self._is_told:
-            self._is_told = True
+    async def ask_about_undecided(self) -> None:
+        """Ask about all undecided items. Called at the start of a turn."""
+        if not self._is_reported:
+            self._is_reported = True
             self._channel.notice(f"your approvals for this project cannot be read: {self._trust.problem}")
-        waiting = self._waiting()
-        if not waiting:
+        undecided = self._undecided_items()
+        if not undecided:
             return
         if not self._channel.is_interactive:
-            self._postpone(waiting)
-            self._channel.notice(unapproved_notice([(item, self.standing(item)) for item in waiting]))
+            self._postpone(undecided)
+            self._channel.notice(unapproved_notice([(item, self.trust_state(item)) for item in undecided]))
             return
-        if len(waiting) > 1:
-            answer = await self._answer(folder_question(self._with_before(waiting)), FOLDER_OPTIONS)
-            if answer != EACH:
-                self._decide(waiting, APPROVE if answer == ALL else answer)
+        if len(undecided) > 1:
+            answer = await self._ask_user(folder_question(self._with_earlier_approval(undecided)), FOLDER_OPTIONS)
+            if answer != ASK_EACH_OPTION:
+                self._apply_answer(undecided, APPROVE_OPTION if answer == TRUST_ALL_OPTION else answer)
                 return
-        for item, before in self._with_before(waiting):
-            self._decide([item], await self._answer(item_question(item, before), ONE_OPTIONS))
+        for item, earlier in self._with_earlier_approval(undecided):
+            self._apply_answer([item], await self._ask_user(item_question(item, earlier), ITEM_OPTIONS))
 
     def forget(self, item: TrustItem) -> None:
-        """Remove a decision; the next turn asks again. Raises `ConfigError`."""
+        """Remove a decision, so that the next turn asks again. Raises `ConfigError`."""
         self._postponed.discard(item.digest)
         self._trust.forget([item.key])
 
-    def decide(self, item: TrustItem, verdict: Verdict) -> None:
-        """Store a decision without asking. Raises `ConfigError` if it could not be saved and applies to this session
-        only."""
+    def decide(self, item: TrustItem, verdict: TrustVerdict) -> None:
+        """Store a decision without asking. Raises `ConfigError` if it could not be saved; it then applies to this
+        session only."""
         self._trust.decide([item], verdict)
 
-    def _waiting(self) -> list[TrustItem]:
-        """The undecided items."""
+    def _undecided_items(self) -> list[TrustItem]:
+        """Return the items on which the user has neither decided nor postponed the decision."""
         return [
             item
             for item in self._items
-            if item.digest not in self._postponed and self.standing(item) in ("not approved", "changed")
+            if item.digest not in self._postponed and self.trust_state(item) in ("not approved", "changed")
         ]
 
-    def _with_before(self, items: Sequence[TrustItem]) -> list[tuple[TrustItem, TrustRecord | None]]:
-        return [(item, self._trust.before(item)) for item in items]
+    def _with_earlier_approval(self, items: Sequence[TrustItem]) -> list[tuple[TrustItem, TrustRecord | None]]:
+        return [(item, self._trust.earlier_approval(item)) for item in items]
 
     def _postpone(self, items: Sequence[TrustItem]) -> None:
         self._postponed |= {item.digest for item in items}
 
-    def _decide(self, items: Sequence[TrustItem], answer: str) -> None:
-        if answer not in (APPROVE, NEVER):
+    def _apply_answer(self, items: Sequence[TrustItem], answer: str) -> None:
+        if answer not in (APPROVE_OPTION, REFUSE_OPTION):
             self._postpone(items)
             return
         try:
-            self._trust.decide(items, "approved" if answer == APPROVE else "refused")
+            self._trust.decide(items, "approved" if answer == APPROVE_OPTION else "refused")
         except ConfigError as error:
             self._channel.notice(f"your approval applies to this session only: {error}")
 
-    async def _answer(self, question: str, options: tuple[str, ...]) -> str:
-        """The user's answer; `LATER` if there is none, for example between two turns."""
+    async def _ask_user(self, question: str, options: tuple[str, ...]) -> str:
+        """Return the user's answer, or `LATER` if there is no user to ask, for example between turns."""
         if not self._channel.is_open:
-            return LATER
-        asked = self._channel.questions.ask_text(question, options, is_lasting=True, takes_words=False)
-        return await self._channel.interrupt.race(asked) or LATER
+            return POSTPONE_OPTION
+        question_answer = self._channel.questions.ask_text(question, options, is_lasting=True, takes_words=False)
+        return await self._channel.interrupt.race(question_answer) or POSTPONE_OPTION

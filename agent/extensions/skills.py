@@ -1,5 +1,5 @@
-"""Skills: folders with instructions in a SKILL.md and supporting files. Finds them and lists them for the model; runs
-nothing."""
+"""Skills: folders with instructions in a SKILL.md and supporting files. Finds skills and lists them for the model; runs
+none of their programs."""
 
 import os
 import re
@@ -10,10 +10,10 @@ from typing import Self
 
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.extensions.discovery import discover, ignored_hook_notices
-from ebbtide.agent.extensions.extension_files import UnusableFile, digest_of, text_of
-from ebbtide.agent.extensions.extension_folders import ExtensionFolder, Owner, Source
-from ebbtide.agent.extensions.front_matter import flag_at, list_at, split, text_at
-from ebbtide.agent.extensions.trust import FolderTrust, TrustItem, item_in
+from ebbtide.agent.extensions.extension_files import UnusableFile, digest_of_folder, read_text_file
+from ebbtide.agent.extensions.extension_folders import ExtensionFolder, ExtensionOwner, ExtensionSource
+from ebbtide.agent.extensions.front_matter import boolean_value, list_value, one_line_value, split_front_matter
+from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem, trust_item
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize
 
@@ -24,51 +24,51 @@ MAX_LISTED_FILES = 30
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill; usable once approved."""
+    """A skill. It can be used once it is approved."""
 
     name: str
     description: str
     path: Path
-    """Its SKILL.md."""
-    place: ExtensionFolder
-    hint: str
-    """What may follow the name, for people."""
+    """The path of the skill's SKILL.md."""
+    extension_folder: ExtensionFolder
+    argument_hint: str
+    """A hint for the user about the arguments."""
     tools: tuple[str, ...]
-    """Tools that the skill asks to use without permission."""
+    """Tools that the skill wants to use without asking."""
     for_model: bool
-    """Whether the model may use it."""
+    """Whether the skill is listed for the model."""
     for_user: bool
-    """Whether the user may invoke it."""
+    """Whether the user may invoke the skill by name."""
     item: TrustItem
     model: str = ""
-    """The model for turns in which the user invokes it."""
+    """The model for turns in which the user invokes the skill; empty for the current one."""
     has_hooks: bool = False
     """Whether the file declares hooks, which are not run."""
     arguments: tuple[str, ...] = ()
-    """The names of its arguments, in order."""
+    """The names of the skill's arguments, in order."""
 
     def with_name(self, name: str) -> Self:
         return replace(self, name=name)
 
     @property
     def plugin(self) -> str:
-        """The name of the plugin that contains it."""
-        return self.place.plugin
+        """The name of the plugin that contains the skill; empty if none does."""
+        return self.extension_folder.plugin
 
     @property
-    def source(self) -> Source:
-        return self.place.source
+    def source(self) -> ExtensionSource:
+        return self.extension_folder.source
 
     @property
-    def owner(self) -> Owner:
+    def owner(self) -> ExtensionOwner:
         return self.item.owner
 
-    def is_as_it_was(self) -> bool:
-        """Whether it is unchanged since it was approved."""
+    def is_unchanged(self) -> bool:
+        """Whether the skill's files are unchanged since it was approved."""
         if self.owner != "project":
             return True
         try:
-            return digest_of(self.path.parent, self.path.parent)[0] == self.item.digest
+            return digest_of_folder(self.path.parent, self.path.parent)[0] == self.item.digest
         except UnusableFile:
             return False
 
@@ -79,63 +79,71 @@ def find_skills(config: Config) -> tuple[tuple[Skill, ...], tuple[str, ...]]:
     return found, (*problems, *ignored_hook_notices("skill", found))
 
 
-def skills_prompt(skills: Sequence[Skill]) -> str:
-    """The list of skills for the system text, with instructions on how to read them."""
-    lines = [line_of(skill) for skill in skills if skill.for_model]
+def skill_list(skills: Sequence[Skill]) -> str:
+    """Return the section of the system prompt that lists skills, with instructions on how to read them; empty if there
+    are none."""
+    lines = [skill_line(skill) for skill in skills if skill.for_model]
     intro = "# Skills\n\nEach is a file that says how to do something. Read it before you do what it describes."
     return "\n".join([intro, "", *lines]) if lines else ""
 
 
-def line_of(skill: Skill) -> str:
+def skill_line(skill: Skill) -> str:
     return f"- {skill.name}: {ellipsize(skill.description, MAX_DESCRIPTION_CHARS)} ({skill.path})"
 
 
-def initial_skills_prompt(config: Config) -> str:
-    """The list of skills usable at the start of a session."""
-    trust = FolderTrust(config)
-    return skills_prompt([skill for skill in find_skills(config)[0] if trust.standing(skill.item) == "on"])
+def initial_skill_list(config: Config) -> str:
+    """Return the section of the system prompt that lists the skills usable at the start of a session."""
+    trust = ProjectTrust(config)
+    return skill_list([skill for skill in find_skills(config)[0] if trust.trust_state(skill.item) == "on"])
 
 
-def body_of(skill: Skill) -> str:
-    """Return the text of a skill with its folder filled in. Raises `UnusableFile` and `BrokenFrontMatter`."""
-    body = split(text_of(skill.path, None))[1].replace("${CLAUDE_SKILL_DIR}", str(skill.path.parent))
-    return skill.place.with_folder(body)
+def skill_body(skill: Skill) -> str:
+    """Return the text of a skill with its folder variables replaced. Raises `UnusableFile` and `BrokenFrontMatter`."""
+    body = split_front_matter(read_text_file(skill.path, None))[1].replace(
+        "${CLAUDE_SKILL_DIR}", str(skill.path.parent)
+    )
+    return skill.extension_folder.expand_plugin_root(body)
 
 
-def _read_skill(path: Path, place: ExtensionFolder) -> Skill:
+def _read_skill(path: Path, extension_folder: ExtensionFolder) -> Skill:
     folder = path.parent
-    if place.boundary is not None and not Path(os.path.realpath(folder)).is_relative_to(place.boundary):
+    if extension_folder.boundary is not None and not Path(os.path.realpath(folder)).is_relative_to(
+        extension_folder.boundary
+    ):
         raise UnusableFile("it leads outside the project")
-    is_of_project = place.owner == "project"
-    head, body = split(text_of(path, folder if is_of_project else None))
-    name, description = text_at(head, "name") or folder.name, text_at(head, "description") or first_sentence(body)
+    is_from_project = extension_folder.owner == "project"
+    head, body = split_front_matter(read_text_file(path, folder if is_from_project else None))
+    name, description = (
+        one_line_value(head, "name") or folder.name,
+        one_line_value(head, "description") or first_sentence(body),
+    )
     if not description:
         raise UnusableFile("it has no description")
-    digest, files = digest_of(folder, folder) if is_of_project else ("", ())
-    tools = tuple(map(place.with_folder, list_at(head, "allowed-tools") or ()))
-    shown = [f"description: {description}", f"files: {_file_list(files)}"]
-    shown += [f"allowed without asking: {', '.join(tools)}"] if tools else []
-    model = text_at(head, "model")
-    shown += [f"runs with the model: {model}"] if model else []
-    item = item_in(place, name, folder, digest, shown)
+    digest, files = digest_of_folder(folder, folder) if is_from_project else ("", ())
+    tools = tuple(map(extension_folder.expand_plugin_root, list_value(head, "allowed-tools") or ()))
+    details = [f"description: {description}", f"files: {_file_list(files)}"]
+    details += [f"allowed without asking: {', '.join(tools)}"] if tools else []
+    model = one_line_value(head, "model")
+    details += [f"runs with the model: {model}"] if model else []
+    item = trust_item(extension_folder, name, folder, digest, details)
     return Skill(
         name.replace(" ", "-"),
         description,
         path,
-        place,
-        text_at(head, "argument-hint"),
+        extension_folder,
+        one_line_value(head, "argument-hint"),
         tools,
-        not flag_at(head, "disable-model-invocation"),
-        flag_at(head, "user-invocable") is not False,
+        not boolean_value(head, "disable-model-invocation"),
+        boolean_value(head, "user-invocable") is not False,
         item,
         model,
         has_hooks=bool(head.get("hooks")),
-        arguments=list_at(head, "arguments") or (),
+        arguments=list_value(head, "arguments") or (),
     )
 
 
 def first_sentence(body: str) -> str:
-    """The first sentence of a text after its heading, or the heading if nothing follows."""
+    """Return the first sentence after the heading of a text, or the heading if nothing follows it."""
     heading, paragraph = "", list[str]()
     for line in re.sub(r"<!--.*?(?:-->|\Z)", "", body, flags=re.DOTALL).splitlines():
         is_text = re.search(r"\w", line) is not None

@@ -3,103 +3,108 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from ebbtide.agent.extensions.extension_folders import Kind
-from ebbtide.agent.extensions.trust import Standing, TrustItem, TrustRecord
+from ebbtide.agent.extensions.extension_folders import ExtensionKind
+from ebbtide.agent.extensions.trust import TrustItem, TrustRecord, TrustState
 from ebbtide.tools.outputs.extent import pluralize
 
-APPROVE, LATER, NEVER = "approve", "not now", "never in this project"
-ONE_OPTIONS = (LATER, APPROVE, NEVER)
-ALL, EACH = "trust all of it", "ask about each"
-FOLDER_OPTIONS = (LATER, ALL, EACH, NEVER)
-"""The safe answer comes first, in case a key is pressed by mistake."""
+APPROVE_OPTION, POSTPONE_OPTION, REFUSE_OPTION = "approve", "not now", "never in this project"
+ITEM_OPTIONS = (POSTPONE_OPTION, APPROVE_OPTION, REFUSE_OPTION)
+TRUST_ALL_OPTION, ASK_EACH_OPTION = "trust all of it", "ask about each"
+FOLDER_OPTIONS = (POSTPONE_OPTION, TRUST_ALL_OPTION, ASK_EACH_OPTION, REFUSE_OPTION)
+"""Options of a question about all items. The safe option is the first, in case a key is pressed by mistake."""
 
 MAX_ITEM_LINES = 40
-"""Maximum number of lines per item in a question about several, except for hooks and servers. A question about one item
-shows all."""
+"""Maximum number of lines per item in a question about several items. All lines are shown of hooks and servers, and in
+a question about a single item."""
 MAX_NAMES_PER_KIND = 6
-"""Maximum number of names of a kind in one line."""
+"""Maximum number of names per kind that the notice lists."""
 
-_DECIDE = "start `ebb` in a terminal to decide, or give `--trust` to use what this project contains"
-_EFFECTS: Mapping[Kind, str] = {
+_HOW_TO_DECIDE = "start `ebb` in a terminal to decide, or give `--trust` to use what this project contains"
+_EFFECTS: Mapping[ExtensionKind, str] = {
     "skill": "The model reads a skill when it is relevant; its scripts run like the model's commands.",
     "command": "A command's text becomes your message when you use it; its shell commands run like the model's.",
     "agent": "The model may delegate work to an agent, which has no more permissions than the session.",
     "hook": "A hook runs automatically, without asking, each time: in the sandbox, if there is one.",
 }
-_PLURALS: Mapping[Kind, str] = {
+_PLURALS: Mapping[ExtensionKind, str] = {
     "skill": "skills", "command": "commands", "agent": "agents", "hook": "hooks", "server": "servers",
     "plugin": "plugins",
 }  # fmt: skip
 
-_BY_THEMSELVES: Sequence[Kind] = ("hook", "server")
-"""Kinds that run without being invoked. They are shown first, so that harmless items cannot push them down; hooks, of
-which a project has few files, before servers."""
+_SELF_STARTING_KINDS: Sequence[ExtensionKind] = ("hook", "server")
+"""Kinds that run without being invoked. They are shown first, so that harmless items cannot push them off the screen.
+Hooks precede servers, because a project has only a few hook files."""
 _LINE_END = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _BLANK_RUN = re.compile(r"[\s\u2800]{24,}")
-"""Whitespace long enough to push text out of sight."""
+"""Whitespace long enough to push text off the screen."""
 
-Waiting = tuple[TrustItem, TrustRecord | None]
-"""An item that is not approved in its current state, and its earlier approval."""
-
-
-def item_question(item: TrustItem, before: TrustRecord | None) -> str:
-    """Build the question about one item, with everything that would be approved and what has changed since an earlier
-    approval."""
-    does = "has" if before is None else "has changed"
-    lines = [f"This project {does} {_item_label(item, 'in')}.", "", *_lines(item), ""]
-    return "\n".join([*lines, *_changes(item, before), f"{_effect(item)} May it be used?".lstrip()])
+UndecidedItem = tuple[TrustItem, TrustRecord | None]
+"""An item that is not approved in its current state, and its earlier approval if there was one."""
 
 
-def folder_question(waiting: Sequence[Waiting]) -> str:
-    """Build the question about all items, with the details of each."""
-    waiting = sorted(waiting, key=lambda one: (*_BY_THEMSELVES, one[0].kind).index(one[0].kind))
-    lines = [f"This project has {_counts(item for item, _ in waiting)} that you have not approved:", ""]
-    for item, before in waiting:
-        shown = _lines(item)
-        most = len(shown) if item.kind in _BY_THEMSELVES else MAX_ITEM_LINES
-        more = [f"  … {len(shown) - most} more lines: choose “{EACH}” to see them"] if len(shown) > most else []
-        changed = "" if before is None else ", which has changed"
-        head = f"{_item_label(item, 'of')}{changed}"
-        lines += [head, *shown[:most], *more, *_changes(item, before), ""]
-    effects = dict.fromkeys(filter(None, (_effect(item) for item, _ in waiting)))
+def item_question(item: TrustItem, earlier: TrustRecord | None) -> str:
+    """Return the question about one item. It shows everything that would be approved, and what has changed since an
+    earlier approval."""
+    verb = "has" if earlier is None else "has changed"
+    lines = [f"This project {verb} {_item_label(item, 'in')}.", "", *_detail_lines(item), ""]
+    return "\n".join([*lines, *_change_lines(item, earlier), f"{_effect_text(item)} May it be used?".lstrip()])
+
+
+def folder_question(undecided: Sequence[UndecidedItem]) -> str:
+    """Return the question about all items, with the details of each."""
+    undecided = sorted(undecided, key=lambda one: (*_SELF_STARTING_KINDS, one[0].kind).index(one[0].kind))
+    lines = [f"This project has {_counts_by_kind(item for item, _ in undecided)} that you have not approved:", ""]
+    for item, earlier in undecided:
+        details = _detail_lines(item)
+        visible_count = len(details) if item.kind in _SELF_STARTING_KINDS else MAX_ITEM_LINES
+        cut_note = (
+            [f"  … {len(details) - visible_count} more lines: choose “{ASK_EACH_OPTION}” to see them"]
+            if len(details) > visible_count
+            else []
+        )
+        changed = "" if earlier is None else ", which has changed"
+        title = f"{_item_label(item, 'of')}{changed}"
+        lines += [title, *details[:visible_count], *cut_note, *_change_lines(item, earlier), ""]
+    effects = dict.fromkeys(filter(None, (_effect_text(item) for item, _ in undecided)))
     return "\n".join([*lines, *effects, "Do you trust all of it?"])
 
 
 def _item_label(item: TrustItem, where: str) -> str:
-    """Hook files are named by their path."""
-    source = _as_one_line(item.source)
+    """Return a label for an item. Hook files are named by their path."""
+    source = _escape_layout(item.source)
     if item.name == item.source:
         return f"{_PLURALS[item.kind]} in `{source}`"
-    return f"the {item.kind} `{_as_one_line(item.name)}` {where} `{source}`"
+    return f"the {item.kind} `{_escape_layout(item.name)}` {where} `{source}`"
 
 
-def unapproved_notice(waiting: Sequence[tuple[TrustItem, Standing]]) -> str:
-    """One line about everything unapproved, for sessions that cannot ask."""
+def unapproved_notice(undecided: Sequence[tuple[TrustItem, TrustState]]) -> str:
+    """Return one line about all unapproved items, for sessions that cannot ask."""
     parts = []
-    for standing, what in (("not approved", "not approved"), ("changed", "changed since it was approved")):
-        items = [item for item, found in waiting if found == standing]
+    for standing, state_text in (("not approved", "not approved"), ("changed", "changed since it was approved")):
+        items = [item for item, found in undecided if found == standing]
         if items:
             is_one = len(items) == 1 and items[0].kind != "hook"
             verb = ("is" if is_one else "are") if standing == "not approved" else ("has" if is_one else "have")
-            what = what if is_one else what.replace("it was", "they were")
-            parts.append(f"{_names(items)} {verb} {what}")
-    them = "it is" if len(waiting) == 1 and waiting[0][0].kind != "hook" else "they are"
-    return f"{' and '.join(parts)}, so {them} left out; {_DECIDE}"
+            state_text = state_text if is_one else state_text.replace("it was", "they were")
+            parts.append(f"{_names_by_kind(items)} {verb} {state_text}")
+    pronoun = "it is" if len(undecided) == 1 and undecided[0][0].kind != "hook" else "they are"
+    return f"{' and '.join(parts)}, so {pronoun} left out; {_HOW_TO_DECIDE}"
 
 
-def _names(items: Sequence[TrustItem]) -> str:
-    """For example: the skills `a`, `b` and the server `c` of this project"""
+def _names_by_kind(items: Sequence[TrustItem]) -> str:
+    """Return a list such as "the skills `a`, `b` and the server `c` of this project"."""
     groups = []
     for kind in dict.fromkeys(item.kind for item in items):
-        names = [f"`{_as_one_line(item.name)}`" for item in items if item.kind == kind]
+        names = [f"`{_escape_layout(item.name)}`" for item in items if item.kind == kind]
         more = f" and {len(names) - MAX_NAMES_PER_KIND} others" if len(names) > MAX_NAMES_PER_KIND else ""
-        what = "hooks in" if kind == "hook" else kind if len(names) == 1 else _PLURALS[kind]
-        groups.append(f"the {what} {', '.join(names[:MAX_NAMES_PER_KIND])}{more}")
+        kind_text = "hooks in" if kind == "hook" else kind if len(names) == 1 else _PLURALS[kind]
+        groups.append(f"the {kind_text} {', '.join(names[:MAX_NAMES_PER_KIND])}{more}")
     return f"{_join_words(groups)} of this project"
 
 
-def _counts(items: Iterable[TrustItem]) -> str:
-    """Hooks are approved per file, not one by one."""
+def _counts_by_kind(items: Iterable[TrustItem]) -> str:
+    """Return the number of items of each kind, as text. For hooks, it is the number of files, since each file is
+    approved as a whole."""
     kinds = [item.kind for item in items]
     counts = [(kinds.count(kind), kind) for kind in dict.fromkeys(kinds)]
     return _join_words(
@@ -111,24 +116,26 @@ def _join_words(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def _effect(item: TrustItem) -> str:
+def _effect_text(item: TrustItem) -> str:
     return item.effect or _EFFECTS.get(item.kind, "")
 
 
-def _lines(item: TrustItem) -> list[str]:
-    return [f"  {_as_one_line(line)}" for line in item.details]
+def _detail_lines(item: TrustItem) -> list[str]:
+    return [f"  {_escape_layout(line)}" for line in item.details]
 
 
-def _as_one_line(text: str) -> str:
-    """Text from a project, escaped so that it cannot look like several lines or hide its end."""
-    closed = _BLANK_RUN.sub(lambda found: f" [{len(found[0]):,} spaces] ", text)
-    return _LINE_END.sub(lambda found: f"\\x{ord(found[0]):02x}" if ord(found[0]) != 10 else "\\n", closed)
+def _escape_layout(text: str) -> str:
+    """Return a project's text in one line: line ends are escaped and long whitespace is replaced by a note, so that no
+    part of it can be hidden or look like a line of the question."""
+    shortened = _BLANK_RUN.sub(lambda found: f" [{len(found[0]):,} spaces] ", text)
+    return _LINE_END.sub(lambda found: f"\\x{ord(found[0]):02x}" if ord(found[0]) != 10 else "\\n", shortened)
 
 
-def _changes(item: TrustItem, before: TrustRecord | None) -> list[str]:
-    """The lines that have changed, followed by an empty one."""
-    if before is None or not before.details:
+def _change_lines(item: TrustItem, earlier: TrustRecord | None) -> list[str]:
+    """Return the lines that were removed or added since the earlier approval, with a heading and an empty line; empty
+    if the earlier lines are unknown."""
+    if earlier is None or not earlier.details:
         return []
-    gone = [f"  - {_as_one_line(line)}" for line in before.details if line not in item.details]
-    new = [f"  + {_as_one_line(line)}" for line in item.details if line not in before.details]
-    return ["What has changed:", *(gone + new or ["  - details not shown here"]), ""]
+    removed_lines = [f"  - {_escape_layout(line)}" for line in earlier.details if line not in item.details]
+    added_lines = [f"  + {_escape_layout(line)}" for line in item.details if line not in earlier.details]
+    return ["What has changed:", *(removed_lines + added_lines or ["  - details not shown here"]), ""]

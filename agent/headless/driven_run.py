@@ -9,6 +9,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+from ebbtide.agent import providers
 from ebbtide.agent.errors import AgentError, UsageError
 from ebbtide.agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
 from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
@@ -24,7 +25,7 @@ from ebbtide.agent.headless.input_messages import (
     Question,
     RefusedLine,
     SetupRequest,
-    no_answer_to,
+    fallback_answer,
 )
 from ebbtide.agent.headless.line_reader import InputLine
 from ebbtide.agent.headless.message_queue import MessageQueue, UserMessage
@@ -37,7 +38,7 @@ from ebbtide.agent.session import Session
 from ebbtide.agent.sessions import Sessions
 
 _PIPE_CLOSE_GRACE_S = 0.1
-"""How long a dying client may take to close its other pipe, in seconds."""
+"""Seconds to wait, after the input has ended, for a terminating client to close its output pipe as well."""
 
 
 class DrivenRun:
@@ -55,15 +56,15 @@ class DrivenRun:
         schema: Mapping[str, object] | None = None,
         end_turn: Callable[[RunOutcome], None] = lambda outcome: None,
     ) -> None:
-        """See `Turns` for `schema`. `sessions` opened the session. `has_reader` returns whether the output is still
-        read. `end_turn` reports the outcome of a turn."""
+        """`sessions` opened the session. `has_reader` returns whether the output is still read. `schema` is the JSON
+        Schema for answers, as in `Turns`. `end_turn` reports the outcome of a turn."""
         self._session = session
         self._sessions = sessions
-        self._first_model = session.model
-        self._set_up: SetupRequest | None = None
-        self._refused = ""
-        """Why no further turn runs; empty if turns may run."""
-        self._alone = asyncio.Lock()
+        self._initial_model = session.model
+        self._applied_setup: SetupRequest | None = None
+        self._fatal_error = ""
+        """Why no further turns may run; empty if they may."""
+        self._session_lock = asyncio.Lock()
         """Held while a turn runs or the session is reopened."""
         self._outcome = outcome
         self._show = show
@@ -73,34 +74,34 @@ class DrivenRun:
         self._end_turn = end_turn
         self._turns = Turns(session, outcome, self.show, stop, schema)
         self._queue = MessageQueue()
-        self._questions: dict[str, Question] = {}
+        self._open_questions: dict[str, Question] = {}
         """Open questions, by id."""
-        self._answered: set[str] = set()
-        self._is_ended = False
-        self._has_begun = False
-        """Whether a turn has begun."""
-        self._news = asyncio.Event()
-        self._runs_turn = False
-        self._ends_next_turn = False
-        """Whether an interrupt arrived for a queued message whose turn has not begun."""
+        self._answered_ids: set[str] = set()
+        self._input_ended = False
+        self._has_started_turn = False
+        """Whether any turn has begun."""
+        self._wake_up = asyncio.Event()
+        self._is_turn_running = False
+        self._interrupts_next_turn = False
+        """Whether an interrupt arrived while a message was queued but its turn had not begun."""
 
-    async def work(self, first: User | None, lines: AsyncGenerator[InputLine, None]) -> None:
+    async def run(self, first: User | None, lines: AsyncGenerator[InputLine, None]) -> None:
         """Run a turn for the first message and for each later one. A failed turn is reported, and the run continues."""
         if first is not None:
             self._queue.add(UserMessage(first))
         reading = asyncio.create_task(self._read_input(lines))
         try:
             if self._session.is_at_question:
-                await self._turn(None)
-            while (said := await self._next()) is not None:
-                await self._turn(said)
-            if self._is_ended:
+                await self._run_turn(None)
+            while (message := await self._next_message()) is not None:
+                await self._run_turn(message)
+            if self._input_ended:
                 await reading
-            if self._refused:
-                self._outcome.fail("usage", self._refused, 2)
-            elif self._stop.wish.is_requested():
+            if self._fatal_error:
+                self._outcome.fail("usage", self._fatal_error, 2)
+            elif self._stop.interrupt.is_requested():
                 self._outcome.mark_interrupted()
-            elif not self._has_begun:
+            elif not self._has_started_turn:
                 self._outcome.fail("usage", "no message on standard input: nothing to do", 2)
         finally:
             reading.cancel()
@@ -108,111 +109,113 @@ class DrivenRun:
 
     def show(self, event: OutputEvent) -> None:
         """Print an event, and track the open questions."""
-        if isinstance(event, Question) and (answer := self._protocol.answer_at_once(event)) is not None:
+        if isinstance(event, Question) and (answer := self._protocol.automatic_answer(event)) is not None:
             self._session.answer(event.id, answer)
             return
         self._show(event)
         match event:
             case PermissionAsked() | PlanSubmitted() | QuestionAsked():
-                if self._is_ended:
-                    self._session.answer(event.id, no_answer_to(event))
+                if self._input_ended:
+                    self._session.answer(event.id, fallback_answer(event))
                 else:
-                    self._questions[event.id] = event
+                    self._open_questions[event.id] = event
             case PermissionAnswered(id=id) | PlanAnswered(id=id) | QuestionAnswered(id=id):
-                self._questions.pop(id, None)
+                self._open_questions.pop(id, None)
             case Steered(text=text):
                 self._queue.acknowledge(text)
-            case TurnStarted() if self._ends_next_turn:
-                self._ends_next_turn = False
+            case TurnStarted() if self._interrupts_next_turn:
+                self._interrupts_next_turn = False
                 self._session.interrupt()
             case _:
                 pass
 
-    async def _turn(self, said: User | None) -> None:
+    async def _run_turn(self, message: User | None) -> None:
         """Run a turn; None continues a turn that stopped at a question."""
-        async with self._alone:
-            self._has_begun = self._runs_turn = True
+        async with self._session_lock:
+            self._has_started_turn = self._is_turn_running = True
             try:
-                if said is None:
-                    await self._turns.follow(self._session.go_on(self._queue.take_for_step))
+                if message is None:
+                    await self._turns.process_events(self._session.resume_turn(self._queue.take_steering_messages))
                 else:
-                    images = tuple(part for part in said.parts if isinstance(part, Image))
-                    await self._turns.answer(said.text, images, self._queue.take_for_step)
+                    images = tuple(part for part in message.parts if isinstance(part, Image))
+                    await self._turns.run_turn(message.text, images, self._queue.take_steering_messages)
             except AgentError as error:
                 self._outcome.fail(error.code, str(error), error.exit_code)
                 self.show(TurnFailed.by(error))
             finally:
-                self._runs_turn = False
+                self._is_turn_running = False
                 self._queue.requeue()
-                self._questions.clear()
+                self._open_questions.clear()
         self._end_turn(self._outcome)
 
-    async def _next(self) -> User | None:
+    async def _next_message(self) -> User | None:
         """Wait for the message of the next turn; None if there will be none."""
-        while not self._stop.wish.is_requested() and not self._refused:
-            if (said := self._queue.pop()) is not None:
-                return said
-            if self._is_ended:
+        while not self._stop.interrupt.is_requested() and not self._fatal_error:
+            if (message := self._queue.pop()) is not None:
+                return message
+            if self._input_ended:
                 return None
-            self._news.clear()
-            await self._stop.wish.race(self._news.wait())
+            self._wake_up.clear()
+            await self._stop.interrupt.race(self._wake_up.wait())
         return None
 
     async def _read_input(self, lines: AsyncGenerator[InputLine, None]) -> None:
         try:
-            await self._take_all(lines)
-            self._is_ended = True
+            await self._handle_lines(lines)
+            self._input_ended = True
             self._protocol.end()
-            if self._questions:
+            if self._open_questions:
                 await self._deny_open_questions()
-        except OSError:  # the output is no longer read, or cannot be written
-            self._session.leave_turn()  # the question stays open for when the session is resumed
+        except OSError:  # the output cannot be written, for example because its reader is gone
+            self._session.leave_turn()  # keeps the question open until the session is resumed
             raise
         finally:
-            self._is_ended = True
+            self._input_ended = True
             self._protocol.end()
-            self._news.set()
+            self._wake_up.set()
 
-    async def _take_all(self, lines: AsyncGenerator[InputLine, None]) -> None:
+    async def _handle_lines(self, lines: AsyncGenerator[InputLine, None]) -> None:
         number = 0
         async with aclosing(lines):
             async for line in lines:
                 number += 1
                 try:
                     if (request := self._protocol.read(line)) is not None:
-                        await self._take(request)
+                        await self._handle_request(request)
                 except RefusedLine as error:
-                    self._refuse(number, str(error))
+                    self._report_refusal(number, str(error))
                 except AgentError as error:
-                    self._refuse(number, f"it could not be done: {error}")
+                    self._report_refusal(number, f"it could not be done: {error}")
 
     async def _deny_open_questions(self) -> None:
-        """Deny the open questions, since no answers will come. Raises `BrokenPipeError` if the output is not read
-        either: the client is gone."""
+        """Deny the open questions, because no more answers can arrive. Raises `BrokenPipeError` if the output is not
+        read either, which means that the client is gone."""
         await asyncio.sleep(_PIPE_CLOSE_GRACE_S)
         if not self._has_reader():
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-        for question in self._questions.values():
-            self._session.answer(question.id, no_answer_to(question))
+        for question in self._open_questions.values():
+            self._session.answer(question.id, fallback_answer(question))
 
-    async def _take(self, request: InputRequest) -> None:
+    async def _handle_request(self, request: InputRequest) -> None:
         match request:
             case UserMessage():
                 if not self._queue.has_room_for(request):
                     raise RefusedLine("more than 64 MB of messages are queued; send it again when some are answered")
                 self._queue.add(request)
-                self._news.set()
-            case AnswerGiven(id=id, content=said):
-                question = self._questions.get(id)
+                self._wake_up.set()
+            case AnswerGiven(id=id, content=content):
+                question = self._open_questions.get(id)
                 if question is None:
-                    raise RefusedLine(f"`{id}` is {'answered already' if id in self._answered else 'no open question'}")
-                self._answer(question, said)
-            case InterruptRequest() if self._runs_turn:
+                    raise RefusedLine(
+                        f"`{id}` is {'answered already' if id in self._answered_ids else 'no open question'}"
+                    )
+                self._deliver_answer(question, content)
+            case InterruptRequest() if self._is_turn_running:
                 self._session.interrupt()
             case InterruptRequest():
-                self._ends_next_turn = self._queue.is_waiting
+                self._interrupts_next_turn = self._queue.has_messages
             case ControlRequest():
-                await self._control(request)
+                await self._handle_control(request)
             case ModeRequest(mode=mode):
                 await self._session.change_mode(mode)
                 self.show(ModeChanged(mode))
@@ -223,86 +226,85 @@ class DrivenRun:
 
     async def _use_model(self, model: str) -> None:
         """Switch to a model. Raises `AgentError`; the session then keeps its old model."""
-        if self._alone.locked():
+        if self._session_lock.locked():
             raise UsageError("a turn is running; change the model when it is over")
-        await self._reopen(_model_named(model, self._session.model) if model else self._first_model)
+        await self._reopen(_qualified_model(model, self._session.model) if model else self._initial_model)
 
-    async def _apply_setup(self, wanted: SetupRequest) -> None:
+    async def _apply_setup(self, setup: SetupRequest) -> None:
         """Apply the setup before the first turn. Raises `AgentError`."""
-        if self._has_begun or self._set_up is not None:
+        if self._has_started_turn or self._applied_setup is not None:
             raise UsageError("the session has begun already")
-        self._set_up = wanted
-        if wanted.schema is not None:
-            self._turns = replace(self._turns, schema=wanted.schema)
-        if not wanted.system_prompt and not wanted.append_system_prompt:
-            self._adopt(self._session)
+        self._applied_setup = setup
+        if setup.schema is not None:
+            self._turns = replace(self._turns, schema=setup.schema)
+        if not setup.system_prompt and not setup.append_system_prompt:
+            self._use_session(self._session)
             return
         config = self._sessions.config
         self._sessions.config = replace(
             config,
-            system_prompt=wanted.system_prompt or config.system_prompt,
-            append_system_prompt=wanted.append_system_prompt or config.append_system_prompt,
+            system_prompt=setup.system_prompt or config.system_prompt,
+            append_system_prompt=setup.append_system_prompt or config.append_system_prompt,
         )
         await self._reopen(self._session.model)
 
     async def _reopen(self, model: str) -> None:
-        async with self._alone:
-            before = self._session
-            await before.close(None)
+        async with self._session_lock:
+            old_session = self._session
+            await old_session.close(None)
             try:
-                self._adopt(await self._sessions.reopen(before, model))
+                self._use_session(await self._sessions.reopen(old_session, model))
             except AgentError:
-                self._adopt(await self._sessions.reopen(before, before.model))
+                self._use_session(await self._sessions.reopen(old_session, old_session.model))
                 raise
 
-    def _adopt(self, session: Session) -> None:
+    def _use_session(self, session: Session) -> None:
         self._session = self._stop.session = session
         self._turns = replace(self._turns, session=session)
-        session.listen(self.show)
-        if self._set_up is not None and self._set_up.hooks:
+        session.set_listener(self.show)
+        if self._applied_setup is not None and self._applied_setup.hooks:
             assert session.hooks is not None, "it was opened so that it takes some"
-            session.hooks.add(self._set_up.hooks, self._set_up.ask)
+            session.hooks.add(self._applied_setup.hooks, self._applied_setup.call_client_hook)
 
-    def _answer(self, question: Question, said: Mapping[str, Any]) -> None:
-        """Give an answer. Raises `RefusedLine`; if part of the answer is valid, that part is given first."""
+    def _deliver_answer(self, question: Question, content: Mapping[str, Any]) -> None:
+        """Deliver an answer to the session. Raises `RefusedLine`; if only part of the answer is valid, that part is
+        delivered first."""
         try:
-            answer, problem = self._protocol.answer(question, said), None
+            answer, problem = self._protocol.answer(question, content), None
         except RefusedLine as error:
             if error.answer is None:
                 raise
             answer, problem = error.answer, error
         self._session.answer(question.id, answer)
-        self._answered.add(question.id)
-        del self._questions[question.id]
-        if said.get("interrupt") is True:
+        self._answered_ids.add(question.id)
+        del self._open_questions[question.id]
+        if content.get("interrupt") is True:
             self._session.interrupt()
         if problem is not None:
             raise problem
 
-    async def _control(self, request: ControlRequest) -> None:
-        """Carry out a control request and report success or the reason for failure."""
+    async def _handle_control(self, request: ControlRequest) -> None:
+        """Carry out a control request, and report success or the reason for its failure."""
         why = request.refusal
         try:
-            if request.wanted is not None:
-                await self._take(request.wanted)
+            if request.action is not None:
+                await self._handle_request(request.action)
         except AgentError as error:
             why = str(error)
         self.show(ControlFailed(request.id, why) if why else ControlDone(request.id, request.response))
-        if why and request.is_needed:
-            self._refused = why
+        if why and request.is_required:
+            self._fatal_error = why
             self._session.interrupt()
-            self._news.set()
+            self._wake_up.set()
 
-    def _refuse(self, line: int, why: str) -> None:
-        self._outcome.refuse(line, why)
+    def _report_refusal(self, line: int, why: str) -> None:
+        self._outcome.record_refused_line(line, why)
         self.show(InputRefused(line, why))
 
 
-def _model_named(said: str, usual: str) -> str:
-    """Return `said` as PROVIDER/NAME. Raises `UsageError`."""
-    from ebbtide.agent.providers.choices import model_called  # noqa: PLC0415  # deferred: few runs change their model
-
-    found = said if "/" in said else model_called(said, usual)
-    if found is None:
-        raise UsageError(f"{usual.partition('/')[0]} has no known model `{said}`; use PROVIDER/NAME")
-    return found
+def _qualified_model(name: str, default_model: str) -> str:
+    """Return `name` as PROVIDER/NAME. Raises `UsageError`."""
+    model = name if "/" in name else providers.choices.resolve_model_name(name, default_model)
+    if model is None:
+        raise UsageError(f"{default_model.partition('/')[0]} has no known model `{name}`; use PROVIDER/NAME")
+    return model

@@ -14,26 +14,26 @@ from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
 from ebbtide.agent.headless.line_reader import InputLine, LineTooLong
 from ebbtide.agent.headless.message_queue import UserMessage
 from ebbtide.agent.hooks.declarations import DeclaredHook
-from ebbtide.agent.hooks.program_calls import AskProgram
+from ebbtide.agent.hooks.judges import AskProgram
 from ebbtide.agent.messages import Image, Text, User
 from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, picture_type
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.schema import MAX_DEPTH, is_nested, mismatches
+from ebbtide.tools.schema import MAX_NESTING_DEPTH, is_nested_deeper, schema_violations
 
 Question: TypeAlias = PermissionAsked | PlanSubmitted | QuestionAsked
 
 
-def _line(about: str, required: Sequence[str] = (), **properties: object) -> Mapping[str, object]:
+def _line_schema(description: str, required: Sequence[str] = (), **properties: object) -> Mapping[str, object]:
     return {
-        "type": "object", "description": about, "properties": {"type": {}, **properties},
+        "type": "object", "description": description, "properties": {"type": {}, **properties},
         "required": ["type", *required], "additionalProperties": False,
     }  # fmt: skip
 
 
-_TEXT = {"type": "string"}
-_PICTURE = {
+_STRING_SCHEMA = {"type": "string"}
+_PICTURE_SCHEMA = {
     "type": "object", "description": "A PNG, JPEG, GIF or WebP.", "required": ["data"],
-    "properties": {"media_type": _TEXT, "data": {**_TEXT, "description": "Its bytes in base64."}},
+    "properties": {"media_type": _STRING_SCHEMA, "data": {**_STRING_SCHEMA, "description": "Its bytes in base64."}},
     "additionalProperties": False,
 }  # fmt: skip
 _VERDICTS: Mapping[type[object], Sequence[str]] = {
@@ -42,37 +42,37 @@ _VERDICTS: Mapping[type[object], Sequence[str]] = {
 }
 
 INPUT_LINES: Mapping[str, Mapping[str, object]] = {
-    "message": _line(
+    "message": _line_schema(
         "A message from the user.", ("text",),
-        text=_TEXT, images={"type": "array", "items": _PICTURE},
+        text=_STRING_SCHEMA, images={"type": "array", "items": _PICTURE_SCHEMA},
         steer={
             "type": "boolean",
             "description": "Deliver at the next step of the running turn, instead of as a new turn.",
         },
     ),
-    "answer": _line(
+    "answer": _line_schema(
         "Answers a `permission_asked`, a `plan_submitted` or a `question_asked`.", ("id",),
-        id={**_TEXT, "description": "The id of the question."},
+        id={**_STRING_SCHEMA, "description": "The id of the question."},
         verdict={
             "enum": ["allow", "deny", "accept", "reject", "edit"],
             "description": "`allow`, `deny` or `edit` a call; `accept`, `reject` or `edit` a plan.",
         },
-        text={**_TEXT, "description": "The answer to `question_asked`; one line per choice."},
-        note={**_TEXT, "description": "A note to the model with `deny` or `reject`."},
-        rule={**_TEXT, "description": "With `allow`: one of the question's `offers`, to remember."},
+        text={**_STRING_SCHEMA, "description": "The answer to `question_asked`; one line per choice."},
+        note={**_STRING_SCHEMA, "description": "A note to the model with `deny` or `reject`."},
+        rule={**_STRING_SCHEMA, "description": "With `allow`: one of the question's `offers`, to remember."},
         kept={"enum": ["session", "project"], "description": "How long the rule applies."},
         arguments={"type": "object", "description": "With `edit`: the new arguments of the call."},
         mode={"enum": [*MODES], "description": "With `accept`: one of the question's `modes`."},
-        plan={**_TEXT, "description": "With `accept` or `edit`: the changed plan."},
+        plan={**_STRING_SCHEMA, "description": "With `accept` or `edit`: the changed plan."},
     ),
-    "interrupt": _line("Interrupts the running turn; the run continues. Does nothing between turns."),
-    "mode": _line("Changes the permission mode.", ("mode",), mode={"enum": [*MODES]}),
+    "interrupt": _line_schema("Interrupts the running turn; the run continues. Does nothing between turns."),
+    "mode": _line_schema("Changes the permission mode.", ("mode",), mode={"enum": [*MODES]}),
 }  # fmt: skip
 """JSON Schema of each input line, by `type`."""
 
 
 class RefusedLine(ValueError):
-    """A line that cannot be processed, or an answer of which a part was refused. The text is the reason."""
+    """An input line cannot be processed, or part of an answer is invalid. The message gives the reason."""
 
     def __init__(self, why: str, answer: Answer | None = None) -> None:
         super().__init__(why)
@@ -90,7 +90,7 @@ class AnswerGiven:
 
 @dataclass(frozen=True, slots=True)
 class InterruptRequest:
-    """Interrupt the running turn."""
+    """A request to interrupt the running turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,10 @@ class ModeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """Use another model from the next turn on."""
+    """A request to use another model from the next turn on."""
 
     model: str
-    """The model as written; empty for the one that the run began with."""
+    """The model as written; empty for the model with which the run began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +112,13 @@ class SetupRequest:
 
     hooks: Sequence[DeclaredHook]
     """Hooks that are functions of the client."""
-    ask: AskProgram
+    call_client_hook: AskProgram
     system_prompt: str = ""
-    """Replaces the built-in instructions; empty to use those, or the command line's."""
+    """Replaces the built-in system prompt. If empty, the command line's replacement or the built-in prompt applies."""
     append_system_prompt: str = ""
-    """Appended to the instructions; empty to use the command line's."""
+    """Appended to the system prompt. If empty, the command line's text is appended."""
     schema: Mapping[str, object] | None = None
-    """Schema that each answer must match; None to use the command line's."""
+    """Schema that each answer must match; if None, the command line's schema applies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +126,12 @@ class ControlRequest:
     """A request that gets a response."""
 
     id: str
-    wanted: InterruptRequest | ModeRequest | ModelRequest | SetupRequest | None
+    action: InterruptRequest | ModeRequest | ModelRequest | SetupRequest | None
     response: Mapping[str, object] = field(default_factory=dict)
     refusal: str = ""
-    """Why it is refused; empty if it is not."""
-    is_needed: bool = False
-    """Whether the run ends if the request fails, since the client relies on it."""
+    """Why the request is refused; empty if it is accepted."""
+    is_required: bool = False
+    """Whether the run must end if the request fails, because the client relies on it."""
 
 
 InputRequest: TypeAlias = (
@@ -143,13 +143,14 @@ class InputProtocol(Protocol):
     """An input format."""
 
     def read(self, line: InputLine) -> InputRequest | None:
-        """Parse a line; None if it needs no action. Raises `RefusedLine`."""
+        """Parse a line; None if it requires no action. Raises `RefusedLine`."""
 
-    def answer(self, question: Question, said: Mapping[str, Any]) -> Answer:
-        """Convert an answer to one for its question. Raises `RefusedLine`."""
+    def answer(self, question: Question, content: Mapping[str, Any]) -> Answer:
+        """Convert an answer to the form that the question expects. Raises `RefusedLine`."""
 
-    def answer_at_once(self, question: Question) -> Answer | None:
-        """Return the answer to a question that need not be asked."""
+    def automatic_answer(self, question: Question) -> Answer | None:
+        """Return the answer to a question that can be answered without the client; None if the client must answer
+        it."""
 
     def end(self) -> None:
         """Handle the end of the input."""
@@ -161,14 +162,14 @@ class StreamInput:
     def read(self, line: InputLine) -> InputRequest | None:
         return read_line(line)
 
-    def answer(self, question: Question, said: Mapping[str, Any]) -> Answer:
-        return answer_to(question, said)
+    def answer(self, question: Question, content: Mapping[str, Any]) -> Answer:
+        return answer_to(question, content)
 
-    def answer_at_once(self, question: Question) -> Answer | None:
+    def automatic_answer(self, question: Question) -> Answer | None:
         return None
 
     def end(self) -> None:
-        """Nothing to clean up."""
+        """Do nothing: this format needs no cleanup."""
 
 
 def read_line(line: InputLine) -> InputRequest | None:
@@ -179,13 +180,13 @@ def read_line(line: InputLine) -> InputRequest | None:
     kind = value.get("type")
     schema = INPUT_LINES.get(kind) if isinstance(kind, str) else None
     if schema is None:
-        known = ", ".join(f"`{name}`" for name in INPUT_LINES)
-        raise RefusedLine(f"its `type` is {json.dumps(kind)[:80]}, but must be one of {known}")
-    if problems := mismatches(value, schema):
+        known_types = ", ".join(f"`{name}`" for name in INPUT_LINES)
+        raise RefusedLine(f"its `type` is {json.dumps(kind)[:80]}, but must be one of {known_types}")
+    if problems := schema_violations(value, schema):
         raise RefusedLine(f"it is not a valid `{kind}`: {'; '.join(problems)}")
     match kind:
         case "message":
-            return _message(value)
+            return _parse_message(value)
         case "answer":
             return AnswerGiven(value["id"], value)
         case "mode":
@@ -202,7 +203,7 @@ def json_object(line: InputLine) -> Mapping[str, Any] | None:
         )
     try:
         text = line.decode("utf-8").strip()
-        value = json.loads(text, parse_constant=_refuse) if text else None
+        value = json.loads(text, parse_constant=_reject_constant) if text else None
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
@@ -213,23 +214,23 @@ def json_object(line: InputLine) -> Mapping[str, Any] | None:
         raise RefusedLine(f"it is not JSON: {error}") from error
     if text and not isinstance(value, dict):
         raise RefusedLine("it must be a JSON object")
-    if is_nested(value, MAX_DEPTH):
-        raise RefusedLine(f"it nests deeper than {MAX_DEPTH} levels")
+    if is_nested_deeper(value, MAX_NESTING_DEPTH):
+        raise RefusedLine(f"it nests deeper than {MAX_NESTING_DEPTH} levels")
     return value
 
 
-def _refuse(constant: str) -> NoReturn:
+def _reject_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON value")
 
 
-def _message(value: Mapping[str, Any]) -> UserMessage:
-    images = tuple(picture(one["data"]) for one in value.get("images", ()))
+def _parse_message(value: Mapping[str, Any]) -> UserMessage:
+    images = tuple(image_from_base64(one["data"]) for one in value.get("images", ()))
     if not value["text"].strip():
         raise RefusedLine("its `text` is empty")
     return UserMessage(User((Text(value["text"]), *images)), value.get("steer", False))
 
 
-def picture(data: str) -> Image:
+def image_from_base64(data: str) -> Image:
     """Decode a base64 image. Raises `RefusedLine`."""
     try:
         raw = base64.b64decode(data, validate=True)
@@ -243,35 +244,35 @@ def picture(data: str) -> Image:
     return Image(kind, data)
 
 
-def answer_to(question: Question, said: Mapping[str, Any]) -> Answer:
+def answer_to(question: Question, content: Mapping[str, Any]) -> Answer:
     """Convert an `answer` line to an answer for its question. Raises `RefusedLine`."""
-    verdict: Any = said.get("verdict")
-    note = said.get("note", "")
+    verdict: Any = content.get("verdict")
+    note = content.get("note", "")
     if isinstance(question, QuestionAsked):
-        if not isinstance(said.get("text"), str):
+        if not isinstance(content.get("text"), str):
             raise RefusedLine(f"`{question.id}` is a free-text question: answer it with `text`")
-        return str(said["text"])
+        return str(content["text"])
     verdicts = _VERDICTS[type(question)]
     if verdict not in verdicts:
-        wanted = ", ".join(f"`{one}`" for one in verdicts)
-        raise RefusedLine(f"the `verdict` on `{question.id}` must be one of {wanted}")
+        expected = ", ".join(f"`{one}`" for one in verdicts)
+        raise RefusedLine(f"the `verdict` on `{question.id}` must be one of {expected}")
     if isinstance(question, PlanSubmitted):
-        mode = said.get("mode", "")
+        mode = content.get("mode", "")
         if mode and mode not in question.modes:
             raise RefusedLine(f"the `mode` must be one of {', '.join(f'`{one}`' for one in question.modes)}")
-        if verdict == "edit" and not said.get("plan"):
+        if verdict == "edit" and not content.get("plan"):
             raise RefusedLine("`edit` needs the changed `plan`")
-        return PlanDecision(verdict, mode, said.get("plan", ""), note)
-    rule = said.get("rule", "")
+        return PlanDecision(verdict, mode, content.get("plan", ""), note)
+    rule = content.get("rule", "")
     if rule and rule not in question.offers:
         raise RefusedLine(f"the `rule` must be one of the `offers` of `{question.id}`")
-    if verdict == "edit" and said.get("arguments") is None:
+    if verdict == "edit" and content.get("arguments") is None:
         raise RefusedLine("`edit` needs the changed `arguments`")
-    return Decision(verdict, rule, note, said.get("kept", "session"), said.get("arguments"))
+    return Decision(verdict, rule, note, content.get("kept", "session"), content.get("arguments"))
 
 
-def no_answer_to(question: Question) -> Answer:
-    """The answer after the end of the input: no."""
+def fallback_answer(question: Question) -> Answer:
+    """Return the answer to a question that is still open when the input ends: a refusal, with the reason."""
     match question:
         case PermissionAsked():
             return Decision("deny", note=_INPUT_ENDED)

@@ -6,13 +6,13 @@ from dataclasses import asdict
 from typing import TextIO
 
 from ebbtide.agent.events.session import AgentActivity
-from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.headless.progress import Progress
 from ebbtide.agent.headless.result import RunOutcome, RunResult
 from ebbtide.agent.headless.stream_events import OutputEvent, RunStarted
 
-_OTHER_TYPES: Mapping[type[object], str] = {RunStarted: "init", RunResult: "result"}
-"""Lines whose type differs from the class name."""
+_TYPE_OVERRIDES: Mapping[type[object], str] = {RunStarted: "init", RunResult: "result"}
+"""Types of lines whose `type` differs from the class name."""
 
 
 def event_json(event: OutputEvent) -> dict[str, object]:
@@ -24,8 +24,8 @@ def event_json(event: OutputEvent) -> dict[str, object]:
 
 def event_type(kind: type[object]) -> str:
     """Return the `type` of a class in the output: its name in snake case, with a few exceptions."""
-    if kind in _OTHER_TYPES:
-        return _OTHER_TYPES[kind]
+    if kind in _TYPE_OVERRIDES:
+        return _TYPE_OVERRIDES[kind]
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
@@ -45,7 +45,7 @@ class JsonOutput:
         self._progress.show(event)
 
     def end_turn(self, outcome: RunOutcome) -> None:
-        """Print nothing: the turn's events were printed."""
+        """Do nothing: the result is printed at the end of the run."""
 
     def end(self, outcome: RunOutcome) -> None:
         self._progress.close()
@@ -65,7 +65,7 @@ class StreamOutput:
             self._progress.show(event)
 
     def end_turn(self, outcome: RunOutcome) -> None:
-        """Print nothing: the turn's events were printed."""
+        """Do nothing: the result is printed at the end of the run."""
 
     def end(self, outcome: RunOutcome) -> None:
         print_json(self._out, result_json(outcome.as_result))

@@ -11,15 +11,15 @@ from typing import TypeAlias
 from ebbtide.tools.lazy import dataclass
 
 MAX_LINE_BYTES = 64 << 20
-"""Maximum size of a line."""
-_PIECE = 1 << 16
-_WAITING = 8
-"""Maximum number of queued chunks, after which the reader thread waits."""
+"""Maximum size of a line, in bytes."""
+_READ_CHUNK_BYTES = 1 << 16
+_MAX_QUEUED_BATCHES = 8
+"""Maximum number of queued batches of lines; the reader thread waits while the queue is full."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineTooLong:
-    """Stands for a line that was too long and was dropped."""
+    """Takes the place of a line that was too long and was discarded."""
 
     size: int
     """Size in bytes."""
@@ -29,67 +29,68 @@ InputLine: TypeAlias = bytes | LineTooLong
 
 
 class LineSplitter:
-    """Splits chunks into lines. Only the size of a line that is too long is remembered."""
+    """Splits chunks into lines. For a line that is too long, only the size is recorded."""
 
-    def __init__(self, longest: int = MAX_LINE_BYTES) -> None:
-        self._longest = longest
-        self._begun = bytearray()
-        self._dropped = 0
-        """Bytes dropped so far of a line that is too long."""
+    def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+        self._max_line_bytes = max_line_bytes
+        self._partial_line = bytearray()
+        self._discarded_bytes = 0
+        """Number of bytes discarded so far from a line that is too long."""
 
-    def feed(self, piece: bytes) -> Iterator[InputLine]:
+    def feed(self, chunk: bytes) -> Iterator[InputLine]:
         """Yield the lines that end in this chunk, without their line ends."""
-        first, *rest = piece.split(b"\n")
+        first, *rest = chunk.split(b"\n")
         self._add(first)
         for part in rest:
             yield self._finish_line()
             self._add(part)
 
     def end(self) -> Iterator[InputLine]:
-        """Yield the last line if it has no line end."""
-        if self._begun or self._dropped:
+        """Yield the last line if it does not end with a line break."""
+        if self._partial_line or self._discarded_bytes:
             yield self._finish_line()
 
     def _add(self, part: bytes) -> None:
-        if self._dropped or len(self._begun) + len(part) > self._longest:
-            self._dropped += len(self._begun) + len(part)
-            self._begun.clear()
+        if self._discarded_bytes or len(self._partial_line) + len(part) > self._max_line_bytes:
+            self._discarded_bytes += len(self._partial_line) + len(part)
+            self._partial_line.clear()
         else:
-            self._begun += part
+            self._partial_line += part
 
     def _finish_line(self) -> InputLine:
-        line = LineTooLong(self._dropped) if self._dropped else bytes(self._begun)
-        self._dropped = 0
-        self._begun = bytearray()
+        line = LineTooLong(self._discarded_bytes) if self._discarded_bytes else bytes(self._partial_line)
+        self._discarded_bytes = 0
+        self._partial_line = bytearray()
         return line
 
 
-async def lines_of(handle: int, longest: int = MAX_LINE_BYTES) -> AsyncGenerator[InputLine, None]:
-    """Yield the lines from a file descriptor until it ends or cannot be read. A thread reads, since asyncio cannot wait
-    for regular files; it ends with the process if no more input comes."""
-    loop, pieces = asyncio.get_running_loop(), asyncio.Queue[tuple[InputLine, ...] | None](_WAITING)
+async def read_lines(descriptor: int, max_line_bytes: int = MAX_LINE_BYTES) -> AsyncGenerator[InputLine, None]:
+    """Yield the lines from a file descriptor until it ends or cannot be read. A thread reads them, because asyncio
+    cannot wait for regular files; it is a daemon thread, so a read that never returns does not keep the process alive.
+    """
+    loop, batches = asyncio.get_running_loop(), asyncio.Queue[tuple[InputLine, ...] | None](_MAX_QUEUED_BATCHES)
 
     def put(lines: tuple[InputLine, ...] | None) -> None:
-        asyncio.run_coroutine_threadsafe(pieces.put(lines), loop).result()
+        asyncio.run_coroutine_threadsafe(batches.put(lines), loop).result()
 
     def read() -> None:
-        splitter = LineSplitter(longest)
-        with suppress(RuntimeError):  # the loop has ended
+        splitter = LineSplitter(max_line_bytes)
+        with suppress(RuntimeError):  # the event loop was closed
             with suppress(OSError):
-                while piece := os.read(handle, _PIECE):
-                    if lines := tuple(splitter.feed(piece)):
+                while chunk := os.read(descriptor, _READ_CHUNK_BYTES):
+                    if lines := tuple(splitter.feed(chunk)):
                         put(lines)
             put(tuple(splitter.end()))
             put(None)
 
     Thread(target=read, name="stdin", daemon=True).start()
-    while (lines := await pieces.get()) is not None:
+    while (lines := await batches.get()) is not None:
         for line in lines:
             yield line
 
 
-def has_reader(handle: int) -> bool:
-    """Whether output to a file descriptor can still be read: whether the other end of a pipe is open."""
+def has_reader(descriptor: int) -> bool:
+    """Whether output to a file descriptor can still be read: for a pipe, whether its other end is open."""
     poll = select.poll()
-    poll.register(handle, 0)
+    poll.register(descriptor, 0)
     return not any(state & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, state in poll.poll(0))

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TextIO
 
+from ebbtide.agent import compaction
 from ebbtide.agent.events.permissions import CallDenied
 from ebbtide.agent.events.session import (
     AgentActivity,
@@ -21,16 +22,16 @@ from ebbtide.agent.events.session import (
     ToolStarted,
 )
 from ebbtide.agent.events.view import CompactionFailed, ContextCompacted
-from ebbtide.agent.headless.log_commands import log_safe
+from ebbtide.agent.headless.printing import log_safe
 from ebbtide.agent.headless.stream_events import OutputEvent
-from ebbtide.agent.records.session_state import news_for_user
+from ebbtide.agent.records.session_state import resume_notices
 from ebbtide.tools.outputs.extent import ellipsize
 
-if TYPE_CHECKING:  # types only: few runs have a terminal, and the drawing code takes long to load
+if TYPE_CHECKING:  # imported for types only, because the drawing code loads slowly and few runs need it
     from ebbtide.agent.headless.status_line import RunStatusLine
 
 _MAX_ARGUMENT_CHARS = 200
-"""Maximum length of a call's arguments, in characters."""
+"""Maximum length of a call's arguments when printed, in characters."""
 
 
 class Progress:
@@ -45,12 +46,12 @@ class Progress:
         is_verbose: bool = False,
         status: "RunStatusLine | None" = None,
     ) -> None:
-        """`visible` makes text safe for a terminal. With `is_quiet`, compactions are not reported; with `is_verbose`,
-        each step and call is. `status` is the status line."""
+        """`visible` makes text safe for a terminal. `is_quiet` omits compactions; `is_verbose` adds every step and
+        call. `status` is the status line."""
         self._err = err
         self._visible = visible
         self._is_quiet = is_quiet
-        self._is_watched = err.isatty()
+        self._is_terminal = err.isatty()
         self._is_verbose = is_verbose
         self._status = status
         self._step = 0
@@ -60,55 +61,56 @@ class Progress:
             self._status.show(event)
         match event:
             case RetryScheduled(attempt=attempt, attempts=attempts, delay=delay, reason=reason, left=left):
-                of = f" of {attempts}" if attempts else ""
+                attempt_limit = f" of {attempts}" if attempts else ""
                 end = f", giving up {left:.0f} s later" if left is not None and not attempts else ""
-                self.print_line(f"{reason.rstrip('.')}; attempt {attempt}{of} in {delay:.1f} s{end}")
+                self.print_line(f"{reason.rstrip('.')}; attempt {attempt}{attempt_limit} in {delay:.1f} s{end}")
             case Noticed(text=text):
                 self.print_line(text)
             case JobEnded(job=job, command=command, how=how):
                 self.print_line(f"{job} ended, {how}: {ellipsize(command, _MAX_ARGUMENT_CHARS)}")
             case ContextCompacted() if not self._is_quiet:
-                from ebbtide.agent.context.announcement import announcement  # noqa: PLC0415  # deferred: most runs do not compact
-
-                self.print_line(announcement(event))
+                self.print_line(compaction.receipt.announcement(event))
             case CompactionFailed(model=model, reason=reason):
                 self.print_line(f"the summary by {model} was not used: {reason}")
             case ModelSwitched(after=after, why=why):
                 self.print_line(f"the model is now {after}: {why}")
             case Resumed():
-                for text in news_for_user(event):
+                for text in resume_notices(event):
                     self.print_line(text)
-            case ToolStarted(name=name, arguments=arguments) if self._is_watched or self._is_verbose:
+            case ToolStarted(name=name, arguments=arguments) if self._is_terminal or self._is_verbose:
                 self.print_line(call_summary(name, arguments))
             case _:
                 if self._is_verbose:
                     self._print_verbose(event)
 
-    def _print_verbose(self, event: OutputEvent, whose: str = "") -> None:
+    def _print_verbose(self, event: OutputEvent, prefix: str = "") -> None:
         match event:
             case StepStarted(step=step):
                 self._step = step
             case ContextMeasured(used=used, effective=effective):
-                self.print_line(f"{whose}step {self._step}: {used:,} of {effective:,} tokens")
+                self.print_line(f"{prefix}step {self._step}: {used:,} of {effective:,} tokens")
             case ReplyFinished(model=model, usage=usage, cost=cost, purpose=purpose):
-                sent = usage.input + usage.cache_read + usage.cache_write
-                paid = "" if cost is None else f", ${cost:.4f}"
-                self.print_line(f"{whose}{model} ({purpose}): {sent:,} tokens in, {usage.output:,} out{paid}")
+                input_tokens = usage.input + usage.cache_read + usage.cache_write
+                cost_text = "" if cost is None else f", ${cost:.4f}"
+                self.print_line(
+                    f"{prefix}{model} ({purpose}): {input_tokens:,} tokens in, {usage.output:,} out{cost_text}"
+                )
             case ToolStarted(name=name, arguments=arguments):
-                self.print_line(f"{whose}{call_summary(name, arguments)}")
+                self.print_line(f"{prefix}{call_summary(name, arguments)}")
             case ToolFinished(name=name, status=status, changed=changed):
                 files = f", changed {', '.join(changed)}" if changed else ""
-                self.print_line(f"{whose}{name}: {status}{files}")
+                self.print_line(f"{prefix}{name}: {status}{files}")
             case CallDenied(name=name, rule=rule):
-                self.print_line(f"{whose}{name} was denied: {rule}")
+                self.print_line(f"{prefix}{name} was denied: {rule}")
             case AgentActivity(name=name, event=inner):
                 self._print_verbose(inner, f"{name}: ")
             case _:
                 pass
 
     def print_line(self, text: str) -> None:
-        """Print a line on standard error. A full disk is ignored, so that the run and its exit code do not change."""
-        line = log_safe("ebb: " + (self._visible(text) if self._is_watched else text), os.environ)
+        """Print a line on standard error. A full disk is ignored, so that it affects neither the run nor its exit
+        code."""
+        line = log_safe("ebb: " + (self._visible(text) if self._is_terminal else text), os.environ)
         try:
             if self._status is not None:
                 self._status.print_above(line)
@@ -120,12 +122,12 @@ class Progress:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._err.fileno())
 
     def close(self) -> None:
-        """Remove the status line. Lines may still be printed."""
+        """Remove the status line. Further lines can still be printed."""
         if self._status is not None:
             self._status.close()
             self._status = None
 
 
 def call_summary(name: str, arguments: Mapping[str, object]) -> str:
-    """A call on one line."""
+    """Return a call as one line."""
     return f"{name} {json.dumps(arguments, ensure_ascii=False)[:_MAX_ARGUMENT_CHARS]}"

@@ -25,13 +25,13 @@ RunStop: TypeAlias = Literal[
     "context", "schema", "rate_limited", "auth", "provider", "interrupted",
 ]  # fmt: skip
 
-_STOPS: Mapping[str, RunStop] = {
+_STOP_BY_ERROR_CODE: Mapping[str, RunStop] = {
     "error": "failed", "crash": "failed", "store": "failed", "empty_answer": "failed", "answer_file": "failed",
     "context": "context", "overflow": "context", "schema": "schema", "rate_limit": "rate_limited", "auth": "auth",
     "hook": "denied", "usage": "failed", "config": "failed",
 }  # fmt: skip
-_MAX_REFUSED_HOSTS = 100
-_LIMITS: Mapping[str, tuple[RunStop, int, str]] = {
+_MAX_REFUSED_LINES = 100
+_OUTCOME_BY_LIMIT: Mapping[str, tuple[RunStop, int, str]] = {
     "step_limit": ("step_limit", 6, "stopped at `--max-turns`; raise it, or continue with `ebb -c`"),
     "cost_limit": ("cost_limit", 6, "stopped at `--max-cost`; raise it, or continue with `ebb -c`"),
     "time_limit": ("time_limit", 6, "stopped at `--max-time`; raise it, or continue with `ebb -c`"),
@@ -51,7 +51,7 @@ _LIMITS: Mapping[str, tuple[RunStop, int, str]] = {
         "the context window is full and the model gave no report; continue with `ebb -c`, which compacts first",
     ),
 }
-"""Ends of a turn that are errors of the run, with stop reason, exit code and message."""
+"""Turn ends that count as errors of the run, each with its stop reason, exit code and message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class RewriteTotals:
     count: int
     removed_tokens: int
     strategies: Mapping[str, int]
-    """Number of times that each strategy ran."""
+    """How often each strategy took effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class RunResult:
     model: str | None
     """The most recently used model."""
     result: str
-    """The last answer, or as much of it as there is."""
+    """The last answer, which may be incomplete."""
     stop_reason: RunStop
     usage: RunUsage
     steps: int
@@ -141,7 +141,7 @@ class RunResult:
     rewrites: RewriteTotals
     unused_summaries: tuple[UnusedSummary, ...]
     refused_input: tuple[RefusedInput, ...]
-    """At most the first hundred."""
+    """The refused input lines; at most the first hundred."""
     error: RunError | None
 
 
@@ -162,7 +162,7 @@ class RunOutcome:
     files_changed: dict[str, None] = field(default_factory=dict)
     denied: list[DeniedCall] = field(default_factory=list)
     refused_hosts: dict[str, str] = field(default_factory=dict)
-    """By host, with the rule that refused it."""
+    """Hosts that could not be reached, each with the rule that refused it."""
     rewrites: list[ContextCompacted] = field(default_factory=list)
     sandbox: str | None = None
     error: RunError | None = None
@@ -171,13 +171,13 @@ class RunOutcome:
     is_json: bool = False
     """Whether the result is JSON that matches the requested schema."""
 
-    def take(self, event: Event) -> None:
-        """Update the outcome with an event, including those of sub-agents."""
+    def record_event(self, event: Event) -> None:
+        """Update the outcome with an event of the session or of a sub-agent."""
         match event:
             case AgentActivity(event=(ReplyFinished() | ToolFinished() | CallDenied() | NetworkRefused()) as inner):
-                own = self.model
-                self.take(inner)
-                self.model = own
+                own_model = self.model
+                self.record_event(inner)
+                self.model = own_model
             case TurnStarted(model=model):
                 self.model, self.is_json = model, False
             case StepStarted():
@@ -198,54 +198,54 @@ class RunOutcome:
                 self.unused_summaries.append(UnusedSummary(model, reason))
             case TurnFinished(end=end, text=text):
                 self.result = text
-                self.end(end)
+                self.record_end(end)
             case TurnFailed(code=code, message=message, exit_code=exit_code):
                 self.fail(code, message, exit_code)
             case _:
                 pass
 
-    def end(self, end: str) -> None:
-        """Record how a turn ended, or that a limit of the run ended it."""
+    def record_end(self, end: str) -> None:
+        """Record how a turn ended, or which limit of the run ended it."""
         self.error = None
         if end == "interrupted":
             self.mark_interrupted()
-        elif end in _LIMITS:
-            self.stop_reason, self.exit_code, message = _LIMITS[end]
+        elif end in _OUTCOME_BY_LIMIT:
+            self.stop_reason, self.exit_code, message = _OUTCOME_BY_LIMIT[end]
             self.error = RunError(end, message)
         elif self.denied:
             self.stop_reason, self.exit_code = "denied", 5
         else:
             self.stop_reason, self.exit_code = "answered", 0
 
-    def refuse(self, line: int, reason: str) -> None:
+    def record_refused_line(self, line: int, reason: str) -> None:
         """Record a refused input line."""
-        if len(self.refused_input) < _MAX_REFUSED_HOSTS:
+        if len(self.refused_input) < _MAX_REFUSED_LINES:
             self.refused_input.append(RefusedInput(line, reason))
 
     def mark_interrupted(self) -> None:
         self.stop_reason, self.exit_code = "interrupted", 130
 
     def fail(self, code: str, message: str, exit_code: int) -> None:
-        self.stop_reason, self.exit_code = _STOPS.get(code, "provider"), exit_code
+        self.stop_reason, self.exit_code = _STOP_BY_ERROR_CODE.get(code, "provider"), exit_code
         self.error = RunError(code, message)
 
     @property
     def as_result(self) -> RunResult:
-        counted = Counter(name for one in self.rewrites for name in one.strategies)
-        removed = sum(one.before_tokens - one.after_tokens for one in self.rewrites)
-        spent = self.usage
+        strategy_counts = Counter(name for one in self.rewrites for name in one.strategies)
+        removed_tokens = sum(one.before_tokens - one.after_tokens for one in self.rewrites)
+        usage = self.usage
         return RunResult(
             session=self.session,
             model=self.model,
             result=self.result,
             stop_reason=self.stop_reason,
-            usage=RunUsage(spent.input, spent.cache_read, spent.cache_write, spent.output, self.cost),
+            usage=RunUsage(usage.input, usage.cache_read, usage.cache_write, usage.output, self.cost),
             steps=self.steps,
             files_changed=tuple(self.files_changed),
             denied=tuple(self.denied),
             refused_hosts=tuple(RefusedHost(host, rule) for host, rule in self.refused_hosts.items()),
             sandbox=self.sandbox,
-            rewrites=RewriteTotals(len(self.rewrites), removed, dict(counted)),
+            rewrites=RewriteTotals(len(self.rewrites), removed_tokens, dict(strategy_counts)),
             unused_summaries=tuple(self.unused_summaries),
             refused_input=tuple(self.refused_input),
             error=self.error,

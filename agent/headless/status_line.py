@@ -1,4 +1,4 @@
-"""A status line at the bottom of a terminal, which shows what a run is doing and disappears with it."""
+"""A status line at the bottom of a terminal that shows what a run is doing. It disappears when the run ends."""
 
 from collections.abc import Callable
 from typing import TextIO
@@ -21,15 +21,15 @@ from ebbtide.agent.events.session import (
 from ebbtide.agent.events.view import CompactionStarted, ContextCompacted, NothingCompacted
 from ebbtide.agent.headless.stream_events import OutputEvent
 
-_A_SECOND = 4
-"""Redraws per second, for the spinner and the elapsed time."""
+_REDRAWS_PER_SECOND = 4
+"""Redraws per second, for the spinner and elapsed time."""
 _MAX_ARGUMENT_CHARS = 200
-_CALL_WORDS = ("command", "path", "pattern", "query", "url", "prompt", "description")
-"""The arguments that best describe a call, in order."""
+_DESCRIPTIVE_ARGUMENTS = ("command", "path", "pattern", "query", "url", "prompt", "description")
+"""The arguments that best describe a call, in order of preference."""
 
 
 class _CursorKeepingConsole(Console):
-    """A console that never hides the cursor, since a killed run could not restore it."""
+    """A console that never hides the cursor, because a killed run could not restore it."""
 
     def show_cursor(self, show: bool = True) -> bool:
         return False
@@ -44,32 +44,36 @@ class RunStatusLine:
         self._visible = visible
         self._clock = clock
         self._started = clock()
-        self._doing, self._size, self._step = "asking the model", "", 0
+        self._activity, self._context_usage, self._step = "asking the model", "", 0
         self._spinner = Spinner("dots")
         self._live = Live(
-            console=self._console, get_renderable=self._renderable, transient=True, refresh_per_second=_A_SECOND,
-            redirect_stdout=False, redirect_stderr=False,
-        )  # fmt: skip
+            console=self._console,
+            get_renderable=self._renderable,
+            transient=True,
+            refresh_per_second=_REDRAWS_PER_SECOND,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
 
     def show(self, event: OutputEvent) -> None:
         match event:
             case StepStarted(step=step):
-                self._step, self._doing = step, "asking the model"
+                self._step, self._activity = step, "asking the model"
             case ContextMeasured(used=used, effective=effective):
-                self._size = f"{used:,} of {effective:,} tokens"
+                self._context_usage = f"{used:,} of {effective:,} tokens"
             case TextDelta():
-                self._doing = "writing"
+                self._activity = "writing"
             case ReplyFinished() | ToolFinished() | ContextCompacted() | NothingCompacted():
-                self._doing = "working"
+                self._activity = "working"
             case ToolStarted(name=name, arguments=arguments):
-                about = next((str(arguments[word]) for word in _CALL_WORDS if word in arguments), "")
-                self._doing = f"{name} {about[:_MAX_ARGUMENT_CHARS]}".rstrip()
+                argument = next((str(arguments[word]) for word in _DESCRIPTIVE_ARGUMENTS if word in arguments), "")
+                self._activity = f"{name} {argument[:_MAX_ARGUMENT_CHARS]}".rstrip()
             case RetryScheduled():
-                self._doing = "waiting for another attempt"
+                self._activity = "waiting for another attempt"
             case CompactionStarted():
-                self._doing = "summarising"
+                self._activity = "summarising"
             case AgentActivity(name=name, event=ToolStarted(name=tool)):
-                self._doing = f"{name}: {tool}"
+                self._activity = f"{name}: {tool}"
             case _:
                 return
         self._live.start()
@@ -82,8 +86,8 @@ class RunStatusLine:
 
     def _renderable(self) -> Spinner:
         seconds = int(self._clock() - self._started)
-        parts = (f"step {self._step}", self._size, f"{seconds // 60}:{seconds % 60:02}", self._doing)
+        parts = (f"step {self._step}", self._context_usage, f"{seconds // 60}:{seconds % 60:02}", self._activity)
         line = " · ".join(part for part in parts if part)
-        told = Text(" ".join(self._visible(line).split()), style="dim", no_wrap=True, overflow="ellipsis")
-        self._spinner.update(text=told)
+        label = Text(" ".join(self._visible(line).split()), style="dim", no_wrap=True, overflow="ellipsis")
+        self._spinner.update(text=label)
         return self._spinner

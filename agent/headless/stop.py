@@ -16,27 +16,26 @@ StopCause: TypeAlias = Literal["interrupted", "time_limit"]
 
 @dataclass(slots=True)
 class RunStopper:
-    """A request to stop the run. It works from the start: it cancels the opening of the session, then interrupts the
-    session."""
+    """Stops the run on request: cancels the opening of the session, or interrupts the session if it is open."""
 
-    wish: Interrupt = field(default_factory=Interrupt)
+    interrupt: Interrupt = field(default_factory=Interrupt)
     session: Session | None = None
     cause: StopCause = "interrupted"
-    """The reason, once requested."""
+    """The reason for the stop; valid once a stop is requested."""
 
     def request(self, cause: StopCause = "interrupted") -> None:
-        """Request the stop. The first cause counts."""
-        if not self.wish.is_requested():
+        """Request the stop. Only the cause of the first request is recorded."""
+        if not self.interrupt.is_requested():
             self.cause = cause
-        self.wish.request()
+        self.interrupt.request()
         if self.session is not None:
             self.session.interrupt()
 
 
 @contextmanager
 def interrupted_by_signals(request: Callable[[], None]) -> Iterator[None]:
-    """Stop the run in an orderly way on Ctrl-C, SIGTERM and SIGHUP; a second signal ends the process. SIGHUP is ignored
-    if the run should outlive its terminal (`nohup`)."""
+    """Request an orderly stop on Ctrl-C, SIGTERM or SIGHUP; a second signal of the same kind ends the process. SIGHUP
+    is ignored if the process was started with `nohup`."""
     loop = asyncio.get_running_loop()
 
     def interrupt(number: signal.Signals) -> None:

@@ -9,7 +9,8 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.version import VERSION
 
 SCHEMA_VERSION = 1
-"""Unchanged while events, fields and values are only added; increased when one is removed or changes its meaning."""
+"""Version of the format. It stays the same while events, fields and values are only added, and increases when one is
+removed or changes its meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class StreamServer:
 
     name: str
     state: str
-    """State when the session begins: `starting`, `ready`, `failed`, `disabled`, or another."""
+    """State when the session begins: `starting`, `ready`, `failed`, `disabled`, or a similar word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,12 @@ class RunStarted:
     folder: str
     """The working folder."""
     tools: tuple[str, ...]
-    """Tools that the model may call now. Tools of servers that are still starting are added with the first turn."""
+    """Tools that the model may call now. Tools of servers that are still starting are added in the first turn."""
     servers: tuple[StreamServer, ...] = ()
     commands: tuple[str, ...] = ()
     """Commands and skills of the user and the project, which a message may invoke as `/NAME`."""
     agents: tuple[str, ...] = ()
-    """Sub-agents that tasks may be given to."""
+    """Sub-agents that can be given tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ StreamEvent: TypeAlias = RunStarted | ModeChanged | InputRefused
 
 @dataclass(frozen=True, slots=True)
 class ControlDone:
-    """A control request succeeded; sent only in the format that has such requests."""
+    """A control request succeeded. Only formats with control requests send it."""
 
     request_id: str
     response: Mapping[str, object]
@@ -84,7 +85,7 @@ class ControlFailed:
 
 @dataclass(frozen=True, slots=True)
 class HookCalled:
-    """A hook of the client is called; sent only in the format that has such hooks."""
+    """A hook of the client is called. Only formats with client hooks send it."""
 
     request_id: str
     callback: str
@@ -93,19 +94,19 @@ class HookCalled:
 
 @dataclass(frozen=True, slots=True)
 class HookLeft:
-    """The answer of a hook is no longer needed."""
+    """A hook of the client was called, but its answer is no longer needed."""
 
     request_id: str
 
 
 OutputEvent: TypeAlias = Event | StreamEvent | ControlDone | ControlFailed | HookCalled | HookLeft
-"""Everything that an output format may receive during a run."""
+"""Everything that an output format can receive during a run."""
 
 
 def run_started(session: Session, sandbox: str) -> RunStarted:
-    """Describe a session before its first turn."""
+    """Return the first line of the output: a description of the session before its first turn."""
     servers = session.servers.statuses() if session.servers is not None else ()
-    named = session.extensions.usable() if session.extensions is not None else ()
+    extensions = session.extensions.usable_by_user() if session.extensions is not None else ()
     return RunStarted(
         schema_version=SCHEMA_VERSION,
         version=VERSION,
@@ -115,7 +116,7 @@ def run_started(session: Session, sandbox: str) -> RunStarted:
         sandbox=sandbox,
         folder=str(session.root),
         tools=session.tools,
-        servers=tuple(StreamServer(server.name, server.state.phase) for server in servers),
-        commands=tuple(one.name for one in named),
+        servers=tuple(StreamServer(server.name, server.phase) for server in servers),
+        commands=tuple(one.name for one in extensions),
         agents=tuple(session.agents.descriptions) if session.agents is not None else (),
     )

@@ -5,13 +5,13 @@ import shlex
 from collections.abc import Callable
 from typing import TextIO
 
-from ebbtide.agent.headless.log_commands import log_safe
+from ebbtide.agent.headless.printing import log_safe
 from ebbtide.agent.headless.progress import Progress
 from ebbtide.agent.headless.result import RunOutcome
 from ebbtide.agent.headless.stream_events import OutputEvent
-from ebbtide.tools.outputs.plain_text import plain
+from ebbtide.tools.outputs.plain_text import terminal_text
 
-_MAX_RULES = 5
+_MAX_SUGGESTED_RULES = 5
 """Maximum number of rules suggested for denied calls."""
 
 
@@ -33,17 +33,17 @@ class TextOutput:
     def end(self, outcome: RunOutcome) -> None:
         self._progress.close()
         if outcome.result:
-            # A terminal would execute escape sequences; a pipe only passes them on.
-            answer = self._visible(plain(outcome.result)) if self._out.isatty() else outcome.result
+            # A terminal would interpret escape sequences; a pipe only passes them on.
+            answer = self._visible(terminal_text(outcome.result)) if self._out.isatty() else outcome.result
             self._out.write(log_safe(answer.rstrip("\n"), os.environ) + "\n")
             self._out.flush()
         for call in outcome.denied:
             self._progress.print_line(f"denied {call.tool}: {call.rule}")
         rules = list(dict.fromkeys(call.allow for call in outcome.denied if call.allow))
         if rules:
-            flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules[:_MAX_RULES])
-            other = "" if outcome.mode == "auto" else ", or `--permission-mode auto`"
-            self._progress.print_line(f"to allow {'it' if len(rules) == 1 else 'them'}: `{flags}`{other}")
+            flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in rules[:_MAX_SUGGESTED_RULES])
+            mode_hint = "" if outcome.mode == "auto" else ", or `--permission-mode auto`"
+            self._progress.print_line(f"to allow {'it' if len(rules) == 1 else 'them'}: `{flags}`{mode_hint}")
         for host, rule in outcome.refused_hosts.items():
             self._progress.print_line(f"network access to `{host}` denied: {rule}")
         if outcome.error is not None:

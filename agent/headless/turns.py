@@ -1,11 +1,11 @@
-"""Runs the turns of a headless run: sends messages, passes events to the output and counts the results."""
+"""Runs the turns of a headless run: sends messages, prints the events and updates the outcome."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 
 from ebbtide.agent.errors import SchemaNotMet
 from ebbtide.agent.events.session import Event
-from ebbtide.agent.headless.answer_schema import read_answer, schema_request
+from ebbtide.agent.headless.answers import read_answer, schema_request
 from ebbtide.agent.headless.result import RunOutcome
 from ebbtide.agent.headless.stop import RunStopper
 from ebbtide.agent.messages import Image, Note, User
@@ -24,36 +24,36 @@ class Turns:
     schema: Mapping[str, object] | None = None
     """JSON Schema that each answer must match."""
 
-    async def answer(
+    async def run_turn(
         self,
         prompt: str,
-        beside: Sequence[Image | Note] = (),
+        attachments: Sequence[Image | Note] = (),
         pending_messages: Callable[[], Sequence[User]] = tuple,
     ) -> None:
-        """Run a turn, and a second one if the answer does not match the schema. `pending_messages` as in
+        """Run a turn, and a second one if the answer does not match the schema. `pending_messages` is explained in
         `Session.send`. Raises `SchemaNotMet`."""
-        before, limit = self.outcome.steps, self.session.limits.steps
+        steps_before, limit = self.outcome.steps, self.session.limits.steps
         if self.schema is None:
-            await self.follow(self.session.send(prompt, beside, None, pending_messages))
+            await self.process_events(self.session.send(prompt, attachments, None, pending_messages))
             return
-        wanted = f"{prompt}\n\n{schema_request(self.schema)}"
-        await self.follow(self.session.send(wanted, beside, None, pending_messages))
-        problems = self._problems(self.schema)
-        left = limit and limit - (self.outcome.steps - before)
-        if problems and left != 0 and not self.stop.wish.is_requested():
-            again = (
+        prompt_with_schema = f"{prompt}\n\n{schema_request(self.schema)}"
+        await self.process_events(self.session.send(prompt_with_schema, attachments, None, pending_messages))
+        problems = self._schema_problems(self.schema)
+        remaining_steps = limit and limit - (self.outcome.steps - steps_before)
+        if problems and remaining_steps != 0 and not self.stop.interrupt.is_requested():
+            retry_prompt = (
                 f"Your answer does not match the JSON Schema: {'; '.join(problems)}. Answer again, with the JSON alone."
             )
-            await self.follow(self.session.send(again, (), left, pending_messages))
-            problems = self._problems(self.schema)
-        if problems and self.stop.wish.is_requested():
+            await self.process_events(self.session.send(retry_prompt, (), remaining_steps, pending_messages))
+            problems = self._schema_problems(self.schema)
+        if problems and self.stop.interrupt.is_requested():
             self.outcome.mark_interrupted()
         elif problems:
             raise SchemaNotMet(f"the answer does not match the schema: {'; '.join(problems)}")
 
-    def _problems(self, schema: Mapping[str, object]) -> list[str]:
-        """Return why the answer does not match the schema, and replace an answer that does with its bare JSON text.
-        Empty if there is no answer to check."""
+    def _schema_problems(self, schema: Mapping[str, object]) -> list[str]:
+        """Return the reasons why the answer does not match the schema; empty if it matches or there is no answer. If it
+        matches, replace it with its bare JSON text."""
         if self.outcome.stop_reason not in ("answered", "denied"):
             return []
         text, problems = read_answer(self.outcome.result, schema)
@@ -61,9 +61,9 @@ class Turns:
             self.outcome.result, self.outcome.is_json = text, True
         return problems
 
-    async def follow(self, turn: AsyncGenerator[Event, None]) -> None:
-        """Count and show the events of a turn."""
+    async def process_events(self, turn: AsyncGenerator[Event, None]) -> None:
+        """Record and print the events of a turn."""
         async with aclosing(turn) as events:
             async for event in events:
-                self.outcome.take(event)
+                self.outcome.record_event(event)
                 self.show(event)

@@ -1,5 +1,5 @@
-"""Approval of hooks: a project's hooks follow the trust in its folder; the user's hooks for another agent are approved
-once, for all projects."""
+"""Approval of hooks. A project's hooks are approved with its other extensions; the user's hooks for another agent are
+approved once for all projects."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,51 +8,51 @@ from typing import Protocol
 from ebbtide.agent.channel import Channel
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import ConfigError
-from ebbtide.agent.extensions.trust import FolderTrust, Standing, TrustItem, Verdict
-from ebbtide.agent.hooks.declarations import AS_YOURS, DeclaredHook, HookFile
+from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem, TrustState, TrustVerdict
+from ebbtide.agent.hooks.declarations import UNSANDBOXED_HOOKS_NOTE, DeclaredHook, HookFile
 
-LATER, APPROVE, NEVER = "not now", "approve", "never"
-OPTIONS = (LATER, APPROVE, NEVER)
-"""The safe answer comes first, in case a key is pressed by mistake."""
-
-
-class HasStanding(Protocol):
-    def standing(self, item: TrustItem) -> Standing: ...
+POSTPONE_OPTION, APPROVE_OPTION, REFUSE_OPTION = "not now", "approve", "never"
+OPTIONS = (POSTPONE_OPTION, APPROVE_OPTION, REFUSE_OPTION)
+"""Options of the question. The safe option is the first, in case a key is pressed by mistake."""
 
 
-class Trust(HasStanding, Protocol):
-    def decide(self, item: TrustItem, verdict: Verdict) -> None: ...
+class TrustReader(Protocol):
+    def trust_state(self, item: TrustItem) -> TrustState: ...
+
+
+class TrustStore(TrustReader, Protocol):
+    def decide(self, item: TrustItem, verdict: TrustVerdict) -> None: ...
 
     def forget(self, item: TrustItem) -> None: ...
 
 
-def trust_of_user(config: Config) -> FolderTrust:
-    """The user's decisions about hooks configured for another agent. They apply to all projects, as if the file were in
-    the home folder."""
-    return FolderTrust(replace(config, project=config.folders.home or config.project))
+def user_hook_trust(config: Config) -> ProjectTrust:
+    """Return the user's decisions about hooks configured for another agent. They apply to all projects, so they are
+    stored as if the home folder were the project."""
+    return ProjectTrust(replace(config, project=config.folders.home or config.project))
 
 
-def standing(hook: DeclaredHook, project: "HasStanding", user: FolderTrust) -> Standing:
-    """The approval state of a hook; only hooks that are "on" run."""
+def hook_standing(hook: DeclaredHook, project: "TrustReader", user: ProjectTrust) -> TrustState:
+    """Return the approval state of a hook. Only hooks in the state "on" run."""
     if hook.file is None:
         return "on"
-    return (project if hook.owner == "project" else user).standing(hook.file.item)
+    return (project if hook.owner == "project" else user).trust_state(hook.file.item)
 
 
 class HookApproval:
-    """Hook approval of one session."""
+    """The decisions about hooks in one session."""
 
-    def __init__(self, config: Config, channel: Channel, project: Trust) -> None:
+    def __init__(self, config: Config, channel: Channel, project: TrustStore) -> None:
         self._channel, self._project = channel, project
-        self._user = trust_of_user(config)
-        self._postponed: set[str] = set()
+        self._user = user_hook_trust(config)
+        self._postponed_digests: set[str] = set()
 
-    def standing(self, hook: DeclaredHook) -> Standing:
-        return standing(hook, self._project, self._user)
+    def trust_state(self, hook: DeclaredHook) -> TrustState:
+        return hook_standing(hook, self._project, self._user)
 
-    def decide(self, hook: DeclaredHook, verdict: Verdict | None) -> None:
+    def decide(self, hook: DeclaredHook, verdict: TrustVerdict | None) -> None:
         """Store a decision about all hooks in the hook's file; None removes it. Raises `ConfigError` if it could not be
-        saved and therefore applies to this session only."""
+        saved; it then applies to this session only."""
         if hook.file is None:
             return
         item = hook.file.item
@@ -61,41 +61,42 @@ class HookApproval:
         elif verdict is not None:
             self._user.decide([item], verdict)
         else:
-            self._postponed.discard(item.digest)
+            self._postponed_digests.discard(item.digest)
             self._user.forget([item.key])
 
-    async def settle(self, files: Sequence[HookFile]) -> None:
-        """Ask about each of `files`, the user's hook files for another agent, that has no decision yet."""
+    async def ask_about_undecided(self, files: Sequence[HookFile]) -> None:
+        """Ask about each of `files`, the user's hook files for another agent, that has no decision yet. Without a user,
+        they are left out with a notice."""
         for item in (file.item for file in files):
-            standing = self._user.standing(item)
-            if standing in ("on", "refused") or item.digest in self._postponed:
+            standing = self._user.trust_state(item)
+            if standing in ("on", "refused") or item.digest in self._postponed_digests:
                 continue
-            self._postponed.add(item.digest)
+            self._postponed_digests.add(item.digest)
             if not self._channel.is_interactive:
-                what = "have changed since you approved them" if standing == "changed" else "are not approved"
+                state = "have changed since you approved them" if standing == "changed" else "are not approved"
                 self._channel.notice(
-                    f"the hooks of `{item.source}` {what}, so they are left out; start `ebb` in a terminal to decide, "
+                    f"the hooks of `{item.source}` {state}, so they are left out; start `ebb` in a terminal to decide, "
                     "or give `--trust`"
                 )
                 continue
             answer = await self._channel.questions.ask_text(
-                question(item, standing), OPTIONS, is_lasting=True, takes_words=False
+                approval_question(item, standing), OPTIONS, is_lasting=True, takes_words=False
             )
-            if answer in (APPROVE, NEVER):
+            if answer in (APPROVE_OPTION, REFUSE_OPTION):
                 try:
-                    self._user.decide([item], "approved" if answer == APPROVE else "refused")
+                    self._user.decide([item], "approved" if answer == APPROVE_OPTION else "refused")
                 except ConfigError as error:
                     self._channel.notice(f"your decision applies to this session only: {error}")
 
 
-def question(item: TrustItem, standing: Standing) -> str:
-    """Build the question whether these hooks may run, listing everything that would be approved."""
-    has = "has changed its hooks, which" if standing == "changed" else "has hooks that"
+def approval_question(item: TrustItem, standing: TrustState) -> str:
+    """Return the question whether these hooks may run. It lists everything that would be approved."""
+    introduction = "has changed its hooks, which" if standing == "changed" else "has hooks that"
     lines = (
-        f"`{item.source}` {has} were written for Claude Code:",
+        f"`{item.source}` {introduction} were written for Claude Code:",
         "",
         *(f"  {line}" for line in item.details),
         "",
-        AS_YOURS,
+        UNSANDBOXED_HOOKS_NOTE,
     )
     return "\n".join((*lines, "May they run here as well?"))

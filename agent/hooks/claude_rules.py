@@ -1,5 +1,6 @@
-"""Permission rules (`permissions`) from Claude Code settings of the user and the project: `deny` and `ask` rules apply
-here as well. `allow` rules are ignored: a clone's files may only tighten, and the user's own rules are imported."""
+"""Permission rules (`permissions`) from the Claude Code settings of the user and the project. Their `deny` and `ask`
+rules apply here as well. `allow` rules are ignored: files of a clone may only tighten permissions, and users can import
+their own rules."""
 
 import json
 import os
@@ -9,20 +10,21 @@ from pathlib import Path
 from typing import Literal
 
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.extensions.extension_files import UnusableFile, text_of
-from ebbtide.agent.hooks.conditions import condition_result
-from ebbtide.agent.hooks.tool_names import ToolView, absolute
+from ebbtide.agent.extensions.extension_files import UnusableFile, read_text_file
+from ebbtide.agent.hooks.answers import HookDecision
+from ebbtide.agent.hooks.conditions import evaluate_condition
+from ebbtide.agent.hooks.tool_names import ClaudeToolCall, absolute_path
 from ebbtide.tools.commands.named_files import named_files
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize
 
-FILES = ("settings.json", "settings.local.json")
+SETTINGS_FILE_NAMES = ("settings.json", "settings.local.json")
 _RULE = re.compile(r"[\w*.-]+(?:\(.*\))?", re.DOTALL)
 _MAX_RULES = 1_000
-"""Maximum number of rules in a file."""
-_CHANGES = ("Edit", "Write", "MultiEdit", "NotebookEdit")
-"""A rule for one of these tools applies to all of them, since they all change files."""
-_LOOKS = ("Read", "Grep", "Glob", "LS", "NotebookRead")
+"""Maximum number of rules of one verdict that are used from a file."""
+_CHANGING_TOOLS = ("Edit", "Write", "MultiEdit", "NotebookEdit")
+"""Tools that change files. A rule for one of them applies to all of them."""
+_READING_TOOLS = ("Read", "Grep", "Glob", "LS", "NotebookRead")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,6 @@ class ClaudeRule:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaudeRuling:
-    verdict: Literal["deny", "ask"]
-    why: str
-    """The rule that decided, as the subject of a sentence."""
-
-
-@dataclass(frozen=True, slots=True)
 class ClaudeRules:
     """The rules of one session."""
 
@@ -49,41 +44,49 @@ class ClaudeRules:
     problems: tuple[str, ...] = ()
     """What was ignored and why, one sentence each."""
 
-    def ruling(self, views: Sequence[ToolView], root: str, project: str) -> ClaudeRuling | None:
-        """Return the ruling on a call, or None if no rule matches. `views` is the call in Claude Code's terms. If a
-        call hides what it runs, a possible denial becomes a question."""
-        home, asked = os.path.expanduser("~"), None
-        looked_at = [each for view in views for each in ((_wide(view), True), *_files_of(view, root))]
+    def decision_about(self, views: Sequence[ClaudeToolCall], root: str, project: str) -> HookDecision | None:
+        """Return the decision about a call, or None if no rule matches. `views`: the call in Claude Code's terms. If a
+        call hides what it runs, a deny rule that may match results in `ask`."""
+        home, ask_decision = os.path.expanduser("~"), None
+        candidates = [
+            each for view in views for each in ((_with_equivalent_names(view), True), *_file_views(view, root))
+        ]
         for rule in self.rules:
-            for view, is_sure in looked_at:
-                met = condition_result(rule.text, view, root, project, home)
-                if met == "no":
+            for view, is_sure in candidates:
+                result = evaluate_condition(rule.text, view, root, project, home)
+                if result == "no":
                     continue
-                named = f"the rule `{rule.text}` of `{rule.source}`"
-                if met == "yes" and is_sure and rule.verdict == "deny":
-                    return ClaudeRuling("deny", named)
-                asked = asked or ClaudeRuling("ask", named)
-        return asked
+                rule_name = f"the rule `{rule.text}` of `{rule.source}`"
+                if result == "yes" and is_sure and rule.verdict == "deny":
+                    return HookDecision("deny", is_from_user=False, decided_by=rule_name)
+                ask_decision = ask_decision or HookDecision("ask", is_from_user=False, decided_by=rule_name)
+        return ask_decision
 
 
-def claude_rules(config: Config) -> ClaudeRules:
+def load_claude_rules(config: Config) -> ClaudeRules:
     """Read the rules from Claude Code's settings files in the home folder and in the project."""
     rules, problems, home = list[ClaudeRule](), list[str](), config.folders.home
-    places = [(home / ".claude" / FILES[0], None, f"~/.claude/{FILES[0]}")] if home is not None else []
-    of_project = [(config.project / ".claude" / name, config.project, f".claude/{name}") for name in FILES]
-    for path, boundary, shown in (*places, *(of_project if config.project != home else ())):
+    home_files = (
+        [(home / ".claude" / SETTINGS_FILE_NAMES[0], None, f"~/.claude/{SETTINGS_FILE_NAMES[0]}")]
+        if home is not None
+        else []
+    )
+    project_files = [
+        (config.project / ".claude" / name, config.project, f".claude/{name}") for name in SETTINGS_FILE_NAMES
+    ]
+    for path, boundary, label in (*home_files, *(project_files if config.project != home else ())):
         if not os.path.lexists(path):
             continue
         try:
-            rules += _read_rules(path, boundary, shown, problems)
+            rules += _read_rules(path, boundary, label, problems)
         except UnusableFile as error:
-            problems.append(f"the rules of `{shown}` are left out: {error}")
+            problems.append(f"the rules of `{label}` are left out: {error}")
     ordered = sorted(rules, key=lambda rule: rule.verdict != "deny")
     return ClaudeRules(tuple(ordered), tuple(problems))
 
 
-def _read_rules(path: Path, boundary: Path | None, shown: str, problems: list[str]) -> Iterator[ClaudeRule]:
-    text = text_of(path, boundary)
+def _read_rules(path: Path, boundary: Path | None, label: str, problems: list[str]) -> Iterator[ClaudeRule]:
+    text = read_text_file(path, boundary)
     try:
         content = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError) as error:
@@ -93,30 +96,31 @@ def _read_rules(path: Path, boundary: Path | None, shown: str, problems: list[st
         return
     verdicts: tuple[Literal["deny", "ask"], ...] = ("deny", "ask")
     for verdict in verdicts:
-        said = permissions.get(verdict, [])
-        listed = said if isinstance(said, list) else [said]
-        written = [rule.strip() for rule in listed if isinstance(rule, str)]
-        found = [rule for rule in written if _RULE.fullmatch(rule)]
-        if len(found) < len(listed):
-            left = pluralize(len(listed) - len(found), "entry")
-            problems.append(f"`permissions.{verdict}` in `{shown}`: {left} ignored, not valid rules")
-        if len(found) > _MAX_RULES:
-            problems.append(f"`permissions.{verdict}` in `{shown}`: only the first {_MAX_RULES:,} rules are used")
-        yield from (ClaudeRule(rule, verdict, shown) for rule in found[:_MAX_RULES])
+        declared = permissions.get(verdict, [])
+        entries = declared if isinstance(declared, list) else [declared]
+        written = [rule.strip() for rule in entries if isinstance(rule, str)]
+        valid_rules = [rule for rule in written if _RULE.fullmatch(rule)]
+        if len(valid_rules) < len(entries):
+            ignored_entries = pluralize(len(entries) - len(valid_rules), "entry")
+            problems.append(f"`permissions.{verdict}` in `{label}`: {ignored_entries} ignored, not valid rules")
+        if len(valid_rules) > _MAX_RULES:
+            problems.append(f"`permissions.{verdict}` in `{label}`: only the first {_MAX_RULES:,} rules are used")
+        yield from (ClaudeRule(rule, verdict, label) for rule in valid_rules[:_MAX_RULES])
 
 
-def _wide(view: ToolView) -> ToolView:
-    """The call under the names of all tools that have the same effect on files."""
-    for names in (_CHANGES, _LOOKS):
+def _with_equivalent_names(view: ClaudeToolCall) -> ClaudeToolCall:
+    """Return the call with the names of all tools that read files, or of all that change files, so that a rule for one
+    of them applies to it."""
+    for names in (_CHANGING_TOOLS, _READING_TOOLS):
         if not set(names).isdisjoint(view.names):
-            return ToolView(view.name, view.input, (*view.aliases, *names), view.is_whole, view.ours)
+            return ClaudeToolCall(view.name, view.input, (*view.aliases, *names), view.is_complete, view.our_name)
     return view
 
 
-def _files_of(view: ToolView, root: str) -> Iterator[tuple[ToolView, bool]]:
-    """Yield the files named in a shell command, as read or edit calls, with whether the effect is certain."""
+def _file_views(view: ClaudeToolCall, root: str) -> Iterator[tuple[ClaudeToolCall, bool]]:
+    """Yield a read or edit call for each file named in a shell command, and whether this effect is certain."""
     command = view.input.get("command")
     for file in named_files(command) if isinstance(command, str) and view.name == "Bash" else ():
-        names = _CHANGES if file.changes else _LOOKS
-        path = absolute(os.path.expanduser(file.path), root)
-        yield ToolView(names[0], {"file_path": path}, names[1:]), file.is_sure or file.changes
+        names = _CHANGING_TOOLS if file.is_changed else _READING_TOOLS
+        path = absolute_path(os.path.expanduser(file.path), root)
+        yield ClaudeToolCall(names[0], {"file_path": path}, names[1:]), file.is_certain or file.is_changed

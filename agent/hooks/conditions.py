@@ -7,78 +7,80 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
-from ebbtide.agent.hooks.tool_names import PATHS, ToolView
+from ebbtide.agent.hooks.tool_names import PATH_ARGUMENTS, ClaudeToolCall
 from ebbtide.tools.commands.nested import (
     WRAPPERS,
-    behind_assignments,
-    has_unread_texts,
-    hides_a_command,
-    program_of,
-    readings,
+    command_variants,
+    has_hidden_program,
+    has_unparsed_strings,
+    program_index,
+    program_name,
 )
-from ebbtide.tools.search.globs import GlobError, parse
+from ebbtide.tools.search.globs import GlobError, parse_glob
 
 ConditionResult: TypeAlias = Literal["no", "unclear", "yes"]
 
 
-def is_met(condition: str, view: ToolView, root: str, project: str, home: str) -> bool:
-    """Whether the condition matches. An unclear result counts as a match, since a guard should rather run once too
-    often. `root` is the working folder."""
-    return condition_result(condition, view, root, project, home) != "no"
+def may_match(condition: str, view: ClaudeToolCall, root: str, project: str, home: str) -> bool:
+    """Whether the condition matches or may match. An unclear result counts as a match, since it is safer to run a guard
+    hook once too often. `root` is the working folder."""
+    return evaluate_condition(condition, view, root, project, home) != "no"
 
 
-def condition_result(condition: str, view: ToolView, root: str, project: str, home: str) -> ConditionResult:
+def evaluate_condition(condition: str, view: ClaudeToolCall, root: str, project: str, home: str) -> ConditionResult:
     """Evaluate a condition. The result is "unclear" if the command hides what it runs or the rule cannot be parsed."""
     name, _, rest = condition.partition("(")
-    if not any(fnmatchcase(each, name) or each.startswith(f"{name}__") for each in (*view.names, view.ours)):
+    if not any(fnmatchcase(each, name) or each.startswith(f"{name}__") for each in (*view.names, view.our_name)):
         return "no"
     pattern = rest.removesuffix(")").strip()
     if pattern in ("", "*", "**"):
         return "yes"
     if isinstance(command := view.input.get("command"), str):
-        if any(_fits(pattern, line) for line in programs_in(command)):
+        if any(_matches_pattern(pattern, line) for line in program_lines(command)):
             return "yes"
-        return "unclear" if hides_a_command(command) or has_unread_texts(command) else "no"
+        return "unclear" if has_hidden_program(command) or has_unparsed_strings(command) else "no"
     if pattern.startswith("domain:"):
-        return _is_of_domain(str(view.input.get("url", "")), pattern.removeprefix("domain:"))
-    for key in PATHS:
+        return _domain_result(str(view.input.get("url", "")), pattern.removeprefix("domain:"))
+    for key in PATH_ARGUMENTS:
         if isinstance(path := view.input.get(key), str):
-            return _is_file(pattern, path, root, project, home)
-    is_said = any(isinstance(value, str) and _fits(pattern, value) for value in view.input.values())
-    return "yes" if is_said else "no"
+            return _file_result(pattern, path, root, project, home)
+    is_match = any(isinstance(value, str) and _matches_pattern(pattern, value) for value in view.input.values())
+    return "yes" if is_match else "no"
 
 
-def programs_in(command: str) -> Iterator[str]:
-    """Yield the command line and each command in it, with and without its variable assignments. Behind a wrapper such
-    as `sudo`, every possible command is included."""
+def program_lines(command: str) -> Iterator[str]:
+    """Yield the command line, and each command in it with and without its variable assignments. After a wrapper such as
+    `sudo`, the command from each word on is included, since any of these words may begin the actual command."""
     yield command
-    for words in readings(command):
-        program = behind_assignments(words)
-        ends = range(program, len(words)) if program_of(words) in WRAPPERS else (program,)
+    for words in command_variants(command):
+        program = program_index(words)
+        ends = range(program, len(words)) if program_name(words) in WRAPPERS else (program,)
         yield from (" ".join(words[at:]) for at in (0, *ends))
 
 
-def _fits(pattern: str, text: str) -> bool:
-    """Match a pattern in which `*` matches any text; a final ` *` or `:*` also matches nothing."""
-    begins = re.sub(r"(?::| )\*\Z", "", pattern)
-    said = ".*".join(map(re.escape, begins.split("*")))
-    more = r"(?:\s.*)?" if begins != pattern else ""
-    return re.fullmatch(f"{said}{more}", text.strip(), re.DOTALL) is not None
+def _matches_pattern(pattern: str, text: str) -> bool:
+    """Whether a text matches a pattern in which `*` matches any text. A ` *` or `:*` at the end may also match
+    nothing."""
+    stem = re.sub(r"(?::| )\*\Z", "", pattern)
+    prefix = ".*".join(map(re.escape, stem.split("*")))
+    optional_rest = r"(?:\s.*)?" if stem != pattern else ""
+    return re.fullmatch(f"{prefix}{optional_rest}", text.strip(), re.DOTALL) is not None
 
 
-def _is_of_domain(url: str, domain: str) -> ConditionResult:
+def _domain_result(url: str, domain: str) -> ConditionResult:
     from urllib.parse import urlsplit  # noqa: PLC0415  # deferred: few conditions are about hosts
 
     try:
-        is_there = fnmatchcase((urlsplit(url).hostname or "").lower(), domain.strip().lower())
+        is_match = fnmatchcase((urlsplit(url).hostname or "").lower(), domain.strip().lower())
     except ValueError:
         return "unclear"
-    return "yes" if is_there else "no"
+    return "yes" if is_match else "no"
 
 
-def _is_file(pattern: str, path: str, root: str, project: str, home: str) -> ConditionResult:
-    """Match a file pattern. A leading `//` makes it absolute, `~/` relative to the home folder, `/` relative to the
-    project. A pattern without `/` matches names at any depth, and a folder pattern matches everything in the folder."""
+def _file_result(pattern: str, path: str, root: str, project: str, home: str) -> ConditionResult:
+    """Return whether a path matches a file pattern. A leading `//` makes the pattern absolute, `~/` relative to the
+    home folder, `/` relative to the project. A pattern without `/` matches names at any depth; a pattern for a folder
+    matches everything in it."""
     if pattern.startswith("//"):
         folder, pattern = "/", pattern[2:]
     elif pattern.startswith("~/"):
@@ -87,11 +89,11 @@ def _is_file(pattern: str, path: str, root: str, project: str, home: str) -> Con
         folder, pattern = project, f".{pattern}"
     else:
         folder = root if "/" in pattern else "/"
-    name = posixpath.relpath(path, folder)
-    parts = name.split("/")
+    relative_path = posixpath.relpath(path, folder)
+    parts = relative_path.split("/")
     try:
-        glob = parse(pattern.rstrip("/"))
+        glob = parse_glob(pattern.rstrip("/"))
     except GlobError:
         return "unclear"
-    is_named = any(glob.covers("/".join(parts[:end])) for end in range(len(parts), 0, -1))
-    return "yes" if is_named else "no"
+    is_match = any(glob.covers("/".join(parts[:end])) for end in range(len(parts), 0, -1))
+    return "yes" if is_match else "no"

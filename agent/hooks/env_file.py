@@ -7,63 +7,64 @@ from collections.abc import Mapping
 
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.files.private_folder import make_private
-from ebbtide.tools.process.child import answer_of
+from ebbtide.tools.process.child import run_with_input
 from ebbtide.tools.process.shell import Launch, child_environment, shell
 from ebbtide.tools.sandbox.sandbox import Sandbox
 
 _SHELL_TIMEOUT_S = 10.0
 _MAX_ENVIRONMENT_BYTES = 1_000_000
-"""Maximum size of an environment."""
+"""Maximum size of an environment, in bytes."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _SHELL_VARIABLES = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "CLAUDE_ENV_FILE"})
-_READS = 'env -0; printf "\\0"; set -a; . "$1" >/dev/null 2>&1 </dev/null; env -0'
+_DUMP_SCRIPT = 'env -0; printf "\\0"; set -a; . "$1" >/dev/null 2>&1 </dev/null; env -0'
 
 
 class EnvFile:
-    """The environment file of one hook. Variables set by a project's hook apply in the sandbox only, if there is one:
-    outside it they could choose which programs run."""
+    """The environment file of one hook. Variables set by a project's hook apply only to sandboxed commands if there is
+    a sandbox; elsewhere, they could determine which programs run."""
 
-    def __init__(self, workspace: Workspace, sandbox: Sandbox | None, told: Mapping[str, str]) -> None:
-        """`sandbox` is the sandbox in which the hook runs, or None. `told` are variables that the file's lines may
-        use."""
-        self._told = told
-        inside = sandbox.scratch_inside if sandbox is not None else None
+    def __init__(self, workspace: Workspace, sandbox: Sandbox | None, variables: Mapping[str, str]) -> None:
+        """`sandbox`: the sandbox in which the hook runs, or None. `variables`: the hook's own variables, which the
+        lines of the file may use."""
+        self._hook_variables = variables
+        inside = sandbox.visible_scratch if sandbox is not None else None
         self._sandbox = sandbox if inside is not None else None
         folder = workspace.outputs if sandbox is None or inside is None else sandbox.scratch
         name = f"hook-env-{secrets.token_hex(4)}.sh"
         self._path = folder / name
-        self._seen = self._path if inside is None else inside / name
+        self._path_for_hook = self._path if inside is None else inside / name
         self._root = workspace.root
-        self._variables = workspace.variables if self._sandbox is None else self._sandbox.variables
+        self._session_variables = workspace.variables if self._sandbox is None else self._sandbox.variables
 
     @property
     def variable(self) -> Mapping[str, str]:
-        """The environment variable that gives the hook the path of the file."""
+        """The environment variable with the path of the file, for the hook. The file is created."""
         make_private(self._path.parent)
         self._path.touch(mode=0o600)
-        return {"CLAUDE_ENV_FILE": str(self._seen)}
+        return {"CLAUDE_ENV_FILE": str(self._path_for_hook)}
 
-    async def take(self) -> None:
+    async def apply_and_delete(self) -> None:
         """Apply the variables in the file to later commands, and delete the file."""
         try:
             if self._path.is_symlink() or not self._path.is_file() or not self._path.stat().st_size:
                 return
-            environment = child_environment() | self._variables | dict(self._told)
-            launch = Launch((shell(), "-c", _READS, "sh", str(self._seen)), environment)
+            environment = child_environment() | self._session_variables | dict(self._hook_variables)
+            launch = Launch((shell(), "-c", _DUMP_SCRIPT, "sh", str(self._path_for_hook)), environment)
             if self._sandbox is not None:
-                launch = await asyncio.to_thread(self._sandbox.around, launch, self._root)
-            answer = await answer_of(launch, b"", self._root, _SHELL_TIMEOUT_S, _MAX_ENVIRONMENT_BYTES)
-            self._variables.update(changes_in(answer.out))
+                launch = await asyncio.to_thread(self._sandbox.wrap, launch, self._root)
+            answer = await run_with_input(launch, b"", self._root, _SHELL_TIMEOUT_S, _MAX_ENVIRONMENT_BYTES)
+            self._session_variables.update(changed_variables(answer.out))
         except (OSError, ValueError):
-            return  # commands then run with an unchanged environment
+            return  # Later commands run with an unchanged environment.
         finally:
             self._path.unlink(missing_ok=True)
 
 
-def changes_in(printed: bytes) -> Mapping[str, str]:
-    """Return the variables that are new or changed in the second of two consecutive environment dumps."""
-    before, found, after = printed.partition(b"\0\0")
-    if not found:
+def changed_variables(printed: bytes) -> Mapping[str, str]:
+    """Return the variables that are new or changed in the second of two environment dumps, which are separated by an
+    empty entry."""
+    before, separator, after = printed.partition(b"\0\0")
+    if not separator:
         return {}
     old, new = _environment(before), _environment(after)
     return {

@@ -1,23 +1,28 @@
-"""Hooks that ask a model, an agent or an MCP tool: the request, and the conversion of the answer to hook output."""
+"""Hooks that ask a model, an agent, an MCP tool or the client program: sends the request and converts the answer to
+hook output."""
 
 import asyncio
 import json
 import re
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeAlias
 
-from ebbtide.agent.config.hook_tables import HookEvent, ModelQuestion, ServerCall
-from ebbtide.agent.hooks.printed_json import read_printed
+from ebbtide.agent.config.hook_tables import HookEvent, ModelQuestion, ProgramCall, ServerCall
+from ebbtide.agent.hooks.answers import BLOCKING_EXIT_CODE
+from ebbtide.agent.hooks.printed_json import parse_output
 from ebbtide.tools.outputs.extent import truncate
-from ebbtide.tools.process.child import Exit
+from ebbtide.tools.process.child import ChildResult
 
-_ARGUMENTS = "$ARGUMENTS"
-_PLACE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")
-_REFUSAL = re.compile(r"""["']?\bok["']?\s*:\s*["']?false""", re.IGNORECASE)
-"""A refusal in an answer that is not valid JSON."""
+_EVENT_DATA_PLACEHOLDER = "$ARGUMENTS"
+_PLACEHOLDER = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")
+_REFUSAL_TEXT = re.compile(r"""["']?\bok["']?\s*:\s*["']?false""", re.IGNORECASE)
+"""Matches a refusal in an answer that is not valid JSON."""
 _MAX_INPUT_CHARS = 20_000
 """Maximum length of the event data sent to a model, in characters."""
-ANSWER = 'Answer with one JSON object and nothing else: {"ok": true}, or {"ok": false, "reason": "why not"}.'
+ANSWER_FORMAT = 'Answer with one JSON object and nothing else: {"ok": true}, or {"ok": false, "reason": "why not"}.'
+
+AskProgram: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
+"""Calls the client's function with the given id; input and output are JSON. Raises `ValueError` if it fails."""
 
 
 class Judges(Protocol):
@@ -34,79 +39,108 @@ class Judges(Protocol):
 
 
 async def ask_model(
-    question: ModelQuestion, event: HookEvent, told: bytes, seconds: float, judges: Judges | None, *, is_own: bool
-) -> Exit:
+    question: ModelQuestion, event: HookEvent, payload: bytes, timeout: float, judges: Judges | None, *, is_own: bool
+) -> ChildResult:
     """Ask a model or an agent and convert the answer to hook output. A project's hook cannot choose another provider.
     Raises `ValueError`."""
     if judges is None:
         raise ValueError("this session asks no models")
-    ask = judges.agent if question.looks else judges.model
+    ask = judges.agent if question.reads_files else judges.model
     model = question.model if is_own or "/" not in question.model else ""
     try:
-        async with asyncio.timeout(seconds):
-            return judge_verdict(await ask(judge_prompt(question.prompt, told), model), event)
+        async with asyncio.timeout(timeout):
+            return judge_verdict(await ask(judge_prompt(question.prompt, payload), model), event)
     except TimeoutError:
-        return Exit(None, b"", b"")
+        return ChildResult(None, b"", b"")
 
 
-async def ask_server(call: ServerCall, told: bytes, seconds: float, judges: Judges | None) -> Exit:
+async def ask_server(call: ServerCall, payload: bytes, timeout: float, judges: Judges | None) -> ChildResult:
     """Call an MCP tool and convert the result to hook output. Raises `ValueError`."""
     if judges is None:
         raise ValueError("this session has no servers")
-    tables = json.loads(told)
+    tables = json.loads(payload)
     arguments = {key: fill_placeholders(value, tables) for key, value in json.loads(call.input).items()}
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(timeout):
             text, has_failed = await judges.server(call.server, call.tool, arguments)
     except TimeoutError:
-        return Exit(None, b"", b"")
+        return ChildResult(None, b"", b"")
     return (
-        Exit(1, b"", text.encode("utf-8", "replace")) if has_failed else Exit(0, text.encode("utf-8", "replace"), b"")
+        ChildResult(1, b"", text.encode("utf-8", "replace"))
+        if has_failed
+        else ChildResult(0, text.encode("utf-8", "replace"), b"")
     )
 
 
-def judge_prompt(prompt: str, told: bytes) -> str:
-    """The prompt with the event data inserted at the placeholder, or appended."""
-    said = truncate(told.decode("utf-8", "replace").strip(), _MAX_INPUT_CHARS)
-    question = prompt.replace(_ARGUMENTS, said) if _ARGUMENTS in prompt else f"{prompt}\n\n{said}"
-    return f"{question}\n\n{ANSWER}"
+async def ask_program(call: ProgramCall, payload: bytes, timeout: float, ask: AskProgram | None) -> ChildResult:
+    """Call the client's function and convert the answer to hook output. If the call fails, a hook that must answer
+    counts as objecting; for others, `ValueError` is raised."""
+    if ask is None:
+        raise ValueError("no program drives this session")
+    try:
+        async with asyncio.timeout(timeout):
+            return ChildResult(0, await ask(call.id, payload), b"")
+    except TimeoutError:
+        if not call.must_answer:
+            return ChildResult(None, b"", b"")
+        problem = f"it gave no answer in {timeout:g} s"
+    except ValueError as error:
+        if not call.must_answer:
+            raise
+        problem = str(error)
+    return ChildResult(
+        BLOCKING_EXIT_CODE, b"", f"the program that decides about this could not be asked: {problem}".encode()
+    )
 
 
-def judge_verdict(answer: str, event: HookEvent) -> Exit:
-    """Convert a model's answer to an objection with its reason, or to no decision. At `PermissionRequest` it can allow
-    the call, if the verdict comes last in the answer: earlier text may be a quotation."""
-    printed = read_printed(answer.encode("utf-8", "replace"))
+def judge_prompt(prompt: str, payload: bytes) -> str:
+    """Return the prompt with the event data inserted at `$ARGUMENTS`, or appended if the prompt does not contain it."""
+    event_data = truncate(payload.decode("utf-8", "replace").strip(), _MAX_INPUT_CHARS)
+    question = (
+        prompt.replace(_EVENT_DATA_PLACEHOLDER, event_data)
+        if _EVENT_DATA_PLACEHOLDER in prompt
+        else f"{prompt}\n\n{event_data}"
+    )
+    return f"{question}\n\n{ANSWER_FORMAT}"
+
+
+def judge_verdict(answer: str, event: HookEvent) -> ChildResult:
+    """Convert a model's answer to hook output: an objection with its reason, or no decision. At `PermissionRequest`,
+    the model can also allow the call, but only if the verdict ends the answer: earlier text may be a quotation."""
+    printed = parse_output(answer.encode("utf-8", "replace"))
     verdicts = [each.tables for each in printed.objects if "ok" in each.tables]
     refusals = [each for each in verdicts if str(each["ok"]).lower() == "false"]
-    if refusals or _REFUSAL.search(printed.chatter):
-        reasons = [str(each.get("reason") or "") for each in refusals] or [printed.chatter]
-        return _printing({"decision": "block", "reason": "\n".join(filter(None, reasons))})
+    if refusals or _REFUSAL_TEXT.search(printed.surrounding_text):
+        reasons = [str(each.get("reason") or "") for each in refusals] or [printed.surrounding_text]
+        return _printed_answer({"decision": "block", "reason": "\n".join(filter(None, reasons))})
     if verdicts and all(each["ok"] is True for each in verdicts):
-        is_last = "ok" in printed.objects[-1].tables and not printed.text[printed.objects[-1].end :].strip("` \n")
-        may_allow = event == "PermissionRequest" and is_last
-        return _printing({"decision": "approve"}) if may_allow else Exit(0, b"", b"")
-    return Exit(1, b"", f"answers no verdict: {' '.join(answer.split())[:100]}".encode())
+        ends_with_verdict = "ok" in printed.objects[-1].tables and not printed.text[printed.objects[-1].end :].strip(
+            "` \n"
+        )
+        may_allow = event == "PermissionRequest" and ends_with_verdict
+        return _printed_answer({"decision": "approve"}) if may_allow else ChildResult(0, b"", b"")
+    return ChildResult(1, b"", f"answers no verdict: {' '.join(answer.split())[:100]}".encode())
 
 
-def _printing(tables: Mapping[str, str]) -> Exit:
-    return Exit(0, json.dumps(tables).encode(), b"")
+def _printed_answer(tables: Mapping[str, str]) -> ChildResult:
+    return ChildResult(0, json.dumps(tables).encode(), b"")
 
 
 def fill_placeholders(value: object, tables: Mapping[str, object]) -> object:
-    """Fill placeholders such as `${tool_input.file_path}` in an argument value from the event data."""
+    """Replace placeholders such as `${tool_input.file_path}` in an argument value with event data."""
     if not isinstance(value, str):
         return value
-    whole = _PLACE.fullmatch(value)
-    if whole is not None:
-        return _at(tables, whole[1])
-    return _PLACE.sub(lambda found: _text(_at(tables, found[1])), value)
+    sole_placeholder = _PLACEHOLDER.fullmatch(value)
+    if sole_placeholder is not None:
+        return _value_at(tables, sole_placeholder[1])
+    return _PLACEHOLDER.sub(lambda found: _as_text(_value_at(tables, found[1])), value)
 
 
-def _at(tables: object, path: str) -> object:
+def _value_at(tables: object, path: str) -> object:
     for key in path.split("."):
         tables = tables.get(key) if isinstance(tables, Mapping) else None
     return tables
 
 
-def _text(value: object) -> str:
+def _as_text(value: object) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value)

@@ -1,55 +1,59 @@
-"""Decides which calls, sources, triggers and kinds a hook's `matcher` applies to. Pure."""
+"""Decides whether a hook's `matcher` applies to a call, or to the name of another event, such as the trigger of a
+compaction. Pure."""
 
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 
-from ebbtide.agent.hooks.conditions import is_met, programs_in
-from ebbtide.agent.hooks.tool_names import PATHS, ToolView, is_known
+from ebbtide.agent.hooks.conditions import may_match, program_lines
+from ebbtide.agent.hooks.tool_names import PATH_ARGUMENTS, ClaudeToolCall, has_claude_name
 
-_LIST = re.compile(r"[\w |,-]*")
+_NAME_LIST = re.compile(r"[\w |,-]*")
 """A matcher that is a list of names."""
-_RULE = re.compile(r"(?P<name>[A-Za-z_][\w-]*)\((?P<pattern>.*)\)", re.DOTALL)
-_MAX_NAME = 200
-"""Maximum length of a name that a pattern is searched in, in characters."""
+_PERMISSION_RULE = re.compile(r"(?P<name>[A-Za-z_][\w-]*)\((?P<pattern>.*)\)", re.DOTALL)
+_MAX_NAME_CHARS = 200
+"""Maximum length of a name to which a regular expression is applied, in characters."""
 
 
-def is_for(matcher: str, names: Sequence[str], ours: str = "") -> bool:
-    """Whether the matcher applies to one of `names`; events without names always match. `ours` is the tool's name here,
-    which a list may contain; patterns are written for the other names."""
+def matches_names(matcher: str, names: Sequence[str], our_name: str = "") -> bool:
+    """Whether the matcher applies to one of `names`. An event without names always matches. `our_name`: this program's
+    name of the tool, which may appear in a list of names; regular expressions are only applied to `names`."""
     matcher = matcher.strip()
     if matcher in ("", "*") or not names:
         return True
-    if not _LIST.fullmatch(matcher):
-        search = _searcher(matcher)
-        return search is not None and any(search(name[:_MAX_NAME]) for name in names)
+    if not _NAME_LIST.fullmatch(matcher):
+        search = _search_function(matcher)
+        return search is not None and any(search(name[:_MAX_NAME_CHARS]) for name in names)
     listed = _alternatives(matcher)
-    servers = tuple(f"{each}__" for each in listed if each.startswith("mcp__"))
-    return not {*listed}.isdisjoint((*names, ours or names[0])) or any(name.startswith(servers) for name in names)
-
-
-def is_for_call(matcher: str, view: ToolView, root: str, project: str, home: str) -> bool:
-    """Whether the matcher applies to a call. It may also be a permission rule such as `Bash(git push:*)`, which people
-    write there (https://github.com/anthropics/claude-code/issues/36389), and the part in parentheses may be a regular
-    expression (https://github.com/anthropics/claude-code/issues/22423)."""
-    if is_for(matcher, view.names, view.ours):
-        return True
-    return any(
-        is_met(rule, view, root, project, home) or _is_found(found["pattern"], rule, view, root, project, home)
-        for rule, found in _rules(matcher)
+    server_prefixes = tuple(f"{each}__" for each in listed if each.startswith("mcp__"))
+    return not {*listed}.isdisjoint((*names, our_name or names[0])) or any(
+        name.startswith(server_prefixes) for name in names
     )
 
 
-def why_never(matcher: str, *, is_of_calls: bool) -> str:
-    """Why the matcher can never match, as half a sentence; empty if it can."""
+def matches_call(matcher: str, view: ClaudeToolCall, root: str, project: str, home: str) -> bool:
+    """Whether the matcher applies to a call. Users also write permission rules such as `Bash(git push:*)` as matchers
+    (https://github.com/anthropics/claude-code/issues/36389); the part in parentheses may be a regular expression
+    (https://github.com/anthropics/claude-code/issues/22423)."""
+    if matches_names(matcher, view.names, view.our_name):
+        return True
+    return any(
+        may_match(rule, view, root, project, home)
+        or _matches_as_regex(found["pattern"], rule, view, root, project, home)
+        for rule, found in _rules_in_matcher(matcher)
+    )
+
+
+def never_matches_reason(matcher: str, *, is_for_calls: bool) -> str:
+    """Return why the matcher can never match, as a clause; empty if it can."""
     matcher = matcher.strip()
     if matcher in ("", "*"):
         return ""
-    if not _LIST.fullmatch(matcher):
-        is_readable = _searcher(matcher) is not None or (is_of_calls and _rules(matcher))
-        return "" if is_readable else f"its matcher `{matcher[:80]}` is not a valid pattern"
-    if not is_of_calls or any(map(_may_be_name, _alternatives(matcher))):
+    if not _NAME_LIST.fullmatch(matcher):
+        is_valid = _search_function(matcher) is not None or (is_for_calls and _rules_in_matcher(matcher))
+        return "" if is_valid else f"its matcher `{matcher[:80]}` is not a valid pattern"
+    if not is_for_calls or any(map(_may_be_tool_name, _alternatives(matcher))):
         return ""
     return (
         f"its matcher `{matcher[:80]}` never matches: it is compared with tool names such as `Bash`. "
@@ -57,32 +61,38 @@ def why_never(matcher: str, *, is_of_calls: bool) -> str:
     )
 
 
-def _may_be_name(name: str) -> bool:
-    """Whether this may be a tool name: not if it contains a space or is a known name in the wrong case."""
-    is_miswritten = not is_known(name) and any(is_known(other) for other in (name.capitalize(), name.lower()))
+def _may_be_tool_name(name: str) -> bool:
+    """Whether this may be the name of a tool: it contains no space, and is not the name of a known tool in the wrong
+    case."""
+    is_miswritten = not has_claude_name(name) and any(
+        has_claude_name(other) for other in (name.capitalize(), name.lower())
+    )
     return bool(name) and " " not in name and not is_miswritten
 
 
-def _is_found(pattern: str, rule: str, view: ToolView, root: str, project: str, home: str) -> bool:
-    """Whether the part in parentheses, as a regular expression, matches the start of a command, or a path."""
-    if not is_met(rule.partition("(")[0], view, root, project, home):
+def _matches_as_regex(pattern: str, rule: str, view: ClaudeToolCall, root: str, project: str, home: str) -> bool:
+    """Whether the part of a rule in parentheses, taken as a regular expression, matches a path or the start of a
+    command."""
+    if not may_match(rule.partition("(")[0], view, root, project, home):
         return False
     if isinstance(command := view.input.get("command"), str):
-        search = _searcher(f"^(?:{pattern})")
-        return search is not None and any(search(line) for line in programs_in(command))
-    search = _searcher(pattern)
-    return search is not None and any(search(path) for key in PATHS if isinstance(path := view.input.get(key), str))
+        search = _search_function(f"^(?:{pattern})")
+        return search is not None and any(search(line) for line in program_lines(command))
+    search = _search_function(pattern)
+    return search is not None and any(
+        search(path) for key in PATH_ARGUMENTS if isinstance(path := view.input.get(key), str)
+    )
 
 
 @lru_cache(maxsize=256)
-def _rules(matcher: str) -> tuple[tuple[str, re.Match[str]], ...]:
-    """The permission rules among the alternatives of a matcher."""
-    found = ((each, _RULE.fullmatch(each)) for each in _alternatives(matcher))
+def _rules_in_matcher(matcher: str) -> tuple[tuple[str, re.Match[str]], ...]:
+    """Return the alternatives of a matcher that are permission rules."""
+    found = ((each, _PERMISSION_RULE.fullmatch(each)) for each in _alternatives(matcher))
     return tuple((rule, match) for rule, match in found if match is not None)
 
 
 def _alternatives(matcher: str) -> list[str]:
-    """Split at `|` and `,` outside parentheses."""
+    """Split a matcher at each `|` and `,` outside parentheses."""
     parts, depth = [""], 0
     for letter in matcher:
         depth = max(0, depth + {"(": 1, ")": -1}.get(letter, 0))
@@ -94,9 +104,9 @@ def _alternatives(matcher: str) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def _searcher(pattern: str) -> Callable[[str], object] | None:
-    """Return a search function for a pattern; None if the pattern is invalid. Runs in linear time, unless the pattern
-    uses look-around."""
+def _search_function(pattern: str) -> Callable[[str], object] | None:
+    """Return a search function for a regular expression; None if it is invalid. With `re2`, which cannot do
+    look-around, the search takes linear time."""
     with suppress(ImportError):
         import re2  # noqa: PLC0415  # deferred: most matchers are names
 

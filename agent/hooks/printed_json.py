@@ -1,5 +1,5 @@
-"""Finds JSON objects anywhere in a hook's output: after the greeting of a shell profile, between log lines, with colour
-codes, after a byte order mark. Pure."""
+"""Finds JSON objects anywhere in a hook's output, even after the greeting of a shell profile, between log lines, among
+colour codes or after a byte order mark. Pure."""
 
 import codecs
 import json
@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ebbtide.tools.outputs.plain_text import plain
+from ebbtide.tools.outputs.plain_text import terminal_text
 
 _DECODER = json.JSONDecoder(strict=False)
-"""Accepts line breaks in strings, which `echo` produces in some shells."""
-_BEGINS = re.compile(r'\{(?=\s*["}])')
+"""Accepts line breaks within strings, because `echo` produces them in some shells."""
+_OBJECT_START = re.compile(r'\{(?=\s*["}])')
 _MAX_FAILURES = 1_000
-"""Maximum number of false object starts, after which the rest counts as text."""
-_DECISION = re.compile(
+"""Maximum number of opening braces that do not begin a JSON object. After that many, the rest of the output counts as
+text."""
+_DECISION_TEXT = re.compile(
     r"""\\*["'](?:permissionDecision|decision)\\*["']\s*:"""
     r"""|\{[^{}]*\b(?:permissionDecision|decision)\s*:"""
     r"""|\\*["']continue\\*["']\s*:\s*[fF]alse"""
@@ -27,7 +28,7 @@ class PrintedObject:
     tables: Mapping[str, Any]
     start: int
     end: int
-    """End of its position in the text."""
+    """The offset in the text after the end of the object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,8 @@ class HookOutput:
     text: str
     objects: tuple[PrintedObject, ...] = ()
 
-    def without(self, objects: Sequence[PrintedObject]) -> str:
-        """The text without these objects, which must be in order."""
+    def text_without(self, objects: Sequence[PrintedObject]) -> str:
+        """Return the text without these objects, which must be in the order of the text."""
         at, parts = 0, []
         for each in objects:
             parts.append(self.text[at : each.start])
@@ -46,39 +47,39 @@ class HookOutput:
         return "".join((*parts, self.text[at:])).strip()
 
     @property
-    def chatter(self) -> str:
-        """Everything outside the objects."""
-        return self.without(self.objects)
+    def surrounding_text(self) -> str:
+        """All text outside the objects."""
+        return self.text_without(self.objects)
 
 
-def read_printed(output: bytes) -> HookOutput:
+def parse_output(output: bytes) -> HookOutput:
     """Parse a hook's output into text and objects."""
-    text = plain(decode_output(output)).replace("\ufeff", "").strip()
-    found: list[PrintedObject] = []
-    at = failures = 0
-    while failures < _MAX_FAILURES and (begins := _BEGINS.search(text, at)):
+    text = terminal_text(decode_output(output)).replace("\ufeff", "").strip()
+    objects: list[PrintedObject] = []
+    offset = failures = 0
+    while failures < _MAX_FAILURES and (start := _OBJECT_START.search(text, offset)):
         try:
-            tables, end = _DECODER.raw_decode(text, begins.start())
-            found.append(PrintedObject(_storable(tables), begins.start(), end))
-            at = end
-        except (ValueError, RecursionError):  # broken JSON may contain a complete object
-            at, failures = begins.start() + 1, failures + 1
-    return HookOutput(text, tuple(found))
+            tables, end = _DECODER.raw_decode(text, start.start())
+            objects.append(PrintedObject(_without_surrogates(tables), start.start(), end))
+            offset = end
+        except (ValueError, RecursionError):  # not an object, but a complete one may follow within it
+            offset, failures = start.start() + 1, failures + 1
+    return HookOutput(text, tuple(objects))
 
 
 def decode_output(output: bytes) -> str:
-    """Decode output as UTF-8, or as UTF-16 if it has that byte order mark."""
+    """Decode output as UTF-8, or as UTF-16 if it begins with the byte order mark of UTF-16."""
     is_wide = output.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and b"\0" in output
     return output.decode("utf-16" if is_wide else "utf-8", "replace")
 
 
-def holds_decision(text: str) -> bool:
-    """Whether text that is not valid JSON contains a decision."""
-    return _DECISION.search(text) is not None
+def contains_decision(text: str) -> bool:
+    """Whether text that is not valid JSON appears to contain a decision."""
+    return _DECISION_TEXT.search(text) is not None
 
 
-def _storable(tables: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Replace lone surrogates, which can be neither stored nor displayed."""
+def _without_surrogates(tables: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the tables with lone surrogates replaced, which can be neither stored nor displayed."""
     written = json.dumps(tables, ensure_ascii=False)
     try:
         written.encode()

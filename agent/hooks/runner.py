@@ -5,34 +5,34 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from ebbtide.agent import hooks as agent_hooks
 from ebbtide.agent.channel import Channel
 from ebbtide.agent.config.hook_tables import HookEvent, HttpTarget, ModelQuestion, ProgramCall, ServerCall
 from ebbtide.agent.config.options import Mode
 from ebbtide.agent.events.session import HookStatus
-from ebbtide.agent.extensions.trust import Standing
+from ebbtide.agent.extensions.trust import TrustState
 from ebbtide.agent.hooks.answers import (
     MAX_OUTPUT_BYTES,
     HookAnswer,
     is_async_answer,
     merge_answers,
-    not_run,
+    not_run_answer,
     parse_answer,
 )
 from ebbtide.agent.hooks.approval import HookApproval
-from ebbtide.agent.hooks.conditions import is_met
+from ebbtide.agent.hooks.conditions import may_match
 from ebbtide.agent.hooks.declarations import PLUGIN_ROOT, PROJECT_DIR, DeclaredHook
 from ebbtide.agent.hooks.env_file import EnvFile
-from ebbtide.agent.hooks.http_hooks import post_hook
-from ebbtide.agent.hooks.judges import Judges, ask_model, ask_server
-from ebbtide.agent.hooks.matchers import is_for, is_for_call
-from ebbtide.agent.hooks.program_calls import AskProgram, ask_program
-from ebbtide.agent.hooks.tool_names import ToolView
+from ebbtide.agent.hooks.judges import AskProgram, Judges, ask_model, ask_program, ask_server
+from ebbtide.agent.hooks.matchers import matches_call, matches_names
+from ebbtide.agent.hooks.tool_names import ClaudeToolCall
 from ebbtide.tools.base import Workspace
-from ebbtide.tools.process.child import Exit, answer_of
+from ebbtide.tools.process.child import ChildResult, run_with_input
 from ebbtide.tools.process.shell import Launch, child_environment
-from ebbtide.tools.sandbox.diff_program import own_diff_variables
+from ebbtide.tools.sandbox.diff_program import diff_override_variables
 
 MAX_CONCURRENT_HOOKS = 16
 """Maximum number of hooks that run at the same time."""
@@ -68,66 +68,71 @@ class HookRunner:
         channel: Channel,
         approval: HookApproval,
         mode: Callable[[], Mode],
-        tell_once: Callable[[str], None],
-        hear_later: Callable[[DeclaredHook, HookAnswer], None],
+        notify_once: Callable[[str], None],
+        on_late_answer: Callable[[DeclaredHook, HookAnswer], None],
     ) -> None:
-        """`tell_once` shows the user a problem once; `hear_later` receives the answers of asynchronous hooks."""
+        """`notify_once` shows the user a problem once; `on_late_answer` receives the answers of asynchronous hooks."""
         self._hooks, self._project = tuple(hooks), str(project)
         self._workspace, self._channel, self._approval = workspace, channel, approval
-        self._mode, self._tell_once, self._hear_later = mode, tell_once, hear_later
+        self._mode, self._notify_once, self._on_late_answer = mode, notify_once, on_late_answer
         self._records = {id(hook): HookRecord() for hook in hooks}
         self._background: set[asyncio.Task[object]] = set()
-        self._places = asyncio.Semaphore(MAX_CONCURRENT_HOOKS)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_HOOKS)
         self.judges: Judges | None = None
-        """Models and servers that hooks may ask; set once the session has them."""
-        self._program: AskProgram | None = None
+        """The models, agents and MCP servers that hooks may ask; None until the session has them."""
+        self._ask_program: AskProgram | None = None
 
     def add(self, hooks: Sequence[DeclaredHook], program: AskProgram) -> None:
-        """Add hooks of the client program."""
-        self._hooks, self._program = (*self._hooks, *hooks), program
+        """Add hooks of the client program, which `ask_program` asks."""
+        self._hooks, self._ask_program = (*self._hooks, *hooks), program
         self._records |= {id(hook): HookRecord() for hook in hooks}
 
-    def has(self, event: HookEvent) -> bool:
+    def has_hooks(self, event: HookEvent) -> bool:
         return any(hook.event == event for hook in self._hooks)
 
     @property
-    def records(self) -> tuple[tuple[DeclaredHook, Standing, HookRecord], ...]:
-        """All hooks, in order of precedence."""
-        return tuple((hook, self._approval.standing(hook), self._records[id(hook)]) for hook in self._hooks)
+    def records(self) -> tuple[tuple[DeclaredHook, TrustState, HookRecord], ...]:
+        """All hooks in order of precedence, each with its approval state and statistics."""
+        return tuple((hook, self._approval.trust_state(hook), self._records[id(hook)]) for hook in self._hooks)
 
-    async def ask(
-        self, event: HookEvent, names: Sequence[str], call: ToolView | None, said: Callable[[], Awaitable[bytes]]
+    async def run_matching(
+        self,
+        event: HookEvent,
+        names: Sequence[str],
+        call: ClaudeToolCall | None,
+        build_input: Callable[[], Awaitable[bytes]],
     ) -> HookAnswer:
-        """Run the matching hooks of an event and merge their answers. `names` are matched by matchers, `call` is the
-        tool call if there is one, and `said` returns the input. Identical hooks run once."""
-        wanted = await self._matching_hooks(event, names, call)
-        if not wanted:
+        """Run the matching hooks of an event and return their merged answer. `names`: the names that matchers are
+        compared with; `call`: the tool call, if there is one; `build_input`: returns the input. Identical hooks run
+        once."""
+        matching_hooks = await self._matching_hooks(event, names, call)
+        if not matching_hooks:
             return HookAnswer()
-        told = await said()
-        awaited = [hook for hook in wanted if not hook.entry.in_background]
-        for hook in wanted:
+        payload = await build_input()
+        foreground_hooks = [hook for hook in matching_hooks if not hook.entry.in_background]
+        for hook in matching_hooks:
             record = self._records[id(hook)]
             self._records[id(hook)] = replace(record, runs=record.runs + 1)
             if hook.entry.in_background:
-                self.run_in_background(self._run_async_hook(hook, told))
-        with self._show_status(awaited):
+                self.run_in_background(self._run_async_hook(hook, payload))
+        with self._show_status(foreground_hooks):
             async with asyncio.TaskGroup() as group:
-                answers = [group.create_task(self._run_hook(hook, told)) for hook in awaited]
+                answers = [group.create_task(self._run_hook(hook, payload)) for hook in foreground_hooks]
         return merge_answers([task.result() for task in answers])
 
     async def _matching_hooks(
-        self, event: HookEvent, names: Sequence[str], call: ToolView | None
+        self, event: HookEvent, names: Sequence[str], call: ClaudeToolCall | None
     ) -> Sequence[DeclaredHook]:
-        found: dict[object, DeclaredHook] = {}
+        unique_hooks: dict[object, DeclaredHook] = {}
         for hook in self._hooks:
             if (
                 hook.event == event
-                and self._is_for(hook, names, call)
-                and self._is_met(hook, call)
+                and self._matches(hook, names, call)
+                and self._is_condition_met(hook, call)
                 and await self._may_run(hook)
             ):
-                found[hook.entry.action, hook.plugin, hook.owner] = hook
-        return tuple(found.values())
+                unique_hooks[hook.entry.action, hook.plugin, hook.owner] = hook
+        return tuple(unique_hooks.values())
 
     @contextmanager
     def _show_status(self, hooks: Sequence[DeclaredHook]) -> Iterator[None]:
@@ -154,103 +159,126 @@ class HookRunner:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
 
-    def _is_for(self, hook: DeclaredHook, names: Sequence[str], call: ToolView | None) -> bool:
+    def _matches(self, hook: DeclaredHook, names: Sequence[str], call: ClaudeToolCall | None) -> bool:
         if call is None:
-            return is_for(hook.entry.matcher, names)
+            return matches_names(hook.entry.matcher, names)
         root, home = str(self._workspace.root), os.path.expanduser("~")
-        return is_for_call(hook.entry.matcher, call, root, self._project, home)
+        return matches_call(hook.entry.matcher, call, root, self._project, home)
 
-    def _is_met(self, hook: DeclaredHook, call: ToolView | None) -> bool:
+    def _is_condition_met(self, hook: DeclaredHook, call: ClaudeToolCall | None) -> bool:
         if hook.entry.once and self._records[id(hook)].runs:
             return False
         if not hook.entry.condition:
             return True
         root, home = str(self._workspace.root), os.path.expanduser("~")
-        return call is not None and is_met(hook.entry.condition, call, root, self._project, home)
+        return call is not None and may_match(hook.entry.condition, call, root, self._project, home)
 
     async def _may_run(self, hook: DeclaredHook) -> bool:
-        if self._approval.standing(hook) != "on":
+        if self._approval.trust_state(hook) != "on":
             return False
-        if hook.file is None or await asyncio.to_thread(hook.file.is_as_it_was):
+        if hook.file is None or await asyncio.to_thread(hook.file.is_unchanged):
             return True
-        self._tell_once(
+        self._notify_once(
             f"the hooks of `{hook.source}` were disabled: they, or files that they run, have changed since they "
             "were approved; a new session asks about them"
         )
         return False
 
-    async def _run_hook(self, hook: DeclaredHook, told: bytes) -> HookAnswer:
-        """Run a hook and return its answer. If it declares itself asynchronous, return an empty answer and deliver the
-        real one later."""
-        aside = asyncio.Event()
+    async def _run_hook(self, hook: DeclaredHook, payload: bytes) -> HookAnswer:
+        """Run a hook and return its answer. If the hook declares itself asynchronous, return an empty answer now and
+        deliver the real one later."""
+        async_declared = asyncio.Event()
         work = asyncio.create_task(
-            self._answer(hook, told, lambda line: aside.set() if is_async_answer(line) else None)
+            self._run_and_record(hook, payload, lambda line: async_declared.set() if is_async_answer(line) else None)
         )
-        says, is_left = asyncio.create_task(aside.wait()), False
+        declaration_wait, is_detached = asyncio.create_task(async_declared.wait()), False
         try:
-            await asyncio.wait((work, says), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, declaration_wait), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return work.result()
             self.run_in_background(self._deliver_late_answer(hook, work))
-            is_left = True
+            is_detached = True
             self._background.add(work)
             work.add_done_callback(self._background.discard)
             return HookAnswer()
         finally:
-            says.cancel()
-            if not is_left:
+            declaration_wait.cancel()
+            if not is_detached:
                 await _cancel_task(work)
 
     async def _deliver_late_answer(self, hook: DeclaredHook, work: "asyncio.Task[HookAnswer]") -> None:
         try:
-            self._hear_later(hook, await work)
+            self._on_late_answer(hook, await work)
         finally:
             await _cancel_task(work)
 
-    async def _answer(self, hook: DeclaredHook, told: bytes, begins: Callable[[bytes], object]) -> HookAnswer:
-        try:
-            async with self._places:
-                found = parse_answer(hook.event, hook.label, await self._exit(hook, told, begins), hook.seconds)
-        except (OSError, ValueError) as error:  # a command with a NUL byte raises ValueError
-            found = not_run(hook.label, str(error))
-        self._records[id(hook)] = self._records[id(hook)].with_answer(found)
-        return replace(found, is_own=hook.owner != "project")
+    async def _run_and_record(
+        self, hook: DeclaredHook, payload: bytes, on_first_line: Callable[[bytes], object]
+    ) -> HookAnswer:
+        async with self._slots:
+            answer = await run_and_parse(hook, partial(self._perform_action, hook, payload, on_first_line))
+        self._records[id(hook)] = self._records[id(hook)].with_answer(answer)
+        return replace(answer, is_from_user=hook.owner != "project")
 
-    async def _exit(self, hook: DeclaredHook, told: bytes, begins: Callable[[bytes], object]) -> Exit:
+    async def _perform_action(
+        self, hook: DeclaredHook, payload: bytes, on_first_line: Callable[[bytes], object]
+    ) -> ChildResult:
         match hook.entry.action:
             case HttpTarget() as target:
-                return await post_hook(target, told, hook.seconds, MAX_OUTPUT_BYTES)
+                return await agent_hooks.http_hooks.post_hook(target, payload, hook.timeout, MAX_OUTPUT_BYTES)
             case ModelQuestion() as question:
-                is_own = hook.owner != "project"
-                return await ask_model(question, hook.event, told, hook.seconds, self.judges, is_own=is_own)
+                is_from_user = hook.owner != "project"
+                return await ask_model(question, hook.event, payload, hook.timeout, self.judges, is_own=is_from_user)
             case ServerCall() as call:
-                return await ask_server(call, told, hook.seconds, self.judges)
+                return await ask_server(call, payload, hook.timeout, self.judges)
             case ProgramCall() as call:
-                return await ask_program(call, told, hook.seconds, self._program)
+                return await ask_program(call, payload, hook.timeout, self._ask_program)
             case _:
-                return await self._run_program(hook, told, begins)
+                may_write = self._mode() != "plan"
+                return await run_program(
+                    hook, payload, self._workspace, self._project, on_first_line, may_write=may_write
+                )
 
-    async def _run_program(self, hook: DeclaredHook, told: bytes, begins: Callable[[bytes], object]) -> Exit:
-        root = self._workspace.root
-        environment = child_environment() | own_diff_variables((root,)) | {PROJECT_DIR: self._project}
-        if hook.plugin:
-            environment[PLUGIN_ROOT] = hook.plugin
-        sandbox = self._workspace.sandbox if hook.owner == "project" else None
-        told_to = {PROJECT_DIR: self._project}
-        file = EnvFile(self._workspace, sandbox, told_to) if hook.event == "SessionStart" else None
-        if file is not None:
-            environment |= file.variable
-        launch = Launch(hook.argv(self._project), environment)
-        if sandbox is not None:
-            launch = sandbox.around(launch, root, may_write=self._mode() != "plan")
-        try:
-            return await answer_of(launch, told, root, hook.seconds, MAX_OUTPUT_BYTES, begins)
-        finally:
-            if file is not None:
-                await file.take()
+    async def _run_async_hook(self, hook: DeclaredHook, payload: bytes) -> None:
+        self._on_late_answer(hook, await self._run_hook(hook, payload))
 
-    async def _run_async_hook(self, hook: DeclaredHook, told: bytes) -> None:
-        self._hear_later(hook, await self._run_hook(hook, told))
+
+async def run_and_parse(hook: DeclaredHook, run: Callable[[], Awaitable[ChildResult]]) -> HookAnswer:
+    """Await `run`, which runs the hook, and return the parsed answer."""
+    try:
+        return parse_answer(hook.event, hook.label, await run(), hook.timeout)
+    except (OSError, ValueError) as error:  # a command with a NUL byte raises ValueError
+        return not_run_answer(hook.event, hook.label, str(error))
+
+
+async def run_program(
+    hook: DeclaredHook,
+    payload: bytes,
+    workspace: Workspace,
+    project: str,
+    on_first_line: Callable[[bytes], object] = lambda _: None,
+    *,
+    may_write: bool = True,
+) -> ChildResult:
+    """Run the program of a hook. A project's hooks run in the sandbox. `on_first_line` receives the first line as soon
+    as it is printed; `may_write`: whether a sandboxed hook may change the working folder. Raises `OSError` or
+    `ValueError`."""
+    root, variables = workspace.root, {PROJECT_DIR: project}
+    environment = child_environment() | diff_override_variables((root,)) | variables
+    if hook.plugin:
+        environment[PLUGIN_ROOT] = hook.plugin
+    sandbox = workspace.sandbox if hook.owner == "project" else None
+    env_file = EnvFile(workspace, sandbox, variables) if hook.event == "SessionStart" else None
+    if env_file is not None:
+        environment |= env_file.variable
+    launch = Launch(hook.argv(project), environment)
+    if sandbox is not None:
+        launch = sandbox.wrap(launch, root, may_write=may_write)
+    try:
+        return await run_with_input(launch, payload, root, hook.timeout, MAX_OUTPUT_BYTES, on_first_line)
+    finally:
+        if env_file is not None:
+            await env_file.apply_and_delete()
 
 
 async def _cancel_task(work: "asyncio.Task[HookAnswer]") -> None:

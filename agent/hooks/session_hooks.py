@@ -1,48 +1,50 @@
-"""Connects hooks to a session: sends them events and applies their answers. `runner` runs them, `answers` parses their
-answers."""
+"""Connects hooks to a session: sends them events and applies their answers. `runner` runs the hooks, `answers` parses
+their answers."""
 
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from ebbtide.agent.channel import Channel
 from ebbtide.agent.config.hook_tables import HookEvent, ModelQuestion, ServerCall
 from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.values import Config
 from ebbtide.agent.events.permissions import PermissionAsked, QuestionAsked
 from ebbtide.agent.events.plan import PlanSubmitted
 from ebbtide.agent.events.session import Event, TurnFinished, TurnStarted
-from ebbtide.agent.extensions.trust import Standing, Verdict
-from ebbtide.agent.hooks.answers import HookAnswer, merge_answers
+from ebbtide.agent.extensions.session_trust import SessionTrust
+from ebbtide.agent.extensions.trust import TrustState, TrustVerdict
+from ebbtide.agent.hooks.answers import HookAnswer, HookDecision, merge_answers
 from ebbtide.agent.hooks.approval import HookApproval
-from ebbtide.agent.hooks.claude_rules import ClaudeRules, ClaudeRuling
-from ebbtide.agent.hooks.declarations import DeclaredHook, DeclaredHooks
-from ebbtide.agent.hooks.judges import Judges
-from ebbtide.agent.hooks.program_calls import AskProgram
+from ebbtide.agent.hooks.claude_rules import ClaudeRules, load_claude_rules
+from ebbtide.agent.hooks.declarations import DeclaredHook, DeclaredHooks, collect_hooks
+from ebbtide.agent.hooks.judges import AskProgram, Judges
 from ebbtide.agent.hooks.runner import HookRecord, HookRunner
-from ebbtide.agent.hooks.tool_names import ToolView, views_of
-from ebbtide.agent.hooks.transcript import HookTranscript
+from ebbtide.agent.hooks.tool_names import CLAUDE_MODES, ClaudeToolCall, claude_views
+from ebbtide.agent.hooks.transcript import HookTranscript, ReadMessages
 from ebbtide.agent.messages import Message, ToolCall
 from ebbtide.tools.base import Workspace
 
-Trigger: TypeAlias = Literal["manual", "auto"]
+CompactionTrigger: TypeAlias = Literal["manual", "auto"]
 StartSource: TypeAlias = Literal["startup", "resume", "clear", "compact"]
 EndReason: TypeAlias = Literal["clear", "resume", "prompt_input_exit", "other"]
 
-KeepFiles: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
-
-MAX_STOP_OBJECTIONS = 10
-"""How often hooks may make the model continue in one turn."""
+MAX_STOP_OBJECTIONS_PER_TURN = 10
+"""Maximum number of times that `Stop` hooks may make the model continue in one turn."""
 IDLE_NOTICE_S = 60.0
-"""Delay after a turn before hooks are notified that the session is idle, in seconds."""
+"""Seconds after a turn until hooks are notified that the session is idle."""
 
-_MODES: Mapping[Mode, str] = {
-    "ask": "default", "accept-edits": "acceptEdits", "plan": "plan", "auto": "bypassPermissions",
-}  # fmt: skip
+
+class SaveCheckpoint(Protocol):
+    """Saves checkpoints before hooks change files."""
+
+    def __call__(self, *, reads_only: bool) -> AbstractAsyncContextManager[None]:
+        """Return a context in which hooks may change files. `reads_only`: no change is expected."""
 
 
 class SessionHooks:
@@ -60,36 +62,40 @@ class SessionHooks:
         mode: Callable[[], Mode],
         approval: HookApproval,
         source: StartSource | None = "startup",
-        keep_files: KeepFiles = nullcontext,
-        rules: ClaudeRules | None = None,
+        save_checkpoint: SaveCheckpoint,
+        claude_rules: ClaudeRules | None = None,
     ) -> None:
-        """`source` is how the session begins; None if it continues as if never closed. `keep_files` saves checkpoints
-        before end-of-turn hooks change files. `rules` come from the project's Claude Code files."""
+        """`source`: how the session begins; None if it continues as if it had never been closed. `save_checkpoint`
+        saves a checkpoint before hooks at the end of a turn. `claude_rules` comes from Claude Code's settings
+        files."""
         self._runner = HookRunner(
             declared.hooks, project, workspace, channel, approval, mode, self._notice_once, self._queue_late_answer
         )
         self._session, self._root = session, str(workspace.root)
         self._channel, self._transcript = channel, transcript
-        self._mode, self._approval, self._keep_files = mode, approval, keep_files
-        self._project, self._rules = str(project), rules or ClaudeRules()
-        self._of_user = tuple(dict.fromkeys(hook.file for hook in declared.hooks if hook.owner == "user" and hook.file))
+        self._mode, self._approval, self._save_checkpoint = mode, approval, save_checkpoint
+        self._project, self._claude_rules = str(project), claude_rules or ClaudeRules()
+        self._user_files = tuple(
+            dict.fromkeys(hook.file for hook in declared.hooks if hook.owner == "user" and hook.file)
+        )
         self.problems = declared.problems
         """What was ignored and why, one sentence each."""
-        self._told: set[str] = set(declared.problems)
-        """Problems already shown; a broken hook fails at every call."""
-        self._untold = list(declared.problems)
+        self._notified: set[str] = set(declared.problems)
+        """Problems already shown, so that a broken hook is not reported at every call."""
+        self._unreported_problems = list(declared.problems)
         self._source = source
         self.has_begun = source is None
-        self.ends: EndReason | None = "other"
-        """Why the session will end; None if it is reopened at once."""
+        self.end_reason: EndReason | None = "other"
+        """The reason reported to `SessionEnd` hooks; None if the session is reopened immediately, so that they do not
+        run."""
         self._objections = 0
         self._pending: list[tuple[HookEvent, str]] = []
-        """Text to add to the next message to the model."""
-        self._idle: asyncio.TimerHandle | None = None
-        channel.on_note(self._note)
+        """Text to add to the next message to the model, with the event of the hook."""
+        self._idle_timer: asyncio.TimerHandle | None = None
+        channel.observe_events(self._notify_when_waiting)
 
-    def ask_through(self, judges: Judges) -> None:
-        """Set the models and servers that hooks may ask."""
+    def set_judges(self, judges: Judges) -> None:
+        """Set the models, agents and MCP servers that hooks may ask."""
         self._runner.judges = judges
 
     def add(self, hooks: Sequence[DeclaredHook], program: AskProgram) -> None:
@@ -97,165 +103,157 @@ class SessionHooks:
         self._runner.add(hooks, program)
 
     @property
-    def asks_others(self) -> bool:
-        """Whether any hook asks a model or a server."""
+    def needs_judges(self) -> bool:
+        """Whether any hook asks a model or an MCP server."""
         return any(isinstance(hook.entry.action, ModelQuestion | ServerCall) for hook, _, _ in self._runner.records)
 
     @property
-    def records(self) -> Sequence[tuple[DeclaredHook, Standing, HookRecord]]:
-        """All hooks in order of precedence, with their approval and statistics."""
+    def records(self) -> Sequence[tuple[DeclaredHook, TrustState, HookRecord]]:
+        """All hooks in order of precedence, each with its approval state and statistics."""
         return self._runner.records
 
-    def decide(self, hook: DeclaredHook, verdict: Verdict | None) -> None:
-        """Store whether the hooks of this hook's file may run; None removes the decision. Raises `ConfigError` if it
-        could not be saved and applies to this session only."""
+    def decide(self, hook: DeclaredHook, verdict: TrustVerdict | None) -> None:
+        """Store whether the hooks in this hook's file may run; None removes the decision. Raises `ConfigError` if it
+        could not be saved; it then applies to this session only."""
         self._approval.decide(hook, verdict)
 
-    def has(self, event: HookEvent) -> bool:
-        return self._runner.has(event)
+    def has_hooks(self, event: HookEvent) -> bool:
+        return self._runner.has_hooks(event)
 
     # Events.
 
-    async def session_begins(self) -> None:
-        """Run `SessionStart` hooks, once before the first prompt. Their text is added to that prompt."""
-        for problem in self._untold:
+    async def run_session_start(self) -> None:
+        """Run `SessionStart` hooks once, before the first prompt. Their text is added to that prompt. Before that, show
+        problems and ask about hooks that need approval."""
+        for problem in self._unreported_problems:
             self._channel.notice(problem)
-        self._untold.clear()
-        await self._channel.interrupt.race(self._approval.settle(self._of_user))
+        self._unreported_problems.clear()
+        await self._channel.interrupt.race(self._approval.ask_about_undecided(self._user_files))
         if self._source is not None and not self.has_begun:
             self.has_begun = True
-            await self._start(self._source)
+            await self._run_session_start(self._source)
 
-    async def prompt(self, text: str) -> HookAnswer:
-        """Ask about the user's message; after an objection it is not sent."""
+    async def ask_about_prompt(self, text: str) -> HookAnswer:
+        """Ask `UserPromptSubmit` hooks about the user's message. If they object, the message must not be sent."""
         self._objections = 0
-        return await self.ask("UserPromptSubmit", (), {"prompt": text})
+        return await self.run_hooks("UserPromptSubmit", (), {"prompt": text})
 
-    def ruling(self, call: ToolCall) -> ClaudeRuling | None:
-        """The ruling of the project's Claude Code rules on a call."""
-        if not self._rules.rules:
+    def rule_decision(self, call: ToolCall) -> HookDecision | None:
+        """Return the decision of the Claude Code rules about a call; None if no rule matches."""
+        if not self._claude_rules.rules:
             return None
-        return self._rules.ruling(views_of(call, self._root), self._root, self._project)
+        return self._claude_rules.decision_about(claude_views(call, self._root), self._root, self._project)
 
-    async def before_call(self, call: ToolCall, agent: Mapping[str, object]) -> tuple[HookAnswer, str]:
-        """Ask about a call before it runs; return the answer and the tool's name in Claude Code. `agent` describes the
-        sub-agent that made the call, if any."""
-        views = views_of(call, self._root)
-        answer = await self._about_call("PreToolUse", call.id, views, agent)
-        if answer.arguments is not None and not (len(views) == 1 and views[0].is_whole):
+    async def ask_before_call(self, call: ToolCall, agent: Mapping[str, object]) -> tuple[HookAnswer, str]:
+        """Ask `PreToolUse` hooks about a call. Return the answer and the tool's name in Claude Code. `agent` describes
+        the sub-agent that made the call, if any."""
+        views = claude_views(call, self._root)
+        answer = await self.ask_about_call("PreToolUse", call, agent)
+        if answer.arguments is not None and not (len(views) == 1 and views[0].is_complete):
             self._notice_once(
                 f"a hook changes the input of `{call.name}`, which is not supported here; the change is ignored"
             )
             answer = replace(answer, arguments=None)
         return answer, views[0].name
 
-    async def after_call(self, call: ToolCall, told: Mapping[str, object], *, failed: bool) -> HookAnswer:
-        """Ask about a finished call. `told` describes its output and the sub-agent that made the call, if any."""
-        event: HookEvent = "PostToolUseFailure" if failed else "PostToolUse"
-        return await self._about_call(event, call.id, views_of(call, self._root), told)
-
-    async def _about_call(
-        self, event: HookEvent, id: str, views: Sequence[ToolView], besides: Mapping[str, object]
-    ) -> HookAnswer:
+    async def ask_about_call(self, event: HookEvent, call: ToolCall, extra_fields: Mapping[str, object]) -> HookAnswer:
+        """Ask the hooks of an event about a call. `extra_fields`: additional fields about its output and the sub-agent
+        that made it."""
         answers = []
-        for view in views:
-            told = {"tool_name": view.name, "tool_input": dict(view.input), "tool_use_id": id, **besides}
-            answers.append(await self.ask(event, view.names, told, view))
+        for view in claude_views(call, self._root):
+            payload = {"tool_name": view.name, "tool_input": dict(view.input), "tool_use_id": call.id, **extra_fields}
+            answers.append(await self.run_hooks(event, view.names, payload, view))
         return merge_answers(answers)
 
-    async def stops(self, last_words: str) -> str:
-        """Ask `Stop` hooks after the model's answer; return why the model should continue, or an empty string."""
-        told = {"stop_hook_active": self._objections > 0, "last_assistant_message": last_words}
-        if not self.has("Stop"):
+    async def objection_to_stop(self, last_message: str) -> str:
+        """Ask `Stop` hooks after the model's answer. Return why the model should continue; empty if the turn may
+        end."""
+        payload = {"stop_hook_active": self._objections > 0, "last_assistant_message": last_message}
+        if not self.has_hooks("Stop"):
             return ""
-        async with self._keep_files():
-            answer = await self.ask("Stop", (), told)
+        async with self._save_checkpoint(reads_only=False):
+            answer = await self.run_hooks("Stop", (), payload)
         reason = objection(answer)
         if not reason or self._channel.interrupt.is_requested():
             return ""
         self._objections += 1
-        if self._objections > MAX_STOP_OBJECTIONS:
+        if self._objections > MAX_STOP_OBJECTIONS_PER_TURN:
             self._channel.notice(
-                f"hooks made the model continue {MAX_STOP_OBJECTIONS} times in this turn; the turn ends now: "
+                f"hooks made the model continue {MAX_STOP_OBJECTIONS_PER_TURN} times in this turn; the turn ends now: "
                 f"{reason.splitlines()[0]}"
             )
             return ""
         return reason
 
-    async def permission(self, call: ToolCall, agent: Mapping[str, object]) -> tuple[HookAnswer, str]:
-        """Ask about a call that needs the user's permission; return the answer and the tool's name in Claude Code."""
-        views = views_of(call, self._root)
-        return await self._about_call("PermissionRequest", call.id, views, agent), views[0].name
+    async def subagent_context(self, agent: str, kind: str) -> str:
+        """Run `SubagentStart` hooks, and return the context that they add."""
+        return (await self.run_hooks("SubagentStart", (kind,), {"agent_id": agent, "agent_type": kind})).context
 
-    async def subagent_starts(self, agent: str, kind: str) -> str:
-        """Return the context that hooks add for a starting sub-agent."""
-        return (await self.ask("SubagentStart", (kind,), {"agent_id": agent, "agent_type": kind})).context
-
-    async def subagent_stops(
-        self, agent: str, kind: str, last_words: str, said: Sequence[Message], *, is_going_on: bool
+    async def objection_to_subagent_stop(
+        self, agent: str, kind: str, last_message: str, messages: Sequence[Message], *, was_continued: bool
     ) -> str:
-        """Ask after a sub-agent's answer; return why it should continue, or an empty string. `agent` is its id, `kind`
-        its definition's name, `said` its whole conversation; `is_going_on` is true if a hook already made it
-        continue."""
-        if not self.has("SubagentStop"):
+        """Ask `SubagentStop` hooks after a sub-agent's answer. Return why it should continue; empty if it may stop.
+        `agent`: the sub-agent's id; `kind`: the name of its definition; `messages`: its whole conversation;
+        `was_continued`: whether a hook already made it continue."""
+        if not self.has_hooks("SubagentStop"):
             return ""
-        transcript = await self._transcript.of_agent(agent, said)
-        told = {
-            "stop_hook_active": is_going_on,
+        transcript = await self._transcript.write_agent_transcript(agent, messages)
+        payload = {
+            "stop_hook_active": was_continued,
             "agent_id": agent,
             "agent_type": kind,
             "agent_transcript_path": transcript,
-            "last_assistant_message": last_words,
+            "last_assistant_message": last_message,
         }
-        return objection(await self.ask("SubagentStop", (kind,), told))
+        return objection(await self.run_hooks("SubagentStop", (kind,), payload))
 
-    async def before_compaction(self, trigger: Trigger, focus: str) -> HookAnswer:
-        """Ask about a planned compaction. An objection counts only if the user requested the compaction."""
-        return await self.ask("PreCompact", (trigger,), {"trigger": trigger, "custom_instructions": focus})
+    async def ask_before_compaction(self, trigger: CompactionTrigger, focus: str) -> HookAnswer:
+        """Ask hooks about a planned compaction. An objection counts only if the user requested the compaction."""
+        return await self.run_hooks("PreCompact", (trigger,), {"trigger": trigger, "custom_instructions": focus})
 
-    async def after_compaction(self, trigger: Trigger, summary: str) -> None:
-        """Report a finished compaction. Context that hooks add goes into the next message to the model."""
-        await self.ask("PostCompact", (trigger,), {"trigger": trigger, "compact_summary": summary})
-        await self._start("compact")
+    async def report_compaction(self, trigger: CompactionTrigger, summary: str) -> None:
+        """Report a finished compaction to hooks. Context that they add goes into the next message to the model."""
+        await self.run_hooks("PostCompact", (trigger,), {"trigger": trigger, "compact_summary": summary})
+        await self._run_session_start("compact")
 
-    def take_pending(self) -> tuple[tuple[HookEvent, str], ...]:
-        """Return and clear the context that hooks added for the next message, with the events."""
-        taken = tuple(self._pending)
+    def take_pending_context(self) -> tuple[tuple[HookEvent, str], ...]:
+        """Return the context that hooks added for the next message, each with its event, and clear it."""
+        pending = tuple(self._pending)
         self._pending.clear()
-        return taken
+        return pending
 
     async def close(self) -> None:
-        """Report the end of the session, and cancel hooks that still run."""
-        self._stop_waiting()
-        if self.has_begun and self.ends is not None:
+        """Report the end of the session to hooks, and cancel hooks that still run."""
+        self._cancel_idle_notice()
+        if self.has_begun and self.end_reason is not None:
             self.has_begun = False
-            await self._ask("SessionEnd", (self.ends,), {"reason": self.ends})
+            await self._run_and_report("SessionEnd", (self.end_reason,), {"reason": self.end_reason})
         await self._runner.close()
 
-    async def _start(self, source: StartSource) -> None:
-        answer = await self.ask("SessionStart", (source,), {"source": source})
+    async def _run_session_start(self, source: StartSource) -> None:
+        answer = await self.run_hooks("SessionStart", (source,), {"source": source})
         if answer.context:
             self._pending.append(("SessionStart", answer.context))
 
     # Running the hooks.
 
-    async def ask(
-        self, event: HookEvent, names: Sequence[str], told: Mapping[str, object], call: ToolView | None = None
+    async def run_hooks(
+        self, event: HookEvent, names: Sequence[str], payload: Mapping[str, object], call: ClaudeToolCall | None = None
     ) -> HookAnswer:
         """Run the matching hooks of an event and return their merged answer. An interrupt cancels them. Their notices
-        have been shown to the user when this returns."""
-        answer = await self._channel.interrupt.race(self._ask(event, names, told, call))
+        are shown to the user before this returns."""
+        answer = await self._channel.interrupt.race(self._run_and_report(event, names, payload, call))
         if answer is None:
             return HookAnswer()
-        if answer.stop is not None:
-            self._channel.notice(f"a hook ended the turn: {answer.stop}")
+        if answer.stop_reason is not None:
+            self._channel.notice(f"a hook ended the turn: {answer.stop_reason}")
             self._channel.interrupt.request()
         return answer
 
-    async def _ask(
-        self, event: HookEvent, names: Sequence[str], told: Mapping[str, object], call: ToolView | None = None
+    async def _run_and_report(
+        self, event: HookEvent, names: Sequence[str], payload: Mapping[str, object], call: ClaudeToolCall | None = None
     ) -> HookAnswer:
-        answer = await self._runner.ask(event, names, call, partial(self._hook_input, event, told))
+        answer = await self._runner.run_matching(event, names, call, partial(self._hook_input, event, payload))
         self._show_notices(answer)
         return answer
 
@@ -266,62 +264,98 @@ class SessionHooks:
             self._channel.notice(line)
 
     def _queue_late_answer(self, hook: DeclaredHook, answer: HookAnswer) -> None:
-        """Queue the answer of an asynchronous hook for the next message to the model."""
+        """Queue the text of an asynchronous hook's answer for the next message to the model."""
         self._show_notices(answer)
-        if said := objection(answer):
-            self._pending.append((hook.event, "\n".join(filter(None, (hook.entry.preface, said)))))
+        if reason := objection(answer):
+            self._pending.append((hook.event, "\n".join(filter(None, (hook.entry.preface, reason)))))
 
-    async def _hook_input(self, event: HookEvent, told: Mapping[str, object]) -> bytes:
-        """The JSON that a hook reads from standard input."""
-        path = await self._transcript.catch_up()
+    async def _hook_input(self, event: HookEvent, payload: Mapping[str, object]) -> bytes:
+        """Return the JSON that a hook reads from standard input."""
+        path = await self._transcript.write_new_messages()
         if self._transcript.problem:
             self._notice_once(self._transcript.problem)
         common = {
             "session_id": self._session,
             "transcript_path": path,
             "cwd": self._root,
-            "permission_mode": _MODES[self._mode()],
+            "permission_mode": CLAUDE_MODES[self._mode()],
             "hook_event_name": event,
         }
-        return json.dumps({**common, **told}).encode() + b"\n"  # scripts that `read` a line need its end
+        return json.dumps({**common, **payload}).encode() + b"\n"  # the line end is for scripts that use `read`
 
     def _notice_once(self, line: str) -> None:
-        if line not in self._told:
-            self._told.add(line)
+        if line not in self._notified:
+            self._notified.add(line)
             self._channel.notice(line)
 
     # Notifications that the session is waiting for the user.
 
-    def _note(self, event: Event) -> None:
+    def _notify_when_waiting(self, event: Event) -> None:
         match event:
             case PermissionAsked():
-                name = views_of(ToolCall("", event.name, event.arguments), self._root)[0].name
+                name = claude_views(ToolCall("", event.name, event.arguments), self._root)[0].name
                 self._notify("permission_prompt", f"ebb needs your permission to use {name}")
             case QuestionAsked() | PlanSubmitted():
                 self._notify("elicitation_dialog", "ebb needs your answer")
             case TurnStarted():
-                self._stop_waiting()
-            case TurnFinished() if self._channel.is_interactive and self.has("Notification"):
-                self._stop_waiting()
+                self._cancel_idle_notice()
+            case TurnFinished() if self._channel.is_interactive and self.has_hooks("Notification"):
+                self._cancel_idle_notice()
                 wait = asyncio.get_running_loop().call_later
-                self._idle = wait(IDLE_NOTICE_S, self._notify, "idle_prompt", "ebb is waiting for your input")
+                self._idle_timer = wait(IDLE_NOTICE_S, self._notify, "idle_prompt", "ebb is waiting for your input")
             case _:
                 pass
 
-    def _stop_waiting(self) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
-            self._idle = None
+    def _cancel_idle_notice(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
 
     def _notify(self, kind: str, message: str) -> None:
-        if self.has("Notification"):
-            told = {"message": message, "title": "ebb", "notification_type": kind}
-            self._runner.run_in_background(self._send_notification(kind, told))
+        if self.has_hooks("Notification"):
+            payload = {"message": message, "title": "ebb", "notification_type": kind}
+            self._runner.run_in_background(self._send_notification(kind, payload))
 
-    async def _send_notification(self, kind: str, told: Mapping[str, object]) -> None:
-        await self._ask("Notification", (kind,), told)
+    async def _send_notification(self, kind: str, payload: Mapping[str, object]) -> None:
+        await self._run_and_report("Notification", (kind,), payload)
 
 
 def objection(answer: HookAnswer) -> str:
-    """Return what hooks want the model to act on; empty if they have no objection."""
+    """Return the hooks' text that the model should act on; empty if they have no objection and add no context."""
     return "\n".join(filter(None, (answer.reason if answer.verdict == "deny" else "", answer.context)))
+
+
+def create_session_hooks(
+    config: Config,
+    session: str,
+    workspace: Workspace,
+    channel: Channel,
+    read: ReadMessages,
+    mode: Callable[[], Mode],
+    source: StartSource | None,
+    trust: SessionTrust,
+    save_checkpoint: SaveCheckpoint,
+) -> SessionHooks | None:
+    """Create the hooks of a session. Return None if there are no hooks, Claude Code rules or problems to report, and
+    the client cannot add hooks."""
+    declared, rules = collect_hooks(config), load_claude_rules(config)
+    declared = replace(declared, problems=(*declared.problems, *rules.problems))
+    if not (declared.hooks or declared.problems or rules.rules or config.takes_hooks):
+        return None
+    transcript = HookTranscript(workspace.outputs / "transcript.jsonl", session, workspace.root, read)
+    approval = HookApproval(config, channel, trust)
+    project_items = [hook.file.item for hook in declared.hooks if hook.owner == "project" and hook.file is not None]
+    trust.add(tuple(dict.fromkeys(project_items)))
+    return SessionHooks(
+        declared,
+        session,
+        config.project,
+        workspace,
+        channel,
+        transcript,
+        mode=mode,
+        approval=approval,
+        source=source,
+        save_checkpoint=save_checkpoint,
+        claude_rules=rules,
+    )

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
-from ebbtide.agent.hooks.tool_names import views_of
+from ebbtide.agent.hooks.tool_names import claude_name_and_arguments
 from ebbtide.agent.messages import Image, Message, Text, ToolCall, ToolOutput, Usage, User
 from ebbtide.tools.files.private_folder import make_private
 
 UsageByMessage: TypeAlias = Mapping[int, Usage]
 """Token usage of replies, by message index."""
 ReadMessages: TypeAlias = Callable[[int], Awaitable[tuple[Sequence[Message], int, UsageByMessage]]]
-"""Reads the messages from a position on; returns them, the next position and the usage of replies."""
+"""Reads the messages from an index on. Returns them, the index after the last one, and the usage of replies."""
 
 
 class HookTranscript:
@@ -27,70 +27,76 @@ class HookTranscript:
         self.problem = ""
         """Why the transcript cannot be written; empty if it can."""
         self._session, self._root, self._read = session, str(root), read
-        self._position, self._last = 0, ""
-        self._alone = asyncio.Lock()
+        self._next_message, self._last_uuid = 0, ""
+        self._lock = asyncio.Lock()
 
-    async def catch_up(self) -> str:
+    async def write_new_messages(self) -> str:
         """Append new messages and return the path of the file; empty if it cannot be written."""
-        async with self._alone:
-            start = self._position
-            messages, self._position, used = await self._read(start)
+        async with self._lock:
+            start = self._next_message
+            messages, self._next_message, usage_by_message = await self._read(start)
             try:
                 if messages or not start:
-                    await asyncio.to_thread(self._append, messages, used, is_new=not start)
+                    await asyncio.to_thread(self._append, messages, usage_by_message, is_new=not start)
             except OSError as error:
+                self._next_message, self._last_uuid = (
+                    0,
+                    "",
+                )  # The file may be incomplete, so the next call writes all of it.
                 self.problem = f"hooks get no transcript: `{self.path}` cannot be written: {error.strerror or error}"
                 return ""
+            self.problem = ""
             return str(self.path)
 
-    async def of_agent(self, agent: str, messages: Sequence[Message]) -> str:
-        """Write the conversation of a sub-agent to a file next to it and return its path."""
+    async def write_agent_transcript(self, agent: str, messages: Sequence[Message]) -> str:
+        """Write the conversation of a sub-agent to a file next to the session's transcript, and return its path."""
 
         async def read(_: int) -> tuple[Sequence[Message], int, UsageByMessage]:
             return messages, len(messages), {}
 
         return await HookTranscript(
             self.path.with_name(f"agent-{agent}.jsonl"), agent, Path(self._root), read
-        ).catch_up()
+        ).write_new_messages()
 
-    def _append(self, messages: Sequence[Message], used: UsageByMessage, *, is_new: bool) -> None:
+    def _append(self, messages: Sequence[Message], usage_by_message: UsageByMessage, *, is_new: bool) -> None:
         make_private(self.path.parent)
-        how = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if is_new else os.O_APPEND)
-        with open(os.open(self.path, how, 0o600), "wb") as file:
-            for place, message in enumerate(messages):
-                file.writelines(self._lines(message, used.get(place)))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if is_new else os.O_APPEND)
+        with open(os.open(self.path, flags, 0o600), "wb") as file:
+            for index, message in enumerate(messages):
+                file.writelines(self._message_lines(message, usage_by_message.get(index)))
 
-    def _lines(self, message: Message, used: Usage | None) -> Iterator[bytes]:
+    def _message_lines(self, message: Message, usage: Usage | None) -> Iterator[bytes]:
         role = "user" if isinstance(message, User) else "assistant"
-        content = _content(message, self._root)
+        content = _claude_content(message, self._root)
         if not content:
             return
-        before, self._last = self._last, str(uuid.uuid4())
-        said: dict[str, object] = {"role": role, "content": content}
+        parent_uuid, self._last_uuid = self._last_uuid, str(uuid.uuid4())
+        record: dict[str, object] = {"role": role, "content": content}
         if not isinstance(message, User):
-            said["model"] = message.model
-        if used is not None:
-            said["usage"] = {
-                "input_tokens": used.input,
-                "cache_read_input_tokens": used.cache_read,
-                "cache_creation_input_tokens": used.cache_write,
-                "output_tokens": used.output,
+            record["model"] = message.model
+        if usage is not None:
+            record["usage"] = {
+                "input_tokens": usage.input,
+                "cache_read_input_tokens": usage.cache_read,
+                "cache_creation_input_tokens": usage.cache_write,
+                "output_tokens": usage.output,
             }
         line = {
-            "parentUuid": before or None,
+            "parentUuid": parent_uuid or None,
             "isSidechain": False,
             "cwd": self._root,
             "sessionId": self._session,
             "type": role,
-            "message": said,
-            "uuid": self._last,
+            "message": record,
+            "uuid": self._last_uuid,
             "timestamp": datetime.now(UTC).isoformat(),
         }
         yield json.dumps(line).encode() + b"\n"
 
 
-def _content(message: Message, root: str) -> str | list[dict[str, object]]:
-    """The content of a message; a plain string if it contains only text. Text that the program added is omitted."""
+def _claude_content(message: Message, root: str) -> str | list[dict[str, object]]:
+    """Return the content of a message in Claude Code's format; a string for a user message that contains only text.
+    Text that the program added is omitted."""
     parts: list[dict[str, object]] = []
     for part in message.parts:
         match part:
@@ -99,8 +105,7 @@ def _content(message: Message, root: str) -> str | list[dict[str, object]]:
             case Image(media_type=kind):
                 parts.append({"type": "text", "text": f"[image, {kind}]"})
             case ToolCall(id=id):
-                view = views_of(part, root)[0]
-                name, given = (view.name, view.input) if view.is_whole else (part.name, part.arguments)
+                name, given = claude_name_and_arguments(part, root)
                 parts.append({"type": "tool_use", "id": id, "name": name, "input": dict(given)})
             case ToolOutput(call_id=id, text=text, status=status):
                 parts.append({"type": "tool_result", "tool_use_id": id, "content": text, "is_error": status != "done"})

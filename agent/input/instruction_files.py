@@ -1,6 +1,6 @@
-"""Find and read the instruction files of a folder, within limits and each text once.
+"""Finds and reads the instruction files of a folder, within limits. Each text is read only once.
 
-A project's files come with a repository that others may have written: they can only import files of the project.
+A project's files belong to a repository that others may have written, so they can only import files of the project.
 """
 
 import os
@@ -10,98 +10,104 @@ from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
 
-from ebbtide.agent.context.prompt import InstructionFile
-from ebbtide.tools.files.bounded import beginning_of
-from ebbtide.tools.files.byte_order import WIDEST, in_utf8
+from ebbtide.agent.prompt.build import InstructionFile
+from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.byte_order import MAX_MARK_BYTES, to_utf8
 from ebbtide.tools.lazy import dataclass, regex
 
-PROJECT_FILES = ("AGENT.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".claude/CLAUDE.md")
-"""The first one that a folder has counts, and a later one that imports it."""
-EXTRA_FILES = ("CLAUDE.local.md", ".github/copilot-instructions.md", ".cursorrules")
-"""Read in addition."""
+MAIN_FILE_NAMES = ("AGENT.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".claude/CLAUDE.md")
+"""Names of the main instruction file. The first one that a folder contains is used. A later one is also used if it
+imports the first and adds text."""
+EXTRA_FILE_NAMES = ("CLAUDE.local.md", ".github/copilot-instructions.md", ".cursorrules")
+"""Names of files that are read in addition to the main instruction file."""
 RULE_FOLDERS = (".cursor/rules", ".github/instructions", ".claude/rules")
-"""Folders with one file per rule, whose front matter says what it applies to."""
-OF_OTHERS = (".claude/CLAUDE.md", ".codex/AGENTS.md", ".gemini/GEMINI.md")
-"""The user's files for other programs, below the home folder: the first existing one is used if the program's own
-folder has none of `PROJECT_FILES`."""
-MAX_BYTES = 32_768
-"""Bytes read of each file; the rest is left out with a note, so that no file can fill the window."""
-MAX_TOTAL = 131_072
-"""Total bytes of all instruction files with their imports; the same limit applies to all memories."""
-MAX_DEPTH = 5
-"""Maximum depth of imports, not counting the first file."""
+"""Folders with one file per rule, whose front matter says which files the rule applies to."""
+FOREIGN_USER_FILES = (".claude/CLAUDE.md", ".codex/AGENTS.md", ".gemini/GEMINI.md")
+"""The user's files for other programs, relative to the home folder. The first existing one is used if the program's own
+folder contains none of `MAIN_FILE_NAMES`."""
+MAX_FILE_BYTES = 32_768
+"""Maximum number of bytes read of each file. The rest is omitted with a note, so that no file can fill the window."""
+MAX_TOTAL_BYTES = 131_072
+"""Maximum total size of all instruction files with their imports, in bytes; the same limit applies to all memories."""
+MAX_IMPORT_DEPTH = 5
+"""Maximum depth of imports. The importing file at the top does not count."""
 
-_CODE = regex(r"^(```|~~~).*?^\1|`[^`\n]*`|<!--.*?(?:-->|\Z)", re.MULTILINE | re.DOTALL)
-"""Code and comments, in which imports are ignored."""
+_CODE_OR_COMMENT = regex(r"^(```|~~~).*?^\1|`[^`\n]*`|<!--.*?(?:-->|\Z)", re.MULTILINE | re.DOTALL)
+"""Matches code and comments, in which imports are ignored."""
 _IMPORT = regex(r"(?:^|(?<=\s))@(?P<path>(?:\\ |[^\s`])+)")
-_TEXTS = (".md", ".mdc", ".markdown", ".txt")
-_ALONE = regex(r"^\s*(?:[-*]\s+)?@(?:\\ |\S)+\s*$")
+_TEXT_SUFFIXES = (".md", ".mdc", ".markdown", ".txt")
+_IMPORT_LINE = regex(r"^\s*(?:[-*]\s+)?@(?:\\ |\S)+\s*$")
 
 
 def instruction_files(root: Path, project: Path, user_folder: Path, home: Path | None = None) -> tuple[Path, ...]:
-    """Return the user's file, then the project's from its top folder down to the working folder. `home`: where files
-    for other programs are searched."""
-    return (*user_files(user_folder, home), *(path for each in folders_to(root, project) for path in files_in(each)))
+    """Return the user's file, then the project's files from its top folder down to the working folder. `home`: the
+    folder in which files for other programs are searched for."""
+    return (
+        *first_user_file(user_folder, home),
+        *(path for each in folders_down_to(root, project) for path in instruction_files_in(each)),
+    )
 
 
-def user_files(user_folder: Path, home: Path | None) -> tuple[Path, ...]:
-    """Return the user's own file, if there is one."""
-    own = [user_folder / name for name in PROJECT_FILES]
-    others = [home / name for name in OF_OTHERS] if home is not None else []
+def first_user_file(user_folder: Path, home: Path | None) -> tuple[Path, ...]:
+    """Return the user's own instruction file, as a tuple; empty if there is none."""
+    own = [user_folder / name for name in MAIN_FILE_NAMES]
+    others = [home / name for name in FOREIGN_USER_FILES] if home is not None else []
     return tuple(path for path in (*own, *others) if path.is_file())[:1]
 
 
-def folders_to(root: Path, project: Path) -> tuple[Path, ...]:
+def folders_down_to(root: Path, project: Path) -> tuple[Path, ...]:
     """Return the folders from the top of the project down to the working folder."""
     inner = [folder for folder in (root, *root.parents) if folder == project or project in folder.parents]
     return tuple(reversed(inner or [root]))
 
 
-def files_in(folder: Path) -> Iterator[Path]:
-    """Yield the instruction files of one folder. An entry that is not a file is included so that it is reported, and
-    the next name then counts as well; so does one that imports the first and adds text."""
-    first: Path | None = None
-    for name in PROJECT_FILES:
+def instruction_files_in(folder: Path) -> Iterator[Path]:
+    """Yield the instruction files of one folder. An entry that is not a file is included, so that it is reported; the
+    next name is then used as well, and so is a file that imports the main one and adds text."""
+    main_file: Path | None = None
+    for name in MAIN_FILE_NAMES:
         path = folder / name
-        if os.path.lexists(path) and (first is None or _adds_to(first, path)):
+        if os.path.lexists(path) and (main_file is None or _extends(main_file, path)):
             yield path
-            first = first or (path if path.is_file() else None)
-    yield from (folder / name for name in EXTRA_FILES if os.path.lexists(folder / name))
+            main_file = main_file or (path if path.is_file() else None)
+    yield from (folder / name for name in EXTRA_FILE_NAMES if os.path.lexists(folder / name))
 
 
-def _adds_to(first: Path, path: Path) -> bool:
+def _extends(main_file: Path, path: Path) -> bool:
     try:
-        text, _ = _decode_text(beginning_of(path, MAX_BYTES))
+        text, _ = _decode_text(read_beginning(path, MAX_FILE_BYTES))
     except OSError:
         return False
-    imported = (os.path.normpath(_target(name, path.parent)) for name in _imports(text, path.parent))
-    return str(first) in imported and any(line.strip() and not _ALONE.match(line) for line in text.splitlines())
+    imported = (os.path.normpath(_import_path(name, path.parent)) for name in _imported_names(text, path.parent))
+    return str(main_file) in imported and any(
+        line.strip() and not _IMPORT_LINE.match(line) for line in text.splitlines()
+    )
 
 
 @dataclass(slots=True)
 class InstructionReader:
-    """Reads files while there is room for them, each file once and each text once."""
+    """Reads instruction files up to a total size, and skips files and texts that were already read."""
 
-    left: int = MAX_TOTAL
-    seen: set[Path] = field(default_factory=set)
-    texts: set[str] = field(default_factory=set)
+    remaining_bytes: int = MAX_TOTAL_BYTES
+    seen_paths: set[Path] = field(default_factory=set)
+    seen_texts: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
-    """Notices for the user about files, one a line."""
+    """Notices for the user about files, one per line."""
 
     def read(self, path: Path) -> str:
-        """Return the file's text, cut at the limit. Raises `UnreadableFile`."""
+        """Return the text of a file, cut at the limit. Raises `UnreadableFile`."""
         if not os.path.isfile(path):
             raise UnreadableFile("it is not a file" if os.path.exists(path) else "no such file")
-        if self.left <= 0:
-            raise UnreadableFile(f"the files before it already take {MAX_TOTAL} bytes")
-        limit = min(MAX_BYTES, self.left)
+        if self.remaining_bytes <= 0:
+            raise UnreadableFile(f"the files before it already take {MAX_TOTAL_BYTES} bytes")
+        limit = min(MAX_FILE_BYTES, self.remaining_bytes)
         try:
-            raw = in_utf8(beginning_of(path, WIDEST * (limit + 2)))
+            raw = to_utf8(read_beginning(path, MAX_MARK_BYTES * (limit + 2)))
         except OSError as error:
             raise UnreadableFile(f"it cannot be read: {error.strerror or error}") from error
         if b"\0" in raw:
             raise UnreadableFile("it is not a text file")
-        self.left -= min(len(raw), limit)
+        self.remaining_bytes -= min(len(raw), limit)
         if len(raw) > limit:
             self.problems.append(f"only the first {limit:,} bytes of `{path}` are read")
             return f"{_decode_text(raw[:limit])[0].strip()}\n\n[only the first {limit} bytes of this file are shown]"
@@ -110,22 +116,23 @@ class InstructionReader:
             self.problems.append(f"`{path}` contains invalid UTF-8, shown as `\ufffd`")
         return text.strip()
 
-    def takes(self, path: Path, text: str) -> bool:
-        """Whether to use a text that was read: it is not a duplicate, and there is room for it."""
+    def accept_text(self, path: Path, text: str) -> bool:
+        """Return whether to use a text that was read: it is not a duplicate, and there is room for it. If so, count its
+        size and remember it."""
         size = len(text.encode("utf-8", "replace"))
-        if _resolve_path(path) in self.seen or text in self.texts:
+        if _resolve_path(path) in self.seen_paths or text in self.seen_texts:
             return False
-        if size > self.left:
-            self.problems.append(f"`{path}` is left out: the files before it already take {MAX_TOTAL} bytes")
+        if size > self.remaining_bytes:
+            self.problems.append(f"`{path}` is left out: the files before it already take {MAX_TOTAL_BYTES} bytes")
             return False
-        self.left -= size
-        self.seen.add(_resolve_path(path))
-        self.texts.add(text)
+        self.remaining_bytes -= size
+        self.seen_paths.add(_resolve_path(path))
+        self.seen_texts.add(text)
         return True
 
 
 class UnreadableFile(Exception):
-    """Why a file is not in the system prompt."""
+    """A file cannot be read as an instruction file. The message gives the reason."""
 
 
 def _decode_text(raw: bytes) -> tuple[str, bool]:
@@ -134,56 +141,67 @@ def _decode_text(raw: bytes) -> tuple[str, bool]:
     return text, "\ufffd" not in text or text.encode("utf-8") == raw
 
 
-def has_rules(folder: Path) -> bool:
+def has_rule_folder(folder: Path) -> bool:
     return any((folder / name).is_dir() for name in RULE_FOLDERS)
 
 
-def with_imports(
-    path: Path, title: str, places: tuple[Path, ...], reader: InstructionReader, importers: tuple[Path, ...] = ()
+def read_with_imports(
+    path: Path,
+    title: str,
+    allowed_folders: tuple[Path, ...],
+    reader: InstructionReader,
+    importers: tuple[Path, ...] = (),
 ) -> list[InstructionFile]:
-    """Return the file under its title, and each file that it imports. A failure is noted in place of the text.
-    `places`: folders outside which nothing is read."""
+    """Return a file under its title, and all files that it imports. If one cannot be read, its text is replaced by the
+    reason. `allowed_folders`: folders outside which nothing is read."""
     try:
         real = _resolve_path(path)
         if real in importers:
             raise UnreadableFile("it imports itself")
-        if len(importers) > MAX_DEPTH:
-            raise UnreadableFile(f"more than {MAX_DEPTH} files import each other in a row")
-        if not any(real.is_relative_to(place.resolve()) for place in places):
+        if len(importers) > MAX_IMPORT_DEPTH:
+            raise UnreadableFile(f"more than {MAX_IMPORT_DEPTH} files import each other in a row")
+        if not any(real.is_relative_to(place.resolve()) for place in allowed_folders):
             raise UnreadableFile("it is outside the project")
-        if real in reader.seen:
+        if real in reader.seen_paths:
             return []
         text = reader.read(real)
     except UnreadableFile as reason:
         reader.problems.append(f"`{path}` is left out: {reason}")
         return [InstructionFile(str(path), f"{title}\n\n[left out: {reason}]", "")]
-    reader.seen.add(real)
-    if text in reader.texts:
+    reader.seen_paths.add(real)
+    if text in reader.seen_texts:
         return []
-    reader.texts.add(text)
-    found = [InstructionFile(str(path), f"{title}\n\n{text}", text)]
-    for name in _imports(text, real.parent):
-        wanted = _target(name, real.parent)
-        found += with_imports(wanted, f"# {wanted}, imported by {path}", places, reader, (*importers, real))
-    return found
+    reader.seen_texts.add(text)
+    files = [InstructionFile(str(path), f"{title}\n\n{text}", text)]
+    for name in _imported_names(text, real.parent):
+        imported_path = _import_path(name, real.parent)
+        files += read_with_imports(
+            imported_path, f"# {imported_path}, imported by {path}", allowed_folders, reader, (*importers, real)
+        )
+    return files
 
 
-def _imports(text: str, folder: Path) -> Iterator[str]:
-    """Yield the paths after an `@`, outside code and comments. Within a line only existing or text files count, because
-    `@name` may be a person or a package, and `@app.route` a decorator."""
-    plain = _CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+def _imported_names(text: str, folder: Path) -> Iterator[str]:
+    """Yield the paths that follow an `@` outside code and comments. Unless it is alone on its line, a path only counts
+    if it exists or ends like a text file, because `@name` may be a person or a package, and `@app.route` a decorator.
+    """
+    plain = _CODE_OR_COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     for line in plain.splitlines():
         for match in _IMPORT.finditer(line):
             name = match["path"].replace("\\ ", " ")
-            name = name if _ALONE.match(line) else name.rstrip(".,;:!?)\"'")
-            if name and (_ALONE.match(line) or Path(name).suffix in _TEXTS or os.path.isfile(_target(name, folder))):
+            name = name if _IMPORT_LINE.match(line) else name.rstrip(".,;:!?)\"'")
+            if name and (
+                _IMPORT_LINE.match(line)
+                or Path(name).suffix in _TEXT_SUFFIXES
+                or os.path.isfile(_import_path(name, folder))
+            ):
                 yield name
 
 
-def _target(name: str, folder: Path) -> Path:
+def _import_path(name: str, folder: Path) -> Path:
     try:
         path = Path(name).expanduser()
-    except RuntimeError:  # no such user
+    except RuntimeError:  # `~NAME` of a user who does not exist
         path = Path(name)
     return folder / path
 
@@ -191,5 +209,5 @@ def _target(name: str, folder: Path) -> Path:
 def _resolve_path(path: Path) -> Path:
     try:
         return path.resolve()
-    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, or an overlong or invalid name
+    except (OSError, RuntimeError, ValueError) as error:  # a cycle of links, or a name that is too long or invalid
         raise UnreadableFile("no such file") from error

@@ -1,5 +1,5 @@
-"""Build the system prompt: base text, instructions of the project and the user, memories, and the environment. Files
-are read once at the start of a session; the text stays the same until the next session."""
+"""Builds the system prompt: base text, instructions of the project and the user, memories, and the environment. Files
+are read once, at the start of a session; the text stays the same until the next session."""
 
 import hashlib
 import os
@@ -8,22 +8,23 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from ebbtide.agent.context.prompt import InstructionFile, Instructions
-from ebbtide.agent.context.reminder_notes import MODES, PRESENCE
+from ebbtide.agent import input
 from ebbtide.agent.input.base_text import base_text
 from ebbtide.agent.input.instruction_files import (
     InstructionReader,
     UnreadableFile,
-    folders_to,
-    has_rules,
+    first_user_file,
+    folders_down_to,
+    has_rule_folder,
     instruction_files,
-    user_files,
-    with_imports,
+    read_with_imports,
 )
-from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.agent.prompt.build import InstructionFile, Instructions
+from ebbtide.agent.prompt.reminder_notes import MODE_MEANINGS, PRESENCE_MEANINGS
+from ebbtide.tools.files.bounded import read_beginning
 
-LONGEST_LINE = 4_096
-"""Maximum bytes read of a git file that names a branch or folder."""
+MAX_GIT_FILE_BYTES = 4_096
+"""Maximum number of bytes read of a git file that names a branch or folder."""
 
 
 def load_instructions(
@@ -35,21 +36,21 @@ def load_instructions(
     data_folder: Path | None = None,
     home: Path | None = None,
     mode: str = "",
-    attended: bool = True,
+    is_attended: bool = True,
     model: str = "",
-    missing: Set[str] = frozenset(),
+    missing_tools: Set[str] = frozenset(),
     is_short: bool = False,
 ) -> Instructions:
-    """Return the sections of the system prompt for a session in `root`. Unreadable files are left out and named.
-    `attended`: the user is present to answer; `home`: where files for other programs are searched; the rest as in
-    `base_text`."""
+    """Return the sections of the system prompt for a session in `root`. Unreadable files are omitted and reported.
+    `is_attended`: whether the user is present to answer; `home`: the folder in which files for other programs are
+    searched for; other arguments as in `base_text`."""
     reader = InstructionReader()
     files = _read_files(root, project, user_folder, home, reader)
     return Instructions(
-        base=base_text(model, missing, is_short=is_short),
-        environment=_environment(root, project, today, mode, attended=attended),
+        base=base_text(model, missing_tools, is_short=is_short),
+        environment=_environment(root, project, today, mode, attended=is_attended),
         project="\n\n".join(file.section for file in files),
-        memories=_memories(project, user_folder, data_folder),
+        memories=_memory_sections(project, user_folder, data_folder),
         files=files,
         problems=tuple(reader.problems),
     )
@@ -58,28 +59,26 @@ def load_instructions(
 def _read_files(
     root: Path, project: Path, user_folder: Path, home: Path | None, reader: InstructionReader
 ) -> tuple[InstructionFile, ...]:
-    """Return each instruction file of a new session, with its imports."""
-    own, found = user_files(user_folder, home), list[InstructionFile]()
+    """Return the instruction files, imports and rules that the system prompt of a new session contains."""
+    user_file_paths, files = first_user_file(user_folder, home), list[InstructionFile]()
     for path in instruction_files(root, project, user_folder, home):
-        # The user's own file may be a link to another folder, as in a dotfiles repository.
-        allowed = (path.parent, path.resolve().parent, project) if path in own else (project, root)
-        found += with_imports(path, f"# Instructions from {path}", allowed, reader)
-    for folder in filter(has_rules, folders_to(root, project)):
-        from ebbtide.agent.input.scoped_rules import rules_in  # noqa: PLC0415  # deferred: few projects have such rules
-
-        for rule in rules_in(folder, project, reader):
-            if rule.scope in ("always", "offered") and reader.takes(rule.path, rule.text):
-                found.append(rule.section)
-    return tuple(found)
+        # The user's own file may be a link into another folder, such as a dotfiles repository.
+        allowed_folders = (path.parent, path.resolve().parent, project) if path in user_file_paths else (project, root)
+        files += read_with_imports(path, f"# Instructions from {path}", allowed_folders, reader)
+    for folder in filter(has_rule_folder, folders_down_to(root, project)):
+        for rule in input.scoped_rules.read_rules(folder, project, reader):
+            if rule.scope in ("always", "offered") and reader.accept_text(rule.path, rule.text):
+                files.append(rule.section)
+    return tuple(files)
 
 
 def memory_folder(data_folder: Path, project: Path) -> Path:
     """Return the folder for the memories of a project, one Markdown file per entry."""
-    key = hashlib.blake2b(str(project).encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
-    return data_folder / "memories" / f"{project.name or 'root'}-{key}"
+    project_key = hashlib.blake2b(str(project).encode("utf-8", "surrogateescape"), digest_size=6).hexdigest()
+    return data_folder / "memories" / f"{project.name or 'root'}-{project_key}"
 
 
-def _memories(project: Path, user_folder: Path, data_folder: Path | None) -> str:
+def _memory_sections(project: Path, user_folder: Path, data_folder: Path | None) -> str:
     reader = InstructionReader()
     entries = sorted(memory_folder(data_folder, project).glob("*.md")) if data_folder else []
     user = user_folder / "memory.md"
@@ -100,9 +99,9 @@ def git_branch(project: Path) -> str:
     return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") and head.isprintable() else ""
 
 
-def branch_of(folder: Path) -> str:
-    """Return the branch checked out in a folder; on a detached head the beginning of the commit, outside a work tree
-    ""."""
+def branch_or_commit(folder: Path) -> str:
+    """Return the branch checked out in a folder. On a detached head, return the beginning of the commit; outside a work
+    tree, an empty string."""
     top = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
     if top is None:
         return ""
@@ -111,30 +110,30 @@ def branch_of(folder: Path) -> str:
 
 
 def git_head(project: Path) -> str:
-    """Return what is checked out, as in git's HEAD file: `ref: refs/heads/…` or a commit; empty outside a git work
-    tree."""
-    place = project / ".git"
+    """Return the content of git's HEAD file: `ref: refs/heads/…` or a commit; empty outside a git work tree."""
+    git_path = project / ".git"
     try:
-        if place.is_file():  # a linked work tree names its folder
-            place = project / _line_in(place).removeprefix("gitdir:").strip()
-        return _line_in(place / "HEAD")
+        if git_path.is_file():  # in a linked work tree, `.git` is a file that names the folder
+            git_path = project / _one_line_file(git_path).removeprefix("gitdir:").strip()
+        return _one_line_file(git_path / "HEAD")
     except (OSError, ValueError):
         return ""
 
 
-def _line_in(path: Path) -> str:
+def _one_line_file(path: Path) -> str:
     """Return the content of a one-line git file. Raises `OSError`."""
-    return beginning_of(path, LONGEST_LINE).decode("utf-8", "replace").strip()
+    return read_beginning(path, MAX_GIT_FILE_BYTES).decode("utf-8", "replace").strip()
 
 
-def in_mode(instructions: Instructions, mode: str, named: str) -> Instructions:
-    """Return the system prompt of a session in one mode as it would be in another one."""
-    now, then = (f"\n{_mode(one)}\n" for one in (mode, named))
-    return replace(instructions, environment=instructions.environment.replace(now, then))
+def with_mode_replaced(instructions: Instructions, mode: str, new_mode: str) -> Instructions:
+    """Return the system prompt with its line about `mode` replaced by one about `new_mode`; without that line if
+    `new_mode` is empty."""
+    old_line, new_line = (f"\n{_mode_line(one)}\n" for one in (mode, new_mode))
+    return replace(instructions, environment=instructions.environment.replace(old_line, new_line))
 
 
-def _mode(mode: str) -> str:
-    return f"Permission mode: {mode} ({MODES[mode]})" if mode in MODES else ""
+def _mode_line(mode: str) -> str:
+    return f"Permission mode: {mode} ({MODE_MEANINGS[mode]})" if mode in MODE_MEANINGS else ""
 
 
 def _environment(root: Path, project: Path, today: date, mode: str, *, attended: bool) -> str:
@@ -143,8 +142,8 @@ def _environment(root: Path, project: Path, today: date, mode: str, *, attended:
     lines = [
         f"Working folder: {root} ({git}{f', branch {branch}' if branch else ''})",
         f"System: {os.uname().sysname} {os.uname().machine}",
-        _mode(mode),
-        f"{PRESENCE[attended]}.",
+        _mode_line(mode),
+        f"{PRESENCE_MEANINGS[attended]}.",
         f"Date: {today.isoformat()}",
     ]
     return "\n".join(line for line in lines if line)

@@ -1,9 +1,9 @@
-"""Tell the model that the user has restored files."""
+"""Informs the model that the user has restored files."""
 
 from collections.abc import Sequence
 
 from ebbtide.agent.messages import Conversation, Note, User
-from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.agent.window.session_context import CallContext, TurnContext, WindowContext
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import join_limited
 
@@ -16,19 +16,20 @@ class RestoreAnnouncement:
 
 
 async def announce_restored_files(
-    conversation: Conversation, env: SessionContext, files: Sequence[str]
+    conversation: Conversation, window: WindowContext, turn: TurnContext, calls: CallContext, files: Sequence[str]
 ) -> RestoreAnnouncement:
-    """Tell the model which files are no longer as it left them."""
+    """Inform the model which files the user has restored, so that it reads them again."""
     if not files:
         return RestoreAnnouncement(conversation)
     names = join_limited(files, _MAX_LISTED_FILES)
     text = f"[The user brought these files back to what they were before; read them again: {names}]"
-    said = User((Note(text.encode(errors="replace").decode()),))
-    await env.recorder.record_user_message(said)
-    # A resumed session reports files changed from outside; these were not.
-    workspace = env.call_runner.workspace
+    message = User((Note(text.encode(errors="replace").decode()),))
+    await turn.recorder.record_user_message(message)
+    # Forget the versions that the model has seen. A resumed session would otherwise report these files as changed by
+    # another program.
+    workspace = calls.runner.workspace
     paths = [workspace.root / name for name in files]
     for path in paths:
         workspace.seen.forget(path)
-    await env.recorder.forget_files(paths)
-    return RestoreAnnouncement(conversation.plus(said))
+    await turn.recorder.forget_files(paths)
+    return RestoreAnnouncement(conversation.plus(message))

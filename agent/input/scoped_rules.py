@@ -1,6 +1,6 @@
-"""Rules of other programs, one file each, whose front matter says which files they apply to: `.cursor/rules`,
-`.github/instructions`, `.claude/rules`. Some always apply, some apply to files that match patterns, and some are only
-offered to the model."""
+"""Rules of other programs, in `.cursor/rules`, `.github/instructions` and `.claude/rules`. The front matter of each
+says which files it applies to. Some always apply, some apply to files that match patterns, and some are only listed for
+the model to read."""
 
 import os.path
 import re
@@ -8,46 +8,46 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ebbtide.agent.context.prompt import InstructionFile
 from ebbtide.agent.extensions.extension_files import UnusableFile, files_below
-from ebbtide.agent.extensions.front_matter import BrokenFrontMatter, split, text_at
+from ebbtide.agent.extensions.front_matter import BrokenFrontMatter, one_line_value, split_front_matter
 from ebbtide.agent.input.instruction_files import RULE_FOLDERS, InstructionReader, UnreadableFile
+from ebbtide.agent.prompt.build import InstructionFile
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tools.search.globs import GlobError, GlobPattern, parse
+from ebbtide.tools.search.globs import GlobError, GlobPattern, parse_glob
 
-Scope: TypeAlias = Literal["always", "matching", "offered", "never"]
+RuleScope: TypeAlias = Literal["always", "matching", "offered", "never"]
 
-_ENDINGS = {
+_RULE_FILE_ENDINGS = {
     ".cursor/rules": (".mdc", "RULE.md"),
     ".github/instructions": (".instructions.md",),
     ".claude/rules": (".md",),
 }
-_PATTERNS_AT = {".cursor/rules": "globs", ".github/instructions": "applyTo", ".claude/rules": "paths"}
-_EVERYTHING = {"**", "**/*", "*"}
-_COMMA = re.compile(r",(?![^{]*\})")
-MAX_RULES = 200
+_PATTERN_KEYS = {".cursor/rules": "globs", ".github/instructions": "applyTo", ".claude/rules": "paths"}
+_MATCH_ALL_PATTERNS = {"**", "**/*", "*"}
+_PATTERN_SEPARATOR = re.compile(r",(?![^{]*\})")
+MAX_RULES_PER_FOLDER = 200
 """Maximum number of rules in one folder."""
 MAX_DESCRIPTION_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class ScopedRule:
-    """One file of rules."""
+    """A file with one rule."""
 
     path: Path
     folder: Path
-    """The folder that its patterns are relative to."""
-    scope: Scope
+    """The folder that the rule's patterns are relative to."""
+    scope: RuleScope
     patterns: tuple[str, ...]
     description: str
     body: str
     text: str
-    """The whole file, front matter included."""
+    """The text of the whole file, including its front matter."""
     globs: tuple[GlobPattern, ...] = ()
 
-    def covers(self, path: Path) -> bool:
-        """Whether its patterns match a file."""
+    def applies_to(self, path: Path) -> bool:
+        """Whether one of the patterns matches a file."""
         if not path.is_relative_to(self.folder):
             return False
         name = path.relative_to(self.folder).as_posix()
@@ -55,7 +55,7 @@ class ScopedRule:
 
     @property
     def section(self) -> InstructionFile:
-        """The text that the model sees."""
+        """The rule as a section for the model: its text, or its description if it is only offered."""
         named = f", for {', '.join(self.patterns)}" if self.scope == "matching" else ""
         text = f"# Rules from {self.path}{named}\n\n{self.body}"
         if self.scope == "offered":
@@ -63,23 +63,31 @@ class ScopedRule:
         return InstructionFile(str(self.path), text, self.text)
 
 
-def rules_in(folder: Path, boundary: Path, reader: InstructionReader) -> tuple[ScopedRule, ...]:
-    """Return the rules of a folder, sorted by name. Nothing outside `boundary` is read; problems are added to
-    `reader.problems`."""
-    return tuple(rule for name in RULE_FOLDERS for rule in _rules(folder, name, boundary, reader))
+def read_rules(folder: Path, boundary: Path, reader: InstructionReader) -> tuple[ScopedRule, ...]:
+    """Return the rules of a folder, sorted by name within each rule folder. Files outside `boundary` are not read;
+    problems are added to `reader.problems`."""
+    return tuple(rule for name in RULE_FOLDERS for rule in _read_rule_folder(folder, name, boundary, reader))
 
 
-def _rules(folder: Path, name: str, boundary: Path, reader: InstructionReader) -> Iterator[ScopedRule]:
+def _read_rule_folder(
+    folder: Path, rule_folder: str, boundary: Path, reader: InstructionReader
+) -> Iterator[ScopedRule]:
     try:
-        paths = [path for path in files_below(folder / name, boundary) if path.name.endswith(_ENDINGS[name])]
+        paths = [
+            path
+            for path in files_below(folder / rule_folder, boundary)
+            if path.name.endswith(_RULE_FILE_ENDINGS[rule_folder])
+        ]
     except UnusableFile as reason:
         reader.problems.append(str(reason))
         return
-    if len(paths) > MAX_RULES:
-        reader.problems.append(f"`{folder / name}` contains {len(paths)} files; only the first {MAX_RULES} are used")
-    for path in paths[:MAX_RULES]:
+    if len(paths) > MAX_RULES_PER_FOLDER:
+        reader.problems.append(
+            f"`{folder / rule_folder}` contains {len(paths)} files; only the first {MAX_RULES_PER_FOLDER} are used"
+        )
+    for path in paths[:MAX_RULES_PER_FOLDER]:
         try:
-            rule = _rule(path, folder, name, boundary, reader)
+            rule = _read_rule(path, folder, rule_folder, boundary, reader)
         except (UnreadableFile, BrokenFrontMatter, GlobError) as reason:
             reader.problems.append(f"`{path}` is left out: {reason}")
             continue
@@ -87,26 +95,28 @@ def _rules(folder: Path, name: str, boundary: Path, reader: InstructionReader) -
             yield rule
 
 
-def _rule(path: Path, folder: Path, name: str, boundary: Path, reader: InstructionReader) -> ScopedRule | None:
+def _read_rule(
+    path: Path, folder: Path, rule_folder: str, boundary: Path, reader: InstructionReader
+) -> ScopedRule | None:
     real = Path(os.path.realpath(path))
     if not real.is_relative_to(os.path.realpath(boundary)):
         raise UnreadableFile("it is outside the project")
-    left = reader.left
+    remaining_before = reader.remaining_bytes
     text = reader.read(path)
-    reader.left = left  # it is counted when it is used
-    head, body = split(text)
-    patterns = _patterns(head.get(_PATTERNS_AT[name]))
-    description = ellipsize(text_at(head, "description"), MAX_DESCRIPTION_CHARS)
-    is_always = str(head.get("alwaysApply", "")).lower() == "true" or bool(_EVERYTHING & set(patterns))
-    scope: Scope = "always" if is_always or (name == ".claude/rules" and not patterns) else "matching"
+    reader.remaining_bytes = remaining_before  # The size is counted only if the rule is used.
+    head, body = split_front_matter(text)
+    patterns = _split_patterns(head.get(_PATTERN_KEYS[rule_folder]))
+    description = ellipsize(one_line_value(head, "description"), MAX_DESCRIPTION_CHARS)
+    is_always = str(head.get("alwaysApply", "")).lower() == "true" or bool(_MATCH_ALL_PATTERNS & set(patterns))
+    scope: RuleScope = "always" if is_always or (rule_folder == ".claude/rules" and not patterns) else "matching"
     if scope == "matching" and not patterns:
         scope = "offered" if description else "never"
-    globs = tuple(parse(pattern) for pattern in patterns) if scope == "matching" else ()
+    globs = tuple(parse_glob(pattern) for pattern in patterns) if scope == "matching" else ()
     return ScopedRule(path, folder, scope, patterns, description, body.strip(), text, globs) if body.strip() else None
 
 
-def _patterns(written: object) -> tuple[str, ...]:
-    """Return the patterns of a list or of a comma-separated text."""
-    parts = written if isinstance(written, list) else _COMMA.split(written) if isinstance(written, str) else []
+def _split_patterns(value: object) -> tuple[str, ...]:
+    """Return the patterns in a list or in a comma-separated string."""
+    parts = value if isinstance(value, list) else _PATTERN_SEPARATOR.split(value) if isinstance(value, str) else []
     found = (str(part).strip().strip("\"'").removeprefix("./").removeprefix("/") for part in parts)
-    return tuple(f"{one}**" if one.endswith("/") else one for one in found if one)
+    return tuple(f"{pattern}**" if pattern.endswith("/") else pattern for pattern in found if pattern)

@@ -1,1 +1,13 @@
-"""Model providers: adapters, context windows, prices, token counts, fallbacks, and requests to a model."""
+"""Model providers: adapters, context windows, prices, token counts, fallbacks, and sending requests."""
+
+from typing import TYPE_CHECKING
+
+from ebbtide.tools.lazy import lazy_submodules
+
+if TYPE_CHECKING:
+    from ebbtide.agent.providers import choices as choices
+    from ebbtide.agent.providers import factory as factory
+    from ebbtide.agent.providers import keys as keys
+    from ebbtide.agent.providers import registry as registry
+else:
+    __getattr__ = lazy_submodules(__name__)

@@ -1,10 +1,10 @@
-"""The models of a session: its own and its fallbacks, each connected when it is first needed."""
+"""The models of a session: its own and its fallbacks. A fallback is connected when it is first needed."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from ebbtide.agent.context.last_request import RequestMark
-from ebbtide.agent.context.preflight import ModelTarget
+from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.budget.preflight import ModelTarget
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.providers.base import Provider
 from ebbtide.agent.providers.learned_limits import has_answered
@@ -22,12 +22,13 @@ class ConnectedModel:
     """Digest of the address where the model last answered, in any session."""
 
     def answered_models(self, mark: RequestMark | None) -> set[str]:
-        """The model's id, if it has answered before at its current address. `mark`: the session's last request."""
+        """Return a set with the model's id if the model has answered before at its current address; otherwise an empty
+        set. `mark`: the session's last request."""
         is_known = has_answered(mark, self.provider) or (self.server and self.server == self.provider.facts.server)
         return {self.provider.facts.id} if is_known else set()
 
 
-Connect: TypeAlias = Callable[[str], Awaitable[ConnectedModel]]
+ConnectModel: TypeAlias = Callable[[str], Awaitable[ConnectedModel]]
 """Connects to a model, `provider/name`. Raises `UsageError` and `ProviderError`."""
 
 
@@ -40,41 +41,41 @@ class TurnModelRequest:
     """A request to run the turn with another model."""
 
     model: str
-    """The model, as written by its author."""
-    by: str
-    """What requested it, for display."""
+    """The name of the model, as the requester wrote it."""
+    requested_by: str
+    """The name of the requester, for display."""
 
 
-class Targets:
-    """The models of one session. A fallback that was left or skipped is not used again."""
+class SessionModels:
+    """The models of one session. A fallback that was skipped is not used again."""
 
     def __init__(
-        self, provider: Provider, fallbacks: Sequence[ModelTarget] = (), connect: Connect = _no_connection
+        self, provider: Provider, fallbacks: Sequence[ModelTarget] = (), connect: ConnectModel = _no_connection
     ) -> None:
-        """`provider` is the session's current model; the caller closes it."""
+        """`provider`: the session's current model, which the caller must close."""
         self.provider = provider
         self.fallbacks = tuple(fallbacks)
-        """The remaining fallbacks, with their known windows."""
-        self.wish: TurnModelRequest | None = None
-        """The request to run this turn with another model, until it is handled."""
-        self.own: ConnectedModel | None = None
-        """The session's own model, while another one runs the turn."""
+        """The fallbacks that can still be used, with the windows known for them."""
+        self.turn_request: TurnModelRequest | None = None
+        """The pending request to run this turn with another model; None if there is none."""
+        self.own_model: ConnectedModel | None = None
+        """The session's own model while another one runs the turn; None at other times."""
         self._own_fallbacks: tuple[ModelTarget, ...] = ()
         self._connect = connect
-        self._opened: list[Provider] = []
+        self._opened_providers: list[Provider] = []
 
     @property
     def model(self) -> str:
-        """The model that the session uses after this turn, as PROVIDER/NAME."""
-        return (self.own.provider if self.own is not None else self.provider).facts.id
+        """The model that the session will use after this turn, as PROVIDER/NAME."""
+        return (self.own_model.provider if self.own_model is not None else self.provider).facts.id
 
     async def connect(self, model: str) -> ConnectedModel:
         """Connect to a fallback. Raises `UsageError` and `ProviderError`."""
         connected = await self._connect(model)
-        self._opened.append(connected.provider)
+        self._opened_providers.append(connected.provider)
         return connected
 
-    def pass_over(self, target: ModelTarget) -> None:
+    def drop_fallback(self, target: ModelTarget) -> None:
         """Remove a fallback, so that it is not tried again."""
         self.fallbacks = tuple(other for other in self.fallbacks if other is not target)
 
@@ -82,28 +83,28 @@ class Targets:
         """Make a fallback the session's model."""
         self.provider = provider
         self.fallbacks = self.fallbacks[self.fallbacks.index(target) + 1 :]
-        self.own = None
+        self.own_model = None
 
-    def lend_turn(self, provider: Provider, own: ModelTarget, meter: Meter) -> None:
-        """Run this turn with another model. Its first fallback is the session's own model, followed by that model's
-        fallbacks. `meter`: the meter of the session's own model."""
-        self.own, self._own_fallbacks = ConnectedModel(self.provider, meter), self.fallbacks
-        self.provider, self.fallbacks = provider, (own, *self.fallbacks)
+    def run_turn_with(self, provider: Provider, own_target: ModelTarget, meter: Meter) -> None:
+        """Run this turn with another model. Its fallbacks are the session's own model and the fallbacks of that model.
+        `meter`: the meter of the session's own model."""
+        self.own_model, self._own_fallbacks = ConnectedModel(self.provider, meter), self.fallbacks
+        self.provider, self.fallbacks = provider, (own_target, *self.fallbacks)
 
     def end_turn(self) -> ConnectedModel | None:
-        """Return to the session's own model and return it; None if no other model ran the turn."""
-        own, self.own, self.wish = self.own, None, None
+        """Switch back to the session's own model, and return it; None if no other model ran the turn."""
+        own, self.own_model, self.turn_request = self.own_model, None, None
         if own is not None:
             self.provider, self.fallbacks = own.provider, self._own_fallbacks
         return own
 
     async def close(self) -> None:
-        """Close the connections opened here."""
-        while self._opened:
-            await self._opened.pop().close()
+        """Close all connections that `connect` opened."""
+        while self._opened_providers:
+            await self._opened_providers.pop().close()
 
 
-def chain_after(model: str, fallbacks: Sequence[str]) -> tuple[str, ...]:
-    """The fallbacks of a session's model: those after it if it is one of them, else all."""
+def later_fallbacks(model: str, fallbacks: Sequence[str]) -> tuple[str, ...]:
+    """Return the fallbacks after the session's model if it is in the list, otherwise all of them."""
     start = fallbacks.index(model) + 1 if model in fallbacks else 0
     return tuple(dict.fromkeys(fallbacks[start:]))

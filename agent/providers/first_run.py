@@ -1,4 +1,4 @@
-"""Detects keys in the environment and local model servers on the first run, and tests keys. Changes nothing."""
+"""Detects API keys in the environment and local model servers at the first run, and tests keys. Changes nothing."""
 
 import asyncio
 import http.client
@@ -12,24 +12,32 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from ebbtide.agent import providers
 from ebbtide.agent.config.values import Config, ProviderConfig
 from ebbtide.agent.errors import ConfigError, TimedOut
 from ebbtide.agent.messages import Text, User
 from ebbtide.agent.providers.base import Reply, Request
-from ebbtide.agent.providers.setup import CHAT_SERVERS, FIRST_CHOICE, find_endpoint, has_key, is_loopback, key_variable
+from ebbtide.agent.providers.setup import (
+    CHAT_SERVERS,
+    DEFAULT_MODELS,
+    find_endpoint,
+    has_key,
+    is_loopback,
+    key_variable,
+)
 
 OLLAMA_URL = "http://127.0.0.1:11434"
 PROBE_TIMEOUT_S = 0.5
-"""Timeout of a probe, in seconds. A server on this machine needs much less."""
-TRIAL_SECONDS = 60.0
-_MOST_MODELS = 200
+"""Timeout of a probe, in seconds. Servers on this machine answer much faster."""
+KEY_TRIAL_TIMEOUT_S = 60.0
+_MAX_LISTED_MODELS = 200
 
-_KEYS = (("anthropic", r"ANTHROPIC|CLAUDE"), ("openai", r"OPENAI|GPT"))
+_KEY_NAME_PATTERNS = (("anthropic", r"ANTHROPIC|CLAUDE"), ("openai", r"OPENAI|GPT"))
 
 
 @dataclass(frozen=True, slots=True)
-class KeyFound:
-    """An environment variable that looks as if it contains a key."""
+class DetectedKey:
+    """An environment variable whose name suggests an API key."""
 
     variable: str
     provider: str
@@ -44,24 +52,24 @@ class LocalModelServer:
     models: tuple[str, ...]
 
 
-def is_first(config: Config, environment: Mapping[str, str]) -> bool:
-    """Whether no model has been chosen: none is configured, no key is set and there is no config file."""
-    usual = any(has_key(environment, key, model) for key, model in FIRST_CHOICE)
-    return config.model is None and not usual and not (config.folders.config / "config.toml").exists()
+def is_first_run(config: Config, environment: Mapping[str, str]) -> bool:
+    """Whether no model has been chosen yet: none is configured, no key is set and there is no config file."""
+    has_default_key = any(has_key(environment, key, model) for key, model in DEFAULT_MODELS)
+    return config.model is None and not has_default_key and not (config.folders.config / "config.toml").exists()
 
 
-def keys_found(environment: Mapping[str, str]) -> tuple[KeyFound, ...]:
-    """Environment variables whose names suggest a provider's key. Their values are not examined."""
+def detected_keys(environment: Mapping[str, str]) -> tuple[DetectedKey, ...]:
+    """Return the environment variables whose names suggest an API key. Their values are not checked."""
     return tuple(
-        KeyFound(variable, provider)
+        DetectedKey(variable, provider)
         for variable in sorted(environment)
-        for provider, names in _KEYS
+        for provider, names in _KEY_NAME_PATTERNS
         if environment[variable] and re.fullmatch(rf"\w*({names})\w*(KEY|TOKEN)\w*", variable)
     )
 
 
-def address(environment: Mapping[str, str]) -> str:
-    """The configured address of Ollama if it is on this machine, else its default address."""
+def ollama_address(environment: Mapping[str, str]) -> str:
+    """Return the configured address of Ollama if it is on this machine, otherwise its default address."""
     try:
         url = find_endpoint("ollama", ProviderConfig(), environment).base_url
     except ConfigError:
@@ -70,48 +78,46 @@ def address(environment: Mapping[str, str]) -> str:
 
 
 def local_servers(url: str = OLLAMA_URL) -> tuple[LocalModelServer, ...]:
-    """The model servers that respond on this machine, with their models, Ollama first. `url`: Ollama's address.
-    Probes time out after `PROBE_TIMEOUT_S`."""
-    asked = [("Ollama", url, f"{url}/api/tags", "models", "name")]
-    asked += [(name, base, f"{base}/models", "data", "id") for name, base, _ in CHAT_SERVERS]
-    with ThreadPoolExecutor(len(asked)) as pool:
-        found = list(pool.map(lambda one: _names(*one[2:]), asked))
+    """Return the model servers that respond on this machine, with their models, Ollama first. `url`: Ollama's address.
+    Each probe times out after `PROBE_TIMEOUT_S`."""
+    probes = [("Ollama", url, f"{url}/api/tags", "models", "name")]
+    probes += [(name, base, f"{base}/models", "data", "id") for name, base, _ in CHAT_SERVERS]
+    with ThreadPoolExecutor(len(probes)) as pool:
+        found = list(pool.map(lambda one: _served_models(*one[2:]), probes))
     return tuple(
         LocalModelServer(name, base, names)
-        for (name, base, *_), names in zip(asked, found, strict=True)
+        for (name, base, *_), names in zip(probes, found, strict=True)
         if names is not None
     )
 
 
-def _names(url: str, listed: str, named: str) -> tuple[str, ...] | None:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a proxy
+def _served_models(url: str, list_key: str, name_key: str) -> tuple[str, ...] | None:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never use a proxy
     try:
         with opener.open(url, timeout=PROBE_TIMEOUT_S) as answer:
             content = json.loads(answer.read(1_000_000))
     except (OSError, ValueError, RecursionError, http.client.HTTPException):
         return None
-    models: Any = content.get(listed) if isinstance(content, dict) else None
-    if not isinstance(models, list):  # another program responds there; Ollama sends null if it has no models
-        return () if isinstance(content, dict) and listed in content else None
-    names = (model.get(named) for model in models[:_MOST_MODELS] if isinstance(model, dict))
+    models: Any = content.get(list_key) if isinstance(content, dict) else None
+    if not isinstance(models, list):  # probably another program; but Ollama sends null if it has no models
+        return () if isinstance(content, dict) and list_key in content else None
+    names = (model.get(name_key) for model in models[:_MAX_LISTED_MODELS] if isinstance(model, dict))
     return tuple(name for name in names if isinstance(name, str) and name.isprintable() and name)
 
 
 async def try_key(config: Config, environment: Mapping[str, str], model: str, key: str) -> None:
-    """Ask a model for one word, using this key. Raises `AgentError` if there is no answer."""
-    from ebbtide.agent.providers.factory import build_provider  # noqa: PLC0415  # deferred: few runs test a key
-
+    """Test a key with a short question to a model. Raises `AgentError` if there is no answer."""
     name = model.partition("/")[0]
     variable = key_variable(name, config.provider(name))
     with_key = {**environment, variable: key} if variable else environment
-    provider = await build_provider(config, model, with_key)
+    provider = await providers.factory.build_provider(config, model, with_key)
     request = Request("Answer with one word.", (User((Text("Say: ready"),)),), (), 64, "first-run")
     try:
-        async with asyncio.timeout(TRIAL_SECONDS):
+        async with asyncio.timeout(KEY_TRIAL_TIMEOUT_S):
             async for chunk in provider.stream(request):
                 if isinstance(chunk, Reply):
                     return
     except TimeoutError:
-        raise TimedOut(f"`{model}` did not answer within {TRIAL_SECONDS:.0f} s") from None
+        raise TimedOut(f"`{model}` did not answer within {KEY_TRIAL_TIMEOUT_S:.0f} s") from None
     finally:
         await provider.close()

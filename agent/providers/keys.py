@@ -1,5 +1,5 @@
-"""API keys that the user has stored: in the system keyring if there is one, else in a file that only its owner can
-read. Each key is sent only to the address it was stored for."""
+"""API keys that the user has stored: in the system keyring if there is one, otherwise in a file that only its owner can
+read. Each key is sent only to the address for which it was stored."""
 
 import os
 import threading
@@ -14,20 +14,21 @@ from ebbtide.tools.lazy import dataclass
 
 KeyPlace: TypeAlias = Literal["keyring", "file"]
 
-NAME = "keys.json"
-_SERVICE = "ebbtide"
+KEY_FILE_NAME = "keys.json"
+_KEYRING_SERVICE = "ebbtide"
 MAX_KEY_CHARS = 8_192
-"""Longest key, in characters."""
+"""Maximum length of a key, in characters."""
 _KEYRING_TIMEOUT_S = 2.0
-"""Timeout of the keyring, in seconds: one that waits for an absent user would block every start."""
-_KEY, _ADDRESS = "EBB_STORED_KEY_", "EBB_STORED_URL_"
+"""Timeout of the keyring, in seconds. Without it, a locked keyring that asks an absent user for a password would block
+every start."""
+_KEY_PREFIX, _ADDRESS_PREFIX = "EBB_STORED_KEY_", "EBB_STORED_URL_"
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """Where a key is stored, and the address it is for."""
+    """The place where a key is stored, and the address that it may be sent to."""
 
     origin: str
     place: KeyPlace
@@ -37,32 +38,33 @@ class KeyStore:
     """The stored keys of one user."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / NAME
-        self._table = PrivateTable(self.path, "keys", mend="remove it and run `ebb key set` again")
+        self.path = folder / KEY_FILE_NAME
+        self._table = PrivateTable(self.path, "keys", advice="remove it and run `ebb key set` again")
 
     def stored_keys(self) -> dict[str, StoredKey]:
-        """The stored keys by provider. Raises `ConfigError` if they cannot be read."""
+        """Return the stored keys by provider. Raises `ConfigError` if they cannot be read."""
         return {name: StoredKey(entry["origin"], entry["place"]) for name, entry in self._read_entries().items()}
 
     def key_for(self, provider: str) -> str | None:
-        """Return a provider's key; None if none is stored or the keyring does not return it. Raises `ConfigError`."""
+        """Return a provider's key; None if none is stored or if the keyring does not return it. Raises `ConfigError` if
+        the stored keys cannot be read."""
         entry = self._read_entries().get(provider)
         if entry is None:
             return None
-        return entry.get("key") if entry["place"] == "file" else _from_keyring(provider)
+        return entry.get("key") if entry["place"] == "file" else _key_from_keyring(provider)
 
     def put(self, provider: str, origin: str, key: str) -> KeyPlace:
-        """Store a key, replacing any earlier one, and return where. Raises `ConfigError`."""
-        place: KeyPlace = "keyring" if _to_keyring(provider, key) else "file"
+        """Store a key, replacing any earlier one, and return where it is stored. Raises `ConfigError` if that fails."""
+        place: KeyPlace = "keyring" if _store_in_keyring(provider, key) else "file"
         entry = {"origin": origin, "place": place, **({"key": key} if place == "file" else {})}
         self._write(lambda entries: {**entries, provider: entry})
         return place
 
     def remove(self, provider: str) -> bool:
-        """Remove a provider's key. Return whether one was stored. Raises `ConfigError`."""
+        """Remove a provider's key. Return whether there was one. Raises `ConfigError` if that fails."""
         before = self._read_entries()
         if before.get(provider, {}).get("place") == "keyring":
-            _out_of_keyring(provider)
+            _remove_from_keyring(provider)
         self._write(lambda entries: {name: entry for name, entry in entries.items() if name != provider})
         return provider in before
 
@@ -82,8 +84,8 @@ class KeyStore:
         self._table.change(changed)
 
 
-def checked_key(written: str) -> str:
-    """The key without surrounding whitespace. Raises `UsageError` if it is not valid."""
+def validated_key(written: str) -> str:
+    """Return the key without surrounding whitespace. Raises `UsageError` if it is invalid."""
     key = written.strip()
     if not key or len(key) > MAX_KEY_CHARS or not key.isascii() or not key.isprintable() or " " in key:
         raise UsageError("not a valid key: expected one line without spaces")
@@ -91,37 +93,38 @@ def checked_key(written: str) -> str:
 
 
 def with_stored_keys(folder: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment with the stored keys added, under names that only `stored_key` reads. Unreadable keys are
-    skipped; `ebb doctor` reports why."""
+    """Return the environment with the stored keys added, under names that only `stored_key` reads. If they cannot be
+    read, none is added; `ebb doctor` reports the reason."""
     store = KeyStore(folder)
     if not os.path.lexists(store.path):
         return environment
     found: dict[str, str] = {}
     try:
-        for provider, kept in store.stored_keys().items():
+        for provider, stored in store.stored_keys().items():
             if key := store.key_for(provider):
-                name = _variable(provider)
-                found |= {f"{_KEY}{name}": key, f"{_ADDRESS}{name}": kept.origin}
+                name = _variable_suffix(provider)
+                found |= {f"{_KEY_PREFIX}{name}": key, f"{_ADDRESS_PREFIX}{name}": stored.origin}
     except ConfigError:
         return environment
     return {**environment, **found}
 
 
 def stored_key(environment: Mapping[str, str], provider: str, url: str | None = None) -> str | None:
-    """The key stored for a provider, if it was stored for the address `url`. None as `url` matches any address."""
-    name = _variable(provider)
-    key, origin = environment.get(f"{_KEY}{name}"), environment.get(f"{_ADDRESS}{name}")
+    """Return the key stored for a provider, if it was stored for the address `url`. If `url` is None, any address
+    matches."""
+    name = _variable_suffix(provider)
+    key, origin = environment.get(f"{_KEY_PREFIX}{name}"), environment.get(f"{_ADDRESS_PREFIX}{name}")
     return key if key and (url is None or origin_of(url) == origin) else None
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of a URL, without user name and password."""
+    """Return scheme, host and port of a URL, without user name and password."""
     parts = urlsplit(url)
     is_usual = parts.port in (None, {"https": 443, "http": 80}.get(parts.scheme))
     return f"{parts.scheme}://{(parts.hostname or '').lower()}{'' if is_usual else f':{parts.port}'}"
 
 
-def _variable(provider: str) -> str:
+def _variable_suffix(provider: str) -> str:
     return provider.replace("-", "_").upper()
 
 
@@ -139,37 +142,37 @@ class _Keyring(Protocol):
     def delete_password(self, service: str, username: str) -> None: ...
 
 
-def _to_keyring(provider: str, key: str) -> bool:
-    """Store a key in the system keyring. Return False if there is none, or it stores plain text."""
+def _store_in_keyring(provider: str, key: str) -> bool:
+    """Store a key in the system keyring. Return False if there is none, or if it stores keys as plain text."""
 
     def put() -> bool:
-        keyring = _keyring()
+        keyring = _usable_keyring()
         if keyring is None:
             return False
-        keyring.set_password(_SERVICE, provider, key)
-        return bool(keyring.get_password(_SERVICE, provider) == key)
+        keyring.set_password(_KEYRING_SERVICE, provider, key)
+        return bool(keyring.get_password(_KEYRING_SERVICE, provider) == key)
 
-    return _in_time(put, otherwise=False)
+    return _run_with_timeout(put, otherwise=False)
 
 
-def _from_keyring(provider: str) -> str | None:
+def _key_from_keyring(provider: str) -> str | None:
     def get() -> str | None:
-        keyring = _keyring()
-        return None if keyring is None else keyring.get_password(_SERVICE, provider)
+        keyring = _usable_keyring()
+        return None if keyring is None else keyring.get_password(_KEYRING_SERVICE, provider)
 
-    return _in_time(get, otherwise=None)
+    return _run_with_timeout(get, otherwise=None)
 
 
-def _out_of_keyring(provider: str) -> None:
+def _remove_from_keyring(provider: str) -> None:
     def delete() -> None:
-        if (keyring := _keyring()) is not None:
-            keyring.delete_password(_SERVICE, provider)
+        if (keyring := _usable_keyring()) is not None:
+            keyring.delete_password(_KEYRING_SERVICE, provider)
 
-    _in_time(delete, otherwise=None)
+    _run_with_timeout(delete, otherwise=None)
 
 
-def _keyring() -> "_Keyring | None":
-    """The keyring in use, or None if it is not a real one."""
+def _usable_keyring() -> "_Keyring | None":
+    """Return the keyring in use; None if there is no usable one."""
     import keyring  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415  # deferred and optional: few have it
 
     used = keyring.get_keyring()
@@ -177,9 +180,9 @@ def _keyring() -> "_Keyring | None":
     return None if is_none or used.priority < 1 else cast(_Keyring, used)
 
 
-def _in_time(work: Callable[[], T], *, otherwise: T) -> T:
-    """Return the result of `work`, or `otherwise` if it fails or takes too long: the file is used when a keyring
-    misbehaves."""
+def _run_with_timeout(work: Callable[[], T], *, otherwise: T) -> T:
+    """Return the result of `work`, or `otherwise` if it fails or takes too long. The caller then uses the key file
+    instead."""
     found: list[T] = []
 
     def run() -> None:

@@ -1,36 +1,36 @@
-"""Parses JSON as models write it by hand: with Python's quotes and literals, and with trailing commas. Pure."""
+"""Parses JSON as models write it in text: with Python's quotes and literals, and with trailing commas. Pure."""
 
 import json
 import re
 from typing import NoReturn
 
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.schema import MAX_DEPTH
+from ebbtide.tools.schema import MAX_NESTING_DEPTH
 
-HALF_PAIR = "the arguments hold half of a surrogate pair: send the character whole"
-"""The error for arguments that cannot be encoded."""
+SURROGATE_ERROR = "the arguments hold half of a surrogate pair: send the character whole"
+"""Error for arguments that cannot be encoded as UTF-8."""
 
 
-def _refuse(constant: str) -> NoReturn:
+def _reject_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON value")
 
 
-_JSON = json.JSONDecoder(strict=False, parse_constant=_refuse)
-_BLANK = regex(r"\s*+")
-# Possessive, so that an unterminated string fails at once.
+_JSON = json.JSONDecoder(strict=False, parse_constant=_reject_constant)
+_WHITESPACE = regex(r"\s*+")
+# Possessive quantifiers, so that an unterminated string fails immediately.
 _STRING = regex(
     r'"""((?:[^"\\]++|\\.|"(?!""))*+)"""|\'\'\'((?:[^\'\\]++|\\.|\'(?!\'\'))*+)\'\'\'|'
     r'"((?:[^"\\]++|\\.)*+)"|\'((?:[^\'\\]++|\\.)*+)\'',
     re.DOTALL,
 )
 _NUMBER = regex(r"-?(?:0|[1-9]\d{0,99})(?:\.\d{1,99})?(?:[eE][+-]?\d{1,3})?(?![\w.])")
-_WORD = regex(r"(?:true|false|null|True|False|None)\b")
-_WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_LITERAL = regex(r"(?:true|false|null|True|False|None)\b")
+_LITERALS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 _ESCAPE = regex(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "'": "'", "\\": "\\", "/": "/"}
 
 
-def is_text(text: str) -> bool:
+def is_encodable(text: str) -> bool:
     """Whether the text can be encoded as UTF-8."""
     try:
         text.encode()
@@ -39,28 +39,28 @@ def is_text(text: str) -> bool:
     return True
 
 
-def read_value(text: str, start: int = 0) -> tuple[object, int]:
-    """Parse the value that starts at an index; return it and its end. Valid JSON is parsed as JSON, except that
-    strings may contain line breaks. Raises `ValueError` like the JSON decoder if the value is incomplete or
-    ambiguous: unescaped quotes in a string, a missing closing bracket."""
+def parse_value(text: str, start: int = 0) -> tuple[object, int]:
+    """Parse the value at an index, and return it with the index of its end. Valid JSON is parsed as such, except that
+    strings may contain line breaks. Raises `ValueError`, like the JSON decoder, if the value is incomplete or
+    ambiguous: for example, if a string contains unescaped quotes or a closing bracket is missing."""
     if text.startswith('"""', start):
-        return _value(text, start, MAX_DEPTH)
+        return _parse_value(text, start, MAX_NESTING_DEPTH)
     try:
         return _JSON.raw_decode(text, start)
     except RecursionError as error:
         raise json.JSONDecodeError("Nested too deep", text, start) from error
     except ValueError:
-        return _value(text, start, MAX_DEPTH)
+        return _parse_value(text, start, MAX_NESTING_DEPTH)
 
 
-def read_whole(text: str) -> object:
+def parse_document(text: str) -> object:
     """Parse a whole text as one value, ignoring surrounding whitespace. Raises `ValueError` if it is invalid or
     followed by more text, and `RecursionError` if it is nested too deeply."""
     try:
         return _JSON.decode(text)
     except ValueError as strict:
         try:
-            value, end = read_value(text, _behind_blanks(text, 0))
+            value, end = parse_value(text, _skip_whitespace(text, 0))
         except ValueError:
             raise strict from None
         if text[end:].strip():
@@ -68,64 +68,64 @@ def read_whole(text: str) -> object:
         return value
 
 
-def _value(text: str, start: int, levels: int) -> tuple[object, int]:
+def _parse_value(text: str, start: int, depth_left: int) -> tuple[object, int]:
     match text[start : start + 1]:
-        case "{" | "[" if levels == 0:
+        case "{" | "[" if depth_left == 0:
             raise json.JSONDecodeError("Nested too deep", text, start)
         case "{":
-            return _object(text, start, levels - 1)
+            return _parse_object(text, start, depth_left - 1)
         case "[":
-            return _list(text, start, levels - 1)
+            return _parse_list(text, start, depth_left - 1)
         case '"' | "'":
-            return _string(text, start)
-    if (word := _WORD.match(text, start)) is not None:
-        return _WORDS[word[0]], word.end()
+            return _parse_string(text, start)
+    if (word := _LITERAL.match(text, start)) is not None:
+        return _LITERALS[word[0]], word.end()
     if (number := _NUMBER.match(text, start)) is not None:
         return json.loads(number[0]), number.end()
     raise json.JSONDecodeError("Expecting value", text, start)
 
 
-def _object(text: str, start: int, levels: int) -> tuple[dict[str, object], int]:
-    made = dict[str, object]()
-    place = _behind_blanks(text, start + 1)
-    while not text.startswith("}", place):
-        name, place = _string(text, place)
-        place = _behind_blanks(text, place)
-        if not text.startswith(":", place):
-            raise json.JSONDecodeError("Expecting ':' delimiter", text, place)
-        made[name], place = _value(text, _behind_blanks(text, place + 1), levels)
-        place = _behind_item(text, place, "}")
-    return made, place + 1
+def _parse_object(text: str, start: int, depth_left: int) -> tuple[dict[str, object], int]:
+    parsed = dict[str, object]()
+    index = _skip_whitespace(text, start + 1)
+    while not text.startswith("}", index):
+        name, index = _parse_string(text, index)
+        index = _skip_whitespace(text, index)
+        if not text.startswith(":", index):
+            raise json.JSONDecodeError("Expecting ':' delimiter", text, index)
+        parsed[name], index = _parse_value(text, _skip_whitespace(text, index + 1), depth_left)
+        index = _next_item_index(text, index, "}")
+    return parsed, index + 1
 
 
-def _list(text: str, start: int, levels: int) -> tuple[list[object], int]:
-    made = list[object]()
-    place = _behind_blanks(text, start + 1)
-    while not text.startswith("]", place):
-        item, place = _value(text, place, levels)
-        made.append(item)
-        place = _behind_item(text, place, "]")
-    return made, place + 1
+def _parse_list(text: str, start: int, depth_left: int) -> tuple[list[object], int]:
+    items = list[object]()
+    index = _skip_whitespace(text, start + 1)
+    while not text.startswith("]", index):
+        item, index = _parse_value(text, index, depth_left)
+        items.append(item)
+        index = _next_item_index(text, index, "]")
+    return items, index + 1
 
 
-def _behind_item(text: str, place: int, end: str) -> int:
-    """The index of the next item or of the closing bracket."""
-    place = _behind_blanks(text, place)
-    if text.startswith(",", place):
-        return _behind_blanks(text, place + 1)
-    if not text.startswith(end, place):
-        raise json.JSONDecodeError("Expecting ',' delimiter", text, place)
-    return place
+def _next_item_index(text: str, index: int, end: str) -> int:
+    """Return the index of the next item or of the closing bracket."""
+    index = _skip_whitespace(text, index)
+    if text.startswith(",", index):
+        return _skip_whitespace(text, index + 1)
+    if not text.startswith(end, index):
+        raise json.JSONDecodeError("Expecting ',' delimiter", text, index)
+    return index
 
 
-def _string(text: str, start: int) -> tuple[str, int]:
+def _parse_string(text: str, start: int) -> tuple[str, int]:
     """Parse a string. As in Python, an unknown escape keeps its backslash."""
     found = _STRING.match(text, start)
     if found is None:
         raise json.JSONDecodeError("Expecting a string that ends", text, start)
-    said = _ESCAPE.sub(_unescape, found[found.lastindex or 0])
+    unescaped = _ESCAPE.sub(_unescape, found[found.lastindex or 0])
     try:
-        return said.encode("utf-16-le", "surrogatepass").decode("utf-16-le"), found.end()
+        return unescaped.encode("utf-16-le", "surrogatepass").decode("utf-16-le"), found.end()
     except UnicodeDecodeError as error:
         raise json.JSONDecodeError("Half of a surrogate pair", text, start) from error
 
@@ -135,7 +135,7 @@ def _unescape(found: re.Match[str]) -> str:
     return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, found[0])
 
 
-def _behind_blanks(text: str, start: int) -> int:
-    found = _BLANK.match(text, start)
+def _skip_whitespace(text: str, start: int) -> int:
+    found = _WHITESPACE.match(text, start)
     assert found is not None
     return found.end()

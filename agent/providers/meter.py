@@ -1,12 +1,34 @@
-"""The token meter of a session: learned estimates for its model, and the counters of the turn. Learned state is
-serialised as JSON text."""
+"""The token meter of a session: the estimates learned for its model, and the counters of the turn. The estimates can be
+serialised as JSON."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
-from ebbtide.agent.context.budget import BudgetSection, ContextBudget, Window, apportion, count_summary
-from ebbtide.agent.context.estimate import (
+from ebbtide.agent.budget.preflight import Counters, settle_for_final_turn
+from ebbtide.agent.budget.request_budget import BudgetSection, ContextBudget, Window, build_budget, count_summary
+from ebbtide.agent.budget.server_truncation import (
+    MIN_WINDOW_TOKENS,
+    CountedRequest,
+    CountRecord,
+    assess_count,
+    has_no_reply,
+    min_tokens,
+    truncation_notice,
+)
+from ebbtide.agent.events.session import Event, Noticed
+from ebbtide.agent.messages import Conversation, Message, ProviderItem, Summary, Usage
+from ebbtide.agent.prompt.build import Prompt
+from ebbtide.agent.prompt.message_cache import ViewCache
+from ebbtide.agent.providers.base import Reply
+from ebbtide.agent.providers.usage import (
+    carried_usage,
+    counted_request,
+    has_foreign_anchor,
+    may_drop_reasoning,
+    subtract_counts,
+)
+from ebbtide.agent.tokens.estimate import (
     Counts,
     Estimator,
     Ruler,
@@ -16,56 +38,40 @@ from ebbtide.agent.context.estimate import (
     count_text,
     count_tools,
     encode_estimator,
-    estimate_messages,
-    is_plausible,
+    is_plausible_count,
     learn,
+    sum_counts,
     tools_text,
-    total,
 )
-from ebbtide.agent.context.incremental import IncrementalFold, is_prefix
-from ebbtide.agent.context.preflight import Counters, settle_for_final_turn
-from ebbtide.agent.context.prompt import Prompt
-from ebbtide.agent.context.server_truncation import (
-    MIN_WINDOW_TOKENS,
-    CountedRequest,
-    CountRecord,
-    is_new,
-    judge,
-    min_tokens,
-    truncation_notice,
-)
-from ebbtide.agent.context.tool_selection import ToolSpec
-from ebbtide.agent.context.view import View
-from ebbtide.agent.events.session import Event, Noticed
-from ebbtide.agent.messages import Conversation, Message, ProviderItem, Summary, Usage
-from ebbtide.agent.providers.base import Reply
-from ebbtide.agent.providers.usage import carried_usage, drops_reasoning, is_foreign, sent_of, subtract_counts
+from ebbtide.agent.tokens.incremental import IncrementalFold, is_prefix
+from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.tools.lazy import dataclass
 
 CountReading: TypeAlias = Literal["counted", "missing", "nonsense", "fresh", "doubtful", "truncated"]
-"""How far a reported usage can be trusted. `fresh`: it covers only new content. `doubtful`: less than possible, for
-the first time."""
+"""Whether a reported usage can be trusted. `fresh`: it covers only new content. `doubtful`: it was impossibly low once,
+which is not yet treated as truncation."""
 
 _MAX_CACHED_TEXTS = 64
-"""How many texts have their counts cached: the sections of the system text."""
+"""Maximum number of cached text counts. The cached texts are sections of the system prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class _FullCount:
-    """A request counted as a whole: the tool definitions take what its other parts leave."""
+    """The provider's count of a whole request. Subtracting `counts_without_tools` from it gives the size of the tool
+    definitions."""
 
     tools: tuple[ToolSpec, ...]
-    rest: Counts
-    prompt: int
+    counts_without_tools: Counts
+    prompt_tokens: int
 
 
 @dataclass(slots=True)
 class _MessageCounts:
-    """The counts of messages."""
+    """Accumulated counts of messages."""
 
     counts: Counts = field(default_factory=Counts)
     names: list[str] = field(default_factory=list)
-    """Tools that the provider's search has found."""
+    """Names of the tools found by the provider's search."""
 
     def plus(self, message: Message, ruler: Ruler) -> "_MessageCounts":
         self.counts += count_message(message, ruler)
@@ -74,7 +80,7 @@ class _MessageCounts:
 
 
 class Meter:
-    """The token meter of one session. `ruler` may be replaced once a tokenizer has been loaded."""
+    """The token meter of one session. `ruler` is replaced when a tokenizer has been loaded."""
 
     def __init__(
         self,
@@ -82,64 +88,65 @@ class Meter:
         ruler: Ruler | None = None,
         load: Callable[["Meter"], None] | None = None,
     ) -> None:
-        """`load`: starts loading a tokenizer in the background; called by `prepare`."""
+        """`load`: starts loading a tokenizer in the background; `prepare` calls it."""
         self.estimator = estimator or Estimator()
         self.ruler = ruler or Ruler()
         self.counters = Counters()
-        self.crowded = False
-        """Whether an output of the last step was cut for lack of space."""
-        self._load = load
-        self._next: Ruler | None = None
-        self._shown: tuple[str, ...] = ()
-        self._texts: dict[str, Counts] = {}
-        self._tools: tuple[tuple[ToolSpec, ...], Counts] = ((), Counts())
-        self._summary: tuple[Summary, dict[BudgetSection, Counts]] = (Summary(), {})
-        self._messages = self._message_counter()
-        self._first: _FullCount | None = None
-        self._remembered: tuple[tuple[ToolSpec, ...], int] = (), 0
-        self._view = View()
-        self._told: set[CountReading] = set()
-        self._schema_told = 0
-        self.record: CountRecord | None = None
-        """What the server's counts have been like; None before the first."""
-        self._sizes: tuple[tuple[Message, ...], int, int] = ((), 0, 0)
-        """The messages counted last, their minimum tokens, and an estimate with fixed weights."""
+        self.is_output_cut = False
+        """Whether an output of the last step was cut because space was short."""
+        self._load_tokenizer = load
+        self._scheduled_ruler: Ruler | None = None
+        self._system_texts: tuple[str, ...] = ()
+        self._text_counts: dict[str, Counts] = {}
+        self._tool_counts: tuple[tuple[ToolSpec, ...], Counts] = ((), Counts())
+        self._summary_counts: tuple[Summary, dict[BudgetSection, Counts]] = (Summary(), {})
+        self._message_counts = self._message_counter()
+        self._full_count: _FullCount | None = None
+        self._restored_tools: tuple[tuple[ToolSpec, ...], int] = (), 0
+        self._view = ViewCache()
+        self._reported_readings: set[CountReading] = set()
+        self._previous_schema = 0
+        self.count_record: CountRecord | None = None
+        """History of the server's counts, with which new counts are compared; None before the first one."""
+        self._visible_minimum: tuple[tuple[Message, ...], int] = ((), 0)
+        """The messages of the last request, and the minimum number of tokens that they take."""
         self._real_window: int | None = None
         self.scale = 1.0
-        """Counted tokens per estimated token of messages, before they were last rewritten; applied to estimates of
-        the rest until it is counted."""
+        """Ratio of counted to estimated tokens of messages, as of the last rewrite. Estimates of messages are
+        multiplied by it until the provider has counted them."""
 
     def replace_with(self, other: "Meter") -> None:
-        """Take over another meter's estimates and reset all counts: used for another model, which has other tokens."""
-        self.estimator, self.ruler, self._load = other.estimator, other.ruler, other._load
-        self._next, self._first, self._remembered = None, None, ((), 0)
-        self._texts, self._tools, self._messages = {}, ((), Counts()), self._message_counter()
-        self._summary = (Summary(), {})
-        self._told = set()
-        self.record, self._real_window, self.scale = None, None, 1.0
+        """Take over another meter's estimates and reset all counts. Used when switching to a model with a different
+        tokenizer."""
+        self.estimator, self.ruler, self._load_tokenizer = other.estimator, other.ruler, other._load_tokenizer
+        self._scheduled_ruler, self._full_count, self._restored_tools = None, None, ((), 0)
+        self._text_counts, self._tool_counts, self._message_counts = {}, ((), Counts()), self._message_counter()
+        self._summary_counts = (Summary(), {})
+        self._reported_readings = set()
+        self.count_record, self._real_window, self.scale = None, None, 1.0
         self.reset_counters()
         self.prepare()
 
     def prepare(self) -> None:
-        """Start loading a better tokenizer, once."""
-        load, self._load = self._load, None
+        """Start loading a better tokenizer. Only the first call has an effect."""
+        load, self._load_tokenizer = self._load_tokenizer, None
         if load is not None:
             load(self)
 
-    def use(self, ruler: Ruler) -> None:
-        """Switch to this ruler at the next measurement. Counts all known messages with it first. Call it from any
-        thread except the event loop's."""
-        for message in self._messages.seen:
+    def schedule_ruler(self, ruler: Ruler) -> None:
+        """Use this ruler from the next measurement on. All known messages are counted with it first, so this must not
+        be called on the event loop's thread."""
+        for message in self._message_counts.seen:
             count_message(message, ruler)
-        self._next = ruler
+        self._scheduled_ruler = ruler
 
-    def _take_ruler(self) -> None:
-        ruler, self._next = self._next, None
+    def _apply_scheduled_ruler(self) -> None:
+        ruler, self._scheduled_ruler = self._scheduled_ruler, None
         if ruler is not None:
             self.ruler = ruler
-            self._texts, self._tools, self._messages = {}, ((), Counts()), self._message_counter()
-            self._summary = (Summary(), {})
-            self._first = None
+            self._text_counts, self._tool_counts, self._message_counts = {}, ((), Counts()), self._message_counter()
+            self._summary_counts = (Summary(), {})
+            self._full_count = None
 
     def measure(
         self,
@@ -149,107 +156,115 @@ class Meter:
         window: Window,
         sections: Mapping[BudgetSection, str] | None = None,
     ) -> ContextBudget:
-        """The budget of the next request. `tools`: the offered tools, including deferred ones, which cost nothing
-        until they are found. `sections`: parts of the system text that are shown separately, and anything else
-        before the messages."""
-        self._take_ruler()
-        counts = self._sections(prompt.system, conversation.summary, tools, sections or {})
-        seen, unseen = self._split(conversation)
+        """Return the budget of the next request. `tools`: the offered tools; deferred ones cost nothing until they are
+        found. `sections`: parts of the system prompt that are displayed separately, and other text that precedes the
+        messages."""
+        self._apply_scheduled_ruler()
+        counts = self._section_counts(prompt.system, conversation.summary, tools, sections or {})
+        seen, unseen = self._seen_and_unseen(conversation)
         counted = conversation.anchor.total if conversation.anchor is not None else None
         scale = self.scale if counted is None else 1.0
-        budget = apportion(counts, seen, unseen, counted, window, self.estimator, self._schema(tools), scale)
-        budget = replace(budget, crowded=self.crowded)
+        budget = build_budget(
+            counts, seen, unseen, counted, window, self.estimator, self._known_tool_tokens(tools), scale
+        )
+        budget = replace(budget, crowded=self.is_output_cut)
         self.counters = self.counters.with_measurement(budget, is_counted=counted is not None)
         return budget
 
-    def size_of(self, message: Message) -> int:
-        """Estimated tokens of one message."""
+    def message_tokens(self, message: Message) -> int:
+        """Return the estimated tokens of a message."""
         return self.estimator.tokens(count_message(message, self.ruler))
 
-    def _size_of_all(self, messages: Sequence[Message]) -> int:
+    def _messages_tokens(self, messages: Sequence[Message]) -> int:
         return self.estimator.tokens(count_messages(messages, self.ruler))
 
-    def size_of_text(self, text: str) -> int:
-        """Estimated tokens of a text."""
+    def text_tokens(self, text: str) -> int:
+        """Return the estimated tokens of a text."""
         return self.estimator.tokens(count_text(text, self.ruler))
 
-    def size_of_tool(self, spec: ToolSpec) -> int:
-        """Estimated tokens of a tool definition."""
+    def definition_tokens(self, spec: ToolSpec) -> int:
+        """Return the estimated tokens of a tool definition."""
         return self.estimator.tokens(count_tools((spec,), self.ruler))
 
     @property
     def tool_tokens(self) -> int:
         """Estimated tokens of the tool definitions in the last measurement."""
-        known = self._schema(self._tools[0])
-        return self.estimator.tokens(self._tools[1]) if known is None else known
+        known = self._known_tool_tokens(self._tool_counts[0])
+        return self.estimator.tokens(self._tool_counts[1]) if known is None else known
 
-    def remember_tools(self, tools: tuple[ToolSpec, ...], tokens: int) -> None:
-        """Use the token count of these definitions from an earlier request, until they are counted again."""
-        self._remembered = tools, tokens
+    def restore_tool_tokens(self, tools: tuple[ToolSpec, ...], tokens: int) -> None:
+        """Use the token count that an earlier request gave for these definitions, until they are counted again."""
+        self._restored_tools = tools, tokens
 
-    def remember_counts(self, record: CountRecord | None, scale: float, *, begins_as_before: bool) -> None:
-        """Restore the server's counts from an earlier run, and the scale for estimates of what has not been counted
-        since. `begins_as_before`: the system text and tools are unchanged."""
-        self.record = record if record is None or begins_as_before else record.after_rewrite()
+    def restore_counts(self, record: CountRecord | None, scale: float, *, is_prefix_unchanged: bool) -> None:
+        """Restore the server's counts from an earlier run, and the scale for estimates of content not counted since
+        then. `is_prefix_unchanged`: system prompt and tools are unchanged."""
+        self.count_record = record if record is None or is_prefix_unchanged else record.after_rewrite()
         self.scale = scale
 
     def fresh_copy(self) -> "Meter":
-        """An independent meter with the same estimates."""
+        """Return an independent meter with the same estimates."""
         other = Meter(self.estimator, self.ruler)
-        known = self._schema(self._tools[0])
-        other.remember_tools(*(self._remembered if known is None else (self._tools[0], known)))
+        known = self._known_tool_tokens(self._tool_counts[0])
+        other.restore_tool_tokens(*(self._restored_tools if known is None else (self._tool_counts[0], known)))
         other.scale = self.scale
         return other
 
-    def scale_by(self, conversation: Conversation, budget: ContextBudget) -> None:
-        """Scale later estimates by how this conversation was counted. `budget`: its budget."""
+    def update_scale(self, conversation: Conversation, budget: ContextBudget) -> None:
+        """Compute the scale of later estimates from the provider's count of this conversation. `budget`: the
+        conversation's budget."""
         if conversation.anchor is None:
             return
         summary = count_summary(conversation.summary, self.ruler).values()
-        inside = self._message_counter().of(self._view.messages(conversation))
-        estimated = self.estimator.tokens(total(summary) + inside.counts + self._found_tool_counts(inside.names))
+        message_counts = self._message_counter().value_for(self._view.messages(conversation))
+        estimated = self.estimator.tokens(
+            sum_counts(summary) + message_counts.counts + self._found_tool_counts(message_counts.names)
+        )
         counted = budget.history + budget.pending + budget.retain + budget.summary
         self.scale = min(max(counted / estimated, 0.25), 3.0) if estimated else 1.0
 
-    def begin_turn(self, said: Message) -> int:
-        """Seed the counters of a turn with the user's message. Return its estimated tokens."""
-        self.crowded = False
-        seed = self.size_of(said)
+    def begin_turn(self, message: Message) -> int:
+        """Start the counters of a turn with the user's message. Return its estimated tokens."""
+        self.is_output_cut = False
+        seed = self.message_tokens(message)
         self.counters = self.counters.at_turn_start(seed)
         return seed
 
-    def force_final(self) -> None:
-        """Settle the counters for the final turn, which only writes its report."""
+    def enter_final_turn(self) -> None:
+        """Settle the counters for the final turn, in which the model only writes a report."""
         self.counters = settle_for_final_turn(self.counters)
 
     def schema_scale(self, tools: Sequence[ToolSpec]) -> float | None:
-        """Tokens of the tool definitions per four characters; None if unchanged since the last call."""
-        schema, before = self.counters.schema, self._schema_told
-        self._schema_told = schema
+        """Return the tokens of the tool definitions per four characters; None if their size has not changed since the
+        last call."""
+        schema, before = self.counters.schema, self._previous_schema
+        self._previous_schema = schema
         return None if schema == before else round(schema / max(chars_estimate(tools_text(tools)), 1), 3)
 
     def end_turn(self, conversation: Conversation) -> None:
-        """Commit the counters: the provider's count, plus an estimate of what it has not seen."""
+        """Settle the counters at the end of a turn: use the provider's count, plus an estimate for messages that it has
+        not counted."""
         if conversation.anchor is None:
             self.counters = self.counters.at_turn_end()
             return
-        _, unseen = self._split(conversation)
+        _, unseen = self._seen_and_unseen(conversation)
         self.counters = self.counters.at_turn_end(conversation.anchor.total + self.estimator.tokens(unseen))
 
     def reset_counters(self) -> None:
         """Reset the counters after a compaction, until the next measurement."""
-        self.counters, self.crowded = Counters(reasoning=self.counters.reasoning), False
-        self.record = self.record and self.record.after_rewrite()
-        self._sizes = (), 0, 0
+        self.counters, self.is_output_cut = Counters(reasoning=self.counters.reasoning), False
+        self.count_record = self.count_record and self.count_record.after_rewrite()
+        self._visible_minimum = (), 0
 
     def take_real_window(self) -> int | None:
-        """The real window of a server that truncated the last counted request; returned once."""
+        """Return the actual window of a server that truncated the last counted request, once; afterwards None."""
         window, self._real_window = self._real_window, None
         return window
 
     def forget_truncation(self) -> None:
-        """The server has read more than the window found: report the next truncation again."""
-        self._told.discard("truncated")
+        """Report the next truncation again. Called when the server has read more than the window inferred from its
+        counts."""
+        self._reported_readings.discard("truncated")
 
     def anchor_reply(
         self,
@@ -258,143 +273,165 @@ class Meter:
         budget: ContextBudget,
         emit: Callable[[Event], None],
     ) -> Conversation:
-        """Add the reply to the conversation, anchored at the provider's count for the last measured request. An
-        implausible count anchors nothing and is not learned from."""
+        """Add the reply to the conversation, with the provider's count of the last measured request as its anchor. If
+        that count is implausible, no anchor is set and nothing is learned."""
         answered = conversation.plus(reply.message)
         if reply.passes > 1:
-            return answered  # its counts may cover more than one request
+            return answered  # a count of several passes covers more than one request
         reading = self._assess_usage(reply, conversation, budget)
         if reading != "counted":
             self._report_reading(reading, reply, budget, emit)
-            return self._distrusting(answered) if reading == "truncated" else answered
-        self._learn(conversation, reply.usage, reply.message.model)
+            return self._without_server_counts(answered) if reading == "truncated" else answered
+        self._learn_from_usage(conversation, reply.usage, reply.message.model)
         return replace(answered, anchor=carried_usage(reply), anchored=len(answered.messages))
 
     def serialise(self, server: str = "") -> str:
         return encode_estimator(self.estimator, server)
 
     def _assess_usage(self, reply: Reply, conversation: Conversation, budget: ContextBudget) -> CountReading:
-        """Whether a reply's usage is plausible and covers everything sent."""
+        """Return whether a reply's usage is plausible and covers everything that was sent, or what is wrong with it."""
         usage = reply.usage
         if min(usage.input, usage.cache_read, usage.cache_write, usage.output) < 0:
             return "nonsense"
         if usage.prompt == 0:
             return "missing"
-        finding, self.record = judge(
+        finding, self.count_record = assess_count(
             self._record_for(conversation, reply), self._sent_request(conversation, usage, budget)
         )
         if finding != "whole" and (finding == "fresh" or usage.prompt >= MIN_WINDOW_TOKENS):
             return finding
-        return "counted" if finding == "whole" and is_plausible(usage.prompt, budget.used) else "nonsense"
+        return "counted" if finding == "whole" and is_plausible_count(usage.prompt, budget.used) else "nonsense"
 
     def _record_for(self, conversation: Conversation, reply: Reply) -> CountRecord:
-        """What a count is compared with. A resumed session starts with its last count, if requests have only grown
-        since."""
-        is_other = is_foreign(conversation, reply.message.model) or drops_reasoning(conversation)
-        if self.record is not None:
-            return self.record.after_rewrite() if is_other else self.record
+        """Return the record to compare a count with. A resumed session starts with its last count, unless requests may
+        have become shorter since then."""
+        is_other = has_foreign_anchor(conversation, reply.message.model) or may_drop_reasoning(conversation)
+        if self.count_record is not None:
+            return self.count_record.after_rewrite() if is_other else self.count_record
         if conversation.anchor is None or is_other:
             return CountRecord()
         before = self._view.messages(conversation)[: max(conversation.anchored - 1, 0)]
-        return CountRecord().with_earlier_count(
-            min_tokens(before), conversation.anchor.prompt, estimate_messages(before)
-        )
+        return CountRecord().with_earlier_count(min_tokens(before), conversation.anchor.prompt)
 
     def _sent_request(self, conversation: Conversation, usage: Usage, budget: ContextBudget) -> CountedRequest:
-        shown = self._view.messages(conversation)
-        before, least, plain = self._sizes if is_prefix(self._sizes[0], shown) else ((), 0, 0)
-        least, plain = least + min_tokens(shown[len(before) :]), plain + estimate_messages(shown[len(before) :])
-        self._sizes = shown, least, plain
-        return sent_of(shown, (least, plain), usage.prompt, budget, self._size_of_all, is_first=is_new(conversation))
+        visible = self._view.messages(conversation)
+        before, minimum = self._visible_minimum if is_prefix(self._visible_minimum[0], visible) else ((), 0)
+        minimum += min_tokens(visible[len(before) :])
+        self._visible_minimum = visible, minimum
+        return counted_request(
+            visible, minimum, usage.prompt, budget, self._messages_tokens, is_first=has_no_reply(conversation)
+        )
 
-    def _distrusting(self, conversation: Conversation) -> Conversation:
-        """Discard everything counted and learned from a server that truncates, since some counts were already wrong.
-        Its largest count is its real window."""
-        assert self.record is not None, "a finding comes with a record"
-        self._real_window, self.record = self.record.window, CountRecord()
-        self.estimator, self._first, self._remembered, self.scale = Estimator(), None, ((), 0), 1.0
+    def _without_server_counts(self, conversation: Conversation) -> Conversation:
+        """Discard all counts and estimates of a server that truncates, because earlier ones may be wrong as well. The
+        server's largest count becomes the actual window."""
+        assert self.count_record is not None, "a finding comes with a record"
+        self._real_window, self.count_record = self.count_record.window, CountRecord()
+        self.estimator, self._full_count, self._restored_tools, self.scale = Estimator(), None, ((), 0), 1.0
         self.counters = Counters(reasoning=self.counters.reasoning)
         return replace(conversation, anchor=None, anchored=0)
 
-    def _learn(self, conversation: Conversation, usage: Usage, model: str) -> None:
-        seen, unseen = self._split(conversation)
+    def _learn_from_usage(self, conversation: Conversation, usage: Usage, model: str) -> None:
+        seen, unseen = self._seen_and_unseen(conversation)
         if conversation.anchor is None:
-            written = (*(self._text(text) for text in self._shown), *self._summary[1].values())
-            rest = total(written) + seen + unseen
-            self._first = self._clearer(_FullCount(self._tools[0], rest, usage.prompt))
-            counts = rest + self._tools[1]
+            written = (
+                *(self._cached_text_counts(text) for text in self._system_texts),
+                *self._summary_counts[1].values(),
+            )
+            counts_without_tools = sum_counts(written) + seen + unseen
+            self._full_count = self._more_precise(_FullCount(self._tool_counts[0], counts_without_tools, usage.prompt))
+            counts = counts_without_tools + self._tool_counts[1]
             self.estimator = learn(self.estimator, counts, usage.prompt, usage.prompt, whole=True)
-        elif unseen != Counts() and not is_foreign(conversation, model) and not drops_reasoning(conversation):
+        elif (
+            unseen != Counts() and not has_foreign_anchor(conversation, model) and not may_drop_reasoning(conversation)
+        ):
             reported = usage.prompt - conversation.anchor.total
             self.estimator = learn(self.estimator, unseen, reported, usage.prompt)
 
-    def _clearer(self, counted: _FullCount) -> _FullCount:
-        """Of the two full counts, keep the one that says more about the tool definitions: the one with fewer
-        estimated tokens beside them, above all without images."""
-        known = self._first
+    def _more_precise(self, counted: _FullCount) -> _FullCount:
+        """Return whichever full count says more about the tool definitions: one without images, otherwise the one with
+        fewer estimated tokens outside the definitions."""
+        known = self._full_count
         if known is None or known.tools != counted.tools:
             return counted
-        return min(known, counted, key=lambda one: (one.rest.exact > 0, self.estimator.tokens(one.rest)))
+        return min(
+            known,
+            counted,
+            key=lambda one: (
+                one.counts_without_tools.exact_tokens > 0,
+                self.estimator.tokens(one.counts_without_tools),
+            ),
+        )
 
-    def _sections(
+    def _section_counts(
         self, system: str, summary: Summary, tools: tuple[ToolSpec, ...], sections: Mapping[BudgetSection, str]
     ) -> dict[BudgetSection, Counts]:
         texts: dict[BudgetSection, str] = {"system": system, **{name: text for name, text in sections.items() if text}}
-        self._shown = tuple(text for name, text in texts.items() if name == "system")
-        counts: dict[BudgetSection, Counts] = {name: self._text(text) for name, text in texts.items()}
-        if self._summary[0] != summary:
-            self._summary = (summary, count_summary(summary, self.ruler))
-        counts.update(self._summary[1])
-        inside = [counts[name] for name in ("instructions", "memories", "skills") if name in counts]
-        counts["system"] = subtract_counts(counts["system"], inside)
-        if self._tools[0] != tools or not tools:
-            self._tools = (tools, count_tools(tools, self.ruler))
-        counts["tools"] = self._tools[1]
+        self._system_texts = tuple(text for name, text in texts.items() if name == "system")
+        counts: dict[BudgetSection, Counts] = {name: self._cached_text_counts(text) for name, text in texts.items()}
+        if self._summary_counts[0] != summary:
+            self._summary_counts = (summary, count_summary(summary, self.ruler))
+        counts.update(self._summary_counts[1])
+        separate_counts = [counts[name] for name in ("instructions", "memories", "skills") if name in counts]
+        counts["system"] = subtract_counts(counts["system"], separate_counts)
+        if self._tool_counts[0] != tools or not tools:
+            self._tool_counts = (tools, count_tools(tools, self.ruler))
+        counts["tools"] = self._tool_counts[1]
         return counts
 
-    def _text(self, text: str) -> Counts:
-        if text not in self._texts:
-            if len(self._texts) >= _MAX_CACHED_TEXTS:
-                self._texts.clear()
-            self._texts[text] = count_text(text, self.ruler)
-        return self._texts[text]
+    def _cached_text_counts(self, text: str) -> Counts:
+        if text not in self._text_counts:
+            if len(self._text_counts) >= _MAX_CACHED_TEXTS:
+                self._text_counts.clear()
+            self._text_counts[text] = count_text(text, self.ruler)
+        return self._text_counts[text]
 
-    def _split(self, conversation: Conversation) -> tuple[Counts, Counts]:
-        """Counts of the messages that the provider has counted, and of those it has not."""
-        shown = self._view.messages(conversation)
+    def _seen_and_unseen(self, conversation: Conversation) -> tuple[Counts, Counts]:
+        """Return two counts: all messages if the provider has not counted any yet, and the messages added since its
+        last count."""
+        visible = self._view.messages(conversation)
         if conversation.anchor is None:
-            inside = self._messages.of(shown)
-            return inside.counts + self._found_tool_counts(inside.names), Counts()
-        unseen = shown[conversation.anchored :]
+            message_counts = self._message_counts.value_for(visible)
+            return message_counts.counts + self._found_tool_counts(message_counts.names), Counts()
+        unseen = visible[conversation.anchored :]
         if not unseen:
             return Counts(), Counts()
-        inside = self._message_counter().of(unseen)
-        return Counts(), inside.counts + self._found_tool_counts(inside.names) + Counts(replies=1)
+        message_counts = self._message_counter().value_for(unseen)
+        return Counts(), message_counts.counts + self._found_tool_counts(message_counts.names) + Counts(replies=1)
 
     def _message_counter(self) -> "IncrementalFold[_MessageCounts, Message]":
-        """Counts messages with the current ruler."""
+        """Return a counter of messages that uses the current ruler."""
         ruler = self.ruler
         return IncrementalFold(_MessageCounts, lambda inside, message: inside.plus(message, ruler))
 
     def _found_tool_counts(self, names: Sequence[str]) -> Counts:
-        """Counts of deferred definitions that the provider's search has found, which the model therefore sees."""
+        """Return the counts of deferred definitions that the provider's search has found and the model therefore
+        reads."""
         if not names:
             return Counts()
-        deferred = {spec.name: replace(spec, deferred=None) for spec in self._tools[0] if spec.deferred is not None}
+        deferred = {
+            spec.name: replace(spec, deferred=None) for spec in self._tool_counts[0] if spec.deferred is not None
+        }
         return count_tools((deferred[name] for name in names if name in deferred), self.ruler)
 
-    def _schema(self, tools: tuple[ToolSpec, ...]) -> int | None:
-        if self._first is None or self._first.tools != tools:
-            return self._remembered[1] if tools and self._remembered[0] == tools else None
-        guess = self.estimator.tokens(self._tools[1])
-        return min(max(self._first.prompt - self.estimator.tokens(self._first.rest), guess // 3), guess * 4)
+    def _known_tool_tokens(self, tools: tuple[ToolSpec, ...]) -> int | None:
+        if self._full_count is None or self._full_count.tools != tools:
+            return self._restored_tools[1] if tools and self._restored_tools[0] == tools else None
+        guess = self.estimator.tokens(self._tool_counts[1])
+        return min(
+            max(
+                self._full_count.prompt_tokens - self.estimator.tokens(self._full_count.counts_without_tools),
+                guess // 3,
+            ),
+            guess * 4,
+        )
 
     def _report_reading(
         self, reading: CountReading, reply: Reply, budget: ContextBudget, emit: Callable[[Event], None]
     ) -> None:
-        if reply.stop_reason in ("interrupted", "repetition") or reading in self._told:
+        if reply.stop_reason in ("interrupted", "repetition") or reading in self._reported_readings:
             return
-        self._told.add(reading)
+        self._reported_readings.add(reading)
         counted, expected = reply.usage.prompt, budget.used
         match reading:
             case "missing":

@@ -1,4 +1,4 @@
-"""A provider's settings from the configuration: its address, key and window."""
+"""Address, key and window of a provider, taken from the configuration."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -6,44 +6,61 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from ebbtide.agent.budget.request_budget import (
+    DEFAULT_BUFFER_TOKENS,
+    PRECISE_BUFFER_TOKENS,
+    Window,
+    default_output_reserve,
+    fitting_reserves,
+)
+from ebbtide.agent.config.chat_hosts import CHAT_HOSTS
+from ebbtide.agent.config.clouds import CLOUDS, cloud_address
 from ebbtide.agent.config.values import Config, ProviderConfig
-from ebbtide.agent.context.budget import BUFFER, SMALL_BUFFER, Window, fitting_reserves, usual_output
 from ebbtide.agent.errors import AuthFailed, ConfigError, UsageError
 from ebbtide.agent.providers.base import Endpoint, ModelFacts
 from ebbtide.agent.providers.keys import stored_key
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.secrets.redaction import without_password
+from ebbtide.tools.secrets.redaction import redact_url
 
-OUTPUT_TOKENS = 16_384
-"""Tokens reserved for a reply, if the model can write as many."""
+DEFAULT_OUTPUT_RESERVE_TOKENS = 16_384
+"""Default number of tokens reserved for a reply, or the model's output limit if that is lower."""
 
-TIMEOUT = 120.0
-"""Seconds of silence before a request fails."""
-LOCAL_TIMEOUT = 600.0
-"""The same for a server on this machine, which may take minutes to read a long request before it responds."""
+REQUEST_TIMEOUT_S = 120.0
+"""Seconds of silence after which a request fails."""
+LOCAL_REQUEST_TIMEOUT_S = 600.0
+"""Seconds of silence after which a request to a server on this machine fails. Before it responds, such a server may
+take minutes to read a long request."""
 
-_COMMAND_LINE = ("command line", "--config")
+_COMMAND_LINE_SOURCES = ("command line", "--config")
 
 _BASE_URLS = {
     "anthropic": ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
     "openai": ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
     "openai-chat": ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
     "ollama": ("OLLAMA_HOST", "http://127.0.0.1:11434"),
+    **{name: ("", host.base_url) for name, host in CHAT_HOSTS.items()},
+    **{name: (cloud.address_variable, "") for name, cloud in CLOUDS.items()},
 }
-_KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "openai-chat": "OPENAI_API_KEY"}
+_KEY_VARIABLES = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "openai-chat": "OPENAI_API_KEY",
+    **{name: host.key_variable for name, host in CHAT_HOSTS.items()},
+    **{name: cloud.key_variable for name, cloud in CLOUDS.items() if cloud.key_variable},
+}
 CHAT_SERVERS = (
     ("LM Studio", "http://127.0.0.1:1234/v1", "lms server start"),
     ("llama.cpp", "http://127.0.0.1:8080/v1", "llama-server -m MODEL.gguf"),
     ("vLLM", "http://127.0.0.1:8000/v1", "vllm serve MODEL"),
 )
-"""Servers with OpenAI's chat API: name, default address, start command."""
-FIRST_CHOICE = (("ANTHROPIC_API_KEY", "anthropic/claude-sonnet-5-5"), ("OPENAI_API_KEY", "openai/gpt-6-sol"))
-"""Default model by the key that is set."""
+"""Servers that offer OpenAI's chat API. Each has a name, a default address and a start command."""
+DEFAULT_MODELS = (("ANTHROPIC_API_KEY", "anthropic/claude-sonnet-5-5"), ("OPENAI_API_KEY", "openai/gpt-6-sol"))
+"""Default models, each with the environment variable of its key."""
 
 
-def first_choice(environment: Mapping[str, str]) -> str:
-    """The default model for the keys that are set. Raises `UsageError` if there are none."""
-    for key, model in FIRST_CHOICE:
+def default_model(environment: Mapping[str, str]) -> str:
+    """Return the default model for which a key is set. Raises `UsageError` if there is none."""
+    for key, model in DEFAULT_MODELS:
         if has_key(environment, key, model):
             return model
     raise UsageError(
@@ -54,40 +71,40 @@ def first_choice(environment: Mapping[str, str]) -> str:
 
 
 def has_key(environment: Mapping[str, str], variable: str, model: str) -> bool:
-    """Whether there is a key for a model, in its variable or stored."""
-    return bool(_value(environment, variable) or stored_key(environment, model.partition("/")[0]))
+    """Whether a model has a key, in its environment variable or in the key store."""
+    return bool(_stripped_value(environment, variable) or stored_key(environment, model.partition("/")[0]))
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSetting:
-    """A configured value for a model, and where it was set."""
+    """A setting that applies to a model, and where it was set."""
 
     value: Any
     source: str
 
 
 def find_setting(config: Config, provider: str, model: str, key: str) -> ModelSetting | None:
-    """The value set for a model: on the command line, for the model, for its provider or in `[agent]`; None if it is
-    not set. The command line overrides all files."""
-    settings, name = config.provider(provider), f"agent.{key}"
-    places = [
+    """Return the setting that applies to a model, looked up for the model, its provider and then `[agent]`; None if it
+    is not set. The command line takes precedence over all files."""
+    settings, agent_key = config.provider(provider), f"agent.{key}"
+    candidates = [
         (settings.models.get(model, {}).get(key), f"providers.{provider}.models.{model}.{key}"),
         (getattr(settings, key, None), f"providers.{provider}.{key}"),
-        (getattr(config, key, None), name),
+        (getattr(config, key, None), agent_key),
     ]
-    if config.sources.get(name) == "command line":
-        places.reverse()
+    if config.sources.get(agent_key) == "command line":
+        candidates.reverse()
     found = [
-        ModelSetting(value, config.sources[place] if place == name else f"{place} in {config.sources[place]}")
-        for value, place in places
+        ModelSetting(value, config.sources[place] if place == agent_key else f"{place} in {config.sources[place]}")
+        for value, place in candidates
         if value is not None
     ]
-    said = [setting for setting in found if any(word in setting.source for word in _COMMAND_LINE)]
-    return next(iter([*said, *found]), None)
+    from_command_line = [setting for setting in found if any(word in setting.source for word in _COMMAND_LINE_SOURCES)]
+    return next(iter([*from_command_line, *found]), None)
 
 
-def overrides(config: Config, settings: ProviderConfig, provider: str, model: str) -> dict[str, object]:
-    """The settings that override the registry."""
+def registry_overrides(config: Config, settings: ProviderConfig, provider: str, model: str) -> dict[str, object]:
+    """Return the settings that override the registry's facts."""
     chosen = dict(settings.models.get(model, {}))
     window = find_setting(config, provider, model, "context_window")
     if window is not None:
@@ -96,25 +113,27 @@ def overrides(config: Config, settings: ProviderConfig, provider: str, model: st
 
 
 def find_window(facts: ModelFacts, config: Config, *, is_precise: bool = False) -> Window:
-    """The window for a session, with its reserves and the source of each number. `is_precise`: estimates for this
-    model have been good, so a smaller safety margin is enough."""
-    known = dict(facts.sources)
+    """Return the window for a session, with its reserves and the source of each number. `is_precise`: past estimates
+    for this model were accurate, so a smaller safety margin is enough."""
+    fact_sources = dict(facts.sources)
     size = _window_size(facts, config)
-    longest = find_setting(config, facts.provider, facts.name, "max_output_tokens")
+    output_setting = find_setting(config, facts.provider, facts.name, "max_output_tokens")
     output = (
         ModelSetting(
-            min(facts.max_output_tokens, OUTPUT_TOKENS, usual_output(size.value)),
-            known.get("max_output_tokens", "default"),
+            min(facts.max_output_tokens, DEFAULT_OUTPUT_RESERVE_TOKENS, default_output_reserve(size.value)),
+            fact_sources.get("max_output_tokens", "default"),
         )
-        if longest is None
-        else ModelSetting(min(longest.value, facts.max_output_tokens), longest.source)
-        if known.get("max_output_tokens") in ("registry", "live")
-        else longest
+        if output_setting is None
+        else ModelSetting(min(output_setting.value, facts.max_output_tokens), output_setting.source)
+        if fact_sources.get("max_output_tokens") in ("registry", "live")
+        else output_setting
     )
     buffer = find_setting(config, facts.provider, facts.name, "context_window_buffer_tokens") or ModelSetting(
-        min(SMALL_BUFFER if is_precise else BUFFER, size.value // 8), "learned" if is_precise else "default"
+        min(PRECISE_BUFFER_TOKENS if is_precise else DEFAULT_BUFFER_TOKENS, size.value // 8),
+        "learned" if is_precise else "default",
     )
-    # A window set by the user may cost more; the default one stays within the regular price tier.
+    # A user who sets the window accepts the higher price of long requests. The default window stays within the standard
+    # price tier.
     tier = facts.prices.long_above if facts.prices and size.source in ("registry", "live", "default") else None
     window = Window(
         size.value, output.value, buffer.value, max_input=facts.max_input_tokens, price_tier=tier,
@@ -122,21 +141,21 @@ def find_window(facts: ModelFacts, config: Config, *, is_precise: bool = False) 
     )  # fmt: skip
     limit = min(n for n in (window.size, window.max_input, window.price_tier) if n is not None)
     reserves = fitting_reserves(limit, output.value, buffer.value)
-    shrunk = "" if reserves == (output.value, buffer.value) else ", less in a small window"
+    shrunk_note = "" if reserves == (output.value, buffer.value) else ", less in a small window"
     sources = (
         ("context_window", size.source),
-        ("max_output_tokens", output.source + shrunk),
-        ("context_window_buffer_tokens", buffer.source + shrunk),
-        *((("max_input_tokens", known.get("max_input_tokens", "registry")),) if facts.max_input_tokens else ()),
-        *((("price_tier", known.get("prices", "registry")),) if tier else ()),
+        ("max_output_tokens", output.source + shrunk_note),
+        ("context_window_buffer_tokens", buffer.source + shrunk_note),
+        *((("max_input_tokens", fact_sources.get("max_input_tokens", "registry")),) if facts.max_input_tokens else ()),
+        *((("price_tier", fact_sources.get("prices", "registry")),) if tier else ()),
     )
     window = replace(window, output=reserves[0], buffer=reserves[1], sources=sources)
-    notices = tuple(_notices(facts, size, (longest,), bool(shrunk)))
-    return replace(window, **_triggers(window, config), notices=notices)
+    notices = tuple(_notices(facts, size, (output_setting,), bool(shrunk_note)))
+    return replace(window, **_trigger_shares(window, config), notices=notices)
 
 
 def _window_size(facts: ModelFacts, config: Config) -> ModelSetting:
-    """The window size. A user's setting is never raised by the server's value, but may be lowered."""
+    """Return the window size. The server's value can lower the user's setting, but never raise it."""
     source = dict(facts.sources).get("context_window", "default")
     chosen = find_setting(config, facts.provider, facts.name, "context_window")
     if chosen is None:
@@ -146,9 +165,9 @@ def _window_size(facts: ModelFacts, config: Config) -> ModelSetting:
     return chosen
 
 
-def _triggers(window: Window, config: Config) -> dict[str, Any]:
-    """The two triggers, as shares of the usable window. A ratio of the whole window is converted, and capped at the
-    block."""
+def _trigger_shares(window: Window, config: Config) -> dict[str, Any]:
+    """Return the compaction and blocking triggers as shares of the effective window. `threshold_ratio` refers to the
+    whole window, so it is converted, and it cannot exceed the blocking trigger."""
     if config.threshold_ratio is None:
         return {"compact_trigger": config.compact_trigger, "hard_block": config.hard_block}
     share = config.threshold_ratio * window.size / max(window.effective, 1)
@@ -170,59 +189,61 @@ def _notices(
 
 def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> Endpoint:
     """A provider's address and key. Raises `ConfigError` for a malformed URL, and `AuthFailed` if a required key is
-    missing; Ollama and servers on this machine need none."""
-    url = address_of(name, settings, environment)
+    missing. Ollama, clouds with a sign-in of their own and servers on this machine need none."""
+    url = provider_address(name, settings, environment)
     host = urlsplit(url).hostname or ""
     key_name = key_variable(name, settings)
-    key = _value(environment, key_name or "") or stored_key(environment, name, url)
-    if not key and name != "ollama" and not is_loopback(host):
-        told = f"there is no key for {name}: type `/key {name}` in a session, run `ebb key set {name}`, "
-        told += f"or set the environment variable {key_name}"
-        others = [(key, model) for key, model in FIRST_CHOICE if _value(environment, key)]
-        raise AuthFailed(told + "".join(f"; {key} is set: `-m {model}` takes it" for key, model in others[:1]))
-    usual = LOCAL_TIMEOUT if is_loopback(host) else TIMEOUT
-    return Endpoint(url.rstrip("/"), key or None, settings.timeout or usual)
+    key = _stripped_value(environment, key_name or "") or stored_key(environment, name, url)
+    if not key and name != "ollama" and name not in CLOUDS and not is_loopback(host):
+        text = f"there is no key for {name}: type `/key {name}` in a session, run `ebb key set {name}`, "
+        text += f"or set the environment variable {key_name}"
+        others = [(key, model) for key, model in DEFAULT_MODELS if _stripped_value(environment, key)]
+        raise AuthFailed(text + "".join(f"; {key} is set: `-m {model}` takes it" for key, model in others[:1]))
+    default_timeout = LOCAL_REQUEST_TIMEOUT_S if is_loopback(host) else REQUEST_TIMEOUT_S
+    return Endpoint(url.rstrip("/"), key or None, settings.timeout or default_timeout)
 
 
-def _value(environment: Mapping[str, str], variable: str) -> str:
-    """The value of a variable, stripped: lines from a Windows file leave a carriage return, and pasted text a
-    newline."""
+def _stripped_value(environment: Mapping[str, str], variable: str) -> str:
+    """Return a variable without surrounding whitespace: files written on Windows leave a carriage return, and pasted
+    text a newline."""
     return environment.get(variable, "").strip()
 
 
-def address_of(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> str:
-    """A provider's address. Raises `ConfigError` for a malformed URL."""
+def provider_address(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> str:
+    """A provider's address. Raises `ConfigError` for a malformed URL, and if a variable of a cloud is missing."""
     variable, usual_url = _BASE_URLS[name]
     url, source = usual_url, "the default"
-    if told := _value(environment, variable):
-        url, source = told, f"environment {variable}"
+    if from_environment := _stripped_value(environment, variable):
+        url, source = from_environment, f"environment {variable}"
     if settings.base_url:
         url, source = settings.base_url, f"`providers.{name}.base_url`"
+    if name in CLOUDS:
+        url = cloud_address(name, url, environment)
     if name == "ollama" and "://" not in url:
-        # As Ollama's own programs do: a bare host means Ollama's port, not port 80.
+        # As in Ollama's own programs, the default port is Ollama's instead of 80.
         url = f"http://{url}" if re.search(r":\d+$", url) else f"http://{url}:11434"
-    _check(url, source)
+    _validate_url(url, source)
     return url
 
 
-def is_own_server(name: str, endpoint: Endpoint) -> bool:
-    """Whether a provider is reached at its official address."""
+def is_official_server(name: str, endpoint: Endpoint) -> bool:
+    """Whether a provider's address is its official one."""
     return endpoint.base_url == _BASE_URLS[name][1]
 
 
 def key_variable(name: str, settings: ProviderConfig) -> str | None:
-    """The environment variable for a provider's key; None if it needs none."""
-    return settings.api_key_env or _KEYS.get(name)
+    """Return the environment variable for a provider's key; None if it needs none."""
+    return settings.api_key_env or _KEY_VARIABLES.get(name)
 
 
-def _check(url: str, source: str) -> None:
+def _validate_url(url: str, source: str) -> None:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigError(f"{source}: `{without_password(url)}` is not a URL: {error}") from error
+        raise ConfigError(f"{source}: `{redact_url(url)}` is not a URL: {error}") from error
     if parts.scheme not in ("http", "https") or not host:
-        raise ConfigError(f"{source}: `{without_password(url)}` is not a URL; write it as `https://host/path`")
+        raise ConfigError(f"{source}: `{redact_url(url)}` is not a URL; write it as `https://host/path`")
 
 
 def is_loopback(host: str) -> bool:

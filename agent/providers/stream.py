@@ -1,4 +1,4 @@
-"""Sends a request, retrying if that can help, and reads its reply."""
+"""Sends a request, retries it after failures that may be temporary, and reads the reply."""
 
 import asyncio
 import random
@@ -8,10 +8,8 @@ from copy import copy
 from dataclasses import field, replace
 from typing import Any
 
+from ebbtide.agent.budget.request_budget import ContextBudget
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.context.budget import ContextBudget
-from ebbtide.agent.context.empty_reply import follows_success
-from ebbtide.agent.context.repetition import RepetitionWatch
 from ebbtide.agent.errors import EmptyAnswer, ProviderError, StreamCut, Unreachable
 from ebbtide.agent.events.session import (
     CallDelta,
@@ -24,66 +22,71 @@ from ebbtide.agent.events.session import (
     ToolsFound,
 )
 from ebbtide.agent.messages import Assistant, ProviderItem, Text, Usage
+from ebbtide.agent.prompt.empty_reply import is_after_success
 from ebbtide.agent.providers.base import CallChunk, Provider, ReasoningChunk, Reply, Request, TextChunk
+from ebbtide.agent.providers.repetition import RepetitionWatch
 from ebbtide.tools.lazy import dataclass
 
-ATTEMPTS = 5
-"""Attempts after broken streams: each costs a full request, and a malformed reply is often repeated."""
-FIRST_DELAY = 0.5
-LONGEST_DELAY = 30.0
+MAX_STREAM_ATTEMPTS = 5
+"""Maximum number of broken streams before giving up. Each costs a full request, and a malformed reply tends to recur.
+"""
+FIRST_RETRY_DELAY_S = 0.5
+MAX_RETRY_DELAY_S = 30.0
 MAX_TRUSTED_WAITS = 3
-"""How many times the server's requested delay is used as it is. Later delays also grow, in case it keeps asking for
-none."""
-JITTER = 0.25
-"""The share of a delay that is randomised, so that many clients do not retry at once."""
+"""Number of attempts after which the server's requested delay is used unchanged. Later delays grow even if the server
+keeps requesting none."""
+MAX_DELAY_JITTER = 0.25
+"""Maximum random share of a delay. It keeps many clients from retrying at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryLimits:
-    """How long a request is retried."""
+    """Limits on how long a request is retried."""
 
     patience: float | None = 600.0
-    """Seconds; None retries until the user interrupts."""
-    first: float = 10.0
-    """Seconds for a server that was never reached: its address is probably wrong."""
+    """Seconds for which a request is retried; None retries until the user interrupts."""
+    unreached_patience: float = 10.0
+    """Seconds for which a server that was never reached is retried. Its address is probably wrong."""
     fallback_after: float | None = None
-    """Seconds after which a fallback takes over, if there is one; None: never."""
+    """Seconds after which a fallback takes over, if there is one; None never uses a fallback."""
 
-    def limit(self, error: ProviderError, *, reached: bool, may_leave: bool) -> float | None:
-        """How long to retry after this error, in seconds; None for no limit."""
+    def retry_seconds(self, error: ProviderError, *, reached: bool, has_fallback: bool) -> float | None:
+        """Return how many seconds to retry after this error; None for no limit. `has_fallback`: there is a fallback."""
         limits = [self.patience]
         if isinstance(error, Unreachable) and not reached:
-            limits.append(self.first)
-        if may_leave:
+            limits.append(self.unreached_patience)
+        if has_fallback:
             limits.append(self.fallback_after)
         return min((limit for limit in limits if limit is not None), default=None)
 
 
-def delay_before(
+def retry_delay(
     attempt: int, error: ProviderError, jitter: float, waited: float = 0.0, limit: float | None = None
 ) -> float | None:
-    """Seconds to wait before the next attempt, or None to give up.
+    """Return the seconds to wait before the next attempt, or None to give up.
 
-    `attempt`: number of the failed attempt, from 1; for broken streams, how many there were. `jitter`: a random
-    number from 0 to 1. `waited`: seconds since the first attempt, at most `limit`."""
-    if not error.retryable or (isinstance(error, StreamCut) and attempt >= ATTEMPTS):
+    `attempt`: number of the failed attempt, from 1; for a broken stream, the number of broken streams so far. `jitter`:
+    a random number from 0 to 1. `waited`: seconds since the first attempt. `limit`: maximum of `waited`; None for no
+    limit.
+    """
+    if not error.retryable or (isinstance(error, StreamCut) and attempt >= MAX_STREAM_ATTEMPTS):
         return None
-    left = limit - waited if limit is not None else None
-    if left is not None and left <= 0:
+    remaining = limit - waited if limit is not None else None
+    if remaining is not None and remaining <= 0:
         return None
-    delay = min(FIRST_DELAY * 2.0 ** min(attempt - 1, 16), LONGEST_DELAY) * (1 - JITTER * jitter)
-    asked = error.retry_after
-    if asked is not None and (left is None or asked <= left):
+    delay = min(FIRST_RETRY_DELAY_S * 2.0 ** min(attempt - 1, 16), MAX_RETRY_DELAY_S) * (1 - MAX_DELAY_JITTER * jitter)
+    requested_delay = error.retry_after
+    if requested_delay is not None and (remaining is None or requested_delay <= remaining):
         if attempt <= MAX_TRUSTED_WAITS:
-            return asked
-        delay = max(delay, asked)
-    elif asked is not None:
+            return requested_delay
+        delay = max(delay, requested_delay)
+    elif requested_delay is not None:
         return None
-    return delay if left is None else min(delay, left)
+    return delay if remaining is None else min(delay, remaining)
 
 
-def tools_found(message: Assistant) -> Iterator[tuple[str, ...]]:
-    """The names of the tools found by each search."""
+def found_tool_names(message: Assistant) -> Iterator[tuple[str, ...]]:
+    """Yield, for each search in a reply, the names of the tools that it found."""
     for part in message.parts:
         if not isinstance(part, ProviderItem):
             continue
@@ -91,41 +94,41 @@ def tools_found(message: Assistant) -> Iterator[tuple[str, ...]]:
             case "tool_search_tool_result":
                 yield part.tools
             case "tool_search_output":
-                yield tuple(_names(part.native.get("tools")))
+                yield tuple(_tool_names(part.native.get("tools")))
 
 
-def _names(tools: object) -> Iterator[str]:
-    """The names of tools, including those inside namespaces."""
+def _tool_names(tools: object) -> Iterator[str]:
+    """Yield the names of tools, including those inside namespaces."""
     for tool in tools if isinstance(tools, list) else ():
         if isinstance(tool, dict) and tool.get("type") == "namespace":
-            yield from _names(tool.get("tools"))
+            yield from _tool_names(tool.get("tools"))
         elif isinstance(tool, dict) and isinstance(tool.get("name"), str):
             yield tool["name"]
 
 
 Emit = Callable[[Event], None]
 
-MOST_OUTPUT = 65_536
-"""Output limit in tokens for a reply that is requested again because it was cut off."""
+MAX_RETRY_OUTPUT_TOKENS = 65_536
+"""Maximum output limit, in tokens, for repeating a request whose reply was cut off."""
 
-QUICK = RetryLimits(patience=60.0)
-"""For optional requests: summaries, readings, samples."""
+OPTIONAL_REQUEST_LIMITS = RetryLimits(patience=60.0)
+"""Limits for optional requests, such as those for summaries."""
 
-REPLACEABLE = RetryLimits(patience=10.0)
-"""For a model that another one can replace at once."""
+REPLACEABLE_MODEL_LIMITS = RetryLimits(patience=10.0)
+"""Limits for a model that can be replaced at once by another one."""
 
 
 @dataclass(slots=True)
-class Retries:
-    """The retry policy of a session, and which servers have responded."""
+class RetryPolicy:
+    """The retry limits of a session, and the models whose servers have responded."""
 
-    persistence: RetryLimits = QUICK
+    limits: RetryLimits = OPTIONAL_REQUEST_LIMITS
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
-    reached: set[str] = field(default_factory=set)
-    """Models whose servers have responded."""
-    answered: set[str] = field(default_factory=set)
-    """Models that have answered since the session was opened."""
+    reached_models: set[str] = field(default_factory=set)
+    """Models whose servers have responded in any way, even with an error."""
+    answered_models: set[str] = field(default_factory=set)
+    """Models that have replied since the session was opened."""
 
 
 async def stream_reply(
@@ -134,45 +137,46 @@ async def stream_reply(
     interrupt: Interrupt,
     emit: Emit,
     budget: ContextBudget | None = None,
-    retries: Retries | None = None,
+    retries: RetryPolicy | None = None,
     *,
-    may_leave: bool = False,
+    has_fallback: bool = False,
 ) -> Reply:
-    """Return the model's reply. On an interrupt, it is the text so far, without calls.
+    """Return the model's reply. After an interrupt, return the text received so far, without calls.
 
-    An empty reply is requested once more, unless it follows successful calls in a step, where the caller handles it.
-    A reply cut off at its output limit is requested again with a higher limit, if `budget` leaves space; if that
-    fails, the cut reply is returned. A reply that repeats itself is stopped, and the repeated part is kept once.
-    `may_leave`: a fallback can take over. Raises `ProviderError` after the last attempt, and `EmptyAnswer`."""
-    trying = _RetryLoop(provider, interrupt, emit, retries or Retries(), may_leave)
-    reply = await trying.reply(request)
-    again = _second_try(request, reply, provider, budget)
-    if again is not None:
-        request, why = again
-        emit(RetryScheduled(2, 2, 0.0, why))
+    An empty reply is requested once more, except after successful calls, where the caller handles it. A reply cut off
+    at its output limit is requested again with a higher limit if `budget` has room; if that fails, the cut-off reply is
+    returned. A reply that repeats itself is stopped, and the repeated part is kept once. `has_fallback`: there is a
+    fallback that can take over. Raises `EmptyAnswer`, and `ProviderError` after the last attempt.
+    """
+    retry_loop = _RetryLoop(provider, interrupt, emit, retries or RetryPolicy(), has_fallback)
+    reply = await retry_loop.reply_with_retries(request)
+    second_request = _second_request(request, reply, provider, budget)
+    if second_request is not None:
+        request, reason = second_request
+        emit(RetryScheduled(2, 2, 0.0, reason))
         try:
-            reply = await trying.reply(request)
+            reply = await retry_loop.reply_with_retries(request)
         except ProviderError as error:
             if _is_empty(reply):
                 raise
             emit(Noticed(f"the cut-off reply is kept, since the retry failed: {error}"))
-            emit(TextDelta(reply.message.text))  # the display discarded it for the second attempt
+            emit(TextDelta(reply.message.text))  # the display discarded it before the second attempt
     if _is_empty(reply):
-        nothing = EmptyAnswer(f"`{provider.facts.id}` {_why_empty(reply, request)}")
-        nothing.is_silence = reply.stop_reason == "end"
-        raise nothing
+        empty_error = EmptyAnswer(f"`{provider.facts.id}` {_why_empty(reply, request)}")
+        empty_error.is_silence = reply.stop_reason == "end"
+        raise empty_error
     if reply.stop_reason == "max_tokens" and not reply.message.calls:
         emit(Noticed("the answer was cut at the output limit; ask the model to continue"))
     return reply
 
 
-def _second_try(
+def _second_request(
     request: Request, reply: Reply, provider: Provider, budget: ContextBudget | None
 ) -> tuple[Request, str] | None:
-    """The request to repeat and why; None if the reply is accepted."""
+    """Return the request to send again, and the reason; None if the reply is accepted."""
     larger = with_more_output(request, reply, provider, budget)
     if _is_empty(reply):
-        is_done = budget is not None and reply.stop_reason == "end" and follows_success(request.messages)
+        is_done = budget is not None and reply.stop_reason == "end" and is_after_success(request.messages)
         return None if is_done or reply.stop_reason == "refusal" else (larger, "the model sent an empty answer")
     if budget is None or larger.max_output_tokens == request.max_output_tokens:
         return None
@@ -183,20 +187,20 @@ def _second_try(
 def with_more_output(
     request: Request, reply: Reply, provider: Provider, budget: ContextBudget | None = None
 ) -> Request:
-    """The request with a larger output limit, if the reply used up its limit and the larger one fits into the
-    window."""
-    more = min(MOST_OUTPUT, provider.facts.max_output_tokens)
+    """Return the request with a larger output limit, if the reply reached its limit and the larger one fits the window;
+    otherwise the same request."""
+    larger_limit = min(MAX_RETRY_OUTPUT_TOKENS, provider.facts.max_output_tokens)
     window = budget.window if budget is not None else provider.window
     prompt = max(reply.usage.prompt, budget.used if budget is not None else 0)
-    if reply.stop_reason != "max_tokens" or prompt + more > window.size:
+    if reply.stop_reason != "max_tokens" or prompt + larger_limit > window.size:
         return request
-    return replace(request, max_output_tokens=max(more, request.max_output_tokens))
+    return replace(request, max_output_tokens=max(larger_limit, request.max_output_tokens))
 
 
 def _is_empty(reply: Reply) -> bool:
-    says_nothing = not reply.message.text.strip() and not reply.message.calls
-    is_going_on = reply.stop_reason == "pause" and bool(reply.message.parts)
-    return says_nothing and not is_going_on and reply.stop_reason not in ("interrupted", "overflow", "repetition")
+    has_no_content = not reply.message.text.strip() and not reply.message.calls
+    is_paused = reply.stop_reason == "pause" and bool(reply.message.parts)
+    return has_no_content and not is_paused and reply.stop_reason not in ("interrupted", "overflow", "repetition")
 
 
 def _why_empty(reply: Reply, request: Request) -> str:
@@ -217,93 +221,96 @@ class _RetryLoop:
     provider: Provider
     interrupt: Interrupt
     emit: Emit
-    retries: Retries
-    may_leave: bool
+    retries: RetryPolicy
+    has_fallback: bool
 
-    async def reply(self, request: Request) -> Reply:
-        attempt, cuts, began, model = 1, 0, self.retries.now(), self.provider.facts.id
+    async def reply_with_retries(self, request: Request) -> Reply:
+        attempt, broken_streams, start, model = 1, 0, self.retries.now(), self.provider.facts.id
         while True:
-            heard: list[str] = []
+            received: list[str] = []
             try:
-                reply = await self.interrupt.race(_read_reply(self.provider, request, self.emit, heard))
+                reply = await self.interrupt.race(_read_reply(self.provider, request, self.emit, received))
             except ProviderError as error:
-                cuts += isinstance(error, StreamCut)
-                delay = self._delay(attempt, cuts, began, error, bool(heard))
+                broken_streams += isinstance(error, StreamCut)
+                delay = self._next_delay(attempt, broken_streams, start, error, bool(received))
                 attempt += 1
                 await self.interrupt.race(self.retries.sleep(delay))
                 if not self.interrupt.is_requested():
                     continue
-                heard, reply = [], None
+                received, reply = [], None
             if reply is None:
-                said = (Text("".join(heard)),) if "".join(heard).strip() else ()
-                return Reply(Assistant(said, model), Usage(), "interrupted")
-            self.retries.reached.add(model)
-            self.retries.answered.add(model)
+                parts = (Text("".join(received)),) if "".join(received).strip() else ()
+                return Reply(Assistant(parts, model), Usage(), "interrupted")
+            self.retries.reached_models.add(model)
+            self.retries.answered_models.add(model)
             cost = self.provider.facts.prices.cost(reply.usage) if self.provider.facts.prices else None
-            for names in tools_found(reply.message):
+            for names in found_tool_names(reply.message):
                 self.emit(ToolsFound(names))
             self.emit(ReplyFinished(model, reply.stop_reason, reply.usage, cost))
             return reply
 
-    def _delay(self, attempt: int, cuts: int, began: float, error: ProviderError, heard: bool) -> float:
-        """The delay before the next attempt in seconds, which is also reported. Raises the error if there is none.
-        `cuts`: number of broken streams, which are counted separately."""
-        if heard or not isinstance(error, Unreachable):
-            self.retries.reached.add(self.provider.facts.id)
-        if error.cause == "not_running" and self.provider.facts.id not in self.retries.answered:
+    def _next_delay(
+        self, attempt: int, broken_streams: int, start: float, error: ProviderError, has_text: bool
+    ) -> float:
+        """Return the delay before the next attempt, in seconds, and report it. Raises the error if there is no next
+        attempt. `broken_streams`: number of broken streams, which are counted separately."""
+        if has_text or not isinstance(error, Unreachable):
+            self.retries.reached_models.add(self.provider.facts.id)
+        if error.cause == "not_running" and self.provider.facts.id not in self.retries.answered_models:
             raise error
-        reached = self.provider.facts.id in self.retries.reached
-        limit = self.retries.persistence.limit(error, reached=reached, may_leave=self.may_leave)
-        waited = self.retries.now() - began
-        number, last = (cuts, ATTEMPTS) if isinstance(error, StreamCut) else (attempt, 0)
-        delay = delay_before(number, error, random.random(), waited, limit)
+        reached = self.provider.facts.id in self.retries.reached_models
+        limit = self.retries.limits.retry_seconds(error, reached=reached, has_fallback=self.has_fallback)
+        waited = self.retries.now() - start
+        number, max_attempts = (broken_streams, MAX_STREAM_ATTEMPTS) if isinstance(error, StreamCut) else (attempt, 0)
+        delay = retry_delay(number, error, random.random(), waited, limit)
         if delay is None:
-            raise _given_up(error, attempt, waited, limit)
-        left = None if limit is None else max(limit - waited - delay, 0.0)
-        self.emit(RetryScheduled(number + 1, last, delay, str(error), left))
+            raise _final_error(error, attempt, waited, limit)
+        remaining = None if limit is None else max(limit - waited - delay, 0.0)
+        reason = str(error).removesuffix(error.todo).rstrip(" .")
+        self.emit(RetryScheduled(number + 1, max_attempts, delay, reason, remaining))
         return delay
 
 
-def _given_up(error: ProviderError, attempt: int, waited: float, limit: float | None) -> ProviderError:
-    """The error, with how long it was retried, or why it was not."""
+def _final_error(error: ProviderError, attempt: int, waited: float, limit: float | None) -> ProviderError:
+    """Return the error with a sentence added: how long the request was retried, or why it was not."""
     wait = error.retry_after
     if error.retryable and wait is not None and limit is not None and wait > limit - waited:
-        more = f"It asks to wait {_span(wait)}, longer than `retry.patience` allows."
+        explanation = f"It asks to wait {_duration_text(wait)}, longer than `retry.patience` allows."
     elif attempt > 1:
-        more = f"Tried {attempt} times in {_span(waited)}."
+        explanation = f"Tried {attempt} times in {_duration_text(waited)}."
     else:
         return error
     text = str(error).removesuffix(error.todo).rstrip()
-    told = copy(error)  # a copy keeps the type and attributes of the error
-    told.args = (f"{text}{'' if text.endswith(('.', '!', '?')) else '.'} {more} {error.todo}".rstrip(),)
-    told.__cause__ = error
-    return told
+    copied = copy(error)  # a copy keeps the type and attributes of the error
+    copied.args = (f"{text}{'' if text.endswith(('.', '!', '?')) else '.'} {explanation} {error.todo}".rstrip(),)
+    copied.__cause__ = error
+    return copied
 
 
-def _span(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-async def _read_reply(provider: Provider, request: Request, emit: Emit, heard: list[str]) -> Reply:
+async def _read_reply(provider: Provider, request: Request, emit: Emit, received: list[str]) -> Reply:
     is_watched = provider.facts.may_repeat
-    words, thoughts = RepetitionWatch(), RepetitionWatch()
+    text_watch, reasoning_watch = RepetitionWatch(), RepetitionWatch()
     chunks = provider.stream(request)
     try:
         async for chunk in chunks:
             match chunk:
                 case TextChunk(text):
-                    heard.append(text)
+                    received.append(text)
                     emit(TextDelta(text))
-                    if is_watched and (found := words.add(text)) is not None:
+                    if is_watched and (found := text_watch.add(text)) is not None:
                         return _repetition_reply(
-                            "".join(heard)[: found.end_of_first], "said", found.times, provider, emit
+                            "".join(received)[: found.end_of_first], "said", found.times, provider, emit
                         )
                 case ReasoningChunk(text):
                     emit(ReasoningDelta(text))
-                    if is_watched and (found := thoughts.add(text)) is not None:
-                        return _repetition_reply("".join(heard), "thought", found.times, provider, emit)
+                    if is_watched and (found := reasoning_watch.add(text)) is not None:
+                        return _repetition_reply("".join(received), "thought", found.times, provider, emit)
                 case CallChunk(_, name, size, id):
                     emit(CallDelta(name, size, id))
                 case Reply():
@@ -314,7 +321,7 @@ async def _read_reply(provider: Provider, request: Request, emit: Emit, heard: l
     raise AssertionError("a provider's stream ends in a reply or raises")
 
 
-def _repetition_reply(said: str, what: str, times: int, provider: Provider, emit: Emit) -> Reply:
-    """The reply of a model that was stopped because it kept repeating itself."""
-    emit(Noticed(f"the reply was stopped: the model {what} the same thing {times} times in a row; it is kept once"))
-    return Reply(Assistant((Text(said),) if said.strip() else (), provider.facts.id), Usage(), "repetition")
+def _repetition_reply(text: str, verb: str, times: int, provider: Provider, emit: Emit) -> Reply:
+    """Return the reply of a model that was stopped because it repeated itself."""
+    emit(Noticed(f"the reply was stopped: the model {verb} the same thing {times} times in a row; it is kept once"))
+    return Reply(Assistant((Text(text),) if text.strip() else (), provider.facts.id), Usage(), "repetition")

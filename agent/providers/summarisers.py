@@ -1,42 +1,48 @@
-"""Other models that write summaries, connected when the first summary is needed: those that the user set, or a
-cheaper one."""
+"""Models that write summaries in place of the session's own: those that the user set, or a cheaper one. They are
+connected when the first summary is needed."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from ebbtide.agent.context.summary_cost import SummaryJob, SummaryModel, SummaryOffer, cheapest_reader, fastest_first
+from ebbtide.agent.budget.summary_cost import (
+    SummaryCandidate,
+    SummaryJob,
+    TimedSummaryModel,
+    cheapest_summary_model,
+    fastest_first,
+)
 from ebbtide.agent.errors import AgentError, TimedOut
 from ebbtide.agent.events.session import Event, Noticed, ReplyFinished
 from ebbtide.agent.messages import Text, User
 from ebbtide.agent.providers.base import ModelFacts, Provider, Reply, Request
 
 Emit = Callable[[Event], None]
-Connect = Callable[[str], Awaitable[Provider]]
+ConnectProvider = Callable[[str], Awaitable[Provider]]
 """Connects to a model, `provider/name`. Raises `AgentError`."""
 
-PROBE_SECONDS = 5.0
+PROBE_TIMEOUT_S = 5.0
 
 WAIT_NOTICE_DELAY_S, SILENCE_TIMEOUT_S = 20.0, 180.0
-"""Seconds of silence after which a notice says what is being waited for, and after which the session's own model
-writes the summary instead. The timeout of a local server is ten minutes."""
+"""Seconds of silence after which the user is notified, and after which the session's own model writes the summary
+instead. The request timeout alone is too long for this: ten minutes for a local server."""
 
 
 class Summarisers:
-    """Connects the summary models once, and closes them at the end."""
+    """Connects the summary models when they are first needed, and keeps the connections until it is closed."""
 
-    def __init__(self, models: Sequence[str], connect: Connect, *, measure: bool = False) -> None:
-        """`models`: in order of preference. `measure`: put the fastest one first."""
+    def __init__(self, models: Sequence[str], connect: ConnectProvider, *, measure: bool = False) -> None:
+        """`models`: the models in order of preference. `measure`: order them by speed instead."""
         self._models = tuple(dict.fromkeys(models))
         self._connect = connect
         self._measure = measure
-        self._found: tuple[Provider, ...] | None = None
+        self._connected: tuple[Provider, ...] | None = None
 
     async def __call__(self, job: SummaryJob, emit: Emit) -> Sequence[Provider]:
-        """The reachable models, in the order to ask them. Requests made to measure them are reported. Raises
-        `AgentError` if none is reachable."""
-        if self._found is None:
+        """Return the reachable models in the order of preference. `emit` receives the events of the requests that
+        measure their speed. Raises `AgentError` if none is reachable."""
+        if self._connected is None:
             connected = await asyncio.gather(*map(self._connect, self._models), return_exceptions=True)
             failed = [found for found in connected if isinstance(found, BaseException)]
             for failure in failed:
@@ -45,85 +51,87 @@ class Summarisers:
             providers = [found for found in connected if not isinstance(found, BaseException)]
             if failed and not providers:
                 raise failed[0]
-            self._found = (
+            self._connected = (
                 await _order_by_speed(providers, emit) if self._measure and len(providers) > 1 else tuple(providers)
             )
-        return self._found
+        return self._connected
 
     async def close(self) -> None:
-        for provider in self._found or ():
+        for provider in self._connected or ():
             await provider.close()
-        self._found = None
+        self._connected = None
 
 
 class CheaperSummarisers:
-    """Chooses a configured model that writes the summary for clearly less than the session's own."""
+    """Chooses a configured model that can write a summary for clearly less than the session's own."""
 
-    def __init__(self, own: Callable[[], ModelFacts], others: Sequence[ModelFacts], connect: Connect) -> None:
-        """`own` returns the session's current model."""
-        self._own = own
+    def __init__(self, own: Callable[[], ModelFacts], others: Sequence[ModelFacts], connect: ConnectProvider) -> None:
+        """`own`: returns the facts about the session's current model. `others`: the models that may be cheaper."""
+        self._own_facts = own
         self._others = {facts.id: facts for facts in others}
         self._connect = connect
-        self._found: dict[str, Provider] = {}
+        self._connected: dict[str, Provider] = {}
 
     async def __call__(self, job: SummaryJob, emit: Emit) -> Sequence[Provider]:
-        """The model to ask, or none. A model that cannot be reached is skipped from then on."""
-        while (model := self._cheapest(job)) is not None:
+        """Return the cheaper model, or nothing if there is none. A model that cannot be reached is not tried again."""
+        while (model := self._cheapest_model(job)) is not None:
             try:
-                if model not in self._found:
-                    self._found[model] = await self._connect(model)
+                if model not in self._connected:
+                    self._connected[model] = await self._connect(model)
             except AgentError:
                 del self._others[model]
             else:
-                return (self._found[model],)
+                return (self._connected[model],)
         return ()
 
-    def _cheapest(self, job: SummaryJob) -> str | None:
-        own = self._own()
-        price = own.prices.at(job.context) if own.prices else None
+    def _cheapest_model(self, job: SummaryJob) -> str | None:
+        own = self._own_facts()
+        price = own.prices.per_token(job.context) if own.prices else None
         others = (facts for facts in self._others.values() if facts.id != own.id)
-        return cheapest_reader(price, job, tuple(_offer(facts, job) for facts in others))
+        return cheapest_summary_model(price, job, tuple(_summary_offer(facts, job) for facts in others))
 
     async def close(self) -> None:
-        for provider in self._found.values():
+        for provider in self._connected.values():
             await provider.close()
-        self._found.clear()
+        self._connected.clear()
 
 
 async def with_silence_timeout(
-    model: str, ask: Callable[[Emit], Coroutine[Any, Any, Reply]], hear: Emit, tell: Emit
+    model: str, ask: Callable[[Emit], Coroutine[Any, Any, Reply]], emit: Emit, notify: Emit
 ) -> Reply:
-    """The reply of another model, as long as it does not fall silent. `hear` receives its events, `tell` a notice
-    about waiting. Raises `TimedOut`, and what `ask` raises."""
+    """Return the reply of another model, unless it is silent for too long. `emit` receives its events, `notify` a
+    notice about waiting. Raises `TimedOut`, and any error of `ask`."""
     clock = asyncio.get_running_loop().time
-    heard, is_told = clock(), False
+    last_event, is_notified = clock(), False
 
     def note(event: Event) -> None:
-        nonlocal heard
-        heard = clock()
-        hear(event)
+        nonlocal last_event
+        last_event = clock()
+        emit(event)
 
-    asked = asyncio.ensure_future(ask(note))
+    task = asyncio.ensure_future(ask(note))
     try:
         while True:
-            limit = SILENCE_TIMEOUT_S if is_told else WAIT_NOTICE_DELAY_S
-            await asyncio.wait({asked}, timeout=max(heard + limit - clock(), 0.0))
-            if asked.done():
-                return asked.result()
-            if clock() - heard < limit:
+            limit = SILENCE_TIMEOUT_S if is_notified else WAIT_NOTICE_DELAY_S
+            await asyncio.wait({task}, timeout=max(last_event + limit - clock(), 0.0))
+            if task.done():
+                return task.result()
+            if clock() - last_event < limit:
                 continue
-            if is_told:
+            if is_notified:
                 raise TimedOut(f"no response for {SILENCE_TIMEOUT_S:.0f} s")
-            is_told = True
+            is_notified = True
             silent = f"`{model}` has not responded for {WAIT_NOTICE_DELAY_S:.0f} s while writing the summary"
-            tell(Noticed(f"{silent}; after {SILENCE_TIMEOUT_S:.0f} s the session's own model takes over"))
+            notify(Noticed(f"{silent}; after {SILENCE_TIMEOUT_S:.0f} s the session's own model takes over"))
     finally:
-        asked.cancel()
-        await asyncio.gather(asked, return_exceptions=True)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
-def _offer(facts: ModelFacts, job: SummaryJob) -> SummaryOffer:
-    return SummaryOffer(facts.id, facts.prices.at(job.transcript) if facts.prices else None, facts.context_window)
+def _summary_offer(facts: ModelFacts, job: SummaryJob) -> SummaryCandidate:
+    return SummaryCandidate(
+        facts.id, facts.prices.per_token(job.transcript) if facts.prices else None, facts.context_window
+    )
 
 
 async def _order_by_speed(providers: Sequence[Provider], emit: Emit) -> tuple[Provider, ...]:
@@ -133,18 +141,18 @@ async def _order_by_speed(providers: Sequence[Provider], emit: Emit) -> tuple[Pr
     return (*first, *(provider for provider in providers if provider not in first))
 
 
-async def _measure_model(provider: Provider, emit: Emit) -> SummaryModel:
+async def _measure_model(provider: Provider, emit: Emit) -> TimedSummaryModel:
     facts = provider.facts
     price = facts.prices.input if facts.prices else None
-    return SummaryModel(facts.id, await _seconds(provider, emit), facts.context_window, price)
+    return TimedSummaryModel(facts.id, await _response_seconds(provider, emit), facts.context_window, price)
 
 
-async def _seconds(provider: Provider, emit: Emit) -> float | None:
-    """Seconds the model takes to answer a short question; None if it fails or is too slow."""
+async def _response_seconds(provider: Provider, emit: Emit) -> float | None:
+    """Return how many seconds the model takes to answer a short question; None if it fails or is too slow."""
     request = Request("Answer with one word.", (User((Text("Say: ready"),)),), (), 64, "probe")
     start = time.monotonic()
     try:
-        async with asyncio.timeout(PROBE_SECONDS):
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
             async for chunk in provider.stream(request):
                 if isinstance(chunk, Reply):
                     prices = provider.facts.prices

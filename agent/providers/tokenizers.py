@@ -1,6 +1,7 @@
-"""Tokenizers by name, from local vocabularies.
+"""Tokenizers by name, loaded from local vocabularies.
 
-Only an interactive session downloads a vocabulary, in a daemon thread that never delays anything."""
+Vocabularies are downloaded only in interactive sessions, by a daemon thread that nothing waits for.
+"""
 
 import hashlib
 import os
@@ -12,53 +13,54 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ebbtide.agent.context.estimate import chars_estimate
+from ebbtide.agent.tokens.estimate import chars_estimate
 from ebbtide.tools.files.private_folder import make_private
 
-Count: TypeAlias = Callable[[str], float]
+TokenCounter: TypeAlias = Callable[[str], float]
 
-URL = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
-DIGESTS = {
+VOCABULARY_URL = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
+VOCABULARY_DIGESTS = {
     "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
     "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
     "p50k_base": "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
     "r50k_base": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
 }
 """SHA-256 of each known vocabulary."""
-SAME_FILE = {"o200k_harmony": "o200k_base", "p50k_edit": "p50k_base"}
+SHARED_VOCABULARIES = {"o200k_harmony": "o200k_base", "p50k_edit": "p50k_base"}
 
-FETCH_SECONDS = 10.0
-MAX_BYTES = 16 * 1024 * 1024
-_PIECE = 100_000
-"""Characters encoded at once: on some long texts, a tokenizer takes much more than linear time."""
+DOWNLOAD_TIMEOUT_S = 10.0
+MAX_VOCABULARY_BYTES = 16 * 1024 * 1024
+_PIECE_CHARS = 100_000
+"""Number of characters encoded at once. On some long texts, a tokenizer needs much more than linear time."""
 
 _loading = threading.Lock()
 
 
-def load_tokenizer(name: str, folder: Path, model: str = "") -> Count | None:
-    """The token counter with a configured name; None for counting by class of byte. If the vocabulary is missing, a
-    family name counts bytes instead. Never uses the network."""
-    family, _, wanted = name.partition(":")
+def load_tokenizer(name: str, folder: Path, model: str = "") -> TokenCounter | None:
+    """Return the token counter for a configured name; None for `bytes`, which means counting by class of byte. Without
+    the vocabulary, tokens are estimated from the number of bytes. Never uses the network."""
+    family, _, variant = name.partition(":")
     if name == "bytes":
         return None
     if family == "approximate":
-        per_token = float(wanted) if wanted else 4.0
+        per_token = float(variant) if variant else 4.0
         return lambda text: chars_estimate(text, per_token)
     if family == "tiktoken":
-        return _at_least_chars(load_encoding(wanted, folder), 1.0, 1 / 3)
-    factor, per_byte = _family(family, wanted or model)
+        return _at_least_chars(load_encoding(variant, folder), 1.0, 1 / 3)
+    factor, per_byte = _family_factors(family, variant or model)
     return _at_least_chars(load_encoding("o200k_base", folder), factor, per_byte)
 
 
-def factor_of(provider: str, model: str) -> float:
-    """Tokens of a model per token of `o200k_base`, measured on source code, prose and tool output."""
+def token_factor(provider: str, model: str) -> float:
+    """Return the number of a model's tokens per token of `o200k_base`, measured on source code, prose and tool
+    output."""
     if provider == "anthropic":
-        return _family("claude", model)[0]
+        return _family_factors("claude", model)[0]
     return 1.0 if provider == "openai" else 1.1
 
 
-def _family(family: str, model: str) -> tuple[float, float]:
-    """Tokens per token of `o200k_base`, and per byte."""
+def _family_factors(family: str, model: str) -> tuple[float, float]:
+    """Return a family's number of tokens per token of `o200k_base`, and its number of tokens per byte."""
     if family not in ("anthropic", "claude"):
         return 1.1, 1 / 3
     numbers = [int(part) for part in model.replace(".", "-").split("-") if part.isdigit() and len(part) < 3]
@@ -66,9 +68,8 @@ def _family(family: str, model: str) -> tuple[float, float]:
     return (1.27, 1 / 3) if is_old else (1.65, 1 / 2.2)
 
 
-def _at_least_chars(count: Count | None, factor: float, per_byte: float) -> Count:
-    """A counter that returns at least one token per four characters, so that a chosen tokenizer never counts too
-    little."""
+def _at_least_chars(count: TokenCounter | None, factor: float, per_byte: float) -> TokenCounter:
+    """Return a counter that never counts less than one token per four characters."""
 
     def by_bytes(text: str) -> float:
         return max(len(text.encode("utf-8", "surrogatepass")) * per_byte, chars_estimate(text))
@@ -80,12 +81,13 @@ def _at_least_chars(count: Count | None, factor: float, per_byte: float) -> Coun
     return by_bytes if count is None else by_tokens
 
 
-def load_encoding(name: str, folder: Path) -> Count | None:
-    """The counter for an encoding, or for a model's encoding; None if its vocabulary is not on this machine."""
+def load_encoding(name: str, folder: Path) -> TokenCounter | None:
+    """Return the counter for an encoding, or for the encoding of a model; None if its vocabulary is not on this
+    machine."""
     file = _vocabulary_name(name)
     if file is None or not has_vocabulary(file, folder):
         return None
-    encoding = _encoding(name if name in (*DIGESTS, *SAME_FILE) else file, folder)
+    encoding = _load_with_tiktoken(name if name in (*VOCABULARY_DIGESTS, *SHARED_VOCABULARIES) else file, folder)
 
     def count(text: str) -> float:
         return sum(len(encoding.encode_ordinary(piece)) for piece in _pieces(text))
@@ -94,48 +96,48 @@ def load_encoding(name: str, folder: Path) -> Count | None:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    for start in range(0, len(text), _PIECE):
-        yield text[start : start + _PIECE]
+    for start in range(0, len(text), _PIECE_CHARS):
+        yield text[start : start + _PIECE_CHARS]
 
 
 def _vocabulary_name(name: str) -> str | None:
-    """The vocabulary of an encoding or a model; None if it is unknown."""
-    if name in DIGESTS or name in SAME_FILE:
-        return SAME_FILE.get(name, name)
+    """Return the name of the vocabulary of an encoding or a model; None if it is unknown."""
+    if name in VOCABULARY_DIGESTS or name in SHARED_VOCABULARIES:
+        return SHARED_VOCABULARIES.get(name, name)
     import tiktoken.model  # noqa: PLC0415  # deferred: takes 50 ms, and is only needed with a configured tokenizer
 
     try:
         found = tiktoken.model.encoding_name_for_model(name)
     except KeyError:
         return None
-    return SAME_FILE.get(found, found) if found in (*DIGESTS, *SAME_FILE) else None
+    return SHARED_VOCABULARIES.get(found, found) if found in (*VOCABULARY_DIGESTS, *SHARED_VOCABULARIES) else None
 
 
 def vocabulary_file(name: str, folder: Path) -> Path:
-    """The path of a vocabulary, with the file name that `tiktoken` uses."""
-    return folder / hashlib.sha1(URL.format(name).encode(), usedforsecurity=False).hexdigest()
+    """Return the path of a vocabulary, with the file name that `tiktoken` uses."""
+    return folder / hashlib.sha1(VOCABULARY_URL.format(name).encode(), usedforsecurity=False).hexdigest()
 
 
 def has_vocabulary(name: str, folder: Path) -> bool:
-    """Whether a complete vocabulary is in our folder. One that `tiktoken` has downloaded for another program is
-    copied."""
+    """Whether the folder contains a complete vocabulary. If `tiktoken` has cached it for another program, it is copied
+    to the folder."""
     target = vocabulary_file(name, folder)
-    for place in (target, *_other_places(target.name)):
+    for candidate in (target, *_tiktoken_cache_files(target.name)):
         try:
-            content = place.read_bytes()
+            content = candidate.read_bytes()
         except OSError:
             continue
-        if hashlib.sha256(content).hexdigest() == DIGESTS[name]:
-            return place == target or _keep(content, target)
+        if hashlib.sha256(content).hexdigest() == VOCABULARY_DIGESTS[name]:
+            return candidate == target or _save_vocabulary(content, target)
     return False
 
 
-def _other_places(name: str) -> tuple[Path, ...]:
+def _tiktoken_cache_files(name: str) -> tuple[Path, ...]:
     usual = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
     return (Path(usual or Path(tempfile.gettempdir(), "data-gym-cache")) / name,)
 
 
-def _keep(content: bytes, target: Path) -> bool:
+def _save_vocabulary(content: bytes, target: Path) -> bool:
     try:
         make_private(target.parent)
         part = target.with_suffix(f".{os.getpid()}")
@@ -147,8 +149,9 @@ def _keep(content: bytes, target: Path) -> bool:
 
 
 @cache
-def _encoding(name: str, folder: Path) -> Any:  # noqa: ANN401  # `tiktoken` is imported when it is used
-    """Load an encoding of `tiktoken`, which finds vocabularies through an environment variable."""
+def _load_with_tiktoken(name: str, folder: Path) -> Any:  # noqa: ANN401  # `tiktoken` is imported when it is used
+    """Load an encoding with `tiktoken`, which looks for vocabularies in the folder that an environment variable
+    names."""
     with _loading:
         before = os.environ.get("TIKTOKEN_CACHE_DIR")
         os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
@@ -163,12 +166,14 @@ def _encoding(name: str, folder: Path) -> Any:  # noqa: ANN401  # `tiktoken` is 
                 os.environ["TIKTOKEN_CACHE_DIR"] = before
 
 
-def load_in_background(name: str, folder: Path, use: Callable[[Count], None], url: str = URL) -> threading.Thread:
-    """Call `use` with the counter of an encoding once it is loaded, downloading it if necessary; never, if that
-    fails. The daemon thread does not delay the end of the program."""
+def load_in_background(
+    name: str, folder: Path, use: Callable[[TokenCounter], None], url: str = VOCABULARY_URL
+) -> threading.Thread:
+    """Load an encoding in a daemon thread, downloading its vocabulary if necessary, then call `use` with its counter.
+    `use` is not called on failure. The thread does not delay the end of the program."""
 
     def work() -> None:
-        if has_vocabulary(name, folder) or fetch(name, folder, url):
+        if has_vocabulary(name, folder) or download_vocabulary(name, folder, url):
             count = load_encoding(name, folder)
             if count is not None:
                 use(count)
@@ -178,18 +183,20 @@ def load_in_background(name: str, folder: Path, use: Callable[[Count], None], ur
     return thread
 
 
-def fetch(name: str, folder: Path, url: str = URL) -> bool:
-    """Download a vocabulary. Return whether that succeeded within ten seconds."""
+def download_vocabulary(name: str, folder: Path, url: str = VOCABULARY_URL) -> bool:
+    """Download a vocabulary. Return whether that succeeded within `DOWNLOAD_TIMEOUT_S`."""
     import urllib.request  # noqa: PLC0415  # deferred: only an interactive session downloads, once
 
-    deadline = time.monotonic() + FETCH_SECONDS
+    deadline = time.monotonic() + DOWNLOAD_TIMEOUT_S
     content = bytearray()
     try:
-        with urllib.request.urlopen(url.format(name), timeout=FETCH_SECONDS) as answer:
+        with urllib.request.urlopen(url.format(name), timeout=DOWNLOAD_TIMEOUT_S) as answer:
             while piece := answer.read1(1 << 16):
                 content += piece
-                if time.monotonic() > deadline or len(content) > MAX_BYTES:
+                if time.monotonic() > deadline or len(content) > MAX_VOCABULARY_BYTES:
                     return False
     except (OSError, ValueError):
         return False
-    return hashlib.sha256(content).hexdigest() == DIGESTS[name] and _keep(bytes(content), vocabulary_file(name, folder))
+    return hashlib.sha256(content).hexdigest() == VOCABULARY_DIGESTS[name] and _save_vocabulary(
+        bytes(content), vocabulary_file(name, folder)
+    )

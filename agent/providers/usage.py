@@ -1,76 +1,65 @@
-"""Compares reported usage with what was sent, and decides what of it is still valid later."""
+"""Compares reported usage with the request that was sent, and decides which counts remain valid."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import accumulate
 
-from ebbtide.agent.context.budget import ContextBudget
-from ebbtide.agent.context.estimate import (
-    Counts,
-    total,
-)
-from ebbtide.agent.context.server_truncation import CountedRequest, since_reply
+from ebbtide.agent.budget.request_budget import ContextBudget
+from ebbtide.agent.budget.server_truncation import CountedRequest, messages_since_reply
 from ebbtide.agent.messages import Assistant, Conversation, Message, ProviderItem, Reasoning, Text, Usage, User
 from ebbtide.agent.providers.base import Reply
-
-_NEWEST = 64
-"""Messages that are estimated one by one if fewer tokens were counted than expected."""
+from ebbtide.agent.tokens.estimate import Counts, sum_counts
 
 
-def sent_of(
-    shown: tuple[Message, ...],
-    sizes: tuple[int, int],
+def counted_request(
+    visible: tuple[Message, ...],
+    min_tokens: int,
     counted: int,
     budget: ContextBudget,
     size_of: Callable[[Sequence[Message]], int],
     *,
     is_first: bool,
 ) -> CountedRequest:
-    """The last measured request, with the tokens counted for it. `sizes`: the minimum tokens of its messages, and an
-    estimate with fixed weights. `size_of`: estimates the tokens of messages."""
-    outputs = since_reply(shown)
-    reply = shown[len(shown) - len(outputs) - 1 : len(shown) - len(outputs)]
-    opening = budget.used - budget.history - budget.pending
-    newest = (size_of((message,)) for message in reversed(shown[-_NEWEST:] if counted < budget.used else ()))
+    """Return the last measured request with the server's count of it. `min_tokens`: the minimum number of tokens that
+    its messages take. `size_of`: estimates the tokens of messages."""
+    outputs = messages_since_reply(visible)
+    reply = visible[len(visible) - len(outputs) - 1 : len(visible) - len(outputs)]
     return CountedRequest(
-        sizes[0],
+        min_tokens,
         (size_of(outputs), size_of((*reply, *outputs))),
         counted,
         budget.used,
-        opening,
+        budget.used - budget.history - budget.pending,
         is_first,
         budget.used > budget.window.size >= counted,
-        sizes[1],
-        tuple(accumulate(newest, initial=opening))[1:],
     )
 
 
 def carried_usage(reply: Reply) -> Usage:
-    """The usage without reasoning that is not sent back."""
+    """Return the usage without the reasoning tokens, unless the reasoning will be sent back."""
     if any(isinstance(part, Reasoning | ProviderItem) for part in reply.message.parts):
         return reply.usage
     return replace(reply.usage, output=max(reply.usage.output - reply.usage.reasoning, 0), reasoning=0)
 
 
-def counted_for(conversation: Conversation, model: str) -> Conversation:
-    """The conversation for use with a model: counts by another model are dropped, since its tokens differ."""
-    return replace(conversation, anchor=None, anchored=0) if is_foreign(conversation, model) else conversation
+def without_foreign_counts(conversation: Conversation, model: str) -> Conversation:
+    """Return the conversation without the anchor if another model counted it, since tokens differ between models."""
+    return replace(conversation, anchor=None, anchored=0) if has_foreign_anchor(conversation, model) else conversation
 
 
-def is_foreign(conversation: Conversation, model: str) -> bool:
-    """Whether the anchor was counted by another model."""
+def has_foreign_anchor(conversation: Conversation, model: str) -> bool:
+    """Whether another model counted the conversation's anchor."""
     if not model or not 0 < conversation.anchored <= len(conversation.messages):
         return False
     last = conversation.messages[conversation.anchored - 1]
     return isinstance(last, Assistant) and last.model not in ("", model)
 
 
-def drops_reasoning(conversation: Conversation) -> bool:
-    """Whether the next request may leave out reasoning that was counted: the user has written since, and earlier
-    replies contain reasoning."""
+def may_drop_reasoning(conversation: Conversation) -> bool:
+    """Whether the next request may omit reasoning that was counted. This is so if earlier replies contain reasoning and
+    the user has written since then."""
     unseen = conversation.messages[conversation.anchored :]
-    said = any(isinstance(part, Text) for message in unseen if isinstance(message, User) for part in message.parts)
-    return said and any(
+    has_text = any(isinstance(part, Text) for message in unseen if isinstance(message, User) for part in message.parts)
+    return has_text and any(
         isinstance(part, Reasoning)
         for message in conversation.messages[: conversation.anchored]
         for part in message.parts
@@ -78,14 +67,14 @@ def drops_reasoning(conversation: Conversation) -> bool:
 
 
 def subtract_counts(whole: Counts, parts: Sequence[Counts]) -> Counts:
-    """The counts without those of their parts."""
-    gone = total(parts)
+    """Return the counts of a whole minus the counts of its parts."""
+    subtracted = sum_counts(parts)
     return Counts(
-        max(whole.letters - gone.letters, 0),
-        max(whole.signs - gone.signs, 0),
-        max(whole.others - gone.others, 0),
-        max(whole.tokens - gone.tokens, 0.0),
+        max(whole.letters - subtracted.letters, 0),
+        max(whole.symbols - subtracted.symbols, 0),
+        max(whole.others - subtracted.others, 0),
+        max(whole.tokens - subtracted.tokens, 0.0),
         whole.items,
         whole.replies,
-        whole.exact,
+        whole.exact_tokens,
     )

@@ -1,12 +1,12 @@
-"""Tracks how far each tool call of a step has got. Changes are stored when a step has several calls or one needs
-approval, so after a crash the session knows which calls never began, which finished and which must be asked about
-again."""
+"""Tracks the progress of each tool call in a step. The states are stored if the step has several calls or if a call
+needs approval. After a crash, they show which calls never began, which ones finished, and which the user must be asked
+about again."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 
-from ebbtide.agent.context.control_calls import TASK
+from ebbtide.agent.control_calls import TASK
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.messages import CallState, PendingEdit, ToolCall, ToolOutput
 from ebbtide.tools.lazy import dataclass
@@ -27,96 +27,96 @@ NOT_BEGUN = "not run: the session ended before this call began."
 
 
 async def discard_states(states: Mapping[str, CallState]) -> None:
-    """Default for `CallProgress.keep`: store nothing."""
+    """Do nothing; the default for `CallProgress.store_states`."""
 
 
 @dataclass(slots=True)
 class CallProgress:
     """The progress of the tool calls of the current step."""
 
-    keep: Callable[[Mapping[str, CallState]], Awaitable[None]] = discard_states
+    store_states: Callable[[Mapping[str, CallState]], Awaitable[None]] = discard_states
     """Stores the state of all calls of the step. Raises `StoreFailed`."""
     _states: dict[str, CallState] = field(default_factory=dict)
     _is_recorded: bool = False
-    _is_needed: bool = False
-    """Whether a call must wait until its state is stored: some states of this step are stored, or the user is being
-    asked."""
-    _earlier: frozenset[str] = frozenset()
-    """Calls that already had outputs when the session ended."""
-    _changes: int = 0
-    _written: int = 0
-    """How many of the changes are stored."""
-    _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _must_be_stored: bool = False
+    """Whether a call must wait until its state is stored: either because states of this step have been stored already,
+    or because the user is being asked."""
+    _already_answered: frozenset[str] = frozenset()
+    """Ids of the calls that already had outputs when the session ended."""
+    _change_count: int = 0
+    _stored_change_count: int = 0
+    """Number of changes that have been stored."""
+    _write_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def begin(self, calls: Sequence[ToolCall]) -> None:
-        """Start the next step, in which no call has begun."""
+        """Start the next step, in which no call has begun yet."""
         self._states, self._is_recorded = {call.id: "waiting" for call in calls}, len(calls) > 1
-        self._is_needed = False
-        self._earlier = frozenset()
+        self._must_be_stored = False
+        self._already_answered = frozenset()
 
     def resume(self, states: Mapping[str, CallState]) -> None:
-        """Continue a step with the call states stored when the session ended."""
-        self._states, self._is_recorded, self._is_needed = dict(states), True, True
-        self._earlier = frozenset(id for id, state in states.items() if isinstance(state, ToolOutput))
+        """Continue a step with the call states that were stored when the session ended."""
+        self._states, self._is_recorded, self._must_be_stored = dict(states), True, True
+        self._already_answered = frozenset(id for id, state in states.items() if isinstance(state, ToolOutput))
 
     def output_of(self, call: str) -> ToolOutput | None:
-        """The output of a call that must not run again, or None."""
-        state = self._states.get(call) if call in self._earlier else None
+        """Return the output of a call that must not run again; None if the call may run."""
+        state = self._states.get(call) if call in self._already_answered else None
         return state if isinstance(state, ToolOutput) else None
 
     def edited_arguments(self, call: str) -> Mapping[str, object] | None:
-        """The arguments edited by the user, if the session ended at a later question about this call."""
+        """Return the arguments as edited by the user before the session ended; None if the user did not edit them."""
         state = self._states.get(call)
         return state.arguments if isinstance(state, PendingEdit) else None
 
-    async def record_question(self, call: str, changed: Mapping[str, object] | None = None) -> None:
-        """Record that the user is about to be asked about a call. `changed`: its arguments as edited by the user."""
-        self._is_recorded = self._is_needed = True
-        await self._change(call, "asked" if changed is None else PendingEdit(changed))
+    async def record_question(self, call: str, edited: Mapping[str, object] | None = None) -> None:
+        """Record that the user is about to be asked about a call. `edited`: its arguments as edited by the user."""
+        self._is_recorded = self._must_be_stored = True
+        await self._set_state(call, "asked" if edited is None else PendingEdit(edited))
 
     async def record_start(self, call: str) -> None:
         """Record that a call is about to run."""
-        await self._change(call, "begun")
+        await self._set_state(call, "begun")
 
     async def record_output(self, output: ToolOutput) -> None:
-        await self._change(output.call_id, output)
+        await self._set_state(output.call_id, output)
 
-    async def _change(self, call: str, state: CallState) -> None:
+    async def _set_state(self, call: str, state: CallState) -> None:
         self._states[call] = state
-        self._changes += 1
+        self._change_count += 1
         if not self._is_recorded:
             return
-        change = self._changes
-        async with self._writing:
-            if self._written < change:  # else another change was stored with it
-                written = self._changes
+        change = self._change_count
+        async with self._write_lock:
+            if self._stored_change_count < change:  # if false, a concurrent write has already stored this change
+                written = self._change_count
                 await self._write()
-                self._written = written
+                self._stored_change_count = written
 
     async def _write(self) -> None:
-        """Store the states. If the database has no table for them, stop recording: a call cut off then counts as
-        interrupted."""
+        """Store the states. If the database has no table for them, stop recording. If the program then dies, its
+        running call counts as interrupted."""
         try:
-            await self.keep(dict(self._states))
-            self._is_needed = True
+            await self.store_states(dict(self._states))
+            self._must_be_stored = True
         except StoreFailed as error:
-            if self._is_needed or error.reason != "unreadable":
+            if self._must_be_stored or error.reason != "unreadable":
                 raise
             self._is_recorded = False
 
 
-def may_begin(state: CallState | None) -> bool:
-    """Whether a call in this state can run now."""
+def can_run(state: CallState | None) -> bool:
+    """Whether a call in this state may run now."""
     return state in ("waiting", "asked") or isinstance(state, PendingEdit)
 
 
-def is_to_be_asked(states: Mapping[str, CallState]) -> bool:
-    """Whether the session ended while the user was being asked."""
+def has_open_question(states: Mapping[str, CallState]) -> bool:
+    """Whether the session ended while the user was being asked about a call."""
     return any(state == "asked" or isinstance(state, PendingEdit) for state in states.values())
 
 
-def output_left(call: ToolCall, states: Mapping[str, CallState]) -> ToolOutput:
-    """The output for a call that has none and will be neither asked about nor run again."""
+def output_for_open_call(call: ToolCall, states: Mapping[str, CallState]) -> ToolOutput:
+    """Return the output to record for an unanswered call that will neither run again nor be asked about."""
     match states.get(call.id):
         case ToolOutput() as output:
             return output

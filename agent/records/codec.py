@@ -9,22 +9,22 @@ from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, Union, cast, get_
 
 T = TypeVar("T")
 ValueReader: TypeAlias = Callable[[Any], Any] | type
-"""Converts JSON to a value. A plain type means that the JSON value is used as it is, after a type check."""
+"""Converts JSON to a value. A plain type means that the JSON value is used unchanged after a type check."""
 
 
-def from_json(kind: Callable[..., T], data: Mapping[str, Any] | list[Any], **known: object) -> T:
-    """Build a dataclass from a JSON object, or from a list of its fields in order. `known`: values for fields that
-    are not read. Integers must not be negative. Raises `ValueError`, `KeyError`, `TypeError` or `AttributeError`
-    if the data does not fit."""
+def from_json(kind: Callable[..., T], data: Mapping[str, Any] | list[Any], **extra_fields: object) -> T:
+    """Build a dataclass from a JSON object, or from a list of field values in order. `extra_fields`: values for fields
+    that the JSON does not contain. Integers must not be negative. Raises `ValueError`, `KeyError`, `TypeError` or
+    `AttributeError` if the data does not fit."""
     readers = _readers_of(kind)
     fields = dict(zip(readers, data, strict=False)) if isinstance(data, list) else dict(data)
-    for name, value in fields.items():  # sessions have many values, so this loop must be fast
+    for name, value in fields.items():  # this loop must be fast, because sessions contain many values
         read = readers[name]
         if not isinstance(read, type):
             fields[name] = read(value)
         elif not isinstance(value, read):
             raise ValueError(f"`{name}` is not of type {read.__name__}")
-    return kind(**fields, **known)
+    return kind(**fields, **extra_fields)
 
 
 @cache
@@ -38,32 +38,32 @@ def _reader_of(hint: object) -> ValueReader:
     if isinstance(hint, type) and is_dataclass(hint):
         return partial(from_json, hint)
     if origin in (Union, UnionType):
-        read, *others = [_function_of(each) for each in inner if each is not NoneType]
-        return _refuse if others else lambda data: None if data is None else read(data)
+        read, *others = [_checked_reader_of(each) for each in inner if each is not NoneType]
+        return _raise_ambiguous_type if others else lambda data: None if data is None else read(data)
     if origin is tuple and inner[-1] is not ...:
-        readers = tuple(map(_function_of, inner))
+        readers = tuple(map(_checked_reader_of, inner))
         return lambda data: tuple([read(each) for read, each in zip(readers, data, strict=True)])
     if origin in (tuple, frozenset):
-        read = _function_of(inner[0])
+        read = _checked_reader_of(inner[0])
         return lambda data: origin([read(each) for each in _check_type(list, data)])
     if origin is Mapping and inner[1] is not object:
-        read = _function_of(inner[1])
+        read = _checked_reader_of(inner[1])
         return lambda data: {name: read(value) for name, value in data.items()}
     if origin is Literal:
         return lambda data: inner[inner.index(data)]
     if hint is int:
-        return count
+        return checked_count
     if hint is float:
         return lambda data: data if isinstance(data, int) else _check_type(float, data)
     return dict if origin is Mapping else origin
 
 
-def _function_of(hint: object) -> Callable[[Any], Any]:
+def _checked_reader_of(hint: object) -> Callable[[Any], Any]:
     read = _reader_of(hint)
     return partial(_check_type, read) if isinstance(read, type) else read
 
 
-def _refuse(data: object) -> NoReturn:
+def _raise_ambiguous_type(data: object) -> NoReturn:
     raise TypeError("only a row knows which of several types is meant")
 
 
@@ -73,15 +73,15 @@ def _check_type(kind: type, data: Any) -> Any:  # noqa: ANN401 - the type depend
     return data
 
 
-def count(value: object) -> int:
+def checked_count(value: object) -> int:
     if not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} is not a count")
     return value
 
 
 def as_json(value: object) -> str:
-    """Serialise as JSON for a database or file; dataclasses become objects. Lone surrogates, as in undecodable file
-    names, are escaped."""
+    """Serialise a value as JSON for a database or file; dataclasses become objects. Lone surrogates, as in file names
+    that cannot be decoded, are escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_fields_of)
     try:
         text.encode()
@@ -91,12 +91,13 @@ def as_json(value: object) -> str:
 
 
 def _fields_of(value: object) -> dict[str, object]:
-    """The fields of a dataclass. Not `asdict`, which copies deeply: some values are written at every step."""
+    """Return the fields of a dataclass. `asdict` is too slow here: it copies deeply, and some values are written at
+    every step."""
     kind: Callable[..., object] = type(value)
     return {name: getattr(value, name) for name in _field_names(kind)}
 
 
 @cache
 def _field_names(kind: Callable[..., object]) -> tuple[str, ...]:
-    """The field names of a dataclass. Raises `TypeError` for any other type."""
+    """Return the field names of a dataclass. Raises `TypeError` for any other type."""
     return tuple(one.name for one in fields(cast(Any, kind)))

@@ -1,4 +1,4 @@
-"""Rebuilds a valid conversation from messages of which some are damaged or missing."""
+"""Rebuilds a valid conversation from stored messages, some of which may be damaged or missing."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -12,9 +12,9 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import join_limited
 
 DAMAGED_NOTE = "[what stood here was damaged on the disk and cannot be read any more]"
-MOST_NAMED = 10
-FARTHEST = 100_000
-"""The largest gap between two messages, in positions. Rows beyond it are treated as misplaced."""
+MAX_NAMED_POSITIONS = 10
+MAX_POSITION_GAP = 100_000
+"""Largest gap between two messages, in positions. Rows after a larger gap count as misplaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class ReadableMessages:
     problem: str = ""
 
 
-def try_decode_message(row: MessageRow) -> Message | None:
+def decode_message_or_none(row: MessageRow) -> Message | None:
     """Return the message in a row, or None if it cannot be read."""
     try:
         return decode_message(row)
@@ -33,40 +33,43 @@ def try_decode_message(row: MessageRow) -> Message | None:
         return None
 
 
-def unreadable(position: int) -> str:
-    """The error text for an unreadable message."""
+def unreadable_message_error(position: int) -> str:
+    """Return the error text for an unreadable message."""
     return f"message {position} of the session cannot be read"
 
 
-def in_place(rows: Sequence[MessageRow], start: int) -> Sequence[MessageRow]:
-    """The rows after `start`, cut at the first gap larger than `FARTHEST`."""
-    if not rows or rows[-1].position - start < len(rows) + FARTHEST:
+def rows_in_place(rows: Sequence[MessageRow], start: int) -> Sequence[MessageRow]:
+    """Return the rows from `start` up to the first gap larger than `MAX_POSITION_GAP`."""
+    if not rows or rows[-1].position - start < len(rows) + MAX_POSITION_GAP:
         return rows
-    places = [start, *(row.position for row in rows)]
-    return rows[: next((n for n, (one, after) in enumerate(pairwise(places)) if after - one > FARTHEST), len(rows))]
+    positions = [start, *(row.position for row in rows)]
+    return rows[
+        : next((n for n, (one, after) in enumerate(pairwise(positions)) if after - one > MAX_POSITION_GAP), len(rows))
+    ]
 
 
-def readable(
+def restore_messages(
     rows: Sequence[MessageRow],
     positions: range | None = None,
     start: int | None = None,
     calls: Mapping[int, Sequence[str]] = MappingProxyType({}),
     decode: Callable[[MessageRow], Message] = decode_message,
 ) -> ReadableMessages:
-    """Decode rows in order of position. Each unreadable message, and each one missing between others, is replaced by a
-    placeholder, with the calls and outputs that its neighbours need. Messages changed on disk are shown as they are
-    now.
+    """Decode rows in order of position. A placeholder replaces each message that is unreadable, or missing between
+    others. It contains the calls and outputs that the neighbouring messages require. A message that was changed on disk
+    is returned as it is now.
 
-    `positions`: return exactly one message for each of these. `start`: expected position of the first row. `calls`:
-    ids of the calls answered at each position. `decode`: turns a row into a message, or raises `StoreFailed`."""
+    `positions`: return exactly one message for each of these. `start`: expected position of the first row. `calls`: ids
+    of the calls answered at each position. `decode`: converts a row to a message, or raises `StoreFailed`.
+    """
     found: list[Message | None] = []
     roles, lost, changed = list[str](), list[int](), list[int]()
     begin = start if start is not None else rows[0].position if rows else 0
-    astray = [row.position for row in rows[len(in_place(rows, begin)) :]]
-    rows = rows[: len(rows) - len(astray)]
+    misplaced = [row.position for row in rows[len(rows_in_place(rows, begin)) :]]
+    rows = rows[: len(rows) - len(misplaced)]
     first = positions.start if positions is not None else rows[0].position if rows else begin
 
-    def miss_until(position: int) -> None:
+    def add_missing_until(position: int) -> None:
         for missing in range(first + len(found), position):
             lost.append(missing)
             found.append(None)
@@ -75,7 +78,7 @@ def readable(
     for row in rows:
         if positions is not None and row.position not in positions:
             continue
-        miss_until(row.position)
+        add_missing_until(row.position)
         try:
             found.append(decode(row))
             changed += [row.position] if row.is_changed else []
@@ -84,20 +87,20 @@ def readable(
             lost.append(row.position)
         roles.append(row.role)
     if positions is not None:
-        miss_until(positions.stop)
-    told = _damage_text([*lost, *astray], changed)
+        add_missing_until(positions.stop)
+    problem = _damage_text([*lost, *misplaced], changed)
     if not lost:
-        return ReadableMessages(tuple(message for message in found if message is not None), told)
+        return ReadableMessages(tuple(message for message in found if message is not None), problem)
     messages: list[Message] = []
     for number, message in enumerate(found):
         after = found[number + 1] if number + 1 < len(found) else None
         before, following = messages[-1] if messages else None, calls.get(first + number + 1, ())
-        messages.append(message or _stand_in(before, roles[number], after, following))
-    return ReadableMessages(tuple(messages), told)
+        messages.append(message or _placeholder(before, roles[number], after, following))
+    return ReadableMessages(tuple(messages), problem)
 
 
-def _stand_in(before: Message | None, role: str, after: Message | None, following: Sequence[str]) -> Message:
-    """A placeholder for a lost message. `following`: the calls answered by the next message."""
+def _placeholder(before: Message | None, role: str, after: Message | None, following: Sequence[str]) -> Message:
+    """Return a placeholder for a lost message. `following`: the calls answered by the next message."""
     if isinstance(before, Assistant) and before.calls:
         return User(tuple(ToolOutput(call.id, DAMAGED_NOTE, "interrupted") for call in before.calls))
     if isinstance(after, User) and after.outputs:
@@ -117,5 +120,5 @@ def _damage_text(lost: Sequence[int], changed: Sequence[int]) -> str:
 
 
 def message_numbers(positions: Sequence[int]) -> str:
-    """Positions in words, as in "messages 3, 4 and 2 more"."""
-    return f"message{'s' if len(positions) > 1 else ''} {join_limited([*map(str, positions)], MOST_NAMED)}"
+    """Return positions as text, such as "messages 3, 4 and 2 more"."""
+    return f"message{'s' if len(positions) > 1 else ''} {join_limited([*map(str, positions)], MAX_NAMED_POSITIONS)}"

@@ -1,5 +1,5 @@
-"""Reads values that earlier versions stored only as text. New records store them as fields; no other code parses
-text that the program wrote for people or for the model."""
+"""Reads values that earlier versions stored only as text. New records store them as fields; no other code parses text
+that the program wrote for the user or for the model."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,8 +18,9 @@ _MATCHES = regex(r"\nmatches: \d+: ")
 _CUT_MARK = regex(r"\[… [\d,]+ characters? left out: the context window is nearly full; .* …\](?:\n|\Z)")
 
 
-def output_parted(output: ToolOutput) -> ToolOutput:
-    """The output with its `inserted` ranges and `frame`, which the first versions did not store as fields."""
+def with_parsed_ranges(output: ToolOutput) -> ToolOutput:
+    """Return the output with `inserted` and `frame` parsed from its text, because the first versions did not store
+    these fields."""
     text = output.text
     heading, note = _STORED_HEAD.match(text), _CUT_MARK.search(text)
     inserted: Ranges = (note.span(),) if note else ()
@@ -37,12 +38,12 @@ def output_parted(output: ToolOutput) -> ToolOutput:
     return replace(output, inserted=ranges, frame=output.frame or text[end + 1 :])
 
 
-_GAP = regex(r'\n\[… ([\d,]+) bytes left out: [^\n"]*ref_id="[^\n"]*"[^\n"]* …\]\n')
+_ELISION = regex(r'\n\[… ([\d,]+) bytes left out: [^\n"]*ref_id="[^\n"]*"[^\n"]* …\]\n')
 
 
-def gap_of_words(text: str) -> Elision | None:
-    """The elision in the middle of a user's text, or None."""
-    found = _GAP.search(text)
+def parse_elision(text: str) -> Elision | None:
+    """Return the elision in the middle of a user's text; None if there is none."""
+    found = _ELISION.search(text)
     return Elision(*found.span(), int(found[1].replace(",", ""))) if found else None
 
 
@@ -51,12 +52,13 @@ _PROGRAM = regex(
     r"|ended: not finished after (?P<limit>\d+) s;.*|(?P<running>job-\d+)(?:: still running| is running;.*)"
 )
 _MAX_TAIL_LINES = 40
-"""Lines at the end of an output that are searched for the exit status: hooks may add lines after it."""
+"""Number of lines at the end of an output that are searched for the exit status. It need not be the last line: hooks
+may have added lines after it."""
 
 
-def program_of_words(ending: str, text: str) -> ProgramState | None:
-    """The state of the program that a call ran, or None. `ending`: the exit status, if it was stored as a field;
-    `text`: the output."""
+def parse_program_state(ending: str, text: str) -> ProgramState | None:
+    """Return the state of the program that a call ran; None if the text describes none. `ending`: the exit status, if
+    it was stored as a field; `text`: the output."""
     for line in reversed((ending or text).split("\n")[-_MAX_TAIL_LINES:]):
         if found := _PROGRAM.fullmatch(line):
             code, limit = (int(found[name]) if found[name] else None for name in ("code", "limit"))
@@ -66,15 +68,15 @@ def program_of_words(ending: str, text: str) -> ProgramState | None:
     return None
 
 
-def problems_of_words(text: str) -> NewProblems | None:
-    """The problems that a file change introduced, if the output lists any."""
+def parse_new_problems(text: str) -> NewProblems | None:
+    """Return the problems that a file change introduced; None if the output lists none."""
     lines = tuple(text.partition(f"\n{NEW_PROBLEMS}\n")[2].splitlines())
     if not lines:
         return None
-    *those, last = lines
-    is_rest = last.startswith("and ") and last.endswith(" more")
-    more = sum(int(word.replace(",", "")) for word in last.split() if word[0].isdigit()) if is_rest else 1
-    return NewProblems(len(those) + more, lines)
+    *listed, last = lines
+    is_remainder = last.startswith("and ") and last.endswith(" more")
+    last_count = sum(int(word.replace(",", "")) for word in last.split() if word[0].isdigit()) if is_remainder else 1
+    return NewProblems(len(listed) + last_count, lines)
 
 
 def _signal_of(number: str | None, name: str | None) -> int | None:
@@ -83,7 +85,7 @@ def _signal_of(number: str | None, name: str | None) -> int | None:
     return Signals[name].value if name in Signals.__members__ else SIGKILL.value
 
 
-_NOTES: Mapping[NoteKind, Pattern[str]] = {
+_NOTE_BEGINNINGS: Mapping[NoteKind, Pattern[str]] = {
     "brought": regex(r"\[The user brings `(?P<name>[^`\n]+)` back into view:\]\n"),
     "pasted": regex(r"What the user pasted as (?P<name>[^\n]*?):\n\n"),
     "piped": regex(r"What the user piped in:\n\n"),
@@ -100,38 +102,38 @@ _NOTES: Mapping[NoteKind, Pattern[str]] = {
     "deferred": regex(r"\[(?:(?P<name>\d+) tools? deferred to save|No tools are deferred)"),
     "servers": regex(r"\[The tools of servers (?:have changed since your list was made: (?P<name>.+)\.\]|are again)"),
 }
-"""How notes of each kind begin."""
-_MORE = regex(r"\(([\d,]+) more: `glob` lists them\)")
+"""Patterns for the beginnings of notes of each kind."""
+_MORE_ENTRIES = regex(r"\(([\d,]+) more: `glob` lists them\)")
 
 
-def note_of_words(note: Note) -> Note:
-    """The note with its kind, the name of its source, and its size."""
-    for kind, words in _NOTES.items():
+def with_parsed_kind(note: Note) -> Note:
+    """Return the note with its kind, the name of its source, and a description of how much it contains."""
+    for kind, words in _NOTE_BEGINNINGS.items():
         if found := words.match(note.text):
             name = found.groupdict().get("name") or ("0" if kind == "deferred" else "")
             heading = found.end() if kind in ("pasted", "piped", "folder", "file") else 0
-            about = _ABOUT[kind](note.text[heading:]) if kind in _ABOUT else ""
+            about = _NOTE_READERS[kind](note.text[heading:]) if kind in _NOTE_READERS else ""
             return replace(note, kind=kind, name=name, heading=heading, about=about)
     return note
 
 
-def _about_text(held: str) -> str:
-    lines = held.split("\n")
+def _about_text(text: str) -> str:
+    lines = text.split("\n")
     is_part = lines[-1].startswith("(lines ")
     return pluralize(len(lines) - is_part, "line") + (" of it" if is_part else "")
 
 
-def _about_folder(held: str) -> str:
-    *entries, last = held.split("\n")
-    more = _MORE.fullmatch(last)
+def _about_folder(text: str) -> str:
+    *entries, last = text.split("\n")
+    more = _MORE_ENTRIES.fullmatch(last)
     count = len(entries) + (int(more[1].replace(",", "")) if more else last != "nothing that git does not ignore")
     return f"folder, {count:,} entr{'ies' if count != 1 else 'y'}"
 
 
-_ABOUT: Mapping[NoteKind, Callable[[str], str]] = {"file": _about_text, "folder": _about_folder}
+_NOTE_READERS: Mapping[NoteKind, Callable[[str], str]] = {"file": _about_text, "folder": _about_folder}
 
 
-def title_parted(title: str) -> tuple[str, str]:
-    """Split a pin's title into description and reference."""
+def split_title(title: str) -> tuple[str, str]:
+    """Split the title of a pinned item into its description and its reference."""
     what, _, ref = title.rpartition(" [recall:")
     return what, ref.removesuffix("]")

@@ -13,11 +13,11 @@ class FileChange:
 
     name: str
     before: bytes | None = None
-    """None if there was no file, or its content is unknown."""
+    """Previous content; None if there was no file or its content is unknown."""
     now: bytes | None = None
-    """None if there is no file, or it cannot be shown."""
+    """Current content; None if there is no file or it cannot be shown."""
     unknown: str = ""
-    """Why the two cannot be compared, if so."""
+    """Why the two versions cannot be compared; empty if they can."""
     by_tool: bool = True
     """Whether a tool of the session changed it; if False, only git reports the change."""
     note: str = ""

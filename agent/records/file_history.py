@@ -1,4 +1,4 @@
-"""Which files a session has changed, and their previous content."""
+"""Tracks which files a session has changed, and stores their previous content."""
 
 import asyncio
 import hashlib
@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ebbtide.agent import records
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.records.file_change import ChangeScope, FileChange, FileChanges
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.errors import StoreError
-from ebbtide.store.file_versions import ChangeRow, changes, save_change
+from ebbtide.store.file_versions import ChangeRow, file_changes, save_change
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import AppliedChange, ToolError
 from ebbtide.tools.files.paths import display
-from ebbtide.tools.files.read_write import content_of
+from ebbtide.tools.files.read_write import content_if_exists
 
-MAX_FILE_BYTES = 8_000_000
+MAX_STORED_FILE_BYTES = 8_000_000
 """Largest file that is stored, in bytes."""
 
 
@@ -30,78 +31,78 @@ class FileLog:
         self._store = store
         self._recorder = recorder
         self._root = root
-        self._noted: dict[tuple[int, str], ChangeRow] = {}
+        self._recorded_rows: dict[tuple[int, str], ChangeRow] = {}
 
-    async def note(self, made: Sequence[AppliedChange]) -> None:
-        """Store the content of files from before the turn changed them. Failures to store are ignored."""
-        turn, _ = self._recorder.turn or (0, 0.0)
-        for change in made:
+    async def record_changes(self, applied_changes: Sequence[AppliedChange]) -> None:
+        """Store the content that files had before the turn changed them. Failures are ignored."""
+        turn, _ = self._recorder.turn_start or (0, 0.0)
+        for change in applied_changes:
             key = (turn, str(change.path))
             after = "" if change.after is None else hashlib.sha256(change.after).hexdigest()
             with suppress(StoreFailed, UnicodeEncodeError):
-                earlier = self._noted.get(key)
+                earlier = self._recorded_rows.get(key)
                 before = earlier.before if earlier else await self._store_content(change.before)
                 row = ChangeRow(turn, str(change.path), before, after, time.time())
-                self._noted[key] = row
-                await self._recorder.writes.put(save_change, self._store, self._recorder.session, row)
+                self._recorded_rows[key] = row
+                await self._recorder.writes.put(save_change, self._store, self._recorder.session_id, row)
 
     async def _store_content(self, content: bytes | None) -> str | None:
         blobs = self._store.blobs
         if content is None:
             return ""
-        if blobs is None or len(content) > MAX_FILE_BYTES:
+        if blobs is None or len(content) > MAX_STORED_FILE_BYTES:
             return None
         try:
-            return (await asyncio.to_thread(blobs.put, iter([content]), self._recorder.session)).digest
-        except StoreError:  # the previous content is then unknown
+            return (await asyncio.to_thread(blobs.put, iter([content]), self._recorder.session_id)).digest
+        except StoreError:  # the file's previous content then counts as unknown
             return None
 
     async def changes(self, scope: ChangeScope) -> FileChanges:
-        """The changes of the last turn or of the whole session: each file from its first to its current content, and
-        other changes that git reports. Raises `StoreFailed`."""
-        rows = await self._thread.run(changes, self._store, self._recorder.session)
-        running = self._recorder.turn
-        turn = running[0] if running else max((row.turn for row in rows), default=0)
+        """Return the changes of the last turn or of the whole session. Each file is compared from its first stored
+        content to its current content; other changes come from git. Raises `StoreFailed`."""
+        rows = await self._thread.run(file_changes, self._store, self._recorder.session_id)
+        turn_start = self._recorder.turn_start
+        turn = turn_start[0] if turn_start else max((row.turn for row in rows), default=0)
         if scope == "turn":
             rows = tuple(row for row in rows if row.turn == turn)
-        since = (running[1] if running else min((row.at for row in rows), default=0.0)) if scope == "turn" else 0.0
+        since = (
+            (turn_start[1] if turn_start else min((row.at for row in rows), default=0.0)) if scope == "turn" else 0.0
+        )
         return await asyncio.to_thread(self._compare_files, scope, rows, since)
 
-    async def by_tools(self) -> tuple[FileChange, ...]:
-        """The changes that the session's tools made, without those from git. Raises `StoreFailed`."""
-        rows = await self._thread.run(changes, self._store, self._recorder.session)
-        return await asyncio.to_thread(self._of_tools, rows)
+    async def changes_by_tools(self) -> tuple[FileChange, ...]:
+        """Return the changes made by the session's tools, without those that only git reports. Raises `StoreFailed`."""
+        rows = await self._thread.run(file_changes, self._store, self._recorder.session_id)
+        return await asyncio.to_thread(self._tool_changes, rows)
 
-    def _of_tools(self, rows: Sequence[ChangeRow]) -> tuple[FileChange, ...]:
+    def _tool_changes(self, rows: Sequence[ChangeRow]) -> tuple[FileChange, ...]:
         first: dict[str, ChangeRow] = {}
         for row in rows:
             first[row.path] = first.get(row.path, row)._replace(after=row.after)
-        return tuple(map(self._ours, first.values()))
+        return tuple(map(self._tool_change, first.values()))
 
     def _compare_files(self, scope: ChangeScope, rows: Sequence[ChangeRow], since: float) -> FileChanges:
-        from ebbtide.agent.records.git import git_changes  # noqa: PLC0415  # deferred: only needed to show changes
+        others = records.git.git_changes(self._root, {Path(row.path) for row in rows}, since)
+        return FileChanges(scope, (*self._tool_changes(rows), *others.files), others.notes)
 
-        others = git_changes(self._root, {Path(row.path) for row in rows}, since)
-        return FileChanges(scope, (*self._of_tools(rows), *others.files), others.notes)
-
-    def _ours(self, row: ChangeRow) -> FileChange:
+    def _tool_change(self, row: ChangeRow) -> FileChange:
         path = Path(row.path)
         name = display(path, self._root)
         try:
-            now = content_of(path)
+            now = content_if_exists(path)
         except ToolError as error:
             return FileChange(name, unknown=f"its current content cannot be read: {error}")
         digest = "" if now is None else hashlib.sha256(now).hexdigest()
-        note = "" if digest == row.after else "changed since, but not by a tool of this session"
-        before, is_known = self._before(row)
+        note = "" if digest == row.after else "changed since, not by this session's tools"
+        before, is_known = self._previous_content(row)
         if not is_known:
             return FileChange(name, now=now, unknown="its previous content was not stored", note=note)
         if before == now:
             note = "unchanged"
         return FileChange(name, before, now, note=note)
 
-    def _before(self, row: ChangeRow) -> tuple[bytes | None, bool]:
-        """The previous content, and whether it is known."""
+    def _previous_content(self, row: ChangeRow) -> tuple[bytes | None, bool]:
+        """Return the previous content, and whether it is known."""
         if row.before == "":
             return None, True
         if row.before is None or self._store.blobs is None:

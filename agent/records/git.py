@@ -9,16 +9,16 @@ from pathlib import Path
 from ebbtide.agent.records.file_change import FileChange
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.files.paths import display
-from ebbtide.tools.files.read_write import content_of
-from ebbtide.tools.process.git import SETTINGS, GitError, program_outside, run_git, without_filters
+from ebbtide.tools.files.read_write import content_if_exists
+from ebbtide.tools.process.git import SAFE_SETTINGS, GitError, filter_disabling_settings, program_outside, run_git
 from ebbtide.tools.search.walk import is_generated
 
-MAX_FILES = 500
-"""Changed files that are examined."""
+MAX_EXAMINED_FILES = 500
+"""Maximum number of changed files that are examined."""
 MAX_COMPARED_BYTES = 8_000_000
 """Largest file that is compared, in bytes."""
 
-_NOTHING = re.compile("0+")
+_NULL_OBJECT_ID = re.compile("0+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,67 +28,67 @@ class GitChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _StatusEntry:
     path: str
-    """Relative to the top of the repository."""
+    """Path relative to the top of the repository."""
     blob: str
-    """Its blob in the last commit; empty if the file is not in it."""
-    kind: str
-    """Its mode in the last commit, such as `100644`; empty if the file is not in it."""
+    """Its blob id in the last commit; empty if the commit does not contain the file."""
+    mode: str
+    """Its mode in the last commit, such as `100644`; empty if the commit does not contain the file."""
 
 
-def git_changes(root: Path, known: Collection[Path], since: float) -> GitChanges:
-    """Files below a folder that differ from the last commit and changed after `since` (Unix seconds), except those
-    in `known`."""
+def git_changes(root: Path, known_paths: Collection[Path], since: float) -> GitChanges:
+    """Return the files below a folder that differ from the last commit and were changed after `since` (Unix seconds).
+    Files in `known_paths` are left out."""
     git = program_outside("git", root)
     if git is None:
         return GitChanges(notes=("git not found: changes made by commands are unknown",))
     try:
-        settings = {**SETTINGS, **without_filters(git, root)}
+        settings = {**SAFE_SETTINGS, **filter_disabling_settings(git, root)}
         top = Path(os.fsdecode(run_git(git, root, settings, "rev-parse", "--show-toplevel").removesuffix(b"\n")))
         status = run_git(
             git, root, settings, "status", "--porcelain=v2", "-z", "--untracked-files=all",
             "--ignore-submodules=all", "--no-renames", "--", ".",
         )  # fmt: skip
-        entries = [entry for entry in _entries(status) if _is_other(entry, top / entry.path, root, known)]
+        entries = [entry for entry in _entries(status) if _should_report(entry, top / entry.path, root, known_paths)]
         recent = [entry for entry in entries if _changed_at(top / entry.path) >= since]
-        blobs = _blobs(git, root, settings, [entry.blob for entry in recent[:MAX_FILES] if entry.blob])
+        blobs = _blobs(git, root, settings, [entry.blob for entry in recent[:MAX_EXAMINED_FILES] if entry.blob])
     except GitError as error:
         return GitChanges(notes=(f"changes made by commands are unknown: {error}",))
-    told = ["git compares with the last commit, which may be older than this session"]
+    notes = ["git compares with the last commit, which may be older than this session"]
     if since:
-        told = ["other files: guessed from modification times"]
-    if len(recent) > MAX_FILES:
-        told.append(f"{len(recent) - MAX_FILES:,} more files differ from the last commit and are not listed")
-    files = tuple(_file_change(entry, top / entry.path, root, blobs) for entry in recent[:MAX_FILES])
-    return GitChanges(files, tuple(told) if files else ())
+        notes = ["other files: guessed from modification times"]
+    if len(recent) > MAX_EXAMINED_FILES:
+        notes.append(f"{len(recent) - MAX_EXAMINED_FILES:,} more files differ from the last commit and are not listed")
+    files = tuple(_file_change(entry, top / entry.path, root, blobs) for entry in recent[:MAX_EXAMINED_FILES])
+    return GitChanges(files, tuple(notes) if files else ())
 
 
-def _is_other(entry: _Entry, path: Path, root: Path, known: Collection[Path]) -> bool:
-    is_untracked = not entry.blob and not entry.kind
-    return path not in known and path.is_relative_to(root) and not (is_untracked and is_generated(entry.path))
+def _should_report(entry: _StatusEntry, path: Path, root: Path, known_paths: Collection[Path]) -> bool:
+    is_untracked = not entry.blob and not entry.mode
+    return path not in known_paths and path.is_relative_to(root) and not (is_untracked and is_generated(entry.path))
 
 
-def _entries(status: bytes) -> Iterator[_Entry]:
-    """The entries of `git status --porcelain=v2 -z`, without those in submodules."""
+def _entries(status: bytes) -> Iterator[_StatusEntry]:
+    """Yield the entries of `git status --porcelain=v2 -z`, without those in submodules."""
     for line in os.fsdecode(status).split("\0"):
         match line[:2]:
             case "1 ":
                 _, _, submodule, mode, _, _, blob, _, path = line.split(" ", 8)
                 if submodule[:1] != "S":
-                    is_new = _NOTHING.fullmatch(blob) is not None
-                    yield _Entry(path, "" if is_new else blob, "" if is_new else mode)
+                    is_new = _NULL_OBJECT_ID.fullmatch(blob) is not None
+                    yield _StatusEntry(path, "" if is_new else blob, "" if is_new else mode)
             case "u ":
-                yield _Entry(line.split(" ", 10)[10], line.split(" ", 10)[8], "100644")
+                yield _StatusEntry(line.split(" ", 10)[10], line.split(" ", 10)[8], "100644")
             case "? ":
-                yield _Entry(line[2:], "", "")
+                yield _StatusEntry(line[2:], "", "")
             case _:
                 pass
 
 
 def _changed_at(path: Path) -> float:
-    """When the file last changed; for a deleted file, when its folder did. Infinity if unknown, so that the file
-    counts as changed."""
+    """Return when the file last changed. For a deleted file, return when its folder last changed. If neither is known,
+    return infinity, so that the file counts as changed."""
     for each in (path, path.parent):
         try:
             status = os.lstat(each)
@@ -99,35 +99,41 @@ def _changed_at(path: Path) -> float:
 
 
 def _blobs(git: str, root: Path, settings: Mapping[str, str], digests: Sequence[str]) -> Mapping[str, bytes | None]:
-    """The content of each blob; None for one that is too large."""
+    """Return the content of each blob; None for one that is too large."""
     if not digests:
         return {}
-    asked = "".join(f"{digest}\n" for digest in digests).encode()
-    sizes = run_git(git, root, settings, "cat-file", "--batch-check", given=asked).decode(errors="replace").split("\n")
+    request = "".join(f"{digest}\n" for digest in digests).encode()
+    sizes = (
+        run_git(git, root, settings, "cat-file", "--batch-check", input_bytes=request)
+        .decode(errors="replace")
+        .split("\n")
+    )
     known = [line.split(" ") for line in sizes if line.count(" ") == 2]
     small = {name: int(size) for name, kind, size in known if kind == "blob" and int(size) <= MAX_COMPARED_BYTES}
     found: dict[str, bytes | None] = dict.fromkeys(digests)
-    given = run_git(git, root, settings, "cat-file", "--batch", given="".join(f"{name}\n" for name in small).encode())
+    contents = run_git(
+        git, root, settings, "cat-file", "--batch", input_bytes="".join(f"{name}\n" for name in small).encode()
+    )
     at = 0
-    for name, size in small.items():  # each follows a line that names it, and ends with a newline
-        start = given.find(b"\n", at) + 1
-        found[name] = given[start : start + size]
+    for name, size in small.items():  # a header line precedes each blob, and a newline follows it
+        start = contents.find(b"\n", at) + 1
+        found[name] = contents[start : start + size]
         at = start + size + 1
     return found
 
 
-def _file_change(entry: _Entry, path: Path, root: Path, blobs: Mapping[str, bytes | None]) -> FileChange:
+def _file_change(entry: _StatusEntry, path: Path, root: Path, blobs: Mapping[str, bytes | None]) -> FileChange:
     name = display(path, root)
     before = blobs.get(entry.blob) if entry.blob else None
     if entry.path.endswith("/"):
         return FileChange(name, unknown="a folder with a repository of its own", by_tool=False)
-    if entry.kind == "120000":
+    if entry.mode == "120000":
         return FileChange(name, unknown="a symbolic link in the last commit", by_tool=False)
     if entry.blob and before is None:
         return FileChange(name, unknown="too large in the last commit to compare", by_tool=False)
     try:
         if path.exists() and path.stat().st_size > MAX_COMPARED_BYTES:
             return FileChange(name, unknown="too large to compare", by_tool=False)
-        return FileChange(name, before, content_of(path), by_tool=False)
+        return FileChange(name, before, content_if_exists(path), by_tool=False)
     except (OSError, ToolError) as error:
         return FileChange(name, unknown=f"its current content cannot be read: {error}", by_tool=False)

@@ -1,5 +1,5 @@
-"""The images of outputs. Their bytes are stored once in the archive rather than in the session's log, and loaded
-from there on resume."""
+"""The images of outputs. Their bytes are stored in the archive instead of the session's log, and loaded from there on
+resume."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -14,17 +14,20 @@ MISSING_IMAGE_NOTE = "[a picture ({}) is not there any more]"
 
 
 def needs_image_bytes(messages: Sequence[Message]) -> bool:
-    """Whether the bytes of some images must be loaded before the messages can be sent."""
+    """Whether the bytes of any images must be loaded before the messages can be sent."""
     return any(_lacks_bytes(output) for message in messages if isinstance(message, User) for output in message.outputs)
 
 
 def with_image_bytes(messages: Sequence[Message], blobs: Blobs | None) -> tuple[Message, ...]:
-    """The messages with the bytes of all their images. A line of text replaces each image whose bytes are missing."""
-    return tuple(_with_pictures(message, blobs) if needs_image_bytes([message]) else message for message in messages)
+    """Return the messages with the bytes of all their images. If bytes are missing, a line of text replaces the
+    image."""
+    return tuple(
+        _message_with_bytes(message, blobs) if needs_image_bytes([message]) else message for message in messages
+    )
 
 
-def as_in_log(message: User) -> User:
-    """The message with its image bytes inline, for when they cannot be stored anywhere else."""
+def with_inline_images(message: User) -> User:
+    """Return the message with its image bytes inline, for when they cannot be stored anywhere else."""
     return User(
         tuple(
             replace(part, images=tuple(replace(image, digest="") for image in part.images))
@@ -39,20 +42,22 @@ def _lacks_bytes(output: ToolOutput) -> bool:
     return any(image.digest and not image.data for image in output.images)
 
 
-def _with_pictures(message: Message, blobs: Blobs | None) -> Message:
+def _message_with_bytes(message: Message, blobs: Blobs | None) -> Message:
     assert isinstance(message, User)
-    return User(tuple(_with_bytes(part, blobs) if isinstance(part, ToolOutput) else part for part in message.parts))
+    return User(
+        tuple(_output_with_bytes(part, blobs) if isinstance(part, ToolOutput) else part for part in message.parts)
+    )
 
 
-def _with_bytes(output: ToolOutput, blobs: Blobs | None) -> ToolOutput:
-    found = [image if image.data else replace(image, data=_bytes_of(image, blobs)) for image in output.images]
+def _output_with_bytes(output: ToolOutput, blobs: Blobs | None) -> ToolOutput:
+    found = [image if image.data else replace(image, data=_base64_bytes(image, blobs)) for image in output.images]
     gone = [MISSING_IMAGE_NOTE.format(image.media_type) for image in found if not image.data]
     text = "\n".join(filter(None, (output.text, *gone)))
     return replace(output, text=text, images=tuple(image for image in found if image.data))
 
 
-def _bytes_of(image: Image, blobs: Blobs | None) -> str:
-    """The bytes in base64; empty if they are missing or damaged."""
+def _base64_bytes(image: Image, blobs: Blobs | None) -> str:
+    """Return an image's bytes in base64; empty if they are missing or damaged."""
     if blobs is None:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Forwards the ports of background jobs, and reports and records jobs that have ended."""
+"""Reports and records background jobs that have ended, and forwards the ports of running ones."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -6,34 +6,35 @@ from typing import TYPE_CHECKING
 
 from ebbtide.agent.channel import Channel
 from ebbtide.agent.config.options import PortRule
-from ebbtide.agent.context.secret_tokens import SecretTokens
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.events.session import JobEnded
+from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.records.recorder import Recorder
+from ebbtide.tools import sandbox as tools_sandbox
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.process.jobs import EndedJob, Job
 
-if TYPE_CHECKING:  # types only: few sessions have jobs
+if TYPE_CHECKING:  # imported for types only, because few sessions have jobs
     from ebbtide.tools.sandbox.job_ports import JobPorts
 
 
 def job_listener(channel: Channel, recorder: Recorder, secrets: SecretTokens) -> Callable[[EndedJob], Awaitable[None]]:
-    """Return a listener for jobs that ended without the model knowing it yet."""
+    """Return a listener for jobs that have ended without the model being informed."""
 
-    async def tell(ended: EndedJob) -> None:
+    async def report(ended: EndedJob) -> None:
         lines = tuple(map(secrets.hide, ended.last_lines))
         channel.emit_now(JobEnded(ended.id, secrets.hide(ended.command), ended.how, lines))
-        with suppress(StoreFailed):  # it is stored with the next message
+        with suppress(StoreFailed):  # the next message stores it
             await recorder.record_jobs()
 
-    return tell
+    return report
 
 
 class JobPortsOnDemand:
-    """Forwards the ports of a session's jobs; created with the first job that may have any."""
+    """Forwards the ports of a session's jobs. The forwarding is set up when the first job needs it."""
 
-    def __init__(self, workspace: Workspace, rule: PortRule, tell: Callable[[str], None]) -> None:
-        self._workspace, self._rule, self._tell = workspace, rule, tell
+    def __init__(self, workspace: Workspace, rule: PortRule, notify: Callable[[str], None]) -> None:
+        self._workspace, self._rule, self._notify = workspace, rule, notify
         self._ports: JobPorts | None = None
         workspace.jobs.on_start = self._watch
 
@@ -41,10 +42,10 @@ class JobPortsOnDemand:
         sandbox = self._workspace.sandbox
         if not job.has_own_network or sandbox is None or (network := sandbox.network) is None:
             return
-        from ebbtide.tools.sandbox.job_ports import JobPorts  # noqa: PLC0415  # deferred: few sessions have jobs
-
         if self._ports is None:
-            self._ports = JobPorts(self._workspace.jobs, self._rule, lambda: network.namespace, self._tell)
+            self._ports = tools_sandbox.job_ports.JobPorts(
+                self._workspace.jobs, self._rule, lambda: network.namespace, self._notify
+            )
             self._workspace.jobs.forward_ports = self._ports.forward_all
         self._ports.watch(job)
 

@@ -6,8 +6,6 @@ from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, cast, get_args
 
-from ebbtide.agent.context.offload import text_without_insertions
-from ebbtide.agent.context.references import message_digits
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.messages import (
     Assistant,
@@ -25,12 +23,14 @@ from ebbtide.agent.messages import (
 )
 from ebbtide.agent.records.codec import as_json, from_json
 from ebbtide.agent.records.earlier_formats import (
-    gap_of_words,
-    note_of_words,
-    output_parted,
-    problems_of_words,
-    program_of_words,
+    parse_elision,
+    parse_new_problems,
+    parse_program_state,
+    with_parsed_kind,
+    with_parsed_ranges,
 )
+from ebbtide.agent.view.previews import text_without_insertions
+from ebbtide.agent.view.references import message_digits
 from ebbtide.store.session_rows import MessageRow
 from ebbtide.tools.outputs.new_problems import NEW_PROBLEMS
 from ebbtide.tools.process.state import ProgramState
@@ -62,7 +62,7 @@ def decode_message(row: MessageRow) -> Message:
         raise StoreFailed(f"message {row.position} of the session cannot be read: {error}", "corrupt") from error
 
 
-_PARTS: Mapping[str, type] = {
+_PART_TYPES: Mapping[str, type] = {
     "text": Text,
     "image": Image,
     "note": Note,
@@ -72,10 +72,10 @@ _PARTS: Mapping[str, type] = {
     "output": ToolOutput,
 }
 
-_GAP = " bytes left out: "
-"""Part of every text that has a gap."""
+_ELISION_WORDS = " bytes left out: "
+"""A phrase in every elision marker, which stands where part of a text was left out."""
 
-_KINDS = {kind: name for name, kind in _PARTS.items()}
+_PART_NAMES = {kind: name for name, kind in _PART_TYPES.items()}
 
 _USER_PARTS: tuple[type, ...] = get_args(UserPart)
 
@@ -83,31 +83,32 @@ _ASSISTANT_PARTS: tuple[type, ...] = get_args(AssistantPart)
 
 
 @cache
-def _empty(kind: type) -> Mapping[str, str]:
-    """The text fields that all parts of a kind have; empty ones are not stored."""
+def _empty_text_fields(kind: type) -> Mapping[str, str]:
+    """Return the mandatory text fields of a type of part, each as an empty string. Stored parts lack empty fields."""
     return {one.name: "" for one in fields(kind) if one.type is str and one.default is MISSING}
 
 
 @cache
-def _names(kind: str) -> tuple[str, ...]:
-    return tuple(one.name for one in fields(_PARTS[kind]))
+def _field_names(kind: str) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(_PART_TYPES[kind]))
 
 
-def _plain(value: object) -> object:
+def _plain_value(value: object) -> object:
     if isinstance(value, tuple):
-        return tuple(map(_plain, value))
+        return tuple(map(_plain_value, value))
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
-    # Not `asdict`, which copies deeply: arguments may be large.
-    held = ((name, getattr(part, name)) for name in _names(_KINDS[type(part)]))
-    written = {name: _plain(value) for name, value in held if value not in (None, "", (), 0)}
-    # Also store "none" where the text could be parsed as a value: records of earlier versions lack the field.
-    if isinstance(part, Note | Text) and _GAP in part.text:
+    # `asdict` is avoided because it copies deeply, and arguments may be large.
+    pairs = ((name, getattr(part, name)) for name in _field_names(_PART_NAMES[type(part)]))
+    written = {name: _plain_value(value) for name, value in pairs if value not in (None, "", (), 0)}
+    # If the text looks as if it described the value, store the field even if it is null. Records of earlier versions
+    # lack the field, so a missing field means that the text must be parsed.
+    if isinstance(part, Note | Text) and _ELISION_WORDS in part.text:
         written["gap"] = part.gap and asdict(part.gap)
     if isinstance(part, ToolOutput):
-        if part.program or _program_of(part):
+        if part.program or _described_program(part):
             written["program"] = part.program and _encode_program(part.program)
         if part.is_part:
             written["inserted"] = part.inserted
@@ -115,12 +116,12 @@ def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
             written["problems"] = part.problems and asdict(part.problems)
         if part.images:
             written["images"] = [_encode_image(image) for image in part.images]
-    return {"type": _KINDS[type(part)], **written}
+    return {"type": _PART_NAMES[type(part)], **written}
 
 
-def _program_of(output: ToolOutput, ending: str = "") -> ProgramState | None:
-    """The program state that an output's text describes."""
-    return program_of_words(ending, text_without_insertions(output.text, output.inserted))
+def _described_program(output: ToolOutput, ending: str = "") -> ProgramState | None:
+    """Return the program state that an output's text describes; None if it describes none."""
+    return parse_program_state(ending, text_without_insertions(output.text, output.inserted))
 
 
 def _encode_program(program: ProgramState) -> dict[str, object]:
@@ -128,35 +129,35 @@ def _encode_program(program: ProgramState) -> dict[str, object]:
 
 
 def _encode_image(image: Image) -> dict[str, str]:
-    """The image as stored in the row: its bytes only if they are stored nowhere else."""
+    """Return the image as stored in the row; its bytes are included only if they are stored nowhere else."""
     where = {"digest": image.digest} if image.digest else {"data": image.data}
     return {"media_type": image.media_type, **where}
 
 
 def decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
-    kind = _PARTS[part["type"]]
-    found = {**_empty(kind), **part}
+    kind = _PART_TYPES[part["type"]]
+    found = {**_empty_text_fields(kind), **part}
     del found["type"]
     if "images" in found:
         found["images"] = [{"data": "", **image} for image in found["images"]]
     ending = found.pop("ending", "")
     read = from_json(kind, found)
     if isinstance(read, ToolOutput) and read.is_part and "inserted" not in found:
-        read = output_parted(read)
+        read = with_parsed_ranges(read)
     if isinstance(read, ToolOutput) and "program" not in found:
-        read = replace(read, program=_program_of(read, ending))
+        read = replace(read, program=_described_program(read, ending))
     if isinstance(read, ToolOutput) and "problems" not in found and NEW_PROBLEMS in read.text:
-        read = replace(read, problems=problems_of_words(read.text))
+        read = replace(read, problems=parse_new_problems(read.text))
     if isinstance(read, Note) and "kind" not in found:
-        read = note_of_words(read)
-    if isinstance(read, Note | Text) and _GAP in read.text and "gap" not in found:
-        read = replace(read, gap=gap_of_words(read.text))
+        read = with_parsed_kind(read)
+    if isinstance(read, Note | Text) and _ELISION_WORDS in read.text and "gap" not in found:
+        read = replace(read, gap=parse_elision(read.text))
     return cast(UserPart | AssistantPart, read)
 
 
-def contents_of(rows: Sequence[MessageRow]) -> str:
-    """What the messages contain, in words for the user."""
-    told = [
+def describe_contents(rows: Sequence[MessageRow]) -> str:
+    """Describe the contents of the messages, for the user."""
+    contents = [
         "the model's last reply"
         if row.role == "assistant"
         else "the outputs of the last calls"
@@ -164,4 +165,4 @@ def contents_of(rows: Sequence[MessageRow]) -> str:
         else "your last message"
         for row in rows
     ]
-    return " and ".join(dict.fromkeys(told))
+    return " and ".join(dict.fromkeys(contents))

@@ -1,36 +1,36 @@
-"""Resumes a session: loads the conversation and finds what has changed since."""
+"""Resumes a session: loads the conversation and determines what has changed since."""
 
 import asyncio
 import time
 
-from ebbtide.agent.context.mask import visible_messages
-from ebbtide.agent.debug import Debug
+from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.events.session import Resumed
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.session_state import display_paths, jobs_ended_by_exit
+from ebbtide.agent.view.visible import visible_messages
 from ebbtide.tools.base import Workspace
-from ebbtide.tools.seen_files import differences
+from ebbtide.tools.seen_files import files_changed_on_disk
 
 
 async def restore(
-    recorder: Recorder, workspace: Workspace, model: str, mode: str, debug: Debug, *, ask_again: bool = False
+    recorder: Recorder, workspace: Workspace, model: str, mode: str, debug: DebugLog, *, ask_again: bool = False
 ) -> tuple[Conversation, Resumed]:
-    """Load the conversation and report what has changed since. With `ask_again`, calls stay open if the session
-    ended at a question. Also restores which files the model has seen, and which ended jobs it does not know of
-    yet. Raises `StoreFailed`."""
+    """Load the conversation, and return it with an event that lists what has changed since the session was closed. Also
+    restore which files the model has seen, and which ended jobs it does not know about yet. With `ask_again`, calls
+    stay open if the session ended at a question. Raises `StoreFailed`."""
     began = time.perf_counter()
     conversation = await recorder.load(ask_again=ask_again)
     took = round((time.perf_counter() - began) * 1000, 1)
-    debug.log("context/resume", session=recorder.session, messages=len(conversation.messages), milliseconds=took)
-    await asyncio.to_thread(visible_messages, conversation)  # in a thread: slow for a long conversation
-    situation = recorder.situation
+    debug.log("context/resume", session=recorder.session_id, messages=len(conversation.messages), milliseconds=took)
+    await asyncio.to_thread(visible_messages, conversation)  # fills the cache, which is slow for long conversations
+    situation = recorder.session_state
     workspace.seen.digests.update(situation.seen)
     jobs = jobs_ended_by_exit(situation)
     workspace.jobs.restore(jobs)
-    found = await asyncio.to_thread(differences, situation.seen)
+    found = await asyncio.to_thread(files_changed_on_disk, situation.seen)
     event = Resumed(
-        recorder.session,
+        recorder.session_id,
         len(conversation.messages),
         model,
         mode,

@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-from ebbtide.agent.context.control_calls import TodoItem
-from ebbtide.agent.context.last_request import RequestMark
+from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.control_calls import TodoItem
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.messages import (
     CallState,
@@ -23,8 +23,8 @@ from ebbtide.agent.messages import (
     User,
     UserPart,
 )
-from ebbtide.agent.records.codec import as_json, count, from_json
-from ebbtide.agent.records.earlier_formats import title_parted
+from ebbtide.agent.records.codec import as_json, checked_count, from_json
+from ebbtide.agent.records.earlier_formats import split_title
 from ebbtide.agent.records.message_rows import decode_message, decode_part, encode_part
 from ebbtide.agent.records.session_state import SessionState
 from ebbtide.store.session_rows import FactRow, MessageRow, OutputRow, SummaryRow
@@ -56,46 +56,51 @@ def decode_call_state(text: str) -> CallState | None:
     return state
 
 
-def encode_snapshot(conversation: Conversation, position: int, mark: RequestMark | None = None) -> str:
-    """Serialise a view as JSON. It stores the position of its first message instead of the messages. `mark`: the
-    last request."""
+def encode_snapshot(conversation: Conversation, position: int, request_mark: RequestMark | None = None) -> str:
+    """Serialise a view as JSON. The JSON contains the position of the first message in place of the messages.
+    `request_mark`: the last request."""
     body = {
         "start": position - len(conversation.messages),
         "summary": _encode_summary(conversation.summary),
         "masked": sorted(conversation.masked),
         "outputs_before": conversation.outputs_before,
-        "held": conversation.held,
+        "held": conversation.min_rewrite_size,
         "pinned": sorted(conversation.pinned),
         "retold": [
             [one.key, one.form, one.text, *([one.pictures] if one.pictures else [])] for one in conversation.retold
         ],
-        "held_back": sorted(conversation.held_back),
+        "held_back": sorted(conversation.excluded_tools),
         "recalls": conversation.recalls,
         "anchor": conversation.anchor,
         "anchored": conversation.anchored,
-        "sent": mark,
+        "sent": request_mark,
     }
     return as_json(body)
 
 
-_LATER = ("masked", "outputs_before", "held", "pinned", "retold", "held_back", "recalls")
-"""Fields that snapshots of earlier versions may lack."""
+_OPTIONAL_KEYS = {
+    **{name: name for name in ("masked", "outputs_before", "pinned", "retold", "recalls")},
+    "held": "min_rewrite_size",
+    "held_back": "excluded_tools",
+}
+"""Keys that snapshots of earlier versions may lack, and the `Conversation` fields that they set."""
 
 
 def decode_snapshot(text: str) -> tuple[int, Conversation] | None:
-    """Return the position of the first message shown, and the view without its messages; None if it cannot be read."""
+    """Return the position of the first message shown, and the view without its messages; None if the snapshot cannot be
+    read."""
     try:
         body = json.loads(text)
-        start, summary = count(body["start"]), _decode_summary(body["summary"])
+        start, summary = checked_count(body["start"]), _decode_summary(body["summary"])
         fields = {"anchor": body["anchor"] or None, "anchored": body["anchored"]}
-        fields |= {name: body[name] for name in _LATER if name in body}
+        fields |= {field: body[key] for key, field in _OPTIONAL_KEYS.items() if key in body}
         return start, from_json(Conversation, fields, messages=(), summary=summary, messages_before=start)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def decode_mark(text: str) -> RequestMark | None:
-    """Return the last request that a snapshot records; None if there is none or it cannot be read."""
+def decode_request_mark(text: str) -> RequestMark | None:
+    """Return the last request recorded in a snapshot; None if there is none or it cannot be read."""
     try:
         found = json.loads(text).get("sent")
         return from_json(RequestMark, found) if found else None
@@ -111,60 +116,62 @@ def _encode_summary(summary: Summary) -> dict[str, object]:
         "ledger": summary.ledger,
         "request": request,
         "facts": summary.facts,
-        "kept": [_encode_carried_part(one) for one in summary.kept],
+        "kept": [_encode_carried_part(one) for one in summary.pinned],
         "carried": [_encode_carried_part(one) for one in summary.carried],
         "names": summary.names,
     }
 
 
-def _encode_carried_part(kept: CarriedPart) -> list[object]:
-    return [kept.key, kept.what, kept.ref, [encode_part(part) for part in kept.parts]]
+def _encode_carried_part(carried: CarriedPart) -> list[object]:
+    return [carried.key, carried.what, carried.ref, [encode_part(part) for part in carried.parts]]
 
 
 def _decode_summary(body: str | Mapping[str, Any]) -> Summary:
-    """Return the summary in a snapshot. In the first version it was a plain string."""
+    """Return the summary in a snapshot. The first version stored it as a plain string."""
     if isinstance(body, str):
         return Summary(summary=body)
-    # Snapshots of earlier versions have no names, and only the facts that their ledger shows.
-    texts = {"facts": "", "names": "", **body, **{name: body[name] for name in ("retain", "summary", "ledger")}}
-    request = User(cast(tuple[UserPart, ...], tuple(map(decode_part, texts.pop("request")))))
-    kept, carried = (tuple(_decode_carried_part(*one) for one in texts.pop(name, ())) for name in ("kept", "carried"))
-    return from_json(Summary, texts, request=request, kept=kept, carried=carried)
+    # Snapshots of earlier versions have no names, and no facts apart from those in the ledger.
+    fields = {"facts": "", "names": "", **body, **{name: body[name] for name in ("retain", "summary", "ledger")}}
+    request = User(cast(tuple[UserPart, ...], tuple(map(decode_part, fields.pop("request")))))
+    pinned, carried = (
+        tuple(_decode_carried_part(*one) for one in fields.pop(name, ())) for name in ("kept", "carried")
+    )
+    return from_json(Summary, fields, request=request, pinned=pinned, carried=carried)
 
 
-def _decode_carried_part(key: str, *told: Any) -> CarriedPart:  # noqa: ANN401 - texts, followed by parts
-    *texts, body = told
+def _decode_carried_part(key: str, *fields: Any) -> CarriedPart:  # noqa: ANN401 - texts, followed by parts
+    *texts, body = fields
     parts = tuple(map(decode_part, body))
     if not all(isinstance(part, Text | Image) for part in parts):
         raise ValueError("what is pinned shows texts and pictures")
-    return from_json(CarriedPart, [key, *(texts if len(texts) > 1 else title_parted(*texts))], parts=parts)
+    return from_json(CarriedPart, [key, *(texts if len(texts) > 1 else split_title(*texts))], parts=parts)
 
 
-def output_rows(message: User, position: int, before: int, tools: Mapping[str, str]) -> list[OutputRow]:
-    """Return a row for each output of a message, followed by one for each of its images, then its files. `before`:
-    how many outputs the session already had; `tools`: the tool name of each call."""
+def output_rows(message: User, position: int, earlier_outputs: int, tool_names: Mapping[str, str]) -> list[OutputRow]:
+    """Return, for each output of a message, a row for the output, followed by rows for its images and its files.
+    `earlier_outputs`: how many outputs the session already had; `tool_names`: the tool name of each call."""
     rows = []
-    for number, output in enumerate(message.outputs, before + 1):
-        tool = tools.get(output.call_id, "")
-        kept = output.stored or in_message(output)
-        digest = kept.digest or None
-        rows.append(OutputRow(number, 0, position, output.call_id, tool, kept.size, kept.lines, "text/plain", digest))
-        shown = [(decoded_size(image.data), image.media_type, image.digest) for image in output.images]
-        kept_apart = [(one.size, one.media_type, one.digest) for one in (*output.pictures, *output.files)]
-        for part, (size, media_type, where) in enumerate([*shown, *kept_apart], 1):
+    for number, output in enumerate(message.outputs, earlier_outputs + 1):
+        tool = tool_names.get(output.call_id, "")
+        blob = output.stored or inline_blob(output)
+        digest = blob.digest or None
+        rows.append(OutputRow(number, 0, position, output.call_id, tool, blob.size, blob.lines, "text/plain", digest))
+        images = [(decoded_size(image.data), image.media_type, image.digest) for image in output.images]
+        blobs = [(one.size, one.media_type, one.digest) for one in (*output.pictures, *output.files)]
+        for part, (size, media_type, where) in enumerate([*images, *blobs], 1):
             rows.append(OutputRow(number, part, position, output.call_id, tool, size, 0, media_type, where or None))
     return rows
 
 
-def digests_of(message: Message) -> tuple[str, ...]:
-    """Digests of the blobs that a message refers to."""
+def blob_digests(message: Message) -> tuple[str, ...]:
+    """Return the digests of the blobs that a message refers to."""
     outputs = message.outputs if isinstance(message, User) else ()
     named = [(output.stored, *output.images, *output.pictures, *output.files) for output in outputs]
     return tuple(one.digest for some in named for one in some if one is not None and one.digest)
 
 
-def whole_files(row: MessageRow) -> dict[tuple[int, str], str]:
-    """The files in which earlier versions stored whole outputs, by message position and call id."""
+def legacy_output_files(row: MessageRow) -> dict[tuple[int, str], str]:
+    """Return the files in which earlier versions stored complete outputs, by message position and call id."""
     if '"whole"' not in row.body:
         return {}
     message = decode_message(row)
@@ -172,9 +179,9 @@ def whole_files(row: MessageRow) -> dict[tuple[int, str], str]:
     return {(row.position, output.call_id): output.whole for output in outputs if output.whole is not None}
 
 
-def plain_body(row: MessageRow) -> str:
-    """The body of a message without references to such files."""
-    if not whole_files(row):
+def body_without_files(row: MessageRow) -> str:
+    """Return the JSON body of a message, without the references to output files that earlier versions stored."""
+    if not legacy_output_files(row):
         return row.body
     body = json.loads(row.body)
     body["parts"] = [{name: value for name, value in part.items() if name != "whole"} for part in body["parts"]]
@@ -182,21 +189,21 @@ def plain_body(row: MessageRow) -> str:
 
 
 def decoded_size(data: str) -> int:
-    """The decoded size of base64 data, in bytes."""
+    """Return the size of base64 data when decoded, in bytes."""
     return len(data) * 3 // 4 - data.count("=", -2)
 
 
-def in_message(output: ToolOutput) -> StoredBlob:
-    """The size of an output that is stored whole in its message."""
+def inline_blob(output: ToolOutput) -> StoredBlob:
+    """Return the size and line count of an output that is stored completely in its message."""
     data = output.text.encode("utf-8", "surrogatepass")
     return StoredBlob("", len(data), data.count(b"\n") + (bool(data) and not data.endswith(b"\n")))
 
 
-def summary_row(summary: Summary, number: int, position: int) -> SummaryRow:
+def encode_summary_row(summary: Summary, number: int, position: int) -> SummaryRow:
     return SummaryRow(number, position, as_json(_encode_summary(summary)))
 
 
-def read_summary(row: SummaryRow) -> Summary:
+def decode_summary_row(row: SummaryRow) -> Summary:
     """Decode the summary in a row. Raises `StoreFailed` if it is not valid."""
     try:
         return _decode_summary(json.loads(row.body))
@@ -204,8 +211,9 @@ def read_summary(row: SummaryRow) -> Summary:
         raise StoreFailed(f"summary {row.number} of the session cannot be read: {error}", "corrupt") from error
 
 
-def changes_of(before: SessionState, after: SessionState) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:
-    """The rows to add or replace, and the kind and key of the rows to delete, to turn one state into the other."""
+def state_changes(before: SessionState, after: SessionState) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:
+    """Return the rows to write and the keys (kind, key) of the rows to delete, to turn the stored state
+    `earlier_outputs` into `after`."""
     if before == after:
         return (), ()
     facts = [
@@ -224,14 +232,15 @@ def changes_of(before: SessionState, after: SessionState) -> tuple[tuple[FactRow
         facts.append(FactRow("todos", "", json.dumps(items)))
     if after.notes != before.notes:
         facts.append(FactRow("notes", "", json.dumps(after.notes)))
-    over = [("seen", _path_key(path)) for path in before.seen.keys() - after.seen.keys()]
-    over += [("job", id) for id in before.jobs.keys() - after.jobs.keys()]
-    over += [("ended job", id) for id in before.ended_jobs.keys() - after.ended_jobs.keys()]
-    return tuple(facts), tuple(over)
+    deleted = [("seen", _path_key(path)) for path in before.seen.keys() - after.seen.keys()]
+    deleted += [("job", id) for id in before.jobs.keys() - after.jobs.keys()]
+    deleted += [("ended job", id) for id in before.ended_jobs.keys() - after.ended_jobs.keys()]
+    return tuple(facts), tuple(deleted)
 
 
 def _path_key(path: Path) -> str:
-    """A path as a database key. One that is not valid Unicode is stored as JSON, which no absolute path looks like."""
+    """Return a path as a database key. A path that is not valid Unicode is stored as JSON. The quotation mark
+    distinguishes it from an absolute path."""
     text = str(path)
     try:
         text.encode()
@@ -240,7 +249,7 @@ def _path_key(path: Path) -> str:
     return text
 
 
-def _keyed_path(key: str) -> Path:
+def _path_from_key(key: str) -> Path:
     return Path(str(json.loads(key)) if key.startswith('"') else key)
 
 
@@ -255,7 +264,7 @@ def decode_session_state(rows: Iterable[FactRow]) -> SessionState:
         with suppress(ValueError, TypeError):
             match row.kind:
                 case "seen":
-                    seen[_keyed_path(row.key)] = row.body
+                    seen[_path_from_key(row.key)] = row.body
                 case "job":
                     jobs[row.key] = row.body
                 case "ended job":
@@ -266,5 +275,5 @@ def decode_session_state(rows: Iterable[FactRow]) -> SessionState:
                 case "notes":
                     notes = str(json.loads(row.body))
                 case _:
-                    pass  # written by a later version
+                    pass  # a later version wrote the row
     return SessionState(todos, notes, seen, jobs, ended)

@@ -11,7 +11,7 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A session as an entry in a list."""
+    """A session, as shown in a list."""
 
     id: str
     title: str
@@ -25,11 +25,11 @@ class SessionInfo:
     parent: str = ""
     """The id of the session it was forked from."""
     place: int = 0
-    """Orders sessions that were changed at the same moment."""
+    """Sort key for sessions that were changed at the same moment."""
     origin: str = ""
-    """For an imported session, its source and its id there, as `claude:ID`; else empty."""
+    """For an imported session, the other program and the session's id in it, as `claude:ID`; otherwise empty."""
     owner: str = ""
-    """The id of the session that started this sub-agent, if it is one."""
+    """The id of the session that started this sub-agent; empty for other sessions."""
     agent: str = ""
     """The name of the sub-agent."""
     tags: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class SessionInfo:
     """The sessions of its sub-agents, newest first, if requested."""
 
 
-def info_of(
+def session_info(
     row: SessionRow, cost: float | None = 0.0, place: int = 0, origin: str = "", tags: tuple[str, ...] = ()
 ) -> SessionInfo:
     return SessionInfo(
@@ -46,8 +46,8 @@ def info_of(
     )  # fmt: skip
 
 
-def project_of(config: Config) -> str:
-    """The project name as stored with sessions."""
+def project_name(config: Config) -> str:
+    """Return the project's name as stored with sessions."""
     return str(config.project).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -57,14 +57,14 @@ def is_session_id(text: str) -> bool:
 
 
 def find_session(store: SessionStore, prefix: str, project: str) -> SessionRow:
-    """Return the session whose id starts with `prefix`, or with an empty prefix the project's newest session. Raises
-    `UsageError` if there is not exactly one. Call it in the store's thread."""
+    """Return the session whose id starts with `prefix`; with an empty prefix, the project's newest session. Raises
+    `UsageError` if there is none or more than one. Call it in the store's thread."""
     if not prefix:
-        newest = store.recent(project, 1)
+        newest = store.recent_sessions(project, 1)
         if not newest:
             raise UsageError("no earlier session in this project; start one with a prompt")
         return newest[0]
-    found = store.matching(prefix)
+    found = store.sessions_with_prefix(prefix)
     if not found:
         raise UsageError(f"there is no session `{prefix}`; `ebb sessions list` shows them")
     if len(found) > 1:

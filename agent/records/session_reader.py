@@ -1,32 +1,38 @@
-"""Read-only access to a stored session, and to the tool calls of a project's sessions."""
+"""Read-only access to a stored session, and to past tool calls of a project."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from ebbtide.agent.context.last_request import RequestMark
-from ebbtide.agent.context.tool_selection import unwrapped_call
+from ebbtide.agent.budget.last_request import RequestMark
 from ebbtide.agent.errors import StoreFailed
-from ebbtide.agent.messages import BY_USER, Assistant, Conversation, Message, ToolCall, Usage, User
-from ebbtide.agent.records.damage import FARTHEST, in_place, readable, try_decode_message, unreadable
+from ebbtide.agent.messages import USER_CALL_PREFIX, Assistant, Conversation, Message, ToolCall, Usage, User
+from ebbtide.agent.records.damage import (
+    MAX_POSITION_GAP,
+    decode_message_or_none,
+    restore_messages,
+    rows_in_place,
+    unreadable_message_error,
+)
 from ebbtide.agent.records.images import needs_image_bytes, with_image_bytes
 from ebbtide.agent.records.message_rows import decode_message
-from ebbtide.agent.records.rows import decode_mark, decode_snapshot
+from ebbtide.agent.records.rows import decode_request_mark, decode_snapshot
 from ebbtide.agent.records.store_thread import StoreThread
-from ebbtide.agent.records.usage import RequestUsage, Rewrite, SessionUsage, request_usage, rewrite_of
+from ebbtide.agent.records.usage import RequestUsage, Rewrite, SessionUsage, request_usage_from_row, rewrite_from_row
+from ebbtide.agent.tool_specs import unwrapped_call
 from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.calls import replies_with_calls
 from ebbtide.store.session_rows import MessageRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.outputs.recalled import no_progress
 
-_BEHIND_ALL = 1 << 60
+_AFTER_ALL_MESSAGES = 1 << 60
 """A position after all messages."""
-SLICE = 2_000
-"""Messages read at once: between slices the store is free for others, and the reader may stop."""
-MAX_REPLIES = 1_000
-"""Replies that are examined, newest first."""
+MESSAGES_PER_READ = 2_000
+"""Number of messages read at once. Between reads, other tasks can use the store, and loading can be cancelled."""
+MAX_EXAMINED_REPLIES = 1_000
+"""Maximum number of past replies searched for tool calls, newest first."""
 
 
 class SessionLog:
@@ -39,50 +45,55 @@ class SessionLog:
         self.progress: Callable[[int, int], None] = no_progress
         """Called with the number of messages read so far and the total, for long sessions."""
         self.damage = ""
-        """What was wrong with the messages read last."""
+        """Description of the damage found in the last read; empty if there was none."""
 
-    async def messages(self, start: int) -> tuple[tuple[Message, ...], int]:
-        """Return the messages from a position on, ready to send, and the position of the next message to be written."""
-        rows, known = await self._rows(start)
+    async def load_messages(self, start: int) -> tuple[tuple[Message, ...], int]:
+        """Return all messages from a position on, ready to send, and the position for the next new message."""
+        rows, decoded = await self._load_rows(start)
 
         def decode(row: MessageRow) -> Message:
-            message = known[row.position]
+            message = decoded[row.position]
             if message is None:
-                raise StoreFailed(unreadable(row.position), "corrupt")
+                raise StoreFailed(unreadable_message_error(row.position), "corrupt")
             return message
 
-        # Decode in threads, here and below: slow for a long session. Not in the store's thread, which others wait for.
-        found = await asyncio.to_thread(readable, rows, None, start, decode=decode)
-        sound = in_place(rows, start)
-        begin, end = (sound[0].position, sound[-1].position + 1) if sound else (start, start)
-        is_cut = bool(found.problem) or begin > start
-        calls = await self._calls_of_lost(range(start, end), is_cut=is_cut)
-        if found.messages and begin > start and _is_cut_inside_a_step(found.messages):
+        # Decoding a long session takes a while. It runs in a thread of its own, here and below, so that it does not
+        # block others who use the store's thread.
+        readable_messages = await asyncio.to_thread(restore_messages, rows, None, start, decode=decode)
+        valid_rows = rows_in_place(rows, start)
+        begin, end = (valid_rows[0].position, valid_rows[-1].position + 1) if valid_rows else (start, start)
+        is_cut = bool(readable_messages.problem) or begin > start
+        calls = await self._lost_call_ids(range(start, end), is_cut=is_cut)
+        if readable_messages.messages and begin > start and _is_cut_inside_a_step(readable_messages.messages):
             begin = start
         begin, end = min([begin, *(position - 1 for position in calls)]), max([end, *(at + 1 for at in calls)])
-        if calls or (sound and begin < sound[0].position):
-            found = await asyncio.to_thread(readable, rows, range(max(begin, start), end), start, calls, decode)
-        messages, self.damage = found.messages, found.problem
+        if calls or (valid_rows and begin < valid_rows[0].position):
+            readable_messages = await asyncio.to_thread(
+                restore_messages, rows, range(max(begin, start), end), start, calls, decode
+            )
+        messages, self.damage = readable_messages.messages, readable_messages.problem
         if needs_image_bytes(messages):
             messages = await self._thread.run(with_image_bytes, messages, self._store.blobs)
         return messages, end
 
-    async def _rows(self, start: int) -> tuple[Sequence[MessageRow], Mapping[int, Message | None]]:
-        """Return the rows from a position on, and the decoded messages by position, None if unreadable."""
-        rows, known = list[MessageRow](), dict[int, Message | None]()
-        count = await self._thread.run(self._store.count, self._session, start)
+    async def _load_rows(self, start: int) -> tuple[Sequence[MessageRow], Mapping[int, Message | None]]:
+        """Return the rows from a position on, and the decoded messages by position, with None for each unreadable
+        one."""
+        rows, decoded = list[MessageRow](), dict[int, Message | None]()
+        count = await self._thread.run(self._store.message_count, self._session, start)
         while len(rows) < count:
             after = rows[-1].position + 1 if rows else start
-            more = await self._thread.run(self._store.messages, self._session, after, SLICE)
-            if not more:
+            next_rows = await self._thread.run(self._store.messages, self._session, after, MESSAGES_PER_READ)
+            if not next_rows:
                 break
-            known |= await asyncio.to_thread(_decode_rows, more)
-            rows += more
+            decoded |= await asyncio.to_thread(_decode_rows, next_rows)
+            rows += next_rows
             self.progress(len(rows), count)
-        return rows, known
+        return rows, decoded
 
     async def usage_by_reply(self, start: int, end: int) -> Mapping[int, Usage]:
-        """The usage of each reply, by its distance from `start`: all step requests since the previous reply."""
+        """Return the usage of each reply, by its offset from `start`. The usage is the sum of all step requests since
+        the previous reply."""
         return await self._thread.run(self._usage_by_reply, start, end)
 
     def _usage_by_reply(self, start: int, end: int) -> Mapping[int, Usage]:
@@ -97,83 +108,90 @@ class SessionLog:
                 found[position - start] = used
         return found
 
-    async def _calls_of_lost(self, positions: range, *, is_cut: bool) -> Mapping[int, Sequence[str]]:
-        """Ids of the calls answered at each position, if messages are lost (`is_cut`) or were stored after the last
-        one left. New outputs must not reuse the numbers of outputs that can still be read."""
+    async def _lost_call_ids(self, positions: range, *, is_cut: bool) -> Mapping[int, Sequence[str]]:
+        """Return the ids of the calls answered at each position, if messages are lost (`is_cut`) or there are
+        stored outputs after the last remaining message. Otherwise, new outputs could reuse the numbers of existing
+        ones."""
         archive = ArchiveStore(self._store)
-        with suppress(StoreFailed):  # then only visible outputs count
+        with suppress(StoreFailed):  # on failure, only outputs in the remaining messages are known
             last = await self._thread.run(archive.last_position, self._session)
             if is_cut or last >= positions.stop:
-                farthest = range(positions.start, positions.stop + FARTHEST)
-                return await self._thread.run(archive.calls, self._session, farthest)
+                farthest = range(positions.start, positions.stop + MAX_POSITION_GAP)
+                return await self._thread.run(archive.answered_calls, self._session, farthest)
         return {}
 
-    async def newest(self, count: int) -> tuple[Message, ...]:
-        """The newest `count` messages of a view with more than that; empty for a shorter view."""
+    async def newest_messages(self, count: int) -> tuple[Message, ...]:
+        """Return the newest `count` messages if the view has more than that; otherwise an empty tuple."""
         try:
-            shown = await self._thread.run(self._store.snapshot, self._session)
-            view = decode_snapshot(shown.body) if shown else (0, Conversation())
+            snapshot = await self._thread.run(self._store.snapshot, self._session)
+            view = decode_snapshot(snapshot.body) if snapshot else (0, Conversation())
             if view is None:
                 return ()
-            rows = await self._thread.run(self._store.messages_before, self._session, _BEHIND_ALL, count + 1)
+            rows = await self._thread.run(self._store.messages_before, self._session, _AFTER_ALL_MESSAGES, count + 1)
             if len(rows) <= count or rows[0].position < view[0]:
                 return ()
-            return readable(rows[1:]).messages
-        except StoreFailed:  # a full read reports the error
+            return restore_messages(rows[1:]).messages
+        except StoreFailed:  # reading everything will report the error
             return ()
 
-    async def may_begin(self, start: int, messages: Sequence[Message]) -> bool:
-        """Whether a view may begin at a position: the message before it exists, and no call is separated from its
+    async def can_view_begin(self, start: int, messages: Sequence[Message]) -> bool:
+        """Whether a view can begin at a position: the previous message exists, and no call is separated from its
         output."""
         before = await self._thread.run(self._store.messages_before, self._session, start, 1)
         is_behind_one = bool(before) and before[0].position == start - 1
         return is_behind_one and not (messages and _is_cut_inside_a_step(messages))
 
-    async def before_rewrite(self, now: Conversation) -> tuple[int, Conversation, RequestMark | None] | None:
-        """Return the number of the view that the last rewrite replaced, that view with all messages since, and the
-        last request of that time. `now`: the current view. None if there is no such view, or it cannot be shown."""
+    async def view_before_rewrite(
+        self, current_view: Conversation
+    ) -> tuple[int, Conversation, RequestMark | None] | None:
+        """Return the view that the last rewrite replaced: its number, the view with all messages since then, and the
+        last request before the rewrite. `current_view`: the current view. Return None if there is no such view or if it
+        cannot be restored."""
         for row in await self._thread.run(self._store.views, self._session):
             decoded = decode_snapshot(row.body)
             if decoded is None:
                 return None
             start, view = decoded
-            messages, _ = await self.messages(start)
-            if start and not await self.may_begin(start, messages):
+            messages, _ = await self.load_messages(start)
+            if start and not await self.can_view_begin(start, messages):
                 return None
-            view = replace(view, messages=await self._thread.run(_known_ones, messages, start, now))
-            if _view_state(view) != _view_state(now):
-                return row.number, view, decode_mark(row.body)
+            view = replace(view, messages=await self._thread.run(_with_known_messages, messages, start, current_view))
+            if _view_state(view) != _view_state(current_view):
+                return row.number, view, decode_request_mark(row.body)
         return None
 
     async def total_usage(self) -> SessionUsage:
         used = await self._thread.run(self._store.usage_total, self._session)
         return SessionUsage(Usage(used.input, used.cache_read, used.cache_write, used.output), used.cost)
 
-    async def requests(self) -> tuple[RequestUsage, ...]:
-        """The usage of each request of the session, oldest first."""
-        return tuple(map(request_usage, await self._thread.run(self._store.usage, self._session)))
+    async def request_usages(self) -> tuple[RequestUsage, ...]:
+        """Return the usage of each request of the session, oldest first."""
+        return tuple(map(request_usage_from_row, await self._thread.run(self._store.usage, self._session)))
 
     async def rewrites(self) -> tuple[Rewrite, ...]:
-        """The rewrites of the session, oldest first."""
-        return tuple(map(rewrite_of, await self._thread.run(self._store.rewrites, self._session)))
+        """Return the rewrites of the session, oldest first."""
+        return tuple(map(rewrite_from_row, await self._thread.run(self._store.rewrites, self._session)))
 
 
 def _decode_rows(rows: Sequence[MessageRow]) -> Mapping[int, Message | None]:
-    """The messages by position; None for one that cannot be read."""
-    return {row.position: try_decode_message(row) for row in rows}
+    """Return the messages by position, with None for each unreadable one."""
+    return {row.position: decode_message_or_none(row) for row in rows}
 
 
 def _view_state(view: Conversation) -> tuple[object, ...]:
-    """Everything that decides what a view shows."""
-    return view.messages, view.summary, view.masked, view.retold, view.held_back
+    """Return everything that determines what a view shows."""
+    return view.messages, view.summary, view.masked, view.retold, view.excluded_tools
 
 
-def _known_ones(messages: Sequence[Message], start: int, now: Conversation) -> tuple[Message, ...]:
-    """The messages from a position on, reusing equal message objects of the current view, about which much is
-    cached."""
-    shown = dict(enumerate(now.messages, now.messages_before))
-    known = (shown.get(position, message) for position, message in enumerate(messages, start))
-    return tuple(there if there == message else message for there, message in zip(known, messages, strict=True))
+def _with_known_messages(messages: Sequence[Message], start: int, current_view: Conversation) -> tuple[Message, ...]:
+    """Return the messages from a position on. Equal message objects of the current view are reused, because cached
+    values are attached to those objects."""
+    current = dict(enumerate(current_view.messages, current_view.messages_before))
+    known = (current.get(position, message) for position, message in enumerate(messages, start))
+    return tuple(
+        known_message if known_message == message else message
+        for known_message, message in zip(known, messages, strict=True)
+    )
 
 
 def _is_cut_inside_a_step(messages: Sequence[Message]) -> bool:
@@ -182,22 +200,23 @@ def _is_cut_inside_a_step(messages: Sequence[Message]) -> bool:
     return isinstance(first, User) and bool(first.outputs)
 
 
-async def earlier_calls(thread: StoreThread, store: SessionStore, project: str, session: str) -> Sequence[ToolCall]:
-    """The tool calls of a project's sessions, newest first, without those of this session's last reply, which are
-    being decided now. Empty if they cannot be read."""
+async def past_tool_calls(thread: StoreThread, store: SessionStore, project: str, session: str) -> Sequence[ToolCall]:
+    """Return the past tool calls in a project's sessions, newest first. The calls of this session's last reply are left
+    out, because they are still awaiting permission. Return an empty sequence if the calls cannot be read."""
     try:
-        rows = await thread.run(replies_with_calls, store, project, session, MAX_REPLIES)
-    except StoreFailed:  # only suggestions need it
+        rows = await thread.run(replies_with_calls, store, project, session, MAX_EXAMINED_REPLIES)
+    except StoreFailed:  # the calls are needed only for suggestions
         return ()
     calls: list[ToolCall] = []
     for row in rows:
         with suppress(StoreFailed):
             message = decode_message(row)
             if isinstance(message, Assistant):
-                calls += [unwrapped_call(call) for call in reversed(message.calls) if is_asked_about(call)]
+                calls += [unwrapped_call(call) for call in reversed(message.calls) if is_permission_checked(call)]
     return calls
 
 
-def is_asked_about(call: ToolCall) -> bool:
-    """Whether permission rules apply to a call: not if the user ran it, nor if it could not be parsed."""
-    return not call.problem and not call.id.startswith(BY_USER)
+def is_permission_checked(call: ToolCall) -> bool:
+    """Whether permission rules apply to a call. They do not apply to calls by the user and to calls that could not be
+    parsed."""
+    return not call.problem and not call.id.startswith(USER_CALL_PREFIX)

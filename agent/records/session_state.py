@@ -1,10 +1,10 @@
-"""The state of a session beyond its messages, and what of it is still valid on resume."""
+"""The state of a session apart from its messages, and how it changed while the session was closed."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 
-from ebbtide.agent.context.control_calls import TodoItem, TodoState
+from ebbtide.agent.control_calls import TodoItem, TodoState
 from ebbtide.agent.events.session import Resumed
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.files.paths import display
@@ -12,13 +12,13 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import join_limited
 from ebbtide.tools.process.jobs import EndedJob
 
-MOST_NAMED = 20
-"""Files that a note names before it only counts the rest."""
+MAX_NAMED_FILES = 20
+"""Maximum number of files named in a note; it only counts the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """What a session could not know after a restart of the program."""
+    """Session data that must be stored because it cannot be derived after a restart."""
 
     todos: tuple[TodoItem, ...] = ()
     notes: str = ""
@@ -28,48 +28,50 @@ class SessionState:
     jobs: Mapping[str, str] = field(default_factory=dict)
     """Commands running in the background, by job id."""
     ended_jobs: Mapping[str, EndedJob] = field(default_factory=dict)
-    """Ended jobs that the model does not know of yet."""
+    """Ended jobs, by id, that the model does not know about yet."""
 
 
 def workspace_state(workspace: Workspace) -> SessionState:
-    """The workspace's part of the state; todos and notes come from the conversation."""
+    """Return the workspace's part of the session state. The todos and notes come from the conversation instead."""
     jobs = {job.id: job.command for job in workspace.jobs.unfinished}
-    return SessionState(seen=dict(workspace.seen.digests), jobs=jobs, ended_jobs=workspace.jobs.ended)
+    return SessionState(seen=dict(workspace.seen.digests), jobs=jobs, ended_jobs=workspace.jobs.unreported_ends)
 
 
-def with_jobs_of(situation: SessionState, now: SessionState, told: Collection[str]) -> SessionState:
-    """The state with the current jobs, without the ended ones that the model was told about."""
+def with_current_jobs(state: SessionState, current: SessionState, reported: Collection[str]) -> SessionState:
+    """Return the state with the current jobs, without the ended jobs that the model already knows about."""
     return replace(
-        situation, jobs=now.jobs, ended_jobs={id: job for id, job in now.ended_jobs.items() if id not in told}
+        state, jobs=current.jobs, ended_jobs={id: job for id, job in current.ended_jobs.items() if id not in reported}
     )
 
 
-def jobs_ended_by_exit(situation: SessionState) -> dict[str, EndedJob]:
-    """The jobs of a resumed session: all of them have ended."""
-    ended = {id: EndedJob(id, command, "ended with the program") for id, command in situation.jobs.items()}
-    return ended | dict(situation.ended_jobs)
+def jobs_ended_by_exit(state: SessionState) -> dict[str, EndedJob]:
+    """Return the jobs of a resumed session, all of which have ended."""
+    ended = {id: EndedJob(id, command, "ended with the program") for id, command in state.jobs.items()}
+    return ended | dict(state.ended_jobs)
 
 
-def with_todos(situation: SessionState, kept: TodoState) -> SessionState:
-    """The state with the model's todo list and notes as its calls left them."""
+def with_todos(state: SessionState, todo_state: TodoState) -> SessionState:
+    """Return the state with the todo list and notes that the model's calls produced."""
     return replace(
-        situation,
-        todos=situation.todos if kept.todos is None else kept.todos,
-        notes=situation.notes if kept.notes is None else kept.notes,
+        state,
+        todos=state.todos if todo_state.todos is None else todo_state.todos,
+        notes=state.notes if todo_state.notes is None else todo_state.notes,
     )
 
 
-def note_for_model(event: Resumed) -> str:
-    """A note for the model about what changed while the session was closed; empty if nothing did."""
+def resume_note(event: Resumed) -> str:
+    """Return a note for the model about what changed while the session was closed; empty if nothing did."""
     lines = [
-        *_line("changed on disk since you saw them, read them again before you rely on them", event.changed),
-        *_line("no longer there", event.gone),
+        *_named_files_line(
+            "changed on disk since you saw them, read them again before you rely on them", event.changed
+        ),
+        *_named_files_line("no longer there", event.gone),
     ]
     return "\n".join(["[This session was closed and is now open again.", *lines]) + "]" if lines else ""
 
 
-def news_for_user(event: Resumed) -> tuple[str, ...]:
-    """The same for the user, one line each."""
+def resume_notices(event: Resumed) -> tuple[str, ...]:
+    """Return lines for the user about what changed while the session was closed; empty if nothing did."""
     parts = [
         f"{count} {one if count == 1 else many}"
         for count, one, many in (
@@ -80,8 +82,8 @@ def news_for_user(event: Resumed) -> tuple[str, ...]:
         if count
     ]
     was = event.mode_before
-    told = f"this session was in `{was}` mode; your settings use `{event.mode}`"
-    modes = (f"{told}: `/mode {was}` switches back",) if was else ()
+    change = f"this session was in `{was}` mode; your settings use `{event.mode}`"
+    modes = (f"{change}: `/mode {was}` switches back",) if was else ()
     return (*event.problems, *modes, *([f"{', '.join(parts)} since you left"] if parts else []))
 
 
@@ -89,5 +91,5 @@ def display_paths(paths: tuple[Path, ...], root: Path) -> tuple[str, ...]:
     return tuple(display(path, root) for path in paths)
 
 
-def _line(what: str, names: tuple[str, ...]) -> list[str]:
-    return [f"- {what}: {join_limited([f'`{name}`' for name in names], MOST_NAMED)}"] if names else []
+def _named_files_line(what: str, names: tuple[str, ...]) -> list[str]:
+    return [f"- {what}: {join_limited([f'`{name}`' for name in names], MAX_NAMED_FILES)}"] if names else []

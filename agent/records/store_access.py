@@ -1,4 +1,4 @@
-"""Opens, tidies and locks the session store."""
+"""Opens the session store, cleans it up, and locks sessions."""
 
 import shutil
 import tempfile
@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ebbtide.agent import records
 from ebbtide.agent.config.values import Config, Folders
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.store.blobs import Blobs
@@ -15,14 +16,14 @@ from ebbtide.store.errors import StoreError
 from ebbtide.store.locks import SessionLock
 from ebbtide.store.sessions import SessionStore
 
-if TYPE_CHECKING:  # types only: listing sessions needs no thread
+if TYPE_CHECKING:  # imported for types only, because listing sessions needs no thread
     from ebbtide.agent.records.store_thread import StoreThread
 
-DAY = 86_400.0
+DAY_SECONDS = 86_400.0
 
 
 def open_store(config: Config, *, ephemeral: bool) -> SessionStore:
-    """Open the session database and its blobs. `tidy` removes those of an ephemeral one."""
+    """Open the session database and its blobs. If the store is ephemeral, call `clean_up` to remove its blobs."""
     if ephemeral:
         return SessionStore(":memory:", blobs=Blobs(Path(tempfile.mkdtemp(prefix="ebb-blobs-"))))
     return _store_in(config.folders)
@@ -34,7 +35,7 @@ def _store_in(folders: Folders) -> SessionStore:
 
 @contextmanager
 def opened_store(folders: Folders) -> Iterator[SessionStore]:
-    """The session database, for short work in the current thread. Raises `StoreFailed` for any store error,
+    """Open the session database for short work in the current thread. Raises `StoreFailed` for any store error,
     including those in the `with` block."""
     try:
         with closing(_store_in(folders)) as store:
@@ -43,16 +44,16 @@ def opened_store(folders: Folders) -> Iterator[SessionStore]:
         raise StoreFailed(str(error), error.reason) from error
 
 
-async def forget(thread: "StoreThread", store: SessionStore, session: str, *, is_copy: bool = False) -> None:
-    """Delete a session with its search index. `is_copy`: all of its text also exists elsewhere, so the word index is
-    kept, since rebuilding it is slow."""
-    await thread.run(forget_rows, store, session)
+async def delete_session(thread: "StoreThread", store: SessionStore, session: str, *, is_copy: bool = False) -> None:
+    """Delete a session and its entries in the search index. `is_copy`: another session contains the same text, so the
+    word index stays valid and is not reset. Rebuilding it is slow."""
+    await thread.run(delete_session_rows, store, session)
     if not is_copy:
-        await thread.run(forget_words, store)
+        await thread.run(reset_word_index, store)
 
 
-def forget_rows(store: SessionStore, session: str) -> None:
-    """Delete a session with its search index, except for the words. Raises `StoreError`."""
+def delete_session_rows(store: SessionStore, session: str) -> None:
+    """Delete a session and its entries in the search index, except for the word index. Raises `StoreError`."""
     from ebbtide.store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs search nothing
 
     try:
@@ -64,51 +65,49 @@ def forget_rows(store: SessionStore, session: str) -> None:
         store.delete(session)
 
 
-def forget_words(store: SessionStore) -> None:
-    """Reset the word index, after sessions were deleted that may have been the only ones with some words. Raises
-    `StoreError`."""
+def reset_word_index(store: SessionStore) -> None:
+    """Reset the word index, because it may list words that only deleted sessions contained. Raises `StoreError`."""
     from ebbtide.store.search import SearchIndex  # noqa: PLC0415  # deferred: as above
 
-    SearchIndex(store).forget_words()
+    SearchIndex(store).reset_word_parts()
 
 
-async def tidy(thread: "StoreThread", store: SessionStore, config: Config, *, ephemeral: bool) -> None:
-    """Run `tidy_store`, or delete the blobs of an ephemeral store."""
+async def clean_up(thread: "StoreThread", store: SessionStore, config: Config, *, ephemeral: bool) -> None:
+    """Run `remove_store_garbage`, or delete the blobs of an ephemeral store."""
     if not ephemeral:
-        await thread.run(tidy_store, store, config)
+        await thread.run(remove_store_garbage, store, config)
     elif store.blobs is not None:
         shutil.rmtree(store.blobs.folder, ignore_errors=True)
 
 
-def tidy_store(store: SessionStore, config: Config) -> None:
-    """Remove garbage beyond the configured age and size, and once a day any unreferenced blobs. Call it in the
+def remove_store_garbage(store: SessionStore, config: Config) -> None:
+    """Remove garbage that exceeds the configured age and size. Once a day, also remove unneeded blobs. Call it in the
     store's thread."""
-    blobs, age, most = store.blobs, config.archive_max_age, config.archive_max_bytes
+    blobs, max_age_days, max_bytes = store.blobs, config.archive_max_age, config.archive_max_bytes
     if blobs is None or store.is_read_only:
         return
-    with suppress(StoreError, OSError):  # removal is tried again another day
-        has_limits = age is not None or most is not None
-        if has_limits or _is_due(blobs.folder):
-            from ebbtide.agent.records.garbage import remove_garbage  # noqa: PLC0415  # deferred: most runs have nothing to remove
-
-            oldest = None if age is None else time.time() - age * DAY
-            remove_garbage(store, config.folders.data / "locks", older_than=oldest, most_bytes=most)
+    with suppress(StoreError, OSError):  # the next day's run tries again
+        has_limits = max_age_days is not None or max_bytes is not None
+        if has_limits or _is_daily_cleanup_due(blobs.folder):
+            oldest = None if max_age_days is None else time.time() - max_age_days * DAY_SECONDS
+            records.garbage.remove_garbage(store, config.folders.data / "locks", older_than=oldest, max_bytes=max_bytes)
 
 
-def _is_due(folder: Path) -> bool:
-    """Whether a day has passed since this last returned True."""
+def _is_daily_cleanup_due(folder: Path) -> bool:
+    """Whether the daily clean-up is due. If so, the time is recorded, so that calls in the next 24 hours return
+    false."""
     stamp = folder / "tidied"
     try:
-        if folder.is_dir() and (not stamp.exists() or time.time() - stamp.stat().st_mtime > DAY):
+        if folder.is_dir() and (not stamp.exists() or time.time() - stamp.stat().st_mtime > DAY_SECONDS):
             stamp.touch(mode=0o600)
             return True
     except OSError:
-        pass  # try again another day
+        pass  # tried again another day
     return False
 
 
 def outputs_folder(config: Config, session: str) -> Path:
-    """Where a session's commands write their output until it is stored."""
+    """Return the folder to which a session's commands write their output until it is stored."""
     return config.folders.data / "outputs" / session
 
 

@@ -30,7 +30,7 @@ class StoreThread:
         """Do the work in the store's thread and return its result. Raises `StoreFailed`."""
         loop = asyncio.get_running_loop()
         try:
-            # Shielded: a cancelled caller must not leave a write half done.
+            # Shielded, because cancelling the caller must not leave a write incomplete.
             return await asyncio.shield(loop.run_in_executor(self._executor, lambda: work(*args, **kwargs)))
         except StoreError as error:
             raise StoreFailed(str(error), error.reason) from error

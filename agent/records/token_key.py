@@ -1,34 +1,35 @@
-"""The key used to number secret tokens (`agent/context/secret_tokens.py`): random, stored on this machine and shared
-by all of its sessions. Without it, a reader of a token could guess passwords by comparing their numbers."""
+"""The secret key from which the numbers of secret tokens are derived (`agent/prompt/secret_tokens.py`). It is random,
+stored on this machine and shared by all of its sessions. If the key were known, anyone who sees a token could test
+guesses of the password against the token's number."""
 
 import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.files.bounded import read_beginning
 from ebbtide.tools.files.private_folder import make_private
 
 KEY_FILE = "token-key"
-KEY_SIZE = 32
-"""In bytes; the largest key that BLAKE2s accepts."""
+KEY_BYTES = 32
+"""Size of the key in bytes, which is the largest that BLAKE2s accepts."""
 
 
-def token_key(path: Path) -> bytes:
+def load_or_create_token_key(path: Path) -> bytes:
     """Return the key stored in a file, creating it if it is missing or invalid. If the file can be neither read nor
-    created, return a new key for this run: tokens of earlier runs then have no meaning."""
-    if (kept := _stored_key(path)) is not None:
-        return kept
+    created, return a new key for this run only. Tokens of earlier runs then cannot be resolved."""
+    if (stored := _stored_key(path)) is not None:
+        return stored
     new = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
-    made = secrets.token_bytes(KEY_SIZE)
+    new_key = secrets.token_bytes(KEY_BYTES)
     try:
         make_private(path.parent)
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(made)
+            file.write(new_key)
         _install_key(new, path)
-        return _stored_key(path) or made
+        return _stored_key(path) or new_key
     except OSError:
-        return made
+        return new_key
     finally:
         with suppress(OSError):
             new.unlink()
@@ -45,7 +46,7 @@ def _install_key(new: Path, path: Path) -> None:
 
 def _stored_key(path: Path) -> bytes | None:
     try:
-        found = beginning_of(str(path), KEY_SIZE + 1)
+        found = read_beginning(str(path), KEY_BYTES + 1)
     except OSError:
         return None
-    return found if len(found) == KEY_SIZE else None
+    return found if len(found) == KEY_BYTES else None

@@ -1,4 +1,4 @@
-"""How the turns of a session ended, beyond their messages: failures, interruptions and changed files."""
+"""How the turns of a session ended, where its messages do not show it: failures, interruptions and changed files."""
 
 import json
 from collections.abc import Iterable
@@ -11,20 +11,20 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.lazy import dataclass
 
 TURN_END = "turn end"
-"""The kind of these facts; their keys are positions."""
+"""The kind of facts that store endings. Their keys are positions."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnEnding:
     position: int
-    """How many messages the session had when the turn ended."""
+    """Number of messages in the session when the turn ended."""
     end: str = "answered"
     failure: TurnFailed | None = None
     changed: FilesChanged | None = None
 
 
 def ending_row(position: int, ended: TurnFinished | TurnFailed, changed: FilesChanged | None) -> FactRow | None:
-    """The row for the end of a turn; None if its messages show everything."""
+    """Return the row that describes how a turn ended; None if the messages already show it."""
     failure = ended if isinstance(ended, TurnFailed) else None
     end = "failed" if isinstance(ended, TurnFailed) else ended.end
     if end == "answered" and changed is None:
@@ -38,12 +38,12 @@ def ending_row(position: int, ended: TurnFinished | TurnFailed, changed: FilesCh
 
 
 def turn_endings(store: SessionStore, session: str) -> tuple[TurnEnding, ...]:
-    """The endings of a session's turns, in order. Unreadable ones are skipped."""
+    """Return the endings of a session's turns, in order. Unreadable ones are skipped."""
     return tuple(_decode_endings(store.facts(session, TURN_END)))
 
 
 def endings_before(facts: Iterable[FactRow], position: int) -> tuple[FactRow, ...]:
-    """The rows of the turns that had ended at a position."""
+    """Return the rows of the turns that ended at or before a position."""
     return tuple(fact for fact in facts if fact.kind == TURN_END and fact.key <= f"{position:09}")
 
 

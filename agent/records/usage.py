@@ -1,4 +1,4 @@
-"""The usage of requests and the rewrites of the context, as values and as rows."""
+"""The usage of requests, and the rewrites of the context, as values and as database rows."""
 
 from dataclasses import field
 from typing import TypeAlias
@@ -36,34 +36,36 @@ class RequestUsage:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A change of context that earlier requests had already sent."""
+    """A change to context that earlier requests had already sent."""
 
     reason: str
     strategies: tuple[str, ...]
     before: int
-    """Tokens."""
+    """Tokens before the rewrite."""
     after: int
     cost: float | None
-    """US dollars: the cost of its summary, or without one, of writing the remaining context to the cache again."""
+    """US dollars: the cost of the summary, or without a summary, of writing the remaining context to the cache again.
+    """
     at: float
     requests: int
-    """How many requests the session had made, including those for the summary."""
+    """Number of requests that the session had made, including those for the summary."""
 
 
-Rewriting: TypeAlias = ContextCompacted | RewriteUndone | ViewChanged | ModelSwitched | PrefixRenewed
-"""Events after which requests no longer begin like the previous ones."""
+RewriteEvent: TypeAlias = ContextCompacted | RewriteUndone | ViewChanged | ModelSwitched | PrefixRenewed
+"""Events that change the beginning of all later requests."""
 
 
 def usage_row(reply: ReplyFinished, now: float) -> UsageRow:
-    """`now`: Unix seconds, as below."""
+    """Return the row for a request. `now`: Unix seconds."""
     used = reply.usage
     return UsageRow(
         reply.model, reply.purpose, used.input, used.cache_read, used.cache_write, used.output, reply.cost, now
     )
 
 
-def rewrite_row(event: Rewriting, position: int, now: float) -> RewriteRow | None:
-    """The row of a rewrite; None if nothing was rewritten. `position`: that of the next message."""
+def rewrite_row(event: RewriteEvent, position: int, now: float) -> RewriteRow | None:
+    """Return the row of a rewrite; None if nothing was rewritten. `position`: position of the next message. `now`: Unix
+    seconds."""
     match event:
         case ContextCompacted(before_tokens=before, after_tokens=after, strategies=how, cost=cost, price=price):
             if cost is not None and not event.model and price is not None and price.dollar is not None:
@@ -81,11 +83,11 @@ def rewrite_row(event: Rewriting, position: int, now: float) -> RewriteRow | Non
             return RewriteRow(position, ", ".join(reasons), "", 0, 0, 0.0, now)
 
 
-def request_usage(row: UsageRow) -> RequestUsage:
+def request_usage_from_row(row: UsageRow) -> RequestUsage:
     used = Usage(row.input, row.cache_read, row.cache_write, row.output)
     return RequestUsage(row.purpose, row.model, used, row.cost, row.created)
 
 
-def rewrite_of(row: RewriteRow) -> Rewrite:
+def rewrite_from_row(row: RewriteRow) -> Rewrite:
     strategies = tuple(row.strategies.split())
     return Rewrite(row.reason, strategies, row.before, row.after, row.cost, row.created, row.requests)

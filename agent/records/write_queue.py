@@ -1,4 +1,4 @@
-"""Writes of a session, executed one after the other. While another program locks the database, they wait in memory."""
+"""Executes the writes of a session one at a time. While another program locks the database, writes wait in memory."""
 
 import asyncio
 import time
@@ -14,11 +14,11 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.lazy import dataclass
 
 LOCK_TIMEOUT_S, RETRY_DELAY_S = 600.0, 0.2
-"""How long a write waits for a locked database, and the delay between two attempts, in seconds."""
+"""How long a write waits for a locked database, and the delay between attempts, in seconds."""
 INTERRUPT_GRACE_S = 0.5
-"""How long a write may take, in seconds, before an interrupt takes precedence."""
+"""Seconds that a write may take before an interrupt stops the wait for it."""
 LOCKED_NOTE = "another program has locked the session database; changes wait in memory until it is free"
-CLOSING = (
+CLOSING_NOTE = (
     "another program has locked the session database; the session closes once its changes are stored: leaving "
     "now loses them"
 )
@@ -31,7 +31,7 @@ P = ParamSpec("P")
 class _Write:
     work: Callable[[], None]
     done: asyncio.Future[None]
-    is_left: bool = False
+    is_abandoned: bool = False
     """Whether its caller has stopped waiting."""
 
 
@@ -39,109 +39,112 @@ class WriteQueue:
     """The write queue of one session."""
 
     def __init__(
-        self, thread: StoreThread, store: SessionStore, tell: Callable[[str], None], interrupt: Interrupt
+        self, thread: StoreThread, store: SessionStore, notify: Callable[[str], None], interrupt: Interrupt
     ) -> None:
-        """`tell` is called with notices about waiting; `interrupt` is the user's interrupt."""
+        """`notify` is called with notices about waiting; `interrupt` is the user's interrupt."""
         self._thread = thread
         self._store = store
-        self.tell = tell
+        self.notify = notify
         self.interrupt = interrupt
         self._writes: deque[_Write] = deque()
         self._worker: asyncio.Task[None] | None = None
-        self._held_since: float | None = None
-        self._has_told = False
-        self._lost: BaseException | None = None
-        """Why a write failed whose caller had stopped waiting; raised by the next `put`."""
+        self._blocked_since: float | None = None
+        self._has_notified = False
+        self._unreported_error: BaseException | None = None
+        """The error of a failed write that no caller was waiting for; the next `put` raises it."""
 
     @property
     def is_stuck(self) -> bool:
-        """Whether another program is known to hold the database."""
-        return self._held_since is not None or any(write.is_left for write in self._writes)
+        """Whether another program is known to have locked the database."""
+        return self._blocked_since is not None or any(write.is_abandoned for write in self._writes)
 
     async def put(self, work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Run `work` in the store's thread, after all earlier writes. While another program locks the database, wait
-        for up to ten minutes, with a notice. If the user interrupts meanwhile, return at once; the work is done
-        later. Raises `StoreFailed`."""
-        lost, self._lost = self._lost, None
-        if lost is not None:
-            raise lost
-        is_over = self.interrupt.is_requested()
-        self._has_told = self._has_told and is_over
+        """Run `work` in the store's thread, after all earlier writes. While another program locks the database, notify
+        the user and wait for up to ten minutes. If the user interrupts the wait, return immediately; the queue still
+        does the work later. Raises `StoreFailed`."""
+        earlier_error, self._unreported_error = self._unreported_error, None
+        if earlier_error is not None:
+            raise earlier_error
+        is_interrupted = self.interrupt.is_requested()
+        self._has_notified = self._has_notified and is_interrupted
         write = _Write(partial(work, *args, **kwargs), asyncio.get_running_loop().create_future())
         self._writes.append(write)
         if self._worker is None or self._worker.done():
-            self._worker = asyncio.create_task(self._work())
+            self._worker = asyncio.create_task(self._run_writes())
         try:
-            await asyncio.wait((write.done,), timeout=0 if is_over and self.is_stuck else INTERRUPT_GRACE_S)
+            await asyncio.wait((write.done,), timeout=0 if is_interrupted and self.is_stuck else INTERRUPT_GRACE_S)
             if not write.done.done():
-                await self.interrupt.race(_end(write.done))
+                await self.interrupt.race(_wait_for(write.done))
         finally:
-            write.is_left = not write.done.done()
-        if not write.is_left:
+            write.is_abandoned = not write.done.done()
+        if not write.is_abandoned:
             write.done.result()
 
     async def wait_until_written(self) -> None:
-        """Wait until every queued write is done or reported lost."""
+        """Wait until every queued write is done or has failed."""
         if self._worker is not None:
             await asyncio.wait((self._worker,))
 
     async def close(self) -> None:
-        """As `wait_until_written`, and report what it waits for. If it is cancelled, unwritten rows are dropped."""
+        """Wait until every queued write is done. If another program causes the wait, notify the user. On cancellation,
+        unwritten rows are discarded."""
         try:
             if self.is_stuck:
-                self.tell(CLOSING)
-                self._has_told = True
+                self.notify(CLOSING_NOTE)
+                self._has_notified = True
             await self.wait_until_written()
         finally:
             if self._worker is not None:
                 self._worker.cancel()
 
-    async def _work(self) -> None:
+    async def _run_writes(self) -> None:
         while self._writes:
-            failed = await self._try_write(self._writes[0].work)
+            error = await self._try_write(self._writes[0].work)
             write = self._writes.popleft()
-            if failed is not None and write.is_left:
-                self._lose(failed)
-            elif failed is not None:
-                write.done.set_exception(failed)
-            elif not write.is_left:
+            if error is not None and write.is_abandoned:
+                self._fail_later_writes(error)
+            elif error is not None:
+                write.done.set_exception(error)
+            elif not write.is_abandoned:
                 write.done.set_result(None)
-        if self._has_told:
-            self._has_told = False
-            self.tell(UNLOCKED_NOTE)
+        if self._has_notified:
+            self._has_notified = False
+            self.notify(UNLOCKED_NOTE)
 
     async def _try_write(self, work: Callable[[], None]) -> BaseException | None:
-        """Try the work until the database is free. Return the error, or None on success."""
+        """Do the work, retrying while the database is locked. Return the error, or None on success."""
         began = time.monotonic()
         while True:
-            trying = self._thread.run(work if self._held_since is None else partial(self._at_once, work))
-            (failed,) = await asyncio.gather(trying, return_exceptions=True)
-            if not (isinstance(failed, StoreFailed) and failed.reason == "locked"):
-                self._held_since = None
-                return failed
-            self._held_since = self._held_since or began
-            if time.monotonic() - self._held_since >= LOCK_TIMEOUT_S:
-                return failed
-            if not self._has_told:
-                self._has_told = True
-                self.tell(LOCKED_NOTE)
+            trying = self._thread.run(work if self._blocked_since is None else partial(self._try_once, work))
+            (error,) = await asyncio.gather(trying, return_exceptions=True)
+            if not (isinstance(error, StoreFailed) and error.reason == "locked"):
+                self._blocked_since = None
+                return error
+            self._blocked_since = self._blocked_since or began
+            if time.monotonic() - self._blocked_since >= LOCK_TIMEOUT_S:
+                return error
+            if not self._has_notified:
+                self._has_notified = True
+                self.notify(LOCKED_NOTE)
             await asyncio.sleep(RETRY_DELAY_S)
 
-    def _at_once(self, work: Callable[[], None]) -> None:
-        """Try once without waiting, so that the store's thread stays free for others."""
+    def _try_once(self, work: Callable[[], None]) -> None:
+        """Try to do the work once, without waiting for the lock, so that others can use the store's thread between
+        attempts."""
         with self._store.without_waiting():
             work()
 
-    def _lose(self, failed: BaseException) -> None:
-        """Drop the following writes as well: a message must not be stored without the one before it."""
-        behind, self._writes = self._writes, deque()
-        waited_for = [write for write in behind if not write.is_left]
-        for write in waited_for:
-            write.done.set_exception(failed)
-        self._lost = None if waited_for else failed
-        self._has_told = False
-        self.tell(f"{failed}; waiting changes were lost")
+    def _fail_later_writes(self, error: BaseException) -> None:
+        """Discard the writes queued after a failed one, because a message must not be stored without its
+        predecessor."""
+        later_writes, self._writes = self._writes, deque()
+        awaited = [write for write in later_writes if not write.is_abandoned]
+        for write in awaited:
+            write.done.set_exception(error)
+        self._unreported_error = None if awaited else error
+        self._has_notified = False
+        self.notify(f"{error}; waiting changes were lost")
 
 
-async def _end(done: asyncio.Future[None]) -> None:
+async def _wait_for(done: asyncio.Future[None]) -> None:
     await asyncio.wait((done,))

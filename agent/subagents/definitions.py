@@ -1,16 +1,16 @@
 """Sub-agent definitions: description, prompt and tools of each."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
-from ebbtide.agent.calls.policy import server_of
+from ebbtide.agent.calls.policy import server_prefix
 from ebbtide.agent.config.options import Mode
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.task import BUILT_IN
+from ebbtide.tools.task import BUILT_IN_AGENTS
+from ebbtide.tools.tool_traits import builtin_traits
 
-READING = ("read", "grep", "glob", "bash", "read_result", "recall")
-"""Tools of read-only agents. Their mode restricts `bash` to reading."""
-HAND_BACK = (
+FINAL_MESSAGE_INSTRUCTIONS = (
     "You were sent off by another model, which sees nothing but your last message: make it whole. Give the answer "
     "first, then under a line `Findings` one line each, `- path:line: what is there`. Say what you did not find or "
     "could not do. Nobody answers questions."
@@ -21,48 +21,56 @@ HAND_BACK = (
 class AgentDefinition:
     name: str
     description: str
-    """Its purpose, as the model that starts it reads it."""
+    """The agent's purpose, as shown to the model that may start it."""
     prompt: str
-    """Added to the standard system prompt."""
+    """The agent's own prompt, which is added to the standard system prompt."""
     tools: tuple[str, ...] | None = None
-    """Names of tools, `mcp__SERVER` for all of a server; None for all tools of the parent session."""
-    without: tuple[str, ...] = ()
-    """Names of excluded tools, in the same form."""
+    """Names of the agent's tools, with `mcp__SERVER` for all tools of a server; None for all tools of the parent
+    session."""
+    denied_tools: tuple[str, ...] = ()
+    """Names of tools that the agent must not have, in the same form."""
     model: str | None = None
     mode: Mode = "auto"
-    """The most permissive mode that it may have; the parent session's mode applies as well."""
+    """The most permissive mode that the sub-agent may have. A stricter mode of the parent session takes precedence."""
     runs_hooks: bool = True
-    """Whether hooks run for its calls."""
+    """Whether hooks run for the agent's calls."""
     max_turns: int | None = None
-    """Maximum number of requests, if fewer than usual."""
+    """Maximum number of requests; None if only the general limit applies."""
     plugin: str = ""
     """Name of the plugin that defines it."""
 
-    def has(self, tool: str) -> bool:
-        """Whether it gets a tool of that name if its parent session has it."""
-        server = server_of(tool)
+    def allows_tool(self, tool: str) -> bool:
+        """Whether the agent gets a tool of this name, if its parent session has it."""
+        server = server_prefix(tool)
         names = {tool, *((server, f"{server}__*") if server else ())}
-        return names.isdisjoint(self.without) and (self.tools is None or not names.isdisjoint(self.tools))
+        return names.isdisjoint(self.denied_tools) and (self.tools is None or not names.isdisjoint(self.tools))
 
 
 def find_definition(definitions: Sequence[AgentDefinition], name: str) -> AgentDefinition | None:
-    """Return the definition that a model means: by its name, ignoring case and with blanks for hyphens, or with the
-    plugin's name as a prefix, as in other programs."""
-    plain = name.strip().replace(" ", "-").lower()
-    fitting = (
+    """Return the definition that a model means by a name: the exact name; the name ignoring case, with blanks in place
+    of hyphens; or the name after that of its plugin, as in other programs. None if there is none."""
+    normalised = name.strip().replace(" ", "-").lower()
+    matchers = (
         lambda each: each.name == name,
-        lambda each: each.name.lower() == plain,
-        lambda each: bool(each.plugin) and f"{each.plugin}:{each.name}".lower() == plain,
+        lambda each: each.name.lower() == normalised,
+        lambda each: bool(each.plugin) and f"{each.plugin}:{each.name}".lower() == normalised,
     )
-    return next((each for fits in fitting for each in definitions if fits(each)), None)
+    return next((each for fits in matchers for each in definitions if fits(each)), None)
 
 
-def built_in() -> tuple[AgentDefinition, ...]:
+@cache
+def read_only_tools() -> tuple[str, ...]:
+    """Return the names of the tools that read-only agents have."""
+    return tuple(name for name, traits in builtin_traits().items() if traits.is_for_reading_agents)
+
+
+def built_in_agents() -> tuple[AgentDefinition, ...]:
     """Return the built-in agents."""
     return tuple(
-        AgentDefinition(name, purpose, _text(name), READING, mode="plan") for name, purpose in BUILT_IN.items()
+        AgentDefinition(name, purpose, _prompt_text(name), read_only_tools(), mode="plan")
+        for name, purpose in BUILT_IN_AGENTS.items()
     )
 
 
-def _text(name: str) -> str:
+def _prompt_text(name: str) -> str:
     return (Path(__file__).parent / f"{name}.md").read_text(encoding="utf-8").strip()

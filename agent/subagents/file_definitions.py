@@ -3,74 +3,87 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ebbtide.agent.calls.tool_aliases import LISTERS, by_their_name, our_tool, plain_name
+from ebbtide.agent.calls.tool_aliases import resolve_alias, tool_for_alias
 from ebbtide.agent.config.options import Mode
 from ebbtide.agent.extensions.agent_files import MAX_DESCRIPTION_CHARS, AgentFile
-from ebbtide.agent.extensions.skills import Skill
-from ebbtide.agent.extensions.skills import skills_prompt as listed_skills
-from ebbtide.agent.hooks.tool_names import OURS, our_names
-from ebbtide.agent.subagents.definitions import AgentDefinition, built_in
+from ebbtide.agent.extensions.skills import Skill, skill_list
+from ebbtide.agent.hooks.tool_names import has_claude_name, our_names
+from ebbtide.agent.subagents.definitions import AgentDefinition, built_in_agents
+from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.base import ToolError
+from ebbtide.tools.edit import Edit
+from ebbtide.tools.foreign_calls import LISTING_TOOLS, normalised_name
 from ebbtide.tools.outputs.extent import ellipsize, join_limited
+from ebbtide.tools.read_result import ReadResult
+from ebbtide.tools.write import Write
 
 _MAX_LISTED_NAMES = 5
-_OF_OTHERS = frozenset(
+_IGNORED_FOREIGN_TOOLS = frozenset(
     """
     agent askuserquestion enterplanmode exitplanmode killshell listmcpresourcestool lsp mcpsearch notebookread
     readmcpresourcetool skill slashcommand task taskcreate taskget tasklist taskoutput taskstop taskupdate todoread
     todowrite toolsearch websearch
     """.split()  # noqa: SIM905  # a list of names is a table
 )
-"""Tools of other programs' sessions, which agents here have in another form or do not need."""
+"""Tools of other programs that agents here have in another form or do not need. They are not reported as unknown."""
 
 
-def with_files(files: Sequence[AgentFile], skills: Sequence[Skill] = ()) -> tuple[AgentDefinition, ...]:
-    """Return the built-in agents and those of users and projects. Only the user's own files can override a built-in
-    agent. `skills`: available skills, some of which agents name."""
-    found = {definition.name: definition for definition in built_in()}
+def all_definitions(files: Sequence[AgentFile], skills: Sequence[Skill] = ()) -> tuple[AgentDefinition, ...]:
+    """Return the definitions of the built-in agents and of those in files. Only the user's own files can override a
+    built-in agent. `skills`: the available skills, which an agent file may name."""
+    definitions = {definition.name: definition for definition in built_in_agents()}
     for file in files:
-        if file.name not in found or file.item.owner == "user":
-            found[file.name] = _of_file(file, skills)
-    return tuple(found.values())
+        if file.name not in definitions or file.item.owner == "user":
+            definitions[file.name] = _definition_from_file(file, skills)
+    return tuple(definitions.values())
 
 
-def unknown_tools(files: Sequence[AgentFile], known: Collection[str]) -> tuple[str, ...]:
-    """Return one line on all tools that agents name and that do not exist here, under any name. `known`: existing
-    tools."""
-    found: dict[str, list[str]] = {}
+def unknown_tools_notice(files: Sequence[AgentFile], known_tools: Collection[str]) -> tuple[str, ...]:
+    """Return one line that lists the tools which agents name and which do not exist here under any name, as a tuple;
+    empty if there are none. `known_tools`: the existing tools."""
+    agents_by_tool: dict[str, list[str]] = {}
     for file in files:
-        for name in (*(file.tools or ()), *file.without):
-            if _is_unknown(name, known):
-                found.setdefault(name, []).append(file.name)
-    named = [f"`{name}` ({join_limited(agents, _MAX_LISTED_NAMES)})" for name, agents in found.items()]
+        for name in (*(file.tools or ()), *file.denied_tools):
+            if _is_unknown(name, known_tools):
+                agents_by_tool.setdefault(name, []).append(file.name)
+    named = [f"`{name}` ({join_limited(agents, _MAX_LISTED_NAMES)})" for name, agents in agents_by_tool.items()]
     return (f"agents name unknown tools: {join_limited(named, _MAX_LISTED_NAMES)}",) if named else ()
 
 
 def _is_unknown(name: str, known: Collection[str]) -> bool:
-    (ours,) = our_names([name])
-    if ours in known or ours in OURS or ours.startswith("mcp__") or "*" in ours or plain_name(ours) in _OF_OTHERS:
+    (our_name,) = our_names([name])
+    if (
+        our_name in known
+        or has_claude_name(our_name)
+        or our_name.startswith("mcp__")
+        or "*" in our_name
+        or normalised_name(our_name) in _IGNORED_FOREIGN_TOOLS
+    ):
         return False
     try:
-        return our_tool(ours, {}, known) is None
-    except ToolError:  # it is recognised by its other name
+        return resolve_alias(our_name, {}, known) is None
+    except ToolError:  # the name is that of another program's tool, for which there is no equivalent
         return False
 
 
-def _of_file(file: AgentFile, skills: Sequence[Skill]) -> AgentDefinition:
-    """Its tools restrict those of the parent session and add none. A patch edits and creates files, so an agent without
-    both rights does not get it."""
-    tools = None if file.tools is None else tuple(dict.fromkeys(map(by_their_name, our_names(file.tools))))
-    without = tuple(name if plain_name(name) in LISTERS else by_their_name(name) for name in our_names(file.without))
+def _definition_from_file(file: AgentFile, skills: Sequence[Skill]) -> AgentDefinition:
+    """Return the definition in an agent file. The agent has at most the tools of its parent session. `apply_patch` can
+    edit and create files, so only agents with both `edit` and `write` get it."""
+    tools = None if file.tools is None else tuple(dict.fromkeys(map(tool_for_alias, our_names(file.tools))))
+    denied_tools = tuple(
+        name if normalised_name(name) in LISTING_TOOLS else tool_for_alias(name)
+        for name in our_names(file.denied_tools)
+    )
     if tools is not None:
-        tools = (*tools, "read_result", *(("apply_patch",) if {"edit", "write"} <= {*tools} else ()))
-    if {"edit", "write"} & {*without}:
-        without = (*without, "apply_patch")
+        tools = (*tools, ReadResult.name, *((ApplyPatch.name,) if {Edit.name, Write.name} <= {*tools} else ()))
+    if {Edit.name, Write.name} & {*denied_tools}:
+        denied_tools = (*denied_tools, ApplyPatch.name)
     model = None if file.model in ("", "inherit") else file.model
     description = ellipsize(file.description, MAX_DESCRIPTION_CHARS)
-    mode: Mode = "plan" if file.only_plans else "auto"
-    named = {name.replace(" ", "-").rpartition(":")[2] for name in file.skills}
-    known = listed_skills([replace(skill, for_model=True) for skill in skills if skill.name in named])
-    prompt = "\n\n".join(filter(None, (file.prompt, known)))
+    mode: Mode = "plan" if file.is_plan_only else "auto"
+    skill_names = {name.replace(" ", "-").rpartition(":")[2] for name in file.skills}
+    skills_section = skill_list([replace(skill, for_model=True) for skill in skills if skill.name in skill_names])
+    prompt = "\n\n".join(filter(None, (file.prompt, skills_section)))
     return AgentDefinition(
-        file.name, description, prompt, tools, without, model, mode, max_turns=file.max_turns, plugin=file.plugin
+        file.name, description, prompt, tools, denied_tools, model, mode, max_turns=file.max_turns, plugin=file.plugin
     )

@@ -1,4 +1,4 @@
-"""The result of a sub-agent, collected from its session's events and rendered for the parent's model. Pure."""
+"""The result of a sub-agent, collected from its session's events and formatted for the parent's model. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -16,15 +16,20 @@ from ebbtide.agent.events.session import (
 )
 from ebbtide.agent.events.subagents import AgentEnd, AgentFinished, AgentReference
 from ebbtide.agent.messages import Usage
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.grep import Grep
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import ellipsize, join_limited
+from ebbtide.tools.read import Read
+from ebbtide.tools.tool_traits import role_of
+from ebbtide.tools.web_fetch import WebFetch
 
 MAX_ANSWER_CHARS = 16_384
-"""Maximum characters of an answer that are shown; the full answer is stored."""
+"""Maximum length of an answer as shown to the model, in characters. The full answer is stored."""
 MAX_LISTED_FILES, MAX_REFERENCES, MAX_FINDINGS = 20, 12, 50
 _OWN_REFERENCE = regex(r"(?<![\w/])r([1-9]\d{0,5})(?!\w)")
-_FINDINGS = regex(r"^[#* ]*findings[*: ]*$", 2)  # IGNORECASE
-_ENDS: Mapping[str, str] = {
+_FINDINGS_HEADING = regex(r"^[#* ]*findings[*: ]*$", 2)  # IGNORECASE
+_END_TEXTS: Mapping[str, str] = {
     "answered": "answered", "interrupted": "was stopped by the user",
     "step_limit": "was stopped at its limit of requests",
     "cost_limit": "was stopped since the limit of the cost is reached", "context_limit": "has filled its window",
@@ -34,22 +39,22 @@ _ENDS: Mapping[str, str] = {
 
 
 @dataclass(slots=True)
-class AgentWork:
-    """Progress of a sub-agent's session."""
+class AgentProgress:
+    """The progress of a sub-agent's session, collected from its events."""
 
     end: AgentEnd = "interrupted"
     answer: str = ""
     usage: Usage = field(default_factory=Usage)
     cost: float | None = 0.0
     steps: int = 0
-    changed: dict[str, None] = field(default_factory=dict)
-    read: dict[str, None] = field(default_factory=dict)
-    calls: dict[str, str] = field(default_factory=dict)
-    """Running calls as one line each, by call id."""
-    outputs: list[str] = field(default_factory=list)
-    """The call for each output, in order."""
+    changed_files: dict[str, None] = field(default_factory=dict)
+    read_files: dict[str, None] = field(default_factory=dict)
+    running_calls: dict[str, str] = field(default_factory=dict)
+    """One line for each running call, by call id."""
+    call_lines: list[str] = field(default_factory=list)
+    """One line for the call of each output, in order."""
 
-    def take(self, event: Event) -> None:
+    def record(self, event: Event) -> None:
         match event:
             case StepStarted():
                 self.steps += 1
@@ -57,13 +62,13 @@ class AgentWork:
                 self.usage += usage
                 self.cost = None if cost is None or self.cost is None else self.cost + cost
             case ToolStarted(call_id=id, name=name, arguments=arguments):
-                self.calls[id] = call_line(name, arguments)
+                self.running_calls[id] = call_line(name, arguments)
                 path = arguments.get("path") or arguments.get("file_path")
-                if name == "read" and isinstance(path, str):
-                    self.read[path] = None
+                if role_of(name) == "read_file" and isinstance(path, str):
+                    self.read_files[path] = None
             case ToolFinished(call_id=id, name=name, changed=changed):
-                self.outputs.append(self.calls.pop(id, name))
-                self.changed.update(dict.fromkeys(changed))
+                self.call_lines.append(self.running_calls.pop(id, name))
+                self.changed_files.update(dict.fromkeys(changed))
             case TurnFinished(end=end, text=text):
                 self.end, self.answer = end, text
             case TurnFailed(message=message):
@@ -73,22 +78,25 @@ class AgentWork:
 
 
 def call_line(name: str, arguments: Mapping[str, object]) -> str:
-    """Return a call in one short line."""
-    told = " ".join(value if isinstance(value, str) else json.dumps(value) for value in arguments.values())
-    return ellipsize(" ".join(f"{name} {told}".split()), 100)
+    """Return a call as one short line."""
+    values = " ".join(value if isinstance(value, str) else json.dumps(value) for value in arguments.values())
+    return ellipsize(" ".join(f"{name} {values}".split()), 100)
 
 
-def finished_event(work: AgentWork, agent: str, call: str, name: str, project: str, seconds: float) -> AgentFinished:
-    """Return the final event. The agent's own references in its answer are rewritten so that other sessions can resolve
-    them. `project`: the name of its project."""
-    place = f"ebb://{project}/{agent}"
+def finished_event(
+    work: AgentProgress, agent: str, call: str, name: str, project: str, seconds: float
+) -> AgentFinished:
+    """Return the final event of a sub-agent. In its answer, references to its own outputs are rewritten, so that other
+    sessions can resolve them. `project`: the name of its project."""
+    reference_prefix = f"ebb://{project}/{agent}"
     answer = _OWN_REFERENCE.sub(
-        lambda found: f"{place}/{found[0]}" if int(found[1]) <= len(work.outputs) else found[0], work.answer.strip()
+        lambda found: f"{reference_prefix}/{found[0]}" if int(found[1]) <= len(work.call_lines) else found[0],
+        work.answer.strip(),
     )
     references = [
-        AgentReference(f"{place}/r{number}", line)
-        for number, line in enumerate(work.outputs, 1)
-        if line.partition(" ")[0] in ("read", "grep", "bash", "web_fetch")
+        AgentReference(f"{reference_prefix}/r{number}", line)
+        for number, line in enumerate(work.call_lines, 1)
+        if line.partition(" ")[0] in (Read.name, Grep.name, Bash.name, WebFetch.name)
     ]
     return AgentFinished(
         agent,
@@ -97,8 +105,8 @@ def finished_event(work: AgentWork, agent: str, call: str, name: str, project: s
         work.end if work.end in get_args(AgentEnd) else "failed",
         answer,
         findings_in(answer),
-        tuple(work.changed),
-        tuple(work.read),
+        tuple(work.changed_files),
+        tuple(work.read_files),
         tuple(references),
         work.steps,
         work.usage,
@@ -108,10 +116,10 @@ def finished_event(work: AgentWork, agent: str, call: str, name: str, project: s
 
 
 def findings_in(answer: str) -> tuple[str, ...]:
-    """Return the items of the list under the heading `Findings`."""
+    """Return the items of the list under the heading `Findings` in an answer."""
     lines = iter(answer.splitlines())
     for line in lines:
-        if _FINDINGS.fullmatch(line.strip()):
+        if _FINDINGS_HEADING.fullmatch(line.strip()):
             break
     found: list[str] = []
     for line in lines:
@@ -123,26 +131,30 @@ def findings_in(answer: str) -> tuple[str, ...]:
     return tuple(found[:MAX_FINDINGS])
 
 
-def hand_back_text(done: AgentFinished) -> tuple[str, str]:
-    """Return the result as the model sees it, and the full text if that is longer, or ""."""
-    price = "" if done.cost is None else f", ${done.cost:.4f}"
-    head = f"[Agent {done.name} {_ENDS[done.end]}: {done.steps} requests, {done.usage.total:,} tokens{price}]"
-    answer = done.answer or "(it said nothing)"
-    tail = _tail(done)
-    whole = "\n".join(filter(None, (head, answer, tail)))
+def result_texts(finished: AgentFinished) -> tuple[str, str]:
+    """Return the result as the parent's model sees it, and the full text if that is longer; otherwise, an empty
+    string."""
+    price = "" if finished.cost is None else f", ${finished.cost:.4f}"
+    heading = (
+        f"[Agent {finished.name} {_END_TEXTS[finished.end]}: {finished.steps} requests, "
+        f"{finished.usage.total:,} tokens{price}]"
+    )
+    answer = finished.answer or "(it said nothing)"
+    details = _details_text(finished)
+    full_text = "\n".join(filter(None, (heading, answer, details)))
     if len(answer) <= MAX_ANSWER_CHARS:
-        return whole, ""
-    cut = f"{answer[:MAX_ANSWER_CHARS]}\n[… {len(answer) - MAX_ANSWER_CHARS:,} characters more]"
-    return "\n".join(filter(None, (head, cut, tail))), whole
+        return full_text, ""
+    cut_answer = f"{answer[:MAX_ANSWER_CHARS]}\n[… {len(answer) - MAX_ANSWER_CHARS:,} characters more]"
+    return "\n".join(filter(None, (heading, cut_answer, details))), full_text
 
 
-def _tail(done: AgentFinished) -> str:
+def _details_text(finished: AgentFinished) -> str:
     lines = []
-    if done.changed:
-        lines.append(f"Files changed: {join_limited(list(done.changed), MAX_LISTED_FILES)}")
-    if done.read:
-        lines.append(f"Files read: {join_limited(list(done.read), MAX_LISTED_FILES)}")
-    if done.references:
+    if finished.changed:
+        lines.append(f"Files changed: {join_limited(list(finished.changed), MAX_LISTED_FILES)}")
+    if finished.read:
+        lines.append(f"Files read: {join_limited(list(finished.read), MAX_LISTED_FILES)}")
+    if finished.references:
         lines.append("What it saw, by reference for `recall`:")
-        lines += [f"{one.reference} {one.call}" for one in done.references[-MAX_REFERENCES:]]
+        lines += [f"{reference.reference} {reference.call}" for reference in finished.references[-MAX_REFERENCES:]]
     return "\n".join(lines)

@@ -1,111 +1,123 @@
-"""What a sub-agent is composed of: its definition, and what it shares with its parent session."""
+"""The parts from which a sub-agent's session is composed: its definition, and what it shares with the parent
+session."""
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ebbtide.agent.calls.execute import Guard, no_checkpoint
-from ebbtide.agent.calls.output_view import around_calls
+from ebbtide.agent import providers, subagents
+from ebbtide.agent.calls.execute import CheckpointGuard, no_checkpoint
 from ebbtide.agent.config.options import Mode, stricter_mode
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.context.prompt import Instructions
-from ebbtide.agent.context.tool_selection import CALL, SEARCH
-from ebbtide.agent.events.session import Event
-from ebbtide.agent.input.instructions import in_mode
+from ebbtide.agent.input.instructions import with_mode_replaced
+from ebbtide.agent.prompt.build import Instructions
 from ebbtide.agent.subagents.approval import AgentApproval
-from ebbtide.agent.subagents.definitions import HAND_BACK, AgentDefinition, built_in
+from ebbtide.agent.subagents.definitions import FINAL_MESSAGE_INSTRUCTIONS, AgentDefinition, built_in_agents
+from ebbtide.agent.tool_specs import CALL, SEARCH
 from ebbtide.agent.window.server_tools import ServerTools
 from ebbtide.agent.window.session_context import SessionContext
 from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.tools.base import Tool, Workspace
 from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.tool_traits import role_of
 
-if TYPE_CHECKING:  # types only: few sessions have these
-    from ebbtide.agent.calls.tool_hooks import ToolHooks
+if TYPE_CHECKING:  # imported only for their types, because few sessions have extensions or hooks
     from ebbtide.agent.extensions.session_extensions import SessionExtensions
+    from ebbtide.agent.hooks.session_hooks import SessionHooks
 
-NOT_FOR_AGENTS = ("ask_user", "task")
+_ROLES_DENIED_TO_AGENTS = ("ask_question", "start_agent")
 
 
 @dataclass(frozen=True, slots=True)
 class AgentRole:
     definition: AgentDefinition
     parent: SessionContext
-    """The context of its parent session."""
+    """The context of the parent session."""
     id: str = field(default_factory=partial(secrets.token_hex, 6))
-    """Id of its own session."""
+    """Id of the sub-agent's session."""
 
-    def row(self, config: Config) -> SessionRow:
-        """Return the row of its own session, which belongs to the parent session."""
-        of, now = self.parent.recorder, time.time()
-        usual = config.agents_model or self.parent.provider.facts.id
-        model = model_of(self.definition.model, usual)
-        mode = stricter_mode(self.parent.call_runner.approval.policy.mode, self.definition.mode)
+    def session_row(self, config: Config) -> SessionRow:
+        """Return the database row of the sub-agent's session, which names the parent session as its owner."""
+        parent_recorder, now = self.parent.records.recorder, time.time()
+        default_model = config.agents_model or self.parent.model.facts.id
+        model = resolve_model(self.definition.model, default_model)
+        mode = stricter_mode(self.parent.calls.runner.approver.policy.mode, self.definition.mode)
         name = self.definition.name
-        return SessionRow(self.id, of.project, "", model, mode, now, now, owner=of.session, agent=name)
+        return SessionRow(
+            self.id, parent_recorder.project, "", model, mode, now, now, owner=parent_recorder.session_id, agent=name
+        )
 
-    def tools_of(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        """Return the parent session's tools that it gets."""
-        own = (tool for tool in tools if tool.name not in NOT_FOR_AGENTS)
-        return tuple(tool for tool in own if tool.name in (SEARCH, CALL) or self.definition.has(tool.name))
+    def select_tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+        """Return the tools of the parent session that the sub-agent gets."""
+        allowed = (tool for tool in tools if role_of(tool.name) not in _ROLES_DENIED_TO_AGENTS)
+        return tuple(tool for tool in allowed if tool.name in (SEARCH, CALL) or self.definition.allows_tool(tool.name))
 
     def server_tools(self) -> ServerTools:
-        """Return the server tools that it gets."""
-        return self.parent.server_tools.subset(self.definition.has)
+        """Return the server tools that the sub-agent gets."""
+        return self.parent.window.tools.served.subset(self.definition.allows_tool)
 
-    def approval(self, outputs: Path) -> AgentApproval:
-        """Return its approver; it may read `outputs`."""
-        of, definition = self.parent.call_runner.approval, self.definition
-        return AgentApproval(of, definition.mode, (str(outputs),), definition.name, self.id, self.parent.emit)
+    def create_approver(self, outputs: Path) -> AgentApproval:
+        """Return the sub-agent's approver, which also permits reading `outputs`."""
+        parent_approver, definition = self.parent.calls.runner.approver, self.definition
+        return AgentApproval(
+            parent_approver, definition.mode, (str(outputs),), definition.name, self.id, self.parent.turn.emit
+        )
 
     def workspace(self, own: Workspace) -> Workspace:
-        """Return `own` with the environment variables of the parent session's commands."""
-        of, sandbox = self.parent.call_runner.workspace, own.sandbox
-        if sandbox is not None and of.sandbox is not None:
-            sandbox = replace(sandbox, variables=of.sandbox.variables, known=of.sandbox.known)
-        return replace(own, sandbox=sandbox, variables=of.variables)
+        """Return the workspace `allowed` with the environment variables of the parent session's commands."""
+        parent_workspace, sandbox = self.parent.calls.runner.workspace, own.sandbox
+        if sandbox is not None and parent_workspace.sandbox is not None:
+            sandbox = replace(
+                sandbox,
+                variables=parent_workspace.sandbox.variables,
+                repositories_by_folder=parent_workspace.sandbox.repositories_by_folder,
+            )
+        return replace(own, sandbox=sandbox, variables=parent_workspace.variables)
 
     @property
-    def guard(self) -> Guard:
-        """Checkpoints of its file changes belong to the parent session's turn."""
-        return self.parent.checkpoints.around if self.parent.checkpoints is not None else no_checkpoint
+    def checkpoint_guard(self) -> CheckpointGuard:
+        """The guard that saves checkpoints before the sub-agent changes files, in the current turn of the parent
+        session."""
+        checkpoints = self.parent.records.checkpoints
+        return checkpoints.around_call if checkpoints is not None else no_checkpoint
 
-    def tool_hooks(self, workspace: Workspace, emit: Callable[[Event], None]) -> "ToolHooks | None":
-        """Return the parent session's hooks, which get the agent's id and type."""
-        told = {"agent_id": self.id, "agent_type": self.definition.name}
-        hooks = self.parent.hooks if self.definition.runs_hooks else None
-        return around_calls(hooks, workspace, emit, self.guard, told)
+    @property
+    def hooks(self) -> "SessionHooks | None":
+        """The hooks that run for the sub-agent's calls, which are those of the parent session; None if none run."""
+        return self.parent.turn.hooks if self.definition.runs_hooks else None
+
+    @property
+    def hook_input(self) -> Mapping[str, object]:
+        """Fields that describe the sub-agent to hooks."""
+        return {"agent_id": self.id, "agent_type": self.definition.name}
 
     def instructions(self, instructions: Instructions, mode: Mode) -> Instructions:
-        """Return the system prompt with the agent's own. It cannot submit a plan, so the plan mode is not mentioned."""
-        base = f"{instructions.base}\n\n{self.definition.prompt}\n\n{HAND_BACK}"
-        placed = in_mode(instructions, mode, "") if mode == "plan" else instructions
-        return replace(placed, base=base, skills="")
+        """Return the system prompt with the agent's own prompt added. Plan mode is not mentioned, because an agent
+        cannot submit a plan."""
+        base = f"{instructions.base}\n\n{self.definition.prompt}\n\n{FINAL_MESSAGE_INSTRUCTIONS}"
+        without_plan_mode = with_mode_replaced(instructions, mode, "") if mode == "plan" else instructions
+        return replace(without_plan_mode, base=base, skills="")
 
-    def limits(self, config: Config) -> TurnLimits:
-        said = (most for most in (config.agents_max_turns, self.definition.max_turns) if most is not None)
-        return TurnLimits(min(said, default=None))
-
-
-def model_of(said: str | None, usual: str) -> str:
-    """Return PROVIDER/NAME for the model in a definition. A single word such as `haiku` means the newest matching model
-    of the default's provider, or else the default."""
-    if said is None or "/" in said:
-        return said or usual
-    from ebbtide.agent.providers.choices import model_called  # noqa: PLC0415  # deferred: few definitions name a model
-
-    return model_called(said, usual) or usual
+    def turn_limits(self, config: Config) -> TurnLimits:
+        limits = (limit for limit in (config.agents_max_turns, self.definition.max_turns) if limit is not None)
+        return TurnLimits(min(limits, default=None))
 
 
-def usable_agents(extensions: "SessionExtensions | None") -> tuple[AgentDefinition, ...]:
+def resolve_model(name: str | None, default_model: str) -> str:
+    """Return the model named in a definition, as PROVIDER/NAME. A single word such as `haiku` means the newest matching
+    model of the default model's provider. If there is none, the default model `default_model` is returned."""
+    if name is None or "/" in name:
+        return name or default_model
+    return providers.choices.resolve_model_name(name, default_model) or default_model
+
+
+def startable_agents(extensions: "SessionExtensions | None") -> tuple[AgentDefinition, ...]:
     """Return the agents that a session may start now."""
     if extensions is None or not extensions.agents:
-        return built_in()
-    from ebbtide.agent.subagents.file_definitions import with_files  # noqa: PLC0415  # deferred: few users define agents
-
-    return with_files(extensions.usable_agents(), extensions.usable_skills())
+        return built_in_agents()
+    return subagents.file_definitions.all_definitions(extensions.usable_agents(), extensions.usable_skills())

@@ -1,4 +1,4 @@
-"""Starts the sub-agents of one session, a few at a time, and stops them individually."""
+"""Starts the sub-agents of one session, a limited number at a time, and stops them individually."""
 
 import asyncio
 import time
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.context.mask import HOOK_NOTE_PREFIX
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.permissions import PermissionAnswered
 from ebbtide.agent.events.session import (
@@ -25,18 +24,19 @@ from ebbtide.agent.events.subagents import AgentFinished, AgentStarted, RunningA
 from ebbtide.agent.messages import Note
 from ebbtide.agent.session import Session
 from ebbtide.agent.subagents.definitions import AgentDefinition, find_definition
-from ebbtide.agent.subagents.hand_back import AgentWork, finished_event, hand_back_text
-from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.agent.subagents.hand_back import AgentProgress, finished_event, result_texts
+from ebbtide.agent.view.stubs import HOOK_NOTE_PREFIX
+from ebbtide.agent.window.session_context import CallContext, SessionContext, TurnContext
 from ebbtide.tools.base import Result, ToolError, Workspace
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import join_limited
-from ebbtide.tools.task import MAX_LISTED
+from ebbtide.tools.task import MAX_LISTED_AGENTS
 
 MAX_CONCURRENT_AGENTS = 10
 HIDDEN_EVENTS = (TextDelta, ReasoningDelta, CallDelta, ToolProgress, ContextMeasured)
-"""Frequent events that are not passed on to front ends."""
+"""Frequent events that are not forwarded to the parent session."""
 
-Compose: TypeAlias = Callable[[AgentDefinition, SessionContext, AsyncExitStack], Awaitable[Session]]
+ComposeAgentSession: TypeAlias = Callable[[AgentDefinition, SessionContext, AsyncExitStack], Awaitable[Session]]
 """Creates the session of an agent. Raises `AgentError`."""
 
 
@@ -45,12 +45,12 @@ class _Delegation:
     """A queued or running agent."""
 
     status: RunningAgent
-    began: float
-    work: AgentWork = field(default_factory=AgentWork)
+    started_at: float
+    work: AgentProgress = field(default_factory=AgentProgress)
     session: Session | None = None
-    """None while it is queued."""
-    wish: Interrupt = field(default_factory=Interrupt)
-    """The request to stop it."""
+    """The sub-agent's session; None while it is queued."""
+    stop_request: Interrupt = field(default_factory=Interrupt)
+    """Set when the user stops the agent."""
 
 
 class SessionAgents:
@@ -59,15 +59,15 @@ class SessionAgents:
     def __init__(
         self,
         definitions: Callable[[], Sequence[AgentDefinition]],
-        concurrent: int,
-        compose: Compose,
+        max_concurrent: int,
+        compose: ComposeAgentSession,
         parent: SessionContext,
     ) -> None:
         """`definitions` returns the agents that may be started now."""
         self._definitions = definitions
         self._compose = compose
-        self._places = asyncio.Semaphore(max(1, min(concurrent, MAX_CONCURRENT_AGENTS)))
-        self._sent: dict[str, _Delegation] = {}
+        self._slots = asyncio.Semaphore(max(1, min(max_concurrent, MAX_CONCURRENT_AGENTS)))
+        self._delegations: dict[str, _Delegation] = {}
         self._watcher: Callable[[], None] | None = None
         self._parent = parent
 
@@ -75,18 +75,19 @@ class SessionAgents:
     def running(self) -> Sequence[RunningAgent]:
         now = time.monotonic()
         return tuple(
-            replace(one.status, seconds=now - one.began, tokens=one.work.usage.total) for one in self._sent.values()
+            replace(delegation.status, seconds=now - delegation.started_at, tokens=delegation.work.usage.total)
+            for delegation in self._delegations.values()
         )
 
     def stop(self, call: str) -> None:
-        """Stop the agent of a call soon: it hands back what it has. One that is still queued does not start."""
-        if (sent := self._sent.get(call)) is not None:
-            sent.wish.request()
-            if sent.session is not None:
-                sent.session.interrupt()
+        """Ask the agent of a call to stop. A running agent returns its results so far; a queued one does not start."""
+        if (delegation := self._delegations.get(call)) is not None:
+            delegation.stop_request.request()
+            if delegation.session is not None:
+                delegation.session.interrupt()
             self._notify_watcher()
 
-    def watch(self, changed: Callable[[], None] | None) -> None:
+    def set_watcher(self, changed: Callable[[], None] | None) -> None:
         self._watcher = changed
 
     def _notify_watcher(self) -> None:
@@ -99,78 +100,90 @@ class SessionAgents:
         definition = find_definition(definitions, name)
         if definition is None:
             names = [each.name for each in definitions]
-            raise ToolError(f"there is no agent `{name[:80]}`; there are {join_limited(names, MAX_LISTED)}")
+            raise ToolError(f"there is no agent `{name[:80]}`; there are {join_limited(names, MAX_LISTED_AGENTS)}")
         name = definition.name
-        if self._places.locked():
-            workspace.progress("waiting for another agent to finish\n")
-        call = workspace.call
-        sent = self._sent[call] = _Delegation(RunningAgent(call, name, prompt), time.monotonic())
+        if self._slots.locked():
+            workspace.on_progress("waiting for another agent to finish\n")
+        call = workspace.call_id
+        delegation = self._delegations[call] = _Delegation(RunningAgent(call, name, prompt), time.monotonic())
         try:
             async with AsyncExitStack() as closing:
-                if await sent.wish.race(self._place(closing)) is None:
+                if await delegation.stop_request.race(self._take_slot(closing)) is None:
                     raise ToolError("the user stopped the agent before it began: ask before you send it off again")
                 try:
                     session = await self._compose(definition, self._parent, closing)
                 except AgentError as error:
                     raise ToolError(f"the agent could not be sent off: {error}") from error
                 closing.push_async_callback(session.close)
-                done = await self._work(session, sent, self._parent)
+                finished = await self._run_agent(session, delegation)
         finally:
-            self._sent.pop(call, None)
+            self._delegations.pop(call, None)
             self._notify_watcher()
-        text, whole = hand_back_text(done)
-        changed = tuple(workspace.root / path for path in done.changed)
-        return Result(text, uncut=whole or None, changed=changed, failed=done.end == "failed")
+        text, full_text = result_texts(finished)
+        changed = tuple(workspace.root / path for path in finished.changed)
+        return Result(text, full_text=full_text or None, changed_files=changed, failed=finished.end == "failed")
 
-    async def _place(self, closing: AsyncExitStack) -> bool:
-        """Wait for a free place, which is released when `closing` closes."""
-        await self._places.acquire()
-        closing.callback(self._places.release)
+    async def _take_slot(self, closing: AsyncExitStack) -> bool:
+        """Wait until another agent may run. The slot is released when `closing` closes."""
+        await self._slots.acquire()
+        closing.callback(self._slots.release)
         return True
 
-    async def _work(self, session: Session, sent: _Delegation, parent: SessionContext) -> AgentFinished:
-        id, work, began = session.id, sent.work, time.monotonic()
-        call, name, prompt = sent.status.call_id, sent.status.name, sent.status.prompt
-        parent.emit(AgentStarted(id, call, name, session.model, session.mode, prompt))
-        sent.status, sent.session, sent.began = replace(sent.status, agent=id), session, began
+    async def _run_agent(self, session: Session, delegation: _Delegation) -> AgentFinished:
+        turn = self._parent.turn
+        id, progress, started_at = session.id, delegation.work, time.monotonic()
+        call, name, prompt = delegation.status.call_id, delegation.status.name, delegation.status.prompt
+        turn.emit(AgentStarted(id, call, name, session.model, session.mode, prompt))
+        delegation.status, delegation.session, delegation.started_at = (
+            replace(delegation.status, agent=id),
+            session,
+            started_at,
+        )
         self._notify_watcher()
-        project = Path(parent.recorder.project).name or "_"
+        project = Path(turn.recorder.project).name or "_"
 
-        def tell(event: Event) -> None:
-            work.take(event)
+        def report(event: Event) -> None:
+            progress.record(event)
             if isinstance(event, PermissionAnswered):
-                parent.emit(replace(event, id=f"{event.id}-{id}"))
+                turn.emit(replace(event, id=f"{event.id}-{id}"))
             elif not isinstance(event, HIDDEN_EVENTS):
-                parent.emit(AgentActivity(id, call, name, round(time.monotonic() - began, 1), event))
+                turn.emit(AgentActivity(id, call, name, round(time.monotonic() - started_at, 1), event))
                 self._notify_watcher()
 
-        session.listen(tell)
+        session.set_listener(report)
         try:
-            text, is_going_on = "" if sent.wish.is_requested() else prompt, False
-            beside = await _hook_notes(session, name, parent) if text else ()
-            while text:
-                async with aclosing(session.send(text, beside)) as events:
+            next_prompt, was_continued = "" if delegation.stop_request.is_requested() else prompt, False
+            attachments = await _hook_notes(session, name, turn) if next_prompt else ()
+            while next_prompt and not delegation.stop_request.is_requested():
+                async with aclosing(session.send(next_prompt, attachments)) as events:
                     async for event in events:
-                        tell(event)
-                text = await _objection(work, session, name, parent, is_going_on=is_going_on)
-                is_going_on, beside = True, ()
+                        report(event)
+                next_prompt = await _reason_to_continue(
+                    progress, session, name, self._parent.calls, turn, was_continued=was_continued
+                )
+                was_continued, attachments = True, ()
         finally:
-            done = finished_event(work, id, call, name, project, time.monotonic() - began)
-            parent.emit(done)
-        return done
+            finished = finished_event(progress, id, call, name, project, time.monotonic() - started_at)
+            turn.emit(finished)
+        return finished
 
 
-async def _hook_notes(session: Session, name: str, parent: SessionContext) -> tuple[Note, ...]:
-    """Return the notes of hooks for an agent that starts."""
-    said = await parent.hooks.subagent_starts(session.id, name) if parent.hooks is not None else ""
-    return (Note(f"{HOOK_NOTE_PREFIX}`SubagentStart` notes:]\n{said}"),) if said else ()
+async def _hook_notes(session: Session, name: str, turn: TurnContext) -> tuple[Note, ...]:
+    """Run `SubagentStart` hooks, and return their context as notes."""
+    context = await turn.hooks.subagent_context(session.id, name) if turn.hooks is not None else ""
+    return (Note(f"{HOOK_NOTE_PREFIX}`SubagentStart` notes:]\n{context}"),) if context else ()
 
 
-async def _objection(work: AgentWork, session: Session, name: str, parent: SessionContext, *, is_going_on: bool) -> str:
-    """Return why hooks want an agent to continue after its answer; empty if they do not, or if it already continued
-    once."""
-    if parent.hooks is None or work.end != "answered":
+async def _reason_to_continue(
+    progress: AgentProgress, session: Session, name: str, calls: CallContext, turn: TurnContext, *, was_continued: bool
+) -> str:
+    """Run `SubagentStop` hooks, and return why the agent should continue after its answer; empty if it may stop, or has
+    already continued once."""
+    hooks = turn.hooks
+    if hooks is None or progress.end != "answered":
         return ""
-    said = parent.call_runner.secrets.messages(session.history.messages)
-    reason = await parent.hooks.subagent_stops(session.id, name, work.answer, said, is_going_on=is_going_on)
-    return "" if is_going_on else reason
+    messages = calls.runner.secrets.hide_in_messages(session.history.messages)
+    reason = await hooks.objection_to_subagent_stop(
+        session.id, name, progress.answer, messages, was_continued=was_continued
+    )
+    return "" if was_continued else reason

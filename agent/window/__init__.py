@@ -1,1 +1,2 @@
-"""The context window at work: measure, fit, compact, rewrite, edit, undo; `SessionContext`, the parts of a session."""
+"""The context window of a session: `SessionContext` and its five parts, the measurement of the next request, its prefix
+and its deferred tools."""

@@ -1,26 +1,20 @@
-"""The deferred tools of one session, and when each tool was last used. What to defer is decided in
-`ebbtide.agent.context.tool_selection`."""
+"""The deferred tools of one session, and when each tool was last used. `ebbtide.agent.prompt.tool_selection` decides
+what to defer."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from ebbtide.agent.calls.policy import server_of
-from ebbtide.agent.context.small_window import JOB_TOOLS, RECALL_TOOLS, SMALL, for_window, is_omitted
-from ebbtide.agent.context.tool_selection import (
-    CALL,
-    SEARCH,
-    HostedSearch,
-    ToolSpec,
-    definitions_size,
-    select_tools,
-    tools_to_hold_back,
-)
+from ebbtide.agent.calls.policy import server_prefix
 from ebbtide.agent.events.session import Event, Noticed, ToolFinished
+from ebbtide.agent.prompt.small_window import SMALL_LIMIT_TOKENS, is_omitted, tools_for_window, tools_in_small_windows
+from ebbtide.agent.prompt.tool_selection import definitions_size, select_tools, tools_to_defer
+from ebbtide.agent.tool_specs import CALL, SEARCH, HostedSearch, ToolSpec
 from ebbtide.tools.base import Deferrable, Tool
 
 
 class Deferral:
-    """Tracks the deferred tools. They are chosen again only on request: at the start of a session and at a rewrite."""
+    """Tracks the deferred tools. They are chosen again only when `choose` is called: at the start of a session and at a
+    rewrite."""
 
     def __init__(
         self,
@@ -28,43 +22,44 @@ class Deferral:
         used: Mapping[str, float] | None = None,
         now: Callable[[], float] = time.time,
         *,
-        finders: bool = False,
-        spares: bool = False,
+        offers_search: bool = False,
+        reduces_tools: bool = False,
     ) -> None:
-        """`share`: share of the effective window that all definitions may take. `used`: when each tool was last used,
-        in Unix seconds. `finders`: more tools may be added later, so the search tools are offered from the start.
-        `spares`: a small window gets fewer built-in tools, with shorter descriptions."""
-        self.held_back: frozenset[str] = frozenset()
+        """`share`: share of the effective window that all definitions may take. `used`: when each tool was last
+        used, in Unix seconds. `offers_search`: offer the search tools from the start, because more tools may be added
+        later. `reduces_tools`: in a small window, offer fewer built-in tools, with shorter descriptions."""
+        self.deferred: frozenset[str] = frozenset()
         """Names of the tools whose definitions the model does not see."""
-        self.held_tokens = 0
+        self.deferred_tokens = 0
         """Tokens that these definitions would take."""
-        self.wished: frozenset[str] = frozenset()
+        self.user_deferred: frozenset[str] = frozenset()
         """Names of the tools that the user wants deferred."""
         self.search: HostedSearch = "none"
-        """The provider's search that finds them; `none` if the program's own tools do."""
-        self._share = self._usual = share
-        self._finders = finders
-        self._spares = spares
-        self._effective = SMALL
-        self._has_jobs = self._has_kept = self._is_led = False
-        self._most_tools: int | None = None
-        self._has_told = False
+        """The kind of search by which the provider finds them; `none` if the program's own search tools do."""
+        self._share = self._configured_share = share
+        self._offers_search = offers_search
+        self._reduces_tools = reduces_tools
+        self._effective_window = SMALL_LIMIT_TOKENS
+        self._has_jobs = self._has_stored_outputs = self._is_small_model = False
+        self._max_tools: int | None = None
+        self._has_warned = False
         self._is_findable = True
-        self._used = dict(used or {})
+        self._last_uses = dict(used or {})
         self._now = now
-        self._unkept: dict[str, float] = {}
+        self._unsaved_uses: dict[str, float] = {}
         self._deferrable: frozenset[str] = frozenset()
         self._offered: tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]] | None = None
 
     @property
     def deferred_state(self) -> tuple[int, bool]:
-        """Number of deferred tools that can be found, and whether the provider's own search finds them."""
-        return len(self.held_back) if self._is_findable else 0, self.search != "none"
+        """The number of deferred tools that can be found, and whether the provider's own search finds them."""
+        return len(self.deferred) if self._is_findable else 0, self.search != "none"
 
     def offered_tools(self, specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-        """Return the offered tools; the same objects until the next choice, so cached values stay valid."""
+        """Return the offered tools. Until the next choice, the result is the same object, so that values cached for it
+        stay valid."""
         if self._offered is None or self._offered[0] != tuple(specs):
-            self._offered = tuple(specs), self._select(specs, self.held_back, self.search)
+            self._offered = tuple(specs), self._select(specs, self.deferred, self.search)
         return self._offered[1]
 
     def choose(
@@ -74,121 +69,154 @@ class Deferral:
         size: Callable[[ToolSpec], int],
         emit: Callable[[Event], None],
         search: HostedSearch = "none",
-        most_tools: int | None = None,
+        max_tools: int | None = None,
         *,
-        is_led: bool = False,
+        is_small_model: bool = False,
     ) -> None:
-        """Choose the tools to defer in a window with room for `effective` tokens, and who searches for them: the
-        provider, or the program if the provider's groups take too much. If that fails, every tool is offered and the
-        user gets a notice. `most_tools`: maximum number of definitions that the provider accepts; `is_led`: the model
-        is a small one."""
+        """Choose the tools to defer in a window with room for `effective` tokens, and the search that finds them: the
+        provider's, or the program's if the provider's groups would take too much. If the choice fails, all tools are
+        offered, and the user gets a notice. `max_tools`: maximum number of definitions that the provider accepts;
+        `is_small_model`: the model is a small one."""
         self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
-        self._offered, self._effective, self._most_tools, self._is_led = None, effective, most_tools, is_led
+        self._offered, self._effective_window, self._max_tools, self._is_small_model = (
+            None,
+            effective,
+            max_tools,
+            is_small_model,
+        )
         try:
-            self.held_back, self.search = self._choose_deferred(specs, int(self._share * effective), size, search)
+            self.deferred, self.search = self._choose_deferred(specs, int(self._share * effective), size, search)
             self._is_findable = self.search != "none" or {SEARCH, CALL} <= {spec.name for spec in specs}
             self._warn_of_limit(specs, emit)
-            self.held_tokens = sum(size(spec) for spec in specs if spec.name in self.held_back)
+            self.deferred_tokens = sum(size(spec) for spec in specs if spec.name in self.deferred)
         except (TypeError, ValueError, RecursionError) as error:
-            self.held_back, self.held_tokens, self.search = frozenset(), 0, "none"
+            self.deferred, self.deferred_tokens, self.search = frozenset(), 0, "none"
             emit(Noticed(f"choosing the tools to defer failed, so all of them are offered: {error}"))
 
     def _warn_of_limit(self, specs: Sequence[ToolSpec], emit: Callable[[Event], None]) -> None:
-        """Notify the user once that there are more tools than the provider accepts, and what becomes of the others."""
+        """Notify the user, once, that there are more tools than the provider accepts, and how the others can be
+        used."""
         names = {spec.name for spec in specs}
-        if self._most_tools is None or len(names) <= self._most_tools or not self.held_back or self._has_told:
+        if self._max_tools is None or len(names) <= self._max_tools or not self.deferred or self._has_warned:
             return
-        self._has_told = True
+        self._has_warned = True
         found = "a search finds them" if self._is_findable else "add `tool_search` and `call_tool` to `tools.allowed`"
-        what = f"{len(names)} tools exceed the {self._most_tools} that the provider accepts in a request"
-        emit(Noticed(f"{what}: {len(self.held_back)} are deferred; {found}"))
+        what = f"{len(names)} tools exceed the {self._max_tools} that the provider accepts in a request"
+        emit(Noticed(f"{what}: {len(self.deferred)} are deferred; {found}"))
 
-    def spare(self, specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int]) -> float:
+    def deferrable_share(self, specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int]) -> float:
         """Return the share of the definitions now shown that could still be deferred in a window with room for
         `effective` tokens."""
         try:
-            least = self._choose_deferred(specs, 0, size, self.search)
-            now = definitions_size(self.offered_tools(specs), size)
-            then = definitions_size(self._select(specs, *least, effective), size)
+            most_deferred = self._choose_deferred(specs, 0, size, self.search)
+            current_size = definitions_size(self.offered_tools(specs), size)
+            smallest_size = definitions_size(self._select(specs, *most_deferred, effective), size)
         except (TypeError, ValueError, RecursionError):
-            return 0.0  # reported when the choice was made
-        return max(now - then, 0) / max(now, 1)
+            return 0.0  # `choose` has already reported the error
+        return max(current_size - smallest_size, 0) / max(current_size, 1)
 
     def _choose_deferred(
-        self, specs: Sequence[ToolSpec], most: int, size: Callable[[ToolSpec], int], search: HostedSearch
+        self,
+        specs: Sequence[ToolSpec],
+        max_definition_tokens: int,
+        size: Callable[[ToolSpec], int],
+        search: HostedSearch,
     ) -> tuple[frozenset[str], HostedSearch]:
-        """Return the tools to defer, and whose search finds them: the provider's if it fits or takes no more than the
-        program's."""
-        held = self._tools_to_defer(self.wished, specs, most, size, search)
-        shown = definitions_size(self._select(specs, held, search), size)
-        if not held or search == "none" or shown <= most:
-            return held, search if held else "none"
-        ours = self._tools_to_defer(self.wished, specs, most, size, "none")
-        return (ours, "none") if definitions_size(self._select(specs, ours, "none"), size) < shown else (held, search)
+        """Return the tools to defer, and the search that finds them: the provider's, if its definitions fit or take no
+        more than those of the program's search."""
+        deferred = self._tools_to_defer(self.user_deferred, specs, max_definition_tokens, size, search)
+        total = definitions_size(self._select(specs, deferred, search), size)
+        if not deferred or search == "none" or total <= max_definition_tokens:
+            return deferred, search if deferred else "none"
+        own_deferred = self._tools_to_defer(self.user_deferred, specs, max_definition_tokens, size, "none")
+        return (
+            (own_deferred, "none")
+            if definitions_size(self._select(specs, own_deferred, "none"), size) < total
+            else (deferred, search)
+        )
 
     def _tools_to_defer(
         self,
-        wished: frozenset[str],
+        user_deferred: frozenset[str],
         specs: Sequence[ToolSpec],
-        most: int,
+        max_definition_tokens: int,
         size: Callable[[ToolSpec], int],
         search: HostedSearch,
     ) -> frozenset[str]:
-        finders, limit = self._finders, self._most_tools
-        if self._is_led:  # tools that it is never offered must not be found either
-            specs = self._fitting(specs, self._effective)
-        return tools_to_hold_back(
-            specs, most, size, self._used, search, finders=finders, wished=wished, most_tools=limit
+        offers_search, limit = self._offers_search, self._max_tools
+        if self._is_small_model:  # the search must not find tools that are never offered
+            specs = self._tools_for_window(specs, self._effective_window)
+        return tools_to_defer(
+            specs,
+            max_definition_tokens,
+            size,
+            self._last_uses,
+            search,
+            offers_search=offers_search,
+            user_deferred=user_deferred,
+            max_tools=limit,
         )
 
     def size_with_deferred(
-        self, wished: frozenset[str], specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int]
+        self, user_deferred: frozenset[str], specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int]
     ) -> int:
-        """Return the size of the definitions shown if the user wanted `wished` deferred."""
-        held = self._tools_to_defer(wished, specs, int(self._share * effective), size, self.search)
-        return definitions_size(self._select(specs, held, self.search if held else "none"), size)
+        """Return the size of the definitions that the model would see if the user deferred the tools
+        `user_deferred`."""
+        deferred = self._tools_to_defer(user_deferred, specs, int(self._share * effective), size, self.search)
+        return definitions_size(self._select(specs, deferred, self.search if deferred else "none"), size)
 
     def _select(
-        self, specs: Sequence[ToolSpec], held: frozenset[str], search: HostedSearch, effective: int | None = None
+        self, specs: Sequence[ToolSpec], deferred: frozenset[str], search: HostedSearch, effective: int | None = None
     ) -> tuple[ToolSpec, ...]:
-        effective = self._effective if effective is None else effective
-        return select_tools(self._fitting(specs, effective), held, search, finders=self._finders)
+        effective = self._effective_window if effective is None else effective
+        return select_tools(self._tools_for_window(specs, effective), deferred, search, finders=self._offers_search)
 
-    def _fitting(self, specs: Sequence[ToolSpec], effective: int) -> Sequence[ToolSpec]:
-        has = {"has_jobs": self._has_jobs, "has_kept": self._has_kept, "is_led": self._is_led}
-        return for_window(specs, effective, **has) if self._spares else specs
+    def _tools_for_window(self, specs: Sequence[ToolSpec], effective: int) -> Sequence[ToolSpec]:
+        has = {
+            "has_jobs": self._has_jobs,
+            "has_stored_outputs": self._has_stored_outputs,
+            "is_small_model": self._is_small_model,
+        }
+        return tools_for_window(specs, effective, **has) if self._reduces_tools else specs
 
-    def offers(self, name: str) -> bool:
-        """Whether a built-in tool is offered in the window of the last choice."""
-        has = {"has_jobs": self._has_jobs, "has_kept": self._has_kept, "is_led": self._is_led}
-        return not (self._spares and is_omitted(name, self._effective, **has))
+    def is_offered(self, name: str) -> bool:
+        """Whether a built-in tool was offered in the window of the last choice."""
+        has = {
+            "has_jobs": self._has_jobs,
+            "has_stored_outputs": self._has_stored_outputs,
+            "is_small_model": self._is_small_model,
+        }
+        return not (self._reduces_tools and is_omitted(name, self._effective_window, **has))
 
-    def take_occasions(self, *, has_jobs: bool, has_kept: bool) -> bool:
-        """Record that a background job exists, or that an output is stored that is not shown in full. Returns whether
-        the next choice will offer more tools because of that."""
-        names = (*JOB_TOOLS, *RECALL_TOOLS)
-        lacking = [name for name in names if not self.offers(name)]
-        self._has_jobs, self._has_kept = self._has_jobs or has_jobs, self._has_kept or has_kept
-        return lacking != [name for name in names if not self.offers(name)]
+    def record_tool_needs(self, *, has_jobs: bool, has_stored_outputs: bool) -> bool:
+        """Record that there is a background job, or that an output is stored that is not shown in full. Return whether
+        more tools will be offered because of this."""
+        names = (*tools_in_small_windows("with_jobs"), *tools_in_small_windows("with_stored_outputs"))
+        missing_before = [name for name in names if not self.is_offered(name)]
+        self._has_jobs, self._has_stored_outputs = (
+            self._has_jobs or has_jobs,
+            self._has_stored_outputs or has_stored_outputs,
+        )
+        return missing_before != [name for name in names if not self.is_offered(name)]
 
     def defer_all(self) -> None:
-        """Defer every tool that may be deferred from now on, as long as that saves anything."""
+        """From the next choice on, defer every tool that may be deferred, if that saves anything."""
         self._share = 0.0
 
     def defer_as_usual(self) -> None:
-        """Return to the usual share with the next choice."""
-        self._share = self._usual
+        """From the next choice on, use the usual share again."""
+        self._share = self._configured_share
 
-    def note(self, event: Event) -> None:
+    def record_tool_use(self, event: Event) -> None:
         """Record the use of a tool that may be deferred, including tools of servers added since the last choice."""
         if not isinstance(event, ToolFinished) or event.status != "done":
             return
-        if event.name in self._deferrable or server_of(event.name):
-            self._used[event.name] = self._unkept[event.name] = self._now()
+        if event.name in self._deferrable or server_prefix(event.name):
+            self._last_uses[event.name] = self._unsaved_uses[event.name] = self._now()
 
-    def take_uses(self) -> Mapping[str, float]:
-        """Return the uses since the last call."""
-        uses, self._unkept = self._unkept, {}
+    def take_new_uses(self) -> Mapping[str, float]:
+        """Return the uses since the previous call."""
+        uses, self._unsaved_uses = self._unsaved_uses, {}
         return uses
 
 

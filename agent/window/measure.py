@@ -1,38 +1,48 @@
-"""Build and measure the next request, and choose its tools. Sends nothing."""
+"""Builds and measures the next request, and chooses its tools. Sends nothing."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
-from ebbtide.agent.context.budget import BudgetSection, ContextBudget, Window
-from ebbtide.agent.context.estimate import estimate_message, output_size
-from ebbtide.agent.context.last_request import RequestMark
-from ebbtide.agent.context.mask import visible_messages
-from ebbtide.agent.context.message_text import message_text
-from ebbtide.agent.context.prefix import digests_of
-from ebbtide.agent.context.prompt import Instructions, Prompt
-from ebbtide.agent.context.server_truncation import min_tokens
-from ebbtide.agent.context.small_window import RECALL_TOOLS
-from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.budget.prefix import part_digests
+from ebbtide.agent.budget.request_budget import BudgetSection, ContextBudget
+from ebbtide.agent.budget.server_truncation import min_tokens
+from ebbtide.agent.events.session import Event
 from ebbtide.agent.messages import Conversation, User
+from ebbtide.agent.prompt.build import Instructions, Prompt
+from ebbtide.agent.prompt.message_cache import ViewCache
+from ebbtide.agent.prompt.small_window import tools_in_small_windows
 from ebbtide.agent.providers.base import Request
 from ebbtide.agent.providers.meter import Meter
-from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.agent.tokens.estimate import estimate_message, estimate_output
+from ebbtide.agent.tool_specs import ToolSpec
+from ebbtide.agent.view.message_text import message_text
+from ebbtide.agent.view.visible import visible_messages
+from ebbtide.agent.window.session_context import WindowContext
+
+MeasuredConversation: TypeAlias = tuple[Conversation, ContextBudget]
+"""A conversation with its budget as the next request."""
 
 
-def budget_of(conversation: Conversation, env: SessionContext) -> ContextBudget:
-    """Return the budget of the next request with the tools now offered, in the window as far as it is known."""
-    prompt = env.view.prompt(conversation, env.instructions, images=env.provider.facts.images)
-    return env.meter.measure(prompt, conversation, env.offered_tools, window_of(env), sections_of(env.instructions))
+def budget_of(conversation: Conversation, window: WindowContext) -> ContextBudget:
+    """Return the budget of the next request, with the tools offered now and the window as currently known."""
+    model = window.model
+    prompt = window.view.prompt(conversation, window.instructions, images=model.facts.images)
+    return model.meter.measure(
+        prompt, conversation, window.tools.offered, model.known_window, sections_of(window.instructions)
+    )
 
 
 def count_ahead(conversation: Conversation, meter: Meter) -> None:
-    """Measure every message in advance, because that takes a while for many. Thread-safe."""
+    """Measure all messages in advance, so that the next request need not wait for it. Thread-safe."""
     for message in visible_messages(conversation):
-        meter.size_of(message)
+        meter.message_tokens(message)
         estimate_message(message)
         min_tokens((message,))
-        digests_of(message)
+        part_digests(message)
         for output in message.outputs if isinstance(message, User) else ():
-            output_size(output)
+            estimate_output(output)
 
 
 def sections_of(instructions: Instructions) -> dict[BudgetSection, str]:
@@ -44,80 +54,97 @@ def sections_of(instructions: Instructions) -> dict[BudgetSection, str]:
     }
 
 
-def request_mark(env: SessionContext) -> RequestMark | None:
+def request_mark(window: WindowContext) -> RequestMark | None:
     """Return the mark of the last request: its prefix, its window, and the size of its tools."""
-    mark = env.watch.mark
+    mark = window.watch.mark
     if mark is None:
         return None
-    mark = replace(mark, record=env.meter.record, scale=env.meter.scale, misses=env.watch.misses)
-    if not env.watch.has_sent:
+    model, deferral = window.model, window.tools.deferral
+    mark = replace(mark, record=model.meter.count_record, scale=model.meter.scale, misses=window.watch.misses)
+    if not window.watch.has_sent:
         return mark
-    held_back = len(env.deferral.held_back), env.deferral.held_tokens
-    window = replace(window_of(env), notices=())
-    believed = env.provider.window.size if env.learned_limits.window is not None else None
-    server = env.provider.facts.server
     return replace(
-        mark, window=window, tool_tokens=env.meter.tool_tokens, held_back=held_back, server=server, believed=believed
+        mark,
+        window=replace(model.known_window, notices=()),
+        tool_tokens=model.meter.tool_tokens,
+        held_back=(len(deferral.deferred), deferral.deferred_tokens),
+        server=model.facts.server,
+        believed=model.provider.window.size if model.learned_limits.window is not None else None,
     )
 
 
-def window_of(env: SessionContext) -> Window:
-    """Return the model's window; one learned from an overflow in this session takes precedence."""
-    return env.learned_limits.window or env.provider.window
-
-
-def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: SessionContext) -> Request:
+def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], window: WindowContext) -> Request:
     """Return the request for the provider."""
+    model = window.model
     return Request(
         prompt.system,
         prompt.messages,
         tools,
-        window_of(env).output,
-        env.recorder.family,
-        env.effort,
+        model.known_window.output,
+        model.cache_key,
+        model.effort,
         prompt.stable,
-        env.watch.plan(prompt, tools, env.provider.facts),
+        window.watch.cache_breakpoints(prompt, tools, model.facts),
     )
 
 
-def is_over_trigger(conversation: Conversation, env: SessionContext) -> bool:
-    """Whether the next request would have to wait for a compaction."""
-    is_wanted = env.compacting.is_automatic and env.compacting.on_full == "compact"
-    return is_wanted and budget_of(conversation, env).verdict != "fits"
+def is_compaction_needed(conversation: Conversation, window: WindowContext) -> bool:
+    """Whether a compaction would be necessary before the next request."""
+    is_wanted = window.compaction_settings.is_automatic and window.compaction_settings.on_full == "compact"
+    return is_wanted and budget_of(conversation, window).verdict != "fits"
 
 
-def choose_tools(env: SessionContext) -> None:
-    """Choose the tools to defer from now on: at the start of a session and at a rewrite. New tools of servers are added
-    to the list."""
-    before = env.offered_tools
-    env.server_tools.accept_present()
-    facts, effective = env.provider.facts, window_of(env).effective
-    env.deferral.choose(
-        env.tools,
-        effective,
-        env.meter.size_of_tool,
-        env.emit,
+def choose_tools(window: WindowContext, emit: Callable[[Event], None]) -> None:
+    """Choose the tools to defer from now on, and add new tools of servers to the list. Called at the start of a session
+    and at a rewrite, because both begin a new prefix."""
+    model, tools, facts = window.model, window.tools, window.model.facts
+    before = tools.offered
+    tools.served.update_listed()
+    tools.deferral.choose(
+        tools.all,
+        model.known_window.effective,
+        model.meter.definition_tokens,
+        emit,
         facts.tool_search,
-        facts.most_tools,
-        is_led=facts.is_small,
+        facts.max_tools,
+        is_small_model=facts.is_small,
     )
-    if env.offered_tools != before:
-        env.watch.note_tool_change()
+    if tools.offered != before:
+        window.watch.note_tool_change()
 
 
-def with_tools_of_use(conversation: Conversation, env: SessionContext) -> Conversation:
-    """Offer tools that a small window only gets when they become useful: those for jobs from the first job on, and the
-    recall tools from the first reference on. Counts made with other tools are discarded."""
-    has_jobs = bool(env.call_runner.workspace.jobs.by_id)
-    has_kept = not all(map(env.deferral.offers, RECALL_TOOLS)) and _names_references(conversation, env)
-    if not env.deferral.take_occasions(has_jobs=has_jobs, has_kept=has_kept):
+def with_newly_useful_tools(
+    conversation: Conversation, window: WindowContext, emit: Callable[[Event], None], *, has_jobs: bool
+) -> Conversation:
+    """Offer the tools that a small window gets only once they are useful: job tools once there is a job, and recall
+    tools once there is a reference. Return the conversation; if the tools have changed, without the provider's counts.
+    """
+    deferral, recall_tools = window.tools.deferral, tools_in_small_windows("with_stored_outputs")
+    has_stored_outputs = not all(map(deferral.is_offered, recall_tools)) and _mentions_any_tool(
+        recall_tools, conversation, window
+    )
+    if not deferral.record_tool_needs(has_jobs=has_jobs, has_stored_outputs=has_stored_outputs):
         return conversation
-    choose_tools(env)
+    choose_tools(window, emit)
     return replace(conversation, anchor=None, anchored=0)
 
 
-def _names_references(conversation: Conversation, env: SessionContext) -> bool:
-    """Whether the model sees a reference that one of these tools would recall."""
-    prompt = env.view.prompt(conversation, env.instructions, images=env.provider.facts.images)
-    said = (message for message in prompt.messages if isinstance(message, User))
-    return any(name in message_text(message) for message in said for name in RECALL_TOOLS)
+def _mentions_any_tool(tools: Sequence[str], conversation: Conversation, window: WindowContext) -> bool:
+    """Whether the model sees the name of one of these tools in a user message. Every reference to a stored output is
+    shown together with such a name."""
+    prompt = window.view.prompt(conversation, window.instructions, images=window.model.facts.images)
+    messages = (message for message in prompt.messages if isinstance(message, User))
+    return any(name in message_text(message) for message in messages for name in tools)
+
+
+def request_sizer(conversation: Conversation, window: WindowContext) -> Callable[[Conversation], int]:
+    """Return a function that measures, in tokens, requests with conversations derived from this one. It does not change
+    the session's own measurements."""
+    measuring = measuring_copy(window)
+    measuring.model.meter.update_scale(conversation, budget_of(conversation, measuring))
+    return lambda view: budget_of(view, measuring).used
+
+
+def measuring_copy(window: WindowContext) -> WindowContext:
+    """Return a copy with its own meter and view cache, for measuring in another thread."""
+    return replace(window, model=replace(window.model, meter=window.model.meter.fresh_copy()), view=ViewCache())

@@ -1,278 +1,292 @@
-"""Watches the prefix of a session's requests: whether it stays the same, and whether the provider's cache is read. The
-comparison is in `ebbtide.agent.context.prefix`."""
+"""Tracks whether the prefix of a session's requests stays the same, and whether the provider's cache is used.
+`ebbtide.agent.budget.prefix` compares prefixes."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ebbtide.agent.context.estimate import estimate_text, estimate_tools
-from ebbtide.agent.context.last_request import RequestChain, RequestMark, changes_since, mark_of
-from ebbtide.agent.context.prefix import (
+from ebbtide.agent.budget.last_request import RequestChain, RequestMark, changes_since, request_mark
+from ebbtide.agent.budget.prefix import (
     Breakpoints,
-    Digests,
     Fingerprint,
-    Lengths,
-    cause_of_break,
-    diff,
-    diff_after_rewrite,
+    PartCounter,
+    RequestDigester,
+    cache_break_cause,
+    difference_after_rewrite,
     fingerprint,
-    is_broken,
-    left_in_cache,
+    first_difference,
+    is_cache_broken,
     plan_breakpoints,
+    tokens_left_cached,
 )
-from ebbtide.agent.context.prompt import Prompt, Section
-from ebbtide.agent.context.tool_selection import ToolSpec
-from ebbtide.agent.debug import Debug
+from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import CacheBroken, PrefixDrifted, PrefixRenewed
 from ebbtide.agent.messages import Usage
+from ebbtide.agent.prompt.build import Prompt, Section
 from ebbtide.agent.providers.base import ModelFacts, Request
+from ebbtide.agent.tokens.estimate import estimate_text, estimate_tools
+from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.tools.lazy import dataclass
 
-MISSES, MISSABLE = 3, 4_096
-"""Number of requests, and minimum tokens of each, without a cache read after which the provider counts as uncached."""
+MAX_CACHE_MISSES, MIN_MISS_TOKENS = 3, 4_096
+"""The provider counts as having no cache after this many requests without a cache read, each of at least this many
+tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedRequest:
     """What an answered request left in the cache."""
 
-    sent: Fingerprint
+    fingerprint: Fingerprint
     usage: Usage
-    at: float
+    answered_at: float
     epoch: int
 
     @property
-    def tokens(self) -> int:
-        return left_in_cache(self.usage)
+    def cached_tokens(self) -> int:
+        return tokens_left_cached(self.usage)
 
 
 @dataclass(frozen=True, slots=True)
 class RenewableRequest:
-    """The last request, which is the prefix of the next one, and the state of its cache."""
+    """The last request, whose cache can be renewed because the next request will begin with it."""
 
     request: Request
     usage: Usage
-    """As reported for the request."""
-    answered: float
-    """Seconds since its reply was complete."""
-    age: float
-    """Seconds since the cache was last used, renewals included."""
+    """The usage reported for the request."""
+    idle_seconds: float
+    """Seconds since its reply was completed."""
+    cache_age_seconds: float
+    """Seconds since the cache was last used, including renewals."""
     renewals: int
     """Number of renewals since the reply."""
 
     @property
     def cached_tokens(self) -> int:
         """Tokens known to be in the cache."""
-        return left_in_cache(self.usage)
+        return tokens_left_cached(self.usage)
 
 
 class PrefixWatch:
-    """Tracks one session's requests in the order they are sent."""
+    """Tracks the requests of one session in the order in which they are sent."""
 
     def __init__(
         self,
         emit: Callable[[Event], None] = lambda _: None,
-        debug: Debug | None = None,
+        debug: DebugLog | None = None,
         now: Callable[[], float] = time.monotonic,
         sections: Sequence[Section] = (),
-        earlier: RequestMark | None = None,
-        used: tuple[str, float] | None = None,
+        resumed_mark: RequestMark | None = None,
+        last_use: tuple[str, float] | None = None,
     ) -> None:
-        """`sections`: those of the system prompt; `earlier`: the last request of a resumed session; `used`: the model
-        that it went to, and how many seconds ago."""
+        """`sections`: the sections of the system prompt; `resumed_mark`: the last request of a resumed session;
+        `last_use`: the model to which that request went, and how many seconds ago."""
         self.epoch = 0
         """Number of rewrites so far."""
         self._emit = emit
-        self._debug = debug or Debug()
+        self._debug = debug or DebugLog()
         self._now = now
-        self._digests = Digests()
-        self._lengths, self._chain, self._least = Lengths(), RequestChain(), 0
-        self._static: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
+        self._digests = RequestDigester()
+        self._lengths, self._chain, self._min_message_tokens = PartCounter(), RequestChain(), 0
+        self._static_part: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
         """A system prompt and tools, with their size in tokens."""
-        self._length = self._settled = 0
-        """Number of parts of the last request, and of those that the next mask will leave unchanged."""
+        self._sent_part_count = self._settled_part_count = 0
+        """Number of parts of the last request, and how many of them the next mask is expected to leave unchanged."""
         self._sent: Fingerprint | None = None
-        self._rewritten = self._retooled = False
-        self._is_read_again = False
-        self._kept = 0
-        """Number of messages that the rewrites since the last request have left unchanged."""
+        self._is_rewritten = self._has_other_tools = False
+        self._is_reloaded = False
+        self._unchanged_count = 0
+        """Number of messages that all rewrites since the last request have left unchanged."""
         self._sections = tuple(sections)
-        self._earlier = earlier
+        self._resumed_mark = resumed_mark
         self._cached: CachedRequest | None = None
         self._request: Request | None = None
-        self._read_at = 0.0
-        """When the last request that used the cache was sent; the cache's lifetime may count from then."""
+        self._cache_used_at = 0.0
+        """When the cache was last used by a request. Its lifetime may count from that time."""
         self._renewals = 0
-        self.gives_up_cache = False
-        """Whether keeping the cache alive has failed."""
-        self._opens_turn = False
-        self._used = (used[0], now() - used[1]) if used else None
+        self.has_given_up_renewal = False
+        """Whether attempts to keep the cache alive have failed."""
+        self._is_first_of_turn = False
+        self._last_cache_use = (last_use[0], now() - last_use[1]) if last_use else None
         """The model whose cache was used last, and when."""
-        self._ttl = 0.0
-        self.misses = earlier.misses if earlier else 0
-        """As in `RequestMark`."""
+        self._cache_ttl = 0.0
+        self.misses = resumed_mark.misses if resumed_mark else 0
+        """Same as `RequestMark.misses`."""
 
     @property
     def is_uncached(self) -> bool:
-        """Whether the provider has turned out to bill every request as fresh input."""
-        return self.misses is not None and self.misses >= MISSES
+        """Whether the provider has turned out not to cache this session's requests."""
+        return self.misses is not None and self.misses >= MAX_CACHE_MISSES
 
     @property
     def mark(self) -> RequestMark | None:
-        """The mark of the last request; before the first one, that of the resumed session."""
+        """The mark of the last request; before the first request, the mark of the resumed session."""
         if self._sent is None:
-            return self._earlier_mark()
-        return mark_of(self._sent, self._sections, is_rewritten=self._rewritten, chain=self._chain)
+            return self._mark_before_restart()
+        return request_mark(self._sent, self._sections, is_rewritten=self._is_rewritten, chain=self._chain)
 
     @property
     def has_sent(self) -> bool:
-        """Whether a request was sent since the program was started."""
+        """Whether a request has been sent since the program was started."""
         return self._sent is not None
 
     @property
     def unchanged_messages(self) -> int | None:
-        """Number of messages of the last request that the rewrites since have left unchanged; None without a
+        """Number of messages of the last request that all rewrites since then have left unchanged; None if there was no
         rewrite."""
-        return self._kept if self._rewritten else None
+        return self._unchanged_count if self._is_rewritten else None
 
-    def note_rewrite(self, kept: int = 0) -> None:
-        """Allow the next request to begin differently: the view or a setting was changed on purpose. Its system prompt,
-        its tools and the first `kept` messages must stay the same."""
+    def note_rewrite(self, unchanged: int = 0) -> None:
+        """Allow the next request to differ from the last one, because the view or a setting was changed on purpose. The
+        system prompt, the tools and the first `unchanged` messages must stay the same."""
         self.epoch += 1
-        self._kept = min(kept, self._kept) if self._rewritten else kept
-        self._rewritten = True
-        # What a mask leaves unchanged is still cached, up to the breakpoint where the mask begins.
-        self._length = self._settled if kept else 0
+        self._unchanged_count = min(unchanged, self._unchanged_count) if self._is_rewritten else unchanged
+        self._is_rewritten = True
+        # Messages that a mask leaves unchanged are still cached, up to the breakpoint at the beginning of the mask.
+        self._sent_part_count = self._settled_part_count if unchanged else 0
 
     def note_reload(self) -> None:
-        """Record that the view was read from disk again. If the last messages were not stored, the next request may
-        begin differently, which is reported."""
-        self._is_read_again = True
-        self._kept = 0
+        """Record that the view was reloaded from disk. If the last messages had not been stored, the next request may
+        differ from the last one, and an event reports that."""
+        self._is_reloaded = True
+        self._unchanged_count = 0
 
     def note_tool_change(self) -> None:
-        """Allow the next request to offer other tools as well, if the view was rewritten."""
-        self._retooled = True
+        """After a rewrite, allow the next request to offer different tools as well."""
+        self._has_other_tools = True
 
     def has_same_prefix(self, system: str, tools: Sequence[ToolSpec]) -> bool:
-        """Whether the last request of a resumed session had this system prompt and these tools. True if none is
-        known."""
-        earlier = self._earlier_mark()
-        if earlier is None:
+        """Whether the last request of a resumed session had this system prompt and these tools. True if there is no
+        known request."""
+        resumed_mark = self._mark_before_restart()
+        if resumed_mark is None:
             return True
-        return earlier.begins_with(system) and earlier.tools == self._digests.of_tools(tools)
+        return resumed_mark.has_system_prompt(system) and resumed_mark.tools == self._digests.tools_digest(tools)
 
-    def is_cold(self, facts: ModelFacts) -> bool:
-        """Whether the model's provider has nothing of the session in its cache, as far as one can know."""
-        if self._used is None:
+    def is_cache_cold(self, facts: ModelFacts) -> bool:
+        """Whether the provider probably has nothing of the session in its cache for this model."""
+        if self._last_cache_use is None:
             return True
-        model, at = self._used
+        model, at = self._last_cache_use
         return model != facts.id or self._now() - at > facts.cache_ttl
 
-    def renewable(self, facts: ModelFacts) -> RenewableRequest | None:
-        """Return the last request if its cache exists and will be used by the next one, as far as one can know."""
+    def renewable_request(self, facts: ModelFacts) -> RenewableRequest | None:
+        """Return the last request if its cache probably still exists and the next request can use it; otherwise
+        None."""
         cached, request, now = self._cached, self._request, self._now()
-        is_last = cached is not None and cached.sent is self._sent and not self._rewritten and not self._is_read_again
-        if cached is None or request is None or not is_last or now - self._read_at > facts.cache_ttl:
+        is_last = (
+            cached is not None and cached.fingerprint is self._sent and not self._is_rewritten and not self._is_reloaded
+        )
+        if cached is None or request is None or not is_last or now - self._cache_used_at > facts.cache_ttl:
             return None
-        if cached.sent.model != facts.id or self.gives_up_cache:
+        if cached.fingerprint.model != facts.id or self.has_given_up_renewal:
             return None
-        return RenewableRequest(request, cached.usage, now - cached.at, now - self._read_at, self._renewals)
+        return RenewableRequest(
+            request, cached.usage, now - cached.answered_at, now - self._cache_used_at, self._renewals
+        )
 
     def note_renewal(self) -> None:
-        """Record that the cache of the last request was used once more."""
-        self._read_at, self._renewals = self._now(), self._renewals + 1
-        self._used = (self._used[0], self._read_at) if self._used else None
+        """Record that the cache of the last request was renewed."""
+        self._cache_used_at, self._renewals = self._now(), self._renewals + 1
+        self._last_cache_use = (self._last_cache_use[0], self._cache_used_at) if self._last_cache_use else None
 
-    def plan(self, prompt: Prompt, tools: tuple[ToolSpec, ...], facts: ModelFacts) -> Breakpoints:
+    def cache_breakpoints(self, prompt: Prompt, tools: tuple[ToolSpec, ...], facts: ModelFacts) -> Breakpoints:
         """Plan the cache breakpoints of the next request."""
-        if self._static[:2] != (prompt.system, tools):
-            self._static = prompt.system, tools, estimate_text(prompt.system) + estimate_tools(tools)
-        least = facts.cache_min_tokens - self._static[2]
-        if self._least != least:
-            self._least, self._lengths = least, Lengths(least)
-        length = self._lengths.of(prompt.messages)
-        self._settled = length.settled or 0
+        if self._static_part[:2] != (prompt.system, tools):
+            self._static_part = prompt.system, tools, estimate_text(prompt.system) + estimate_tools(tools)
+        min_message_tokens = facts.cache_min_tokens - self._static_part[2]
+        if self._min_message_tokens != min_message_tokens:
+            self._min_message_tokens, self._lengths = min_message_tokens, PartCounter(min_message_tokens)
+        length = self._lengths.counts_for(prompt.messages)
+        self._settled_part_count = length.settled_parts or 0
         return plan_breakpoints(
             prompt.messages,
-            self._length,
+            self._sent_part_count,
             facts.cache_min_tokens,
             system=prompt.system,
-            stable=prompt.stable,
-            static_tokens=self._static[2],
-            settled=self._settled,
-            known=length,
+            shared_system_chars=prompt.stable,
+            static_tokens=self._static_part[2],
+            settled_parts=self._settled_part_count,
+            known_length=length,
         )
 
     def note_request(self, request: Request, facts: ModelFacts) -> Request:
-        """Compare the request's prefix with that of the last one, and return the request."""
+        """Record a request that is about to be sent, report if its prefix differs from the last one without permission,
+        and return the request."""
         settings = request.effort or ""
         sent = fingerprint(
             request.system, request.tools, request.messages, model=facts.id, settings=settings, digests=self._digests
         )
-        where = self._difference(sent)
-        if where:
-            self._emit(PrefixDrifted(where))
-            self._debug.log("context/prefix-drift", where=where, model=facts.id)
-        self._sent, self._length = sent, self._lengths.of(request.messages).parts
-        self._request, self._read_at, self._renewals = request, self._now(), 0
-        self._rewritten = self._retooled = self._is_read_again = False
-        self._opens_turn, self._ttl = (
+        difference = self._difference(sent)
+        if difference:
+            self._emit(PrefixDrifted(difference))
+            self._debug.log("context/prefix-drift", where=difference, model=facts.id)
+        self._sent, self._sent_part_count = sent, self._lengths.counts_for(request.messages).parts
+        self._request, self._cache_used_at, self._renewals = request, self._now(), 0
+        self._is_rewritten = self._has_other_tools = self._is_reloaded = False
+        self._is_first_of_turn, self._cache_ttl = (
             bool(request.messages) and bool(getattr(request.messages[-1], "text", "")),
             facts.cache_ttl,
         )
         return request
 
     def _difference(self, sent: Fingerprint) -> str | None:
-        """Return where a request differs from the last one although it should not. Changes by a restart are not
-        errors."""
-        if self._sent is not None and self._rewritten:
-            before = replace(self._sent, tools=sent.tools) if self._retooled else self._sent
-            return diff_after_rewrite(before, sent, self._kept)
+        """Return the place where a request differs from the last one although it must not; None if there is none.
+        Differences after a restart are only emitted as events."""
+        if self._sent is not None and self._is_rewritten:
+            before = replace(self._sent, tools=sent.tools) if self._has_other_tools else self._sent
+            return difference_after_rewrite(before, sent, self._unchanged_count)
         if self._sent is not None:
-            where = diff(self._sent, sent)
-            if where is None or not self._is_read_again or not where.startswith("message"):
-                return where
+            difference = first_difference(self._sent, sent)
+            if difference is None or not self._is_reloaded or not difference.startswith("message"):
+                return difference
             self.epoch += 1
             self._emit(PrefixRenewed(("messages",)))
             return None
-        earlier = self._earlier_mark()
-        changed = changes_since(earlier, sent, self._sections) if earlier else ()
+        resumed_mark = self._mark_before_restart()
+        changed = changes_since(resumed_mark, sent, self._sections) if resumed_mark else ()
         if changed:
             self._emit(PrefixRenewed(changed))
         return None
 
-    def _earlier_mark(self) -> RequestMark | None:
-        """Return what is known about the last request before the program was started, unless a rewrite invalidated
-        it."""
-        if self._earlier is None or not self._rewritten:
-            return self._earlier
-        return replace(self._earlier, messages="", count=0)
+    def _mark_before_restart(self) -> RequestMark | None:
+        """Return the mark of the last request before the program was started, without the parts that a rewrite has
+        invalidated."""
+        if self._resumed_mark is None or not self._is_rewritten:
+            return self._resumed_mark
+        return replace(self._resumed_mark, messages="", count=0)
 
     def note_reply(self, usage: Usage) -> None:
-        """Compare the cache read that the provider reports with what it should have cached. The first reply of a turn
-        is ignored unless its cache has expired: providers drop the previous turn's thinking."""
-        before, now = self._cached, self._now()
-        gap = now - self._used[1] if self._used else 0.0
+        """Compare the reported cache read with the tokens that should have been cached, and report a cache break. At
+        the first reply of a turn, a break without a known cause is ignored, because providers drop the thinking of the
+        previous turn."""
+        cached_before, now = self._cached, self._now()
+        idle_seconds = now - self._last_cache_use[1] if self._last_cache_use else 0.0
         if self._sent is not None:
-            self._used = self._sent.model, now
+            self._last_cache_use = self._sent.model, now
         if self._sent is None or usage.prompt == 0:
             return
-        if self._sent.model != (before.sent.model if before else self._earlier.model if self._earlier else ""):
+        if self._sent.model != (
+            cached_before.fingerprint.model if cached_before else self._resumed_mark.model if self._resumed_mark else ""
+        ):
             self.misses = 0
         if usage.cache_read or usage.cache_write:
             self.misses = None
-        elif self.misses is not None and before is not None and before.epoch == self.epoch:
-            self.misses += usage.prompt >= MISSABLE and gap <= self._ttl
-        if before is not None and before.epoch == self.epoch and is_broken(before.tokens, usage):
-            cause = cause_of_break(before.sent, self._sent, gap, self._ttl)
-            if cause != "unknown" or not self._opens_turn:
-                self._emit(CacheBroken(cause, before.tokens, usage.cache_read))
+        elif self.misses is not None and cached_before is not None and cached_before.epoch == self.epoch:
+            self.misses += usage.prompt >= MIN_MISS_TOKENS and idle_seconds <= self._cache_ttl
+        if (
+            cached_before is not None
+            and cached_before.epoch == self.epoch
+            and is_cache_broken(cached_before.cached_tokens, usage)
+        ):
+            cause = cache_break_cause(cached_before.fingerprint, self._sent, idle_seconds, self._cache_ttl)
+            if cause != "unknown" or not self._is_first_of_turn:
+                self._emit(CacheBroken(cause, cached_before.cached_tokens, usage.cache_read))
                 self._debug.log(
                     "context/cache-break",
                     cause=cause,
-                    expectedTokens=before.tokens,
+                    expectedTokens=cached_before.cached_tokens,
                     readTokens=usage.cache_read,
                     model=self._sent.model,
                 )

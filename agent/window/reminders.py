@@ -1,85 +1,86 @@
-"""Adds notes to the end of the next message, each once. Their content is decided in
-`ebbtide.agent.context.reminder_notes`."""
+"""Adds reminder notes to the end of the next message, each only once. `ebbtide.agent.prompt.reminder_notes` decides
+their content."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ebbtide.agent.calls.approval import Approver
-from ebbtide.agent.context.control_calls import open_items
-from ebbtide.agent.context.reminder_notes import (
-    Surroundings,
-    announced_surroundings,
-    correction,
-    notes_for,
+from ebbtide.agent.control_calls import open_items
+from ebbtide.agent.messages import Conversation, Note, User
+from ebbtide.agent.prompt.reminder_notes import (
+    ReminderFacts,
+    announced_facts,
+    context_correction,
+    due_notes,
     with_announced,
 )
-from ebbtide.agent.messages import Conversation, Note, User
 from ebbtide.agent.records.session_state import SessionState
 from ebbtide.agent.window.deferral import Deferral
 from ebbtide.agent.window.server_tools import ServerTools
 from ebbtide.tools.base import Tool
-
-COMPACT = "compact_context"
+from ebbtide.tools.compact_context import CompactContext
 
 
 class Reminders:
-    """Tracks what one session's model knows about its surroundings."""
+    """Tracks which facts the model has been informed of, and adds notes when they change."""
 
     def __init__(
         self,
-        surroundings: Callable[[], Surroundings] = Surroundings,
+        read_facts: Callable[[], ReminderFacts] = ReminderFacts,
         conversation: Conversation | None = None,
         note_at: float = 0.80,
         mode: str = "",
         attended: bool | None = None,
     ) -> None:
-        """At first the model knows what its system prompt says (the current surroundings except for tools) and what the
-        notes in the conversation say. `mode`, `attended`: as stated in the system prompt, if different from now."""
-        self._surroundings = surroundings
+        """At first, the model knows what the system prompt says (the current surroundings except for tools) and what
+        the notes in the conversation say. `mode`, `attended`: the values in the system prompt, if they are not the
+        current ones."""
+        self._read_facts = read_facts
         self._note_at = note_at
-        now = surroundings()
-        there = now.attended if attended is None else attended
-        self._start = replace(
-            now, deferred=0, served="", instructions=(), folders="", mode=mode or now.mode, attended=there
+        now = read_facts()
+        attended_at_start = now.attended if attended is None else attended
+        self._initial_facts = replace(
+            now, deferred=0, served="", instructions=(), folders="", mode=mode or now.mode, attended=attended_at_start
         )
-        self._told = announced_surroundings(conversation or Conversation(), self._start)
+        self._announced = announced_facts(conversation or Conversation(), self._initial_facts)
 
     def correction(self, conversation: Conversation, used: float, epoch: int) -> Note | None:
-        """Return a note that corrects an earlier one after a rewrite."""
-        return correction(conversation, used, self._note_at) if epoch != self._told.epoch else None
+        """Return a note that corrects an earlier one after a rewrite; None if none is needed."""
+        return context_correction(conversation, used, self._note_at) if epoch != self._announced.epoch else None
 
-    def add_to(self, message: User, situation: SessionState, used: float, epoch: int) -> User:
-        """Add the notes that are due. `situation`: the state after the message; `used`: percentage of the effective
-        window that the next request takes; `epoch`: number of rewrites so far. An empty message is not sent, so it
-        stays empty."""
+    def add_to(self, message: User, state: SessionState, used: float, epoch: int) -> User:
+        """Return the message with the notes that are due. `state`: the session's state after the message; `used`:
+        percentage of the effective window that the next request takes; `epoch`: number of rewrites so far. A message
+        without parts gets no notes, because it is not sent."""
         if not message.parts:
             return message
-        todos = open_items(situation.todos)
-        now = replace(self._surroundings(), todos=todos, scratchpad=situation.notes, used=used, epoch=epoch)
-        told = self._told
-        if epoch != told.epoch:
-            told = replace(self._start, epoch=told.epoch, deferred=told.deferred)
-        self._told = with_announced(now, told, self._note_at)
-        notes = notes_for(now, told, self._note_at)
+        todos = open_items(state.todos)
+        now = replace(self._read_facts(), todos=todos, scratchpad=state.notes, used=used, epoch=epoch)
+        announced = self._announced
+        if epoch != announced.epoch:
+            announced = replace(self._initial_facts, epoch=announced.epoch, deferred=announced.deferred)
+        self._announced = with_announced(now, announced, self._note_at)
+        notes = due_notes(now, announced, self._note_at)
         return replace(message, parts=(*message.parts, *notes)) if notes else message
 
 
-def surroundings_now(
-    outside: Callable[[], Surroundings],
+def current_facts(
+    read_environment: Callable[[], ReminderFacts],
     approval: Approver,
     tools: Sequence[Tool],
     deferral: Deferral,
     served: ServerTools,
-) -> Surroundings:
-    """Return the surroundings from `outside`, with the current permissions and tools."""
-    held, hosted = deferral.deferred_state
+) -> ReminderFacts:
+    """Return the facts from `read_environment`, completed with the current permissions and tools."""
+    deferred, hosted = deferral.deferred_state
     return replace(
-        outside(),
+        read_environment(),
         mode=approval.policy.mode,
-        folders="\n".join(approval.policy.roots),
-        deferred=held,
+        folders="\n".join(approval.policy.added_folders),
+        deferred=deferred,
         hosted=hosted,
-        served=served.news(),
+        served=served.change_summary(),
         instructions=served.instructions,
-        can_compact=deferral.offers(COMPACT) and any(tool.name == COMPACT for tool in tools),
+        can_compact=deferral.is_offered(CompactContext.name)
+        and any(tool.name == CompactContext.name for tool in tools),
     )

@@ -1,4 +1,4 @@
-"""The tools of MCP servers in a session: those in the model's list, and those that can be called now."""
+"""The tools of MCP servers in a session: those listed for the model, and those that can be called now."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -6,8 +6,8 @@ from collections.abc import Set as AbstractSet
 from typing import Literal
 from weakref import WeakKeyDictionary
 
-from ebbtide.agent.calls.policy import server_of
-from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.calls.policy import server_prefix
+from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.window.deferral import specs_of
 from ebbtide.tools.base import Arguments, Effect, Result, Tool, ToolError, Workspace
 from ebbtide.tools.lazy import dataclass
@@ -16,88 +16,89 @@ TOOL_GONE = "its server has gone, or does not offer it any more"
 
 
 class ServerTools:
-    """The list changes only on request, because it is the beginning of every request; callable tools follow the
-    servers."""
+    """The tools of a session's servers. The list for the model changes only on request, because it is at the beginning
+    of every request. The tools that can be called change whenever a server does."""
 
     def __init__(self) -> None:
         self.listed: tuple[Tool, ...] = ()
         self.specs: tuple[ToolSpec, ...] = ()
         """The listed tools as the model sees them."""
         self.callable: dict[str, Tool] = {}
-        """By name: tools that servers offer now, and listed tools that they no longer offer."""
+        """Tools by name: those that servers offer now, and listed ones that they no longer offer."""
         self.instructions: tuple[tuple[str, str], ...] = ()
         """Servers' instructions, as pairs of name and text."""
-        self._present: tuple[Tool, ...] = ()
+        self._offered: tuple[Tool, ...] = ()
         self._withheld: dict[str, str] = {}
-        self._parts: WeakKeyDictionary[ServerTools, Callable[[str], bool]] = WeakKeyDictionary()
-        """Subsets for agents, with the filter of each."""
+        self._subsets: WeakKeyDictionary[ServerTools, Callable[[str], bool]] = WeakKeyDictionary()
+        """Subsets for sub-agents, each with the filter that selects its tools."""
 
-    def subset(self, has: Callable[[str], bool]) -> "ServerTools":
-        """Return the tools of an agent: those of servers whose names satisfy `has`, now and later."""
+    def subset(self, includes: Callable[[str], bool]) -> "ServerTools":
+        """Return the tools for a sub-agent: those whose names satisfy `includes`. The result follows later changes of
+        the servers."""
         part = ServerTools()
-        self._parts[part] = has
-        self._update_subset(part, has)
+        self._subsets[part] = includes
+        self._update_subset(part, includes)
         return part
 
-    def _update_subset(self, part: "ServerTools", has: Callable[[str], bool]) -> None:
-        tools = [tool for tool in self._present if has(tool.name)]
-        servers = {server_of(tool.name) for tool in tools}
+    def _update_subset(self, part: "ServerTools", includes: Callable[[str], bool]) -> None:
+        tools = [tool for tool in self._offered if includes(tool.name)]
+        servers = {server_prefix(tool.name) for tool in tools}
         part.instructions = tuple(one for one in self.instructions if f"mcp__{one[0]}" in servers)
         part.offer(tools, self._withheld)
 
     def offer(self, tools: Sequence[Tool], withheld: Mapping[str, str] | None = None) -> None:
-        """Set the tools that servers offer now. `withheld`: reasons, for tools that they would offer."""
+        """Set the tools that servers offer now. `withheld`: reasons why other tools are not offered, by tool name."""
         self._withheld = dict(withheld or {})
-        self._present = tuple({tool.name: tool for tool in reversed(tools)}.values())[::-1]
-        here = {tool.name: tool for tool in self._present}
-        gone = {
+        self._offered = tuple({tool.name: tool for tool in reversed(tools)}.values())[::-1]
+        offered = {tool.name: tool for tool in self._offered}
+        unavailable = {
             tool.name: UnavailableTool(tool, self._withheld.get(tool.name, TOOL_GONE))
             for tool in self.listed
-            if tool.name not in here
+            if tool.name not in offered
         }
         self.callable.clear()
-        self.callable.update({**here, **gone})
-        for part, has in self._parts.items():
-            self._update_subset(part, has)
+        self.callable.update({**offered, **unavailable})
+        for part, includes in self._subsets.items():
+            self._update_subset(part, includes)
 
     @property
     def present(self) -> tuple[ToolSpec, ...]:
         """The tools that servers offer now, as the model would see them."""
-        return specs_of(self._present)
+        return specs_of(self._offered)
 
     @property
     def has_changed(self) -> bool:
         """Whether the servers' tools differ from the model's list."""
         return self.present != self.specs
 
-    def accept_present(self) -> None:
+    def update_listed(self) -> None:
         """Update the model's list to what servers offer now."""
         if self.has_changed:
-            self.listed, self.specs = self._present, self.present
-        self.offer(self._present, self._withheld)
+            self.listed, self.specs = self._offered, self.present
+        self.offer(self._offered, self._withheld)
 
     @property
     def added_tools(self) -> tuple[Tool, ...]:
-        """Tools that servers offer and the model's list lacks, or has in another form."""
+        """Tools that servers offer and that are not in the model's list, or not in this form."""
         known = {spec.name: spec for spec in self.specs}
         return tuple(
-            tool for tool, spec in zip(self._present, self.present, strict=True) if known.get(spec.name) != spec
+            tool for tool, spec in zip(self._offered, self.present, strict=True) if known.get(spec.name) != spec
         )
 
     @property
     def removed_tools(self) -> tuple[Tool, ...]:
         """Tools in the model's list that no server offers now."""
-        here = {tool.name for tool in self._present}
-        return tuple(tool for tool in self.listed if tool.name not in here)
+        offered_names = {tool.name for tool in self._offered}
+        return tuple(tool for tool in self.listed if tool.name not in offered_names)
 
-    def findable(self, held_back: AbstractSet[str]) -> tuple[Tool, ...]:
-        """Return the tools that can be called although the model's list does not show them."""
+    def findable(self, deferred: AbstractSet[str]) -> tuple[Tool, ...]:
+        """Return the tools that can be called although the model's list does not contain them."""
         others = {tool.name for tool in (*self.added_tools, *self.removed_tools)}
-        held = (tool for tool in self.listed if tool.name in held_back and tool.name not in others)
-        return (*held, *self.added_tools)
+        findable = (tool for tool in self.listed if tool.name in deferred and tool.name not in others)
+        return (*findable, *self.added_tools)
 
-    def news(self) -> str:
-        """Describe how the servers' tools differ from the model's list; empty if they do not."""
+    def change_summary(self) -> str:
+        """Describe how the servers' tools differ from the model's list; empty if they do not differ."""
         return "; ".join(
             f"{_tool_counts_text(tools)} {what}"
             for tools, what in (
@@ -109,13 +110,13 @@ class ServerTools:
 
 
 def searchable_tools(tools: Sequence[Tool], served: ServerTools, names: AbstractSet[str]) -> tuple[Tool, ...]:
-    """Return the hidden tools that the model may search for; `names` are those of deferred tools."""
+    """Return the tools that the model can find only by searching. `names`: names of deferred tools."""
     return (*(tool for tool in tools if tool.name in names), *served.findable(names))
 
 
 @dataclass(frozen=True, slots=True)
 class UnavailableTool:
-    """Replacement for a tool that no server offers now."""
+    """A listed tool that no server offers now. Calls of it fail with a reason."""
 
     tool: Tool
     why: str
@@ -148,8 +149,10 @@ class UnavailableTool:
 
 
 def _tool_counts_text(tools: Sequence[Tool]) -> str:
-    """Return the counts by server: `3 tools of mcp__forge and 1 of mcp__chat are`."""
-    counts = Counter(server_of(tool.name) for tool in tools)
+    """Return the counts by server, such as `3 tools of mcp__forge and 1 of mcp__chat are`."""
+    counts = Counter(server_prefix(tool.name) for tool in tools)
     first, *more = (f"{count} of {server}" for server, count in counts.items())
-    said = " and ".join([first.replace(" of", " tools of" if not first.startswith("1 ") else " tool of", 1), *more])
-    return f"{said} {'is' if len(tools) == 1 else 'are'}"
+    counts_text = " and ".join(
+        [first.replace(" of", " tools of" if not first.startswith("1 ") else " tool of", 1), *more]
+    )
+    return f"{counts_text} {'is' if len(tools) == 1 else 'are'}"

@@ -1,51 +1,134 @@
-"""The parts of a session, as its steps see them."""
+"""The parts of a session, grouped in five contexts, so that a function takes only those that it needs.
 
-from collections.abc import Callable, Mapping, Sequence
+A window belongs to a model, so a `WindowContext` contains a `ModelContext`. A turn is recorded, so a `TurnContext`
+contains a `RecordContext`.
+"""
+
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from ebbtide.agent.archive.session_archive import SessionArchive
+from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.calls.execute import CallRunner
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
-from ebbtide.agent.context.prompt import Instructions
-from ebbtide.agent.context.settings import CompactionSettings
-from ebbtide.agent.context.tool_selection import ToolSpec
-from ebbtide.agent.context.view import View
-from ebbtide.agent.debug import Debug
+from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.subagents import RunningAgent
-from ebbtide.agent.lsp.session_languages import SessionLanguages
+from ebbtide.agent.eviction.carrying_costs import CarryingCostTracker
+from ebbtide.agent.eviction.settings import CompactionSettings
 from ebbtide.agent.messages import Conversation, User
-from ebbtide.agent.providers.base import Provider
-from ebbtide.agent.providers.fallbacks import Targets
+from ebbtide.agent.prompt.build import Instructions
+from ebbtide.agent.prompt.message_cache import ViewCache
+from ebbtide.agent.providers.base import ModelFacts, Provider
+from ebbtide.agent.providers.fallbacks import SessionModels
 from ebbtide.agent.providers.learned_limits import LearnedLimits, SummariserSource
 from ebbtide.agent.providers.meter import Meter
-from ebbtide.agent.providers.stream import Retries
+from ebbtide.agent.providers.stream import RetryPolicy
 from ebbtide.agent.records.recorder import Recorder
-from ebbtide.agent.window.carrying_cost import CarryingCost
+from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.window.deferral import Deferral
 from ebbtide.agent.window.prefix_watch import PrefixWatch
 from ebbtide.agent.window.reminders import Reminders
 from ebbtide.agent.window.server_tools import ServerTools
 from ebbtide.agent.window.turn_limits import Allowance, TurnLimits
+from ebbtide.tools.base import AppliedChange
 from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.new_problems import NewProblems
 
 if TYPE_CHECKING:  # types only: few sessions have these
     from ebbtide.agent.extensions.session_extensions import SessionExtensions
     from ebbtide.agent.extensions.session_trust import SessionTrust
+    from ebbtide.agent.extensions.trust import TrustItem
     from ebbtide.agent.hooks.session_hooks import SessionHooks
+
+
+class ServerPrompt(Protocol):
+    """A prompt of an MCP server that the user can send."""
+
+    @property
+    def command(self) -> str:
+        """Its command without the slash: `mcp__SERVER__PROMPT`."""
+
+    @property
+    def usage(self) -> str:
+        """Placeholders for its arguments, as written after the command; empty if it takes none."""
+
+    @property
+    def description(self) -> str: ...
+
+
+class ServerSummary(Protocol):
+    """An MCP server as front ends list it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def phase(self) -> str: ...
+
+    @property
+    def tool_count(self) -> int: ...
+
+    @property
+    def prompts(self) -> Sequence[ServerPrompt]: ...
+
+    @property
+    def resources(self) -> Sequence[str]:
+        """The URIs of its resources."""
 
 
 class Servers(Protocol):
     """The MCP servers of a session."""
 
-    async def settle(self, *, first: bool) -> None:
-        """At the start of a turn: ask the user pending questions and emit pending notices. `first`: no request was sent
-        yet, so wait a while for servers that are starting."""
+    @property
+    def entries(self) -> Mapping[str, object]:
+        """The declared servers that can be used, by name."""
 
-    async def expand_mentions(self, said: User) -> User:
+    def start(self, window: "WindowContext", turn: "TurnContext", /) -> None:
+        """Start the approved servers in the background."""
+
+    def statuses(self) -> Sequence[ServerSummary]:
+        """The status of all servers. Called at every key press."""
+
+    def watch(self, changed: Callable[[], None] | None, /) -> None:
+        """Call `changed` on every change of a server. Replaces any earlier callback."""
+
+    async def close(self) -> None: ...
+
+    async def settle(self, *, first: bool) -> None:
+        """Ask the user the servers' pending questions and emit their notices. Called at the start of a turn. `first`:
+        no request has been sent yet, so wait a while for servers that are starting."""
+
+    async def expand_mentions(self, message: User) -> User:
         """Return the message with the server prompts and resources that it mentions. Raises `UsageError`."""
+
+
+class LanguageService(Protocol):
+    """The language servers of a working folder, shared with sub-agents. Nothing is loaded before it is needed."""
+
+    def servers(self) -> object:
+        """Return an object through which tools use MCP servers. Starts no server."""
+
+    def are_there_for(self, endings: Container[str], /) -> bool:
+        """Whether a server is probably available for files with one of these extensions."""
+
+    @property
+    def may_want_trust(self) -> bool:
+        """Whether the project contains language servers, or its code could be run by one without a sandbox."""
+
+    def items(self) -> "tuple[TrustItem, ...]":
+        """Items to approve for language servers of the project's file types."""
+
+    async def after_edit(self, made: Sequence[AppliedChange], /) -> NewProblems | None:
+        """Return the new diagnostics caused by edits, for the model; None if there are none."""
+
+    @property
+    def states(self) -> Sequence[tuple[str, str]]:
+        """The servers that were needed so far, with their state in words."""
+
+    async def close(self) -> None: ...
 
 
 class Agents(Protocol):
@@ -53,107 +136,187 @@ class Agents(Protocol):
 
     @property
     def running(self) -> Sequence[RunningAgent]:
-        """The running agents, the oldest first."""
+        """The running agents, oldest first."""
 
     @property
     def descriptions(self) -> Mapping[str, str]:
         """Descriptions of the agents that can be started now, by name."""
 
     def stop(self, call: str, /) -> None:
-        """Stop the agent of a call soon: it hands back what it has. One that is still queued does not start."""
+        """Stop the agent of a call. A running agent returns what it has so far; a queued one does not start."""
 
     def watch(self, changed: Callable[[], None] | None, /) -> None:
-        """Call `changed` on every update; replaces any earlier watcher."""
+        """Call `changed` on every update. Replaces any earlier callback."""
 
 
 class InstructionUpdates(Protocol):
-    """Instruction files that the model has been given since its system prompt was built."""
+    """Instruction files that were shown to the model after its system prompt was built."""
 
-    def add_to(self, message: User, conversation: Conversation, env: "SessionContext", /) -> User:
-        """Return the message with the instructions that are due."""
+    def add_instructions(
+        self, message: User, conversation: Conversation, runner: CallRunner, window: "WindowContext", /
+    ) -> User:
+        """Return the message with instruction files added that the model does not know yet or that have changed."""
 
-    def refresh(self, path: str, /) -> None:
-        """Treat the current content of a file as known."""
+    def mark_known(self, path: str, /) -> None:
+        """Record that the model knows the current content of a file."""
 
 
 @dataclass(frozen=True, slots=True)
-class SessionContext:
-    """Everything a step works with, apart from the conversation."""
+class ModelContext:
+    """The model, and what is known about it."""
 
-    targets: Targets
+    targets: SessionModels
     """The current model and its fallbacks."""
-    instructions: Instructions
-    own_tools: tuple[ToolSpec, ...]
-    """Tools other than those of servers."""
-    call_runner: CallRunner
-    recorder: Recorder
-    interrupt: Interrupt
-    emit: Callable[[Event], None]
-    limits: TurnLimits = TurnLimits()
-    allowance: Allowance = field(default_factory=Allowance)
-    """What is left of the limits in this turn."""
-    compacting: CompactionSettings = CompactionSettings()
-    summarisers: SummariserSource | None = None
-    """The models that the user set for summaries."""
+    cache_key: str = ""
+    """Key for the provider's cache. All forks of a session share it, because their requests have a common beginning."""
+    meter: Meter = field(default_factory=Meter)
+    """Measures requests."""
+    retries: RetryPolicy = field(default_factory=RetryPolicy)
+    """How failed requests are retried."""
     learned_limits: LearnedLimits = field(default_factory=LearnedLimits)
     """What the session has learned about its model's window."""
     effort: str | None = None
-    retries: Retries = field(default_factory=Retries)
-    """How failed requests are retried."""
-    debug: Debug = field(default_factory=Debug)
-    meter: Meter = field(default_factory=Meter)
-    """Measures requests."""
-    view: View = field(default_factory=View)
-    """The model's view of the conversation, cached between requests."""
-    watch: PrefixWatch = field(default_factory=PrefixWatch)
-    carrying_cost: CarryingCost = field(default_factory=CarryingCost)
-    """Accumulated cost of removable content: decides when a view that would still fit is rewritten."""
-    reminders: Reminders = field(default_factory=Reminders)
-    instruction_updates: InstructionUpdates | None = None
-    """None if updates are not announced."""
-    deferral: Deferral = field(default_factory=Deferral)
-    """Which tools are deferred."""
-    server_tools: ServerTools = field(default_factory=ServerTools)
-    """The tools of servers."""
-    servers: Servers | None = None
-    trust: "SessionTrust | None" = None
-    """Trust state of the project; None if it has nothing that needs trust."""
-    extensions: "SessionExtensions | None" = None
-    """The user's and the project's commands and skills; None if there are none."""
-    hooks: "SessionHooks | None" = None
-    """The configured hooks; None if there are none."""
-    archive: SessionArchive | None = None
-    """Stored content, to recall and browse; None if the session is not stored."""
-    checkpoints: SessionCheckpoints | None = None
-    """Checkpoints of changed files; None if there are none."""
-    languages: SessionLanguages | None = None
-    """Language servers, shared with its sub-agents."""
-    agents: Agents | None = None
-    """None if sub-agents are not available."""
-    pending_messages: Callable[[], Sequence[User]] = tuple
-    """Returns what the user has sent while the turn runs."""
 
     @property
     def provider(self) -> Provider:
         return self.targets.provider
 
     @property
+    def facts(self) -> ModelFacts:
+        return self.provider.facts
+
+    @property
+    def known_window(self) -> Window:
+        """The model's window, or the smaller window that an overflow in this session has revealed."""
+        return self.learned_limits.window or self.provider.window
+
+    @property
     def encoded_calibration(self) -> str:
-        """The model's token calibration and the server that answered, in stored form."""
-        facts = self.provider.facts
-        return self.meter.serialise(facts.server if facts.id in self.retries.reached else "")
+        """The model's token calibration and the server that answered, encoded for storage."""
+        server = self.facts.server if self.facts.id in self.retries.reached_models else ""
+        return self.meter.serialise(server)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTools:
+    """The tools of a session, and which of them are offered to the model."""
+
+    own: tuple[ToolSpec, ...]
+    """All tools except those of MCP servers."""
+    served: ServerTools = field(default_factory=ServerTools)
+    """The tools of servers."""
+    deferral: Deferral = field(default_factory=Deferral)
+    """Which tools are deferred."""
+
+    @property
+    def all(self) -> tuple[ToolSpec, ...]:
+        """All tools, listed or deferred. They do not change until `choose_tools` is called."""
+        return (*self.own, *self.served.specs)
+
+    @property
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The tools listed for the model."""
+        return self.deferral.offered_tools(self.all)
+
+    @property
+    def present(self) -> tuple[ToolSpec, ...]:
+        """The tools that the next call of `choose_tools` can choose from, including new ones of servers."""
+        return (*self.own, *self.served.present)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowContext:
+    """The context window: the parts with which requests are built, measured and shortened."""
+
+    model: ModelContext
+    instructions: Instructions
+    tools: SessionTools
+    view: ViewCache = field(default_factory=ViewCache)
+    """The model's view of the conversation, cached between requests."""
+    watch: PrefixWatch = field(default_factory=PrefixWatch)
+    compaction_settings: CompactionSettings = CompactionSettings()
+    carrying_cost: CarryingCostTracker = field(default_factory=CarryingCostTracker)
+    """Decides when to rewrite a view that would still fit, from the accumulated cost of removable content."""
+    summarisers: SummariserSource | None = None
+    """The models that the user set for summaries."""
+    reminders: Reminders = field(default_factory=Reminders)
+    instruction_updates: InstructionUpdates | None = None
+    """Announces changes of instruction files to the model; None if they are not announced."""
+    debug: DebugLog = field(default_factory=DebugLog)
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """The parts that run the model's calls and expand the user's mentions."""
+
+    runner: CallRunner
+    servers: Servers | None = None
+    agents: Agents | None = None
+    """The sub-agents; None if they are not available."""
+    extensions: "SessionExtensions | None" = None
+    """The user's and the project's commands and skills; None if there are none."""
+    trust: "SessionTrust | None" = None
+    """Trust state of the project; None if it has nothing that needs trust."""
+    languages: LanguageService | None = None
+
+    @property
+    def has_jobs(self) -> bool:
+        """Whether there has been any background job in this session."""
+        return bool(self.runner.workspace.jobs.by_id)
+
+    @property
+    def takes_plans(self) -> bool:
+        return self.runner.approver.plan_ends_turn
+
+
+@dataclass(frozen=True, slots=True)
+class RecordContext:
+    """The parts that store a session."""
+
+    recorder: Recorder
+    archive: SessionArchive | None = None
+    """Stored content, which can be recalled and browsed; None if the session is not stored."""
+    checkpoints: SessionCheckpoints | None = None
+    """Checkpoints of changed files; None if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnContext:
+    """The parts for running a turn: what it reports and records, and what ends it."""
+
+    records: RecordContext
+    interrupt: Interrupt
+    emit: Callable[[Event], None]
+    limits: TurnLimits = TurnLimits()
+    allowance: Allowance = field(default_factory=Allowance)
+    """Counts what the turn has used of its limits."""
+    hooks: "SessionHooks | None" = None
+    """The configured hooks; None if there are none."""
+    pending_messages: Callable[[], Sequence[User]] = tuple
+    """Returns messages that the user has sent while the turn is running."""
+
+    @property
+    def recorder(self) -> Recorder:
+        return self.records.recorder
 
     @property
     def cost_so_far(self) -> float:
-        """US dollars since the program was started."""
-        return self.recorder.spent_here.cost or 0.0
+        """Cost since the program was started, in US dollars."""
+        return self.recorder.usage_this_run.cost or 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionContext:
+    """Everything a session works with, apart from the conversation."""
+
+    window: WindowContext
+    calls: CallContext
+    turn: TurnContext
 
     @property
-    def tools(self) -> tuple[ToolSpec, ...]:
-        """All tools, listed or deferred. They stay the same until `choose_tools`."""
-        return (*self.own_tools, *self.server_tools.specs)
+    def model(self) -> ModelContext:
+        return self.window.model
 
     @property
-    def offered_tools(self) -> tuple[ToolSpec, ...]:
-        """The tools listed for the model."""
-        return self.deferral.offered_tools(self.tools)
+    def records(self) -> RecordContext:
+        return self.turn.records

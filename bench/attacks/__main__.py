@@ -17,13 +17,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("what", nargs="?", choices=("decide", "run"), default="decide")
     parser.add_argument("rows", nargs="*", metavar="ROW", help="an id or an area; default: all")
     parser.add_argument("--each", action="store_true", help="print the outcome of each row, not only of failures")
-    given = parser.parse_args(arguments)
-    file, wanted = given.file.resolve(), frozenset(given.rows)
-    if given.what == "decide":
-        return int(report(list(judge_rows(file, wanted)), each=given.each))
-    if not isolation.is_inside():
-        return isolation.again_inside([str(file), *arguments[1:]])
-    return int(outcomes.report(file, wanted, each=given.each))
+    options = parser.parse_args(arguments)
+    file, selected = options.file.resolve(), frozenset(options.rows)
+    if options.what == "decide":
+        return int(report(list(judge_rows(file, selected)), each=options.each))
+    if not isolation.is_isolated():
+        return isolation.run_isolated([str(file), *arguments[1:]])
+    return int(outcomes.print_report(file, selected, each=options.each))
 
 
 if __name__ == "__main__":

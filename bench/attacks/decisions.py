@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from bench.attacks.rows import AttackFolders, Row, lay_out, policies_for, rows_of
+from bench.attacks.rows import AttackFolders, AttackRow, create_files, load_policies, read_rows
 from ebbtide.agent.calls.permission_request import request_for
 from ebbtide.agent.calls.policy import Policy, decide, parse_rule
 from ebbtide.agent.config.options import Mode
@@ -18,7 +18,7 @@ from ebbtide.tools.base import Tool, ToolError, Workspace
 from ebbtide.tools.catalog import builtin_tools
 from ebbtide.tools.lazy import dataclass
 
-ORDER = ("allow", "ask", "deny")
+VERDICTS = ("allow", "ask", "deny")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class JudgedRow:
     """The command, or the call's arguments."""
 
     @property
-    def got_through(self) -> bool:
+    def is_wrongly_allowed(self) -> bool:
         return self.expected in ("ask", "deny") and self.decided == "allow"
 
     @property
@@ -39,27 +39,27 @@ class JudgedRow:
         return self.expected == "allow" and self.decided != "allow"
 
     @property
-    def is_too_mild(self) -> bool:
+    def is_asked_not_denied(self) -> bool:
         return self.expected == "deny" and self.decided == "ask"
 
 
-def judge_rows(file: Path, wanted: Set[str] = frozenset()) -> Iterator[JudgedRow]:
-    """Yield each row that expects a decision about one of our tools, with the actual decision. `wanted` selects ids and
-    areas."""
-    policies = policies_for(file)
+def judge_rows(file: Path, selected: Set[str] = frozenset()) -> Iterator[JudgedRow]:
+    """Yield each row that expects a decision about one of our tools, with the actual decision. `selected` selects ids
+    and areas."""
+    policies = load_policies(file)
     tools = {tool.name: tool for tool in builtin_tools()}
-    for row in rows_of(file, wanted):
+    for row in read_rows(file, selected):
         tool, expected = tools.get(row["action"].get("tool", "")), row["expected"].get("decision")
-        if tool is not None and expected in ORDER and not row["setup"].get("race"):
+        if tool is not None and expected in VERDICTS and not row["setup"].get("race"):
             with tempfile.TemporaryDirectory() as folder:
                 yield _judge_row(row, tool, policies, AttackFolders(Path(folder).resolve()))
 
 
-def _judge_row(row: Row, tool: Tool, policies: Mapping[str, Any], places: AttackFolders) -> JudgedRow:
-    setup, arguments, root = row["setup"], row["action"]["args"], places.project
-    lay_out(setup, places)
+def _judge_row(row: AttackRow, tool: Tool, policies: Mapping[str, Any], dirs: AttackFolders) -> JudgedRow:
+    setup, arguments, root = row["setup"], row["action"]["args"], dirs.project
+    create_files(setup, dirs)
     named = policies.get(setup.get("policy") or "", {})
-    given = {**named, **(setup.get("rules") or {})}
+    rules = {**named, **(setup.get("rules") or {})}
     policy = Policy(
         str(root),
         cast("Mode", setup.get("mode") or "ask"),
@@ -67,22 +67,22 @@ def _judge_row(row: Row, tool: Tool, policies: Mapping[str, Any], places: Attack
             *(parse_rule("bash" if rule == "*" else f"bash({rule})") for rule in named.get("allow", ())),
             *(parse_rule(f"web_fetch({host})") for host in _allowed_hosts(row)),
         ),
-        tuple(parse_rule(_ours(rule)) for rule in given.get("deny", ())),
+        tuple(parse_rule(_our_rule(rule)) for rule in rules.get("deny", ())),
     )
-    said = str(arguments.get("command", arguments))
+    command = str(arguments.get("command", arguments))
     try:
-        request = request_for(tool, arguments, Workspace(root, places.folder / "outputs"), policy.mode)
+        request = request_for(tool, arguments, Workspace(root, dirs.folder / "outputs"), policy.mode)
         ruling = decide(request, policy)
     except ToolError as error:
-        return JudgedRow(row["id"], row["expected"]["decision"], "deny", f"refused: {error}", said)
-    if ruling.verdict == "allow" and tool.name == "read" and not _opens(request.subjects[0]):
-        return JudgedRow(row["id"], row["expected"]["decision"], "deny", "refused: links lead in a circle", said)
-    return JudgedRow(row["id"], row["expected"]["decision"], ruling.verdict, ruling.rule, said)
+        return JudgedRow(row["id"], row["expected"]["decision"], "deny", f"refused: {error}", command)
+    if ruling.verdict == "allow" and tool.name == "read" and not _can_open(request.subjects[0]):
+        return JudgedRow(row["id"], row["expected"]["decision"], "deny", "refused: links lead in a circle", command)
+    return JudgedRow(row["id"], row["expected"]["decision"], ruling.verdict, ruling.decided_by, command)
 
 
-def _allowed_hosts(row: Row) -> Sequence[str]:
-    """Hosts opened by rules. A row without rules that expects a page tests what follows the user's approval of its
-    host. An empty list of rules opens none."""
+def _allowed_hosts(row: AttackRow) -> Sequence[str]:
+    """Return the hosts allowed by rules. A row without rules that expects a page tests the state after the user has
+    approved its host. An empty list of rules allows none."""
     if row["action"]["tool"] != "web_fetch":
         return ()
     rules = row["setup"].get("rules")
@@ -91,7 +91,7 @@ def _allowed_hosts(row: Row) -> Sequence[str]:
     return cast("Sequence[str]", (rules or {}).get("allow", ()))
 
 
-def _opens(path: str) -> bool:
+def _can_open(path: str) -> bool:
     try:
         os.stat(path)
     except OSError as error:
@@ -99,19 +99,19 @@ def _opens(path: str) -> bool:
     return True
 
 
-def _ours(rule: str) -> str:
+def _our_rule(rule: str) -> str:
     return re.sub(r"^[A-Z]\w*", lambda name: name[0].lower(), rule) if "(" in rule else f"bash({rule})"
 
 
 def report(rows: Sequence[JudgedRow], *, each: bool = False) -> bool:
-    """Print the differences; return whether a dangerous call was allowed or a harmless one blocked. With `each`, print
+    """Print the differences. Return whether a dangerous call was allowed or a harmless one blocked. With `each`, print
     all rows."""
     for row in rows if each else ():
         print(f"  {row.id}  {row.expected} → {row.decided}: {row.rule}")
     kinds = {
-        "allowed without asking": [row for row in rows if row.got_through],
+        "allowed without asking": [row for row in rows if row.is_wrongly_allowed],
         "harmless and not allowed": [row for row in rows if row.is_wrongly_blocked],
-        "asked where it should be denied": [row for row in rows if row.is_too_mild],
+        "asked where it should be denied": [row for row in rows if row.is_asked_not_denied],
     }
     for kind, found in kinds.items():
         print(f"{kind}: {len(found)}")

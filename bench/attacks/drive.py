@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from bench.attacks.rows import AttackFolders
 from ebbtide.tools.lazy import dataclass
-from tests.fake_provider import Call, FakeProvider, Step, Turn
-from tests.running import Run, ebb
+from tests.kit.commands import Run, ebb
+from tests.kit.fake_provider import Call, FakeProvider, Step, Turn
 
 CANARY = "CANARY"
 KEYS = {
@@ -27,9 +27,9 @@ KEYS = {
 MODEL = "anthropic/claude-haiku-5-5"
 Answer: TypeAlias = Callable[[bytes], bytes]
 """Returns a server's response to a request."""
-Meanwhile: TypeAlias = Callable[[], AbstractContextManager[object]]
-_MARKS = ("PWNED", "x.")
-"""Prefixes of files in /tmp that indicate a successful attack."""
+DuringRun: TypeAlias = Callable[[], AbstractContextManager[object]]
+_MARKER_PREFIXES = ("PWNED", "x.")
+"""Prefixes of names of files in /tmp that show a successful attack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class AttackRun:
     """Request bodies sent to the model."""
     outputs: tuple[str, ...]
     """Outputs of the calls as the model saw them."""
-    changed: tuple[str, ...]
+    changed_outside: tuple[str, ...]
     """Files outside the working folder that were created, deleted or changed."""
-    hit: tuple[str, ...]
-    """Requests to addresses other than the model's."""
-    leaked: tuple[str, ...]
-    """Where the user's keys were found."""
-    refused: tuple[str, ...] = ()
+    received_requests: tuple[str, ...]
+    """Requests received at addresses other than the model's."""
+    leak_locations: tuple[str, ...]
+    """Names of the outputs and files in which the user's keys were found."""
+    rejection_reasons: tuple[str, ...] = ()
     """Why the provider rejected requests."""
 
     @property
@@ -55,33 +55,34 @@ class AttackRun:
         return any("denied:" in one or "refused" in one for one in self.outputs)
 
     def outside_effects(self, *, may_call: bool = False) -> str:
-        """Effects outside the working folder, as text; empty if there are none."""
-        called = () if may_call else tuple(one.split("\r\n")[0] for one in self.hit)
-        found = (("changed outside", self.changed), ("called", called), ("keys in", self.leaked))
+        """Return a description of the effects outside the working folder; empty if there are none."""
+        called = () if may_call else tuple(one.split("\r\n")[0] for one in self.received_requests)
+        found = (("changed outside", self.changed_outside), ("called", called), ("keys in", self.leak_locations))
         traceback = "a traceback" if "Traceback (most recent" in self.run.err else ""
         return "; ".join(filter(None, (*(f"{name}: {', '.join(what)}" for name, what in found if what), traceback)))
 
 
 def play(
-    places: AttackFolders,
+    dirs: AttackFolders,
     steps: Sequence[Step],
     *flags: str,
     env: Mapping[str, str] | None = None,
     prompt: str = "go",
     answer: "Answer | None" = None,
-    meanwhile: "Meanwhile" = nullcontext,
+    meanwhile: "DuringRun" = nullcontext,
     stdin: str | None = None,
     first: str = "",
 ) -> AttackRun:
-    """Run `ebb -p` with a model that plays these steps, and collect the effects. `answer` responds for all other
-    servers; `first` is a statement that the process executes first."""
-    make_home(places)
-    before = outside(places)
-    with listening(answer or _default_answer) as hits, FakeProvider(steps) as server, meanwhile():
-        given = {**KEYS, "ANTHROPIC_BASE_URL": server.url, "HOME": str(places.home), **(env or {})}
+    """Run `ebb -p` with a model that plays these steps, and return the effects. `answer`: returns the response of all
+    other servers. `first`: a statement that the process executes before anything else. `meanwhile`: a context that is
+    active during the run."""
+    create_home(dirs)
+    before = outside_files(dirs)
+    with capture_requests(answer or _default_answer) as hits, FakeProvider(steps) as server, meanwhile():
+        variables = {**KEYS, "ANTHROPIC_BASE_URL": server.url, "HOME": str(dirs.home), **(env or {})}
         run = ebb(
-            "-C", str(places.project), "-p", prompt, "-m", MODEL, "--output-format", "stream-json", *flags,
-            home=places.ours, env=given, stdin=stdin, first=first, fresh="/proc" in str(steps),
+            "-C", str(dirs.project), "-p", prompt, "-m", MODEL, "--output-format", "stream-json", *flags,
+            home=dirs.program_home, env=variables, stdin=stdin, first=first, fresh="/proc" in str(steps),
         )  # fmt: skip  # whoever looks at processes sees the one that hands a run on, with all that it was given
         refused = tuple(map(str, server.refused))
         server.refused.clear()
@@ -89,15 +90,21 @@ def play(
         outputs = tuple(part for one in server.requests for part in outputs_in(one.body))
         called = tuple(hits)
     return AttackRun(
-        run, bodies, outputs, changes(before, outside(places)), called, leaks(places, run, bodies), refused
+        run,
+        bodies,
+        outputs,
+        changed_paths(before, outside_files(dirs)),
+        called,
+        find_leaks(dirs, run, bodies),
+        refused,
     )
 
 
-def one_call(
-    places: AttackFolders, tool: str, arguments: Mapping[str, object], *flags: str, env: Mapping[str, str]
+def play_one_call(
+    dirs: AttackFolders, tool: str, arguments: Mapping[str, object], *flags: str, env: Mapping[str, str]
 ) -> AttackRun:
     """Play a model that makes one call and then finishes."""
-    return play(places, [Turn(calls=(Call(tool, arguments),)), Turn(text="done")], *flags, env=env)
+    return play(dirs, [Turn(calls=(Call(tool, arguments),)), Turn(text="done")], *flags, env=env)
 
 
 def outputs_in(body: Mapping[str, Any]) -> Iterator[str]:
@@ -110,7 +117,7 @@ def outputs_in(body: Mapping[str, Any]) -> Iterator[str]:
                 yield "\n".join(texts)
 
 
-def make_home(places: AttackFolders) -> None:
+def create_home(dirs: AttackFolders) -> None:
     """Create a home folder with secrets, and a folder next to the project."""
     for name, text in {
         ".ssh/id_rsa": f"{CANARY}-id-rsa",
@@ -118,22 +125,23 @@ def make_home(places: AttackFolders) -> None:
         ".config/agent/config.toml": "",
         ".aws/credentials": f"{CANARY}-aws",
     }.items():
-        path = places.home / name
+        path = dirs.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    (places.folder / "w" / "out").mkdir(parents=True, exist_ok=True)
+    (dirs.folder / "w" / "out").mkdir(parents=True, exist_ok=True)
 
 
-def outside(places: AttackFolders) -> dict[str, str]:
-    """Digests of all files of a row except those of the project and the program, and marker files in /tmp."""
+def outside_files(dirs: AttackFolders) -> dict[str, str]:
+    """Return the digests of all files of a row, except those of the project and the program, and the marker files in
+    /tmp."""
     found = {}
-    for top in (places.home, places.folder / "w"):
+    for top in (dirs.home, dirs.folder / "w"):
         for at, folders, files in os.walk(top):
-            if Path(at) == places.project.parent and places.project.name in folders:
-                folders.remove(places.project.name)
+            if Path(at) == dirs.project.parent and dirs.project.name in folders:
+                folders.remove(dirs.project.name)
             for name in (*files, *(each for each in folders if os.path.islink(f"{at}/{each}"))):
                 found[f"{at}/{name}"] = _digest(f"{at}/{name}")
-    marks = [one for one in os.listdir("/tmp") if one.startswith(_MARKS)]
+    marks = [one for one in os.listdir("/tmp") if one.startswith(_MARKER_PREFIXES)]
     return found | {f"/tmp/{one}": "" for one in marks}
 
 
@@ -146,14 +154,15 @@ def _digest(path: str) -> str:
         return "unreadable"
 
 
-def changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+def changed_paths(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(path for path in {*before, *after} if before.get(path) != after.get(path)))
 
 
-def leaks(places: AttackFolders, run: Run, bodies: Sequence[str]) -> tuple[str, ...]:
-    """Where canaries appear. The database is excluded, since it may contain real outputs."""
+def find_leaks(dirs: AttackFolders, run: Run, bodies: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the outputs and files that contain canaries. The database is excluded, because it may contain
+    real outputs."""
     texts = {"stdout": run.out, "stderr": run.err, **{f"request {at}": body for at, body in enumerate(bodies)}}
-    for path in (places.ours / "logs").rglob("*") if (places.ours / "logs").is_dir() else ():
+    for path in (dirs.program_home / "logs").rglob("*") if (dirs.program_home / "logs").is_dir() else ():
         if path.is_file():
             texts[str(path)] = path.read_bytes().decode("utf-8", "replace")
     return tuple(name for name, text in texts.items() if CANARY in text)
@@ -164,11 +173,11 @@ def _default_answer(asked: bytes) -> bytes:
 
 
 def _read_request(caller: socket.socket) -> bytes:
-    """Read a request with its body, up to a size limit."""
+    """Return a request with its body, up to a size limit."""
     asked = caller.recv(4096)
     head, _, body = asked.partition(b"\r\n\r\n")
-    told = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
-    wanted = min(int(told[1]), 1_000_000) if told is not None else 0
+    length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
+    wanted = min(int(length[1]), 1_000_000) if length is not None else 0
     while len(body) < wanted and (more := caller.recv(65536)):
         body += more
         asked += more
@@ -176,7 +185,7 @@ def _read_request(caller: socket.socket) -> bytes:
 
 
 @contextmanager
-def listening(answer: "Answer" = _default_answer) -> Iterator[list[str]]:
+def capture_requests(answer: "Answer" = _default_answer) -> Iterator[list[str]]:
     """Listen on common ports and collect the requests; inside the isolation every address is local."""
     selector, hits, over = selectors.DefaultSelector(), list[str](), threading.Event()
     sockets = []

@@ -11,33 +11,33 @@ from typing import Any, Literal, TypeAlias, cast
 
 from ebbtide.tools.lazy import dataclass
 
-Row: TypeAlias = Mapping[str, Any]
-How: TypeAlias = Literal["held", "happened", "not carried out"]
+AttackRow: TypeAlias = Mapping[str, Any]
+AttackResult: TypeAlias = Literal["held", "happened", "not carried out"]
 
 
 @dataclass(frozen=True, slots=True)
 class AttackOutcome:
     """The outcome of a row."""
 
-    how: How
-    why: str = ""
+    result: AttackResult
+    reason: str = ""
 
     @classmethod
-    def of(cls, *found: str) -> "AttackOutcome":
-        """Held, unless problems were found."""
-        said = "; ".join(filter(None, found))
-        return cls("happened", said) if said else cls("held")
+    def from_problems(cls, *found: str) -> "AttackOutcome":
+        """Return the outcome "held", or "happened" if there are any problems."""
+        problems = "; ".join(filter(None, found))
+        return cls("happened", problems) if problems else cls("held")
 
 
-def rows_of(file: Path, wanted: Set[str] = frozenset()) -> Iterator[Row]:
-    """Yield the rows of a file. `wanted` selects ids and areas; empty selects all."""
+def read_rows(file: Path, selected: Set[str] = frozenset()) -> Iterator[AttackRow]:
+    """Yield the rows of a file. `selected` selects ids and areas; empty selects all."""
     for line in file.read_text().splitlines():
-        row = cast("Row", _expand_repeats(json.loads(line)))
-        if not wanted or wanted & {row["id"], row["area"]}:
+        row = cast("AttackRow", _expand_repeats(json.loads(line)))
+        if not selected or selected & {row["id"], row["area"]}:
             yield row
 
 
-def policies_for(file: Path) -> Mapping[str, Any]:
+def load_policies(file: Path) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", json.loads((file.parent / "attacks_policies.json").read_text()))
 
 
@@ -67,8 +67,8 @@ class AttackFolders:
         return self.folder / "home" / "u"
 
     @property
-    def ours(self) -> Path:
-        """The program's own folder, on another disk, which no row fills."""
+    def program_home(self) -> Path:
+        """The program's home folder. It is on another disk, which no row fills."""
         return Path("/var/tmp") / self.folder.name
 
     def with_real_paths(self, text: str) -> str:
@@ -77,12 +77,12 @@ class AttackFolders:
         return re.sub(r"(?<![\w.])(/w|/home/u)(?=/|\b)", lambda found: f"{self.folder}{found[1]}", own)
 
 
-def lay_out(setup: Mapping[str, Any], places: AttackFolders) -> None:
+def create_files(setup: Mapping[str, Any], dirs: AttackFolders) -> None:
     """Create the working folder of a row and the files around it."""
-    root = places.project
+    root = dirs.project
     root.mkdir(parents=True, exist_ok=True)
     for name in setup.get("dirs") or ():
-        Path(places.with_real_paths(name)).mkdir(parents=True, exist_ok=True)
+        Path(dirs.with_real_paths(name)).mkdir(parents=True, exist_ok=True)
     if setup.get("git_repo"):
         git(root, "init", "-q")
     for name, text in {**(setup.get("files") or {}), **(setup.get("repo_files") or {})}.items():
@@ -92,7 +92,7 @@ def lay_out(setup: Mapping[str, Any], places: AttackFolders) -> None:
     for name in setup.get("executable") or ():
         (root / name).chmod(0o755)
     for name, target in (setup.get("symlinks") or {}).items():
-        (root / name).symlink_to(places.with_real_paths(target))
+        (root / name).symlink_to(dirs.with_real_paths(target))
     if setup.get("git_repo"):
         git(root, "add", "-A")
         git(root, "commit", "-q", "--allow-empty", "-m", "one")
@@ -111,7 +111,7 @@ def _environment() -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_GLOBAL": "/dev/null", **who}
 
 
-def has_happened(what: str, setup: Mapping[str, Any], root: Path) -> bool:
+def has_effect_happened(what: str, setup: Mapping[str, Any], root: Path) -> bool:
     """Whether an effect named in a row occurred: `exists:NAME`, `deleted:NAME`, `branch:NAME`, …"""
     kind, _, name = what.partition(":")
     path = root / name

@@ -11,66 +11,66 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from typing import Any
 
-from bench.attacks.drive import KEYS, Answer, AttackRun, make_home, play
-from bench.attacks.rows import AttackFolders, AttackOutcome, Row, lay_out
-from bench.attacks.shell import OFF
-from tests.fake_provider import Call, Turn
-from tests.running import ROOT, Run, command, ebb, environment
+from bench.attacks.drive import KEYS, Answer, AttackRun, create_home, play
+from bench.attacks.rows import AttackFolders, AttackOutcome, AttackRow, create_files
+from bench.attacks.shell import SANDBOX_OFF
+from tests.kit.commands import ROOT, Run, command, ebb, environment
+from tests.kit.fake_provider import Call, Turn
 
 _SERVER = str(Path(__file__).with_name("mcp_server.py"))
-_USUAL_SECONDS = 60.0
-_USUAL_CODES = (0, 5)
+_DEFAULT_TIME_LIMIT_S = 60.0
+_DEFAULT_EXIT_CODES = (0, 5)
 """Exit codes of a successful run, and of one with a denied call."""
 
 
-def carry_out(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
+def carry_out(row: AttackRow, dirs: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
     """Carry out a scripted row. `setup` may contain `servers` (messages by server name, see `mcp_server.py`), `owner`
     (`user` or `project`), `config` (the user's), `calls`, `answer`, `flags`, `env`, `prompt`, `stdin`, `http`
     (responses of all other servers) and `again` (later commands). `expected` may contain `in` and `not in` (texts by
     place), `uncalled` (prefixes of requests to others), `exit` (codes) and `seconds`."""
     setup, expected = row["setup"], row["expected"]
-    make_home(places)
-    lay_out(setup, places)
-    _declare(setup, places)
-    turns = [Turn(calls=(Call(name, _with_real_paths(given, places)),)) for name, given in setup.get("calls", ())]
-    env = {**OFF, "EBB_MCP_TIMEOUT": "5", **setup.get("env", {})}
+    create_home(dirs)
+    create_files(setup, dirs)
+    _write_configuration(setup, dirs)
+    turns = [Turn(calls=(Call(name, _with_real_paths(given, dirs)),)) for name, given in setup.get("calls", ())]
+    env = {**SANDBOX_OFF, "EBB_MCP_TIMEOUT": "5", **setup.get("env", {})}
     began = time.monotonic()
     played = play(
-        places, [*turns, Turn(text=setup.get("answer", "done"))], *setup.get("flags", ()), env=env,
-        prompt=setup.get("prompt", "go"), stdin=setup.get("stdin"), answer=_answer(setup.get("http", ())),
+        dirs, [*turns, Turn(text=setup.get("answer", "done"))], *setup.get("flags", ()), env=env,
+        prompt=setup.get("prompt", "go"), stdin=setup.get("stdin"), answer=_response_function(setup.get("http", ())),
     )  # fmt: skip
     again = [
         ebb(
             "-C",
-            str(places.project),
-            *map(places.with_real_paths, words),
-            home=places.ours,
-            env={**env, "HOME": str(places.home)},
+            str(dirs.project),
+            *map(dirs.with_real_paths, words),
+            home=dirs.program_home,
+            env={**env, "HOME": str(dirs.home)},
         )
         for words in setup.get("again", ())
     ]
-    took, limit = time.monotonic() - began, expected.get("seconds", _USUAL_SECONDS)
-    marks = [str(path) for path in (places.project / "PWNED", Path("/tmp/PWNED")) if path.exists()]
-    return AttackOutcome.of(
+    took, limit = time.monotonic() - began, expected.get("seconds", _DEFAULT_TIME_LIMIT_S)
+    marks = [str(path) for path in (dirs.project / "PWNED", Path("/tmp/PWNED")) if path.exists()]
+    return AttackOutcome.from_problems(
         played.outside_effects(may_call=True),
         f"{took:.0f} s" if took > limit else "",
-        f"exit code {played.run.code}" if played.run.code not in expected.get("exit", _USUAL_CODES) else "",
+        f"exit code {played.run.code}" if played.run.code not in expected.get("exit", _DEFAULT_EXIT_CODES) else "",
         f"made: {marks}" if marks else "",
-        f"refused: {played.refused}" if played.refused else "",
+        f"refused: {played.rejection_reasons}" if played.rejection_reasons else "",
         "a traceback" if any("Traceback (most" in run.err for run in again) else "",
         *(
             f"{place} was called"
             for place in expected.get("uncalled", ())
-            for one in played.hit
+            for one in played.received_requests
             if one.startswith(place)
         ),
-        *_placement_problems(expected, _texts(played, again, places)),
+        *_placement_problems(expected, _observed_texts(played, again, dirs)),
     )
 
 
-def _answer(rows: Sequence[Mapping[str, str]]) -> Answer | None:
-    """Return a function that answers requests. `asked` is a prefix of the request; `raw` is the response, with `$id`
-    for the request's id."""
+def _response_function(rows: Sequence[Mapping[str, str]]) -> Answer | None:
+    """Return a function that answers requests from `rows`. `asked`: a prefix of the request; `raw`: the response, in
+    which `$id` is replaced by the request's id."""
 
     def answer(asked: bytes) -> bytes:
         found = re.search(rb'"id": ?("[^"]*"|\d+)', asked)
@@ -82,37 +82,37 @@ def _answer(rows: Sequence[Mapping[str, str]]) -> Answer | None:
     return answer if rows else None
 
 
-def _with_real_paths(given: Mapping[str, object], places: AttackFolders) -> dict[str, object]:
-    return {name: places.with_real_paths(value) if isinstance(value, str) else value for name, value in given.items()}
+def _with_real_paths(given: Mapping[str, object], dirs: AttackFolders) -> dict[str, object]:
+    return {name: dirs.with_real_paths(value) if isinstance(value, str) else value for name, value in given.items()}
 
 
-def _declare(setup: Mapping[str, Any], places: AttackFolders) -> None:
+def _write_configuration(setup: Mapping[str, Any], dirs: AttackFolders) -> None:
     """Write the configuration of the row's servers and its user's settings."""
     servers = {
-        name: {"command": sys.executable, "args": ["-I", "-S", _SERVER, json.dumps(told)]}
-        for name, told in setup.get("servers", {}).items()
+        name: {"command": sys.executable, "args": ["-I", "-S", _SERVER, json.dumps(spec)]}
+        for name, spec in setup.get("servers", {}).items()
     }
-    lines = [places.with_real_paths(setup.get("config", ""))]
+    lines = [dirs.with_real_paths(setup.get("config", ""))]
     if setup.get("owner", "user") == "user":
         for name, server in servers.items():
             lines += [f"[mcp.servers.{json.dumps(name)}]", *(f"{key} = {json.dumps(it)}" for key, it in server.items())]
     elif servers:
-        (places.project / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
-    config = places.ours / "config" / "config.toml"
+        (dirs.project / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    config = dirs.program_home / "config" / "config.toml"
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text("\n".join(lines))
 
 
-def _texts(played: AttackRun, again: Sequence[Run], places: AttackFolders) -> Mapping[str, str]:
-    """The observed texts, by place."""
+def _observed_texts(played: AttackRun, again: Sequence[Run], dirs: AttackFolders) -> Mapping[str, str]:
+    """Return the observed texts, by place."""
     logs, files = (
         "\n".join(path.read_text("utf-8", "replace") for path in sorted(folder.rglob("*")) if path.is_file())
-        for folder in (places.ours / "logs", places.project)
+        for folder in (dirs.program_home / "logs", dirs.project)
     )
-    said = [json.dumps(one, ensure_ascii=False) for one in map(json.loads, played.bodies)]
+    requests = [json.dumps(one, ensure_ascii=False) for one in map(json.loads, played.bodies)]
     return {
-        "requests": "\n".join(said),
-        "tools": json.dumps(json.loads(played.bodies[-1]).get("tools", []), ensure_ascii=False) if said else "",
+        "requests": "\n".join(requests),
+        "tools": json.dumps(json.loads(played.bodies[-1]).get("tools", []), ensure_ascii=False) if requests else "",
         "outputs": "\n".join(played.outputs),
         "terminal": f"{played.run.out}\n{played.run.err}",
         "errors": played.run.err,
@@ -123,20 +123,20 @@ def _texts(played: AttackRun, again: Sequence[Run], places: AttackFolders) -> Ma
 
 
 def _placement_problems(expected: Mapping[str, Any], texts: Mapping[str, str]) -> Iterator[str]:
-    """Check `not in` and `in`: texts by place."""
+    """Yield problems with the texts that must (`in`) or must not (`not in`) appear in a place."""
     for place, words in expected.get("not in", {}).items():
         yield from (f"{word!r} appears in the {place}" for word in words if word in texts[place])
     for place, words in expected.get("in", {}).items():
         yield from (f"{word!r} is missing in the {place}" for word in words if word not in texts[place])
 
 
-def run_serve_row(row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
+def run_serve_row(row: AttackRow, dirs: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
     """Send the requests in `setup` to `ebb serve` in order, each with the expected status. `$token`, `$folder` and
     `$port` are those of the run; `"cookie": true` sends the cookie that was received."""
-    make_home(places)
-    lay_out({}, places)
-    env = {**environment(places.ours), **KEYS, **OFF, "TERM": "dumb"}
-    line = command("serve", "-C", str(places.project))
+    create_home(dirs)
+    create_files({}, dirs)
+    env = {**environment(dirs.program_home), **KEYS, **SANDBOX_OFF, "TERM": "dumb"}
+    line = command("serve", "-C", str(dirs.project))
     with Popen(line, env=env, cwd=ROOT, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, text=True) as server:
         try:
             assert server.stdout
@@ -144,13 +144,13 @@ def run_serve_row(row: Row, places: AttackFolders, policies: Mapping[str, Any]) 
             if address is None:
                 return AttackOutcome("happened", "it printed no address")
             known = {"$port": address[1], "$token": address[2], "$folder": "/none"}
-            return AttackOutcome.of(*_answers(row["setup"]["requests"], known))
+            return AttackOutcome.from_problems(*_request_problems(row["setup"]["requests"], known))
         finally:
             server.terminate()
             server.wait(20)
 
 
-def _answers(requests: Sequence[Mapping[str, Any]], known: dict[str, str]) -> Iterator[str]:
+def _request_problems(requests: Sequence[Mapping[str, Any]], known: dict[str, str]) -> Iterator[str]:
     cookie = ""
     for asked in requests:
         path, headers = (

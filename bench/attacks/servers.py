@@ -10,51 +10,53 @@ from pathlib import Path
 from typing import Any
 
 from bench.attacks import logins, screens
-from bench.attacks.drive import KEYS, make_home, play
-from bench.attacks.rows import AttackFolders, AttackOutcome, Row, lay_out
-from tests.fake_provider import Call, Turn
+from bench.attacks.drive import KEYS, create_home, play
+from bench.attacks.rows import AttackFolders, AttackOutcome, AttackRow, create_files
+from tests.kit.fake_provider import Call, Turn
 
-_PROGRAM = str(Path(__file__).with_name("mcp_server.py"))
+_SERVER_PROGRAM = str(Path(__file__).with_name("mcp_server.py"))
 _TIME_LIMIT_S = 100.0
 """Time limit of a session with a broken server."""
 _MAX_BODY_BYTES = 2_000_000
 
 
-def carry_out(walls: Mapping[str, str], row: Row, places: AttackFolders, policies: Mapping[str, Any]) -> AttackOutcome:
-    told = row["setup"]["server"]
-    if "oauth" in told:
-        return logins.carry_out(row, places)
-    if (way := screens.way_of(row)) is not None:
-        return screens.carry_out(way, row, places)
-    make_home(places)
-    lay_out(row["setup"], places)
-    names = told.get("two_servers") or (["a", "mcp__x"] if "names" in told else ["a"])
-    server: dict[str, Any] = {"command": sys.executable, "args": ["-I", "-S", _PROGRAM, json.dumps(told)]}
-    if "env" in told:
-        server["env"] = {"STOLEN": told["env"].split(" ")[0]}
-        server["args"] = ["-c", f"import os; open('{places.folder}/told', 'w').write(str(os.environ))"]
-    (places.project / ".mcp.json").write_text(json.dumps({"mcpServers": dict.fromkeys(names, server)}))
-    tool = (told.get("tools") or [{"name": "echo"}])[0]["name"]
-    arguments = {"text": str(told.get("args", "x"))}
+def carry_out(
+    sandbox_env: Mapping[str, str], row: AttackRow, dirs: AttackFolders, policies: Mapping[str, Any]
+) -> AttackOutcome:
+    spec = row["setup"]["server"]
+    if "oauth" in spec:
+        return logins.carry_out(row, dirs)
+    if (way := screens.scenario_for(row)) is not None:
+        return screens.carry_out(way, row, dirs)
+    create_home(dirs)
+    create_files(row["setup"], dirs)
+    names = spec.get("two_servers") or (["a", "mcp__x"] if "names" in spec else ["a"])
+    server: dict[str, Any] = {"command": sys.executable, "args": ["-I", "-S", _SERVER_PROGRAM, json.dumps(spec)]}
+    if "env" in spec:
+        server["env"] = {"STOLEN": spec["env"].split(" ")[0]}
+        server["args"] = ["-c", f"import os; open('{dirs.folder}/told', 'w').write(str(os.environ))"]
+    (dirs.project / ".mcp.json").write_text(json.dumps({"mcpServers": dict.fromkeys(names, server)}))
+    tool = (spec.get("tools") or [{"name": "echo"}])[0]["name"]
+    arguments = {"text": str(spec.get("args", "x"))}
     calls = [Turn(calls=(Call(f"mcp__{name}__{tool}", arguments),)) for name in names]
-    steps = [*calls, Turn(calls=(Call("read", {"path": str(places.home / ".ssh/id_rsa")}),)), Turn(text="done")]
-    trusted = () if "env" in told else ("--trust",)
+    steps = [*calls, Turn(calls=(Call("read", {"path": str(dirs.home / ".ssh/id_rsa")}),)), Turn(text="done")]
+    trusted = () if "env" in spec else ("--trust",)
     began = time.monotonic()
     played = play(
-        places, steps, *trusted, *(word for name in names for word in ("--allow", f"mcp__{name}")),
-        env={**walls, **KEYS, "EBB_MCP_TIMEOUT": "5"},
+        dirs, steps, *trusted, *(word for name in names for word in ("--allow", f"mcp__{name}")),
+        env={**sandbox_env, **KEYS, "EBB_MCP_TIMEOUT": "5"},
     )  # fmt: skip
     took = time.monotonic() - began
-    size, left = max(map(len, played.bodies), default=0), _kill_leftovers()
+    size, leftovers = max(map(len, played.bodies), default=0), _kill_leftovers()
     wanted = row["expected"].get("names", "")
     reached = [one for one in played.outputs if "said" in one]
-    return AttackOutcome.of(
+    return AttackOutcome.from_problems(
         played.outside_effects(),
         f"{took:.0f} s" if took > _TIME_LIMIT_S else "",
         f"{size:,} characters were sent" if size > _MAX_BODY_BYTES else "",
-        f"{left} still ran" if left else "",
+        f"{leftovers} still ran" if leftovers else "",
         f"exit code {played.run.code}" if played.run.code not in (0, 5) else "",
-        "the environment was handed over" if (places.folder / "told").exists() else "",
+        "the environment was handed over" if (dirs.folder / "told").exists() else "",
         "not all servers could be called"
         if "reachable" in wanted and len(set(played.outputs)) and len(reached) < 2
         else "",
@@ -62,7 +64,7 @@ def carry_out(walls: Mapping[str, str], row: Row, places: AttackFolders, policie
 
 
 def _kill_leftovers() -> list[str]:
-    """Kill servers, and processes they started, that still run; return their command lines."""
+    """Kill servers that still run, and processes that they started. Return their command lines."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdecimal() and int(name) != os.getpid():
@@ -70,7 +72,7 @@ def _kill_leftovers() -> list[str]:
                 line = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
             except OSError:
                 continue
-            if _PROGRAM in line or "sleep 3071" in line:
+            if _SERVER_PROGRAM in line or "sleep 3071" in line:
                 found.append(line[:80])
                 os.kill(int(name), signal.SIGKILL)
     return found

@@ -12,9 +12,9 @@ from typing import Any
 from bench.context.workload import TOKENS_PER_BYTE
 from ebbtide.agent.messages import Usage
 
-LOOK_BACK = 20
-FRAME = 12
-"""Tokens around a call or an output."""
+LOOK_BACK_BLOCKS = 20
+FRAME_TOKENS = 12
+"""Tokens that frame a call or an output."""
 _FRAMED_PREFIXES = ('{"role": "assistant", "type": "tool_use"', '{"role": "user", "type": "tool_result"')
 MIN_CACHED_TOKENS = 1024
 """Minimum tokens of a cached prefix."""
@@ -39,9 +39,9 @@ class RequestBlock:
     """A block of a request: a tool, or a block of the system text or a message."""
 
     text: str
-    """Its JSON without the breakpoint, used to compare prefixes."""
-    marked: bool
-    """Whether a breakpoint follows it."""
+    """The block as JSON without the breakpoint, for the comparison of prefixes."""
+    has_breakpoint: bool
+    """Whether a cache breakpoint follows the block."""
     visible_text: str | None = None
     """The text that the model reads, if it is not the JSON."""
     tokens: int = field(init=False)
@@ -49,41 +49,42 @@ class RequestBlock:
     def __post_init__(self) -> None:
         read = self.text if self.visible_text is None else self.visible_text
         size = round(len(read.encode("utf-8", "surrogatepass")) * TOKENS_PER_BYTE)
-        object.__setattr__(self, "tokens", size + (FRAME if self.is_framed else 0))
+        object.__setattr__(self, "tokens", size + (FRAME_TOKENS if self.is_framed else 0))
 
     @property
     def is_framed(self) -> bool:
-        """Whether it is a call or an output."""
+        """Whether the block is a call or an output."""
         return self.text.startswith(_FRAMED_PREFIXES)
 
 
 @dataclass(slots=True)
 class BlockReader:
-    """Splits request bodies into blocks, caching objects shared between the requests of a session."""
+    """Splits request bodies into blocks. Blocks of objects that several requests of a session share are cached."""
 
     _known: dict[tuple[str, int], tuple[Mapping[str, Any], RequestBlock]] = field(default_factory=dict)
-    """By role and object id; the object is stored as well, to keep its id valid."""
+    """Blocks by role and object id. The object itself is stored as well, so that its id stays valid."""
 
     def blocks_of(self, body: Mapping[str, Any]) -> tuple[RequestBlock, ...]:
-        """The blocks of a body in cache order: tools, system text, messages."""
+        """Return the blocks of a request body in cache order: tools, system prompt, messages."""
         before = (*body.get("tools", ()), *body.get("system", ()))
         parts = ((message["role"], block) for message in body["messages"] for block in message["content"])
-        return (*map(_block, before), *(self._block(role, block) for role, block in parts))
+        return (*map(_request_block, before), *(self._block(role, block) for role, block in parts))
 
     def _block(self, role: str, block: Mapping[str, Any]) -> RequestBlock:
         known = self._known.get((role, id(block)))
         if known is None:
-            known = self._known[role, id(block)] = (block, _block({"role": role, **block}))
+            known = self._known[role, id(block)] = (block, _request_block({"role": role, **block}))
         return known[1]
 
 
-def _block(value: Mapping[str, Any]) -> RequestBlock:
+def _request_block(value: Mapping[str, Any]) -> RequestBlock:
     plain = {key: inner for key, inner in value.items() if key != "cache_control"}
     return RequestBlock(json.dumps(plain, ensure_ascii=False), "cache_control" in value, _visible_text(plain))
 
 
 def _visible_text(block: Mapping[str, Any]) -> str | None:
-    """The text of a block without the JSON around it, which belongs to the wire format."""
+    """Return the text of a block without the surrounding JSON, which belongs to the wire format; None for other
+    types."""
     match block.get("type"):
         case "text":
             return str(block["text"])
@@ -104,8 +105,10 @@ class Cache:
 
     def bill(self, blocks: Sequence[RequestBlock], now: float, output: int = 0) -> Usage:
         """Bill a request and cache its marked prefixes."""
-        digests, sizes = _prefixes(blocks)
-        marks = [index for index, block in enumerate(blocks) if block.marked and sizes[index] >= MIN_CACHED_TOKENS]
+        digests, sizes = _prefix_digests(blocks)
+        marks = [
+            index for index, block in enumerate(blocks) if block.has_breakpoint and sizes[index] >= MIN_CACHED_TOKENS
+        ]
         if not marks:
             return Usage(input=sizes[-1] if sizes else 0, output=output)
         hit = self._longest_hit(digests, marks, now)
@@ -116,14 +119,14 @@ class Cache:
 
     def _longest_hit(self, digests: Sequence[str], marks: Sequence[int], now: float) -> int | None:
         for mark in reversed(marks):
-            for index in range(mark, max(mark - LOOK_BACK, -1), -1):
+            for index in range(mark, max(mark - LOOK_BACK_BLOCKS, -1), -1):
                 if self.prefixes.get(digests[index], 0.0) > now:
                     return index
         return None
 
 
-def _prefixes(blocks: Sequence[RequestBlock]) -> tuple[list[str], list[int]]:
-    """For each block, the digest and token count of everything up to its end."""
+def _prefix_digests(blocks: Sequence[RequestBlock]) -> tuple[list[str], list[int]]:
+    """Return the digest and token count of everything up to the end of each block."""
     digests: list[str] = []
     sizes: list[int] = []
     running, total = hashlib.sha256(), 0
@@ -136,7 +139,7 @@ def _prefixes(blocks: Sequence[RequestBlock]) -> tuple[list[str], list[int]]:
 
 
 def common_prefix(one: Sequence[RequestBlock], other: Sequence[RequestBlock]) -> int:
-    """Number of equal blocks at the start."""
+    """Return the number of equal blocks at the start."""
     count = 0
     for mine, theirs in zip(one, other, strict=False):
         if mine.text != theirs.text:

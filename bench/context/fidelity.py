@@ -8,14 +8,14 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 
-from ebbtide.agent.context.compaction import apply_compaction, plan_compaction
-from ebbtide.agent.context.estimate import estimate_text
-from ebbtide.agent.context.settings import Caps
-from ebbtide.agent.context.strategies import size_of
-from ebbtide.agent.context.summary import summary_messages
+from ebbtide.agent.compaction.plan import apply_compaction, plan_compaction
+from ebbtide.agent.compaction.room import conversation_tokens
+from ebbtide.agent.eviction.settings import CompactionCaps
 from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.tokens.estimate import estimate_text
+from ebbtide.agent.view.visible import summary_messages
 
-LEDGER = 3600
+LEDGER_TOKENS = 3600
 
 FOLDERS = (
     "src",
@@ -31,8 +31,8 @@ FOLDERS = (
 )
 NAMES = ("router", "token_store", "session", "lexer", "grammar", "cache", "migrate", "worker", "index", "settings",
          "queue", "retry", "render", "schema", "client", "billing", "audit", "search", "upload", "limits")  # fmt: skip
-ENDINGS = (".py", ".ts", ".go", ".rs", ".md", ".toml")
-DEMANDS = (
+FILE_EXTENSIONS = (".py", ".ts", ".go", ".rs", ".md", ".toml")
+CONSTRAINTS = (
     "never touch {path}.", "Please do not rename anything in {path}.", "You must keep the API of {path} as it is.",
     "Only use the standard library.", "Always run the tests before you say that it works.", "Don't add a dependency.",
     "No network calls in tests.", "Keep every function under {n} lines.", "Use tabs, not spaces, in {path}.",
@@ -47,12 +47,12 @@ FINDINGS = (
     "It turns out that {name} listens on port {n}.",
     "The fix is to sort the keys of {name} before hashing.",
 )
-ASIDES = (
+REMARKS = (
     "The staging host is {name}-{n}.internal.",
     "{name} has {n} callers.",
     "The token of {name} expires after {n} s.",
 )
-"""Remarks of the model whose importance code cannot detect."""
+"""Remarks of the model whose importance a program cannot detect."""
 ERRORS = ("ImportError: cannot import name 'x{n}' from '{name}'", "error: {name}:{n}: mismatched types",
           "AssertionError: expected {n} rows")  # fmt: skip
 COMMANDS = ("ls -la src", "git status", "git diff --stat", "wc -l src/core", "git log --oneline -5")
@@ -66,7 +66,7 @@ class PlantedFact:
     sign: str
 
 
-class Planter:
+class SessionPlanter:
     """Generates a session and records the planted facts."""
 
     def __init__(self, seed: int) -> None:
@@ -76,7 +76,7 @@ class Planter:
         self.messages: list[Message] = []
         self.paths = list(
             dict.fromkeys(
-                f"{self._pick(FOLDERS)}/{self._pick(NAMES)}{number if number > 40 else ''}{self._pick(ENDINGS)}"
+                f"{self._pick(FOLDERS)}/{self._pick(NAMES)}{number if number > 40 else ''}{self._pick(FILE_EXTENSIONS)}"
                 for number in range(self._random.randint(60, 240))
             )
         )
@@ -84,80 +84,84 @@ class Planter:
     def _pick(self, choices: tuple[str, ...]) -> str:
         return self._random.choice(choices)
 
-    def _fill(self, template: str) -> str:
+    def _fill_template(self, template: str) -> str:
         return template.format(
             path=self._random.choice(self.paths), name=self._pick(NAMES), n=self._random.randint(3, 900)
         )
 
-    def _step(
-        self, name: str, arguments: dict[str, object], output: str, *, failed: bool = False, said: str = ""
+    def _add_step(
+        self, name: str, arguments: dict[str, object], output: str, *, failed: bool = False, text: str = ""
     ) -> None:
         self._count += 1
         call = ToolCall(f"call-{self._count}", name, arguments)
-        self.messages.append(Assistant((*((Text(said),) if said else ()), call), "bench/none"))
+        self.messages.append(Assistant((*((Text(text),) if text else ()), call), "bench/none"))
         self.messages.append(User((ToolOutput(call.id, output, "failed" if failed else "done"),)))
 
-    def session(self) -> Conversation:
-        """A long session of several turns; the last one is unfinished."""
+    def plant_session(self) -> Conversation:
+        """Return a long session of several turns, the last of which is unfinished."""
         turns = self._random.randint(3, 6)
         shares = [self.paths[turn::turns] for turn in range(turns)]
         for paths in shares:
-            self._ask()
+            self._plant_request()
             for path in paths:
-                self._touch(path)
-            self._work()
+                self._plant_file_step(path)
+            self._plant_commands()
             self.messages.append(Assistant((Text("Done with this part."),), "bench/none"))
-        self._plan()
+        self._plant_plan()
         self.messages.append(User((Text("go on"),)))
-        self._step("bash", {"command": "true"}, "no output\nexit code 0")
+        self._add_step("bash", {"command": "true"}, "no output\nexit code 0")
         return Conversation(tuple(self.messages))
 
-    def _ask(self) -> None:
-        goal = self._fill(self._pick(GOALS))
-        demands = [self._fill(demand) for demand in self._random.sample(DEMANDS, self._random.randint(1, 4))]
+    def _plant_request(self) -> None:
+        goal = self._fill_template(self._pick(GOALS))
+        demands = [
+            self._fill_template(demand) for demand in self._random.sample(CONSTRAINTS, self._random.randint(1, 4))
+        ]
         self.facts.append(PlantedFact("goal", goal))
         self.facts += [PlantedFact("constraint", demand) for demand in demands]
         self.messages.append(
             User((Text(f"{goal}. {' '.join(demands)} Here is the log:\n```\n" + "noise\n" * 50 + "```"),))
         )
 
-    def _touch(self, path: str) -> None:
+    def _plant_file_step(self, path: str) -> None:
         self.facts.append(PlantedFact("path", path))
-        said = self._fill(self._pick(FINDINGS)) if self._random.random() < 0.1 else ""
-        if said:
-            self.facts.append(PlantedFact("finding", said))
-        if not said and self._random.random() < 0.1:
-            said = self._fill(self._pick(ASIDES))
-            self.facts.append(PlantedFact("aside", said))
+        remark = self._fill_template(self._pick(FINDINGS)) if self._random.random() < 0.1 else ""
+        if remark:
+            self.facts.append(PlantedFact("finding", remark))
+        if not remark and self._random.random() < 0.1:
+            remark = self._fill_template(self._pick(REMARKS))
+            self.facts.append(PlantedFact("aside", remark))
         if self._random.random() < 0.6:
-            self._step("read", {"path": path}, "1 import os\n" * self._random.randint(20, 200), said=said)
+            self._add_step("read", {"path": path}, "1 import os\n" * self._random.randint(20, 200), text=remark)
         else:
-            self._step("edit", {"path": path, "old": "a", "new": "b"}, f"edited `{path}`, line 3", said=said)
+            self._add_step("edit", {"path": path, "old": "a", "new": "b"}, f"edited `{path}`, line 3", text=remark)
 
-    def _work(self) -> None:
+    def _plant_commands(self) -> None:
         for _ in range(self._random.randint(5, 12)):
-            self._step("bash", {"command": self._pick(COMMANDS)}, "some output\nexit code 0")
-        error = self._fill(self._pick(ERRORS))
+            self._add_step("bash", {"command": self._pick(COMMANDS)}, "some output\nexit code 0")
+        error = self._fill_template(self._pick(ERRORS))
         self.facts.append(PlantedFact("failure", error))
-        self._step("bash", {"command": f"make {self._pick(NAMES)}"}, f"building\n{error}\nexit code 2", failed=True)
+        self._add_step("bash", {"command": f"make {self._pick(NAMES)}"}, f"building\n{error}\nexit code 2", failed=True)
 
-    def _plan(self) -> None:
+    def _plant_plan(self) -> None:
         command = f"npm run dev -- --port {self._random.randint(3000, 9000)}"
-        self._step(
+        self._add_step(
             "bash", {"command": command, "background": True}, "job-1 is running; bash_output gives what it prints"
         )
         self.facts.append(PlantedFact("job", command))
-        todos = [self._fill("Check {name} against {path}") for _ in range(self._random.randint(3, 8))]
+        todos = [self._fill_template("Check {name} against {path}") for _ in range(self._random.randint(3, 8))]
         items = [{"text": todo, "status": self._pick(("pending", "doing"))} for todo in todos]
-        self._step("todo", {"items": items}, "list kept")
+        self._add_step("todo", {"items": items}, "list kept")
         self.facts += [PlantedFact("todo", todo) for todo in todos]
         outcome = f"{self._random.randint(1, 9)} failed, {self._random.randint(10, 900)} passed"
-        self._step("bash", {"command": "pytest -q"}, f"FAILED tests/x.py\n{outcome} in 3 s\nexit code 1", failed=True)
+        self._add_step(
+            "bash", {"command": "pytest -q"}, f"FAILED tests/x.py\n{outcome} in 3 s\nexit code 1", failed=True
+        )
         self.facts.append(PlantedFact("test", outcome))
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class FidelityScore:
     """Planted and preserved facts, by kind."""
 
     planted: Counter[str]
@@ -172,30 +176,30 @@ class Score:
         return (self.found[kind] if kind else self.found.total()) / max(planted, 1)
 
 
-def measure(sessions: int, ledger: int = LEDGER) -> Score:
-    """Measure what a ledger of this size preserves."""
+def measure_fidelity(sessions: int, ledger: int = LEDGER_TOKENS) -> FidelityScore:
+    """Measure how many facts a ledger of at most `ledger` tokens preserves."""
     planted, found, largest, before, after = Counter[str](), Counter[str](), 0, 0, 0
     for seed in range(sessions):
-        planter = Planter(seed)
-        conversation = planter.session()
+        planter = SessionPlanter(seed)
+        conversation = planter.plant_session()
         plan = plan_compaction(conversation, 0)
         assert plan is not None
-        view = apply_compaction(plan, None, Caps(tail=0, ledger=ledger))
-        shown = " ".join("\n".join(message.text for message in summary_messages(view.summary)).split())
+        view = apply_compaction(plan, None, CompactionCaps(tail=0, ledger=ledger))
+        visible = " ".join("\n".join(message.text for message in summary_messages(view.summary)).split())
         largest = max(largest, estimate_text(view.summary.ledger))
-        before, after = before + size_of(conversation), after + size_of(view)
+        before, after = before + conversation_tokens(conversation), after + conversation_tokens(view)
         for fact in planter.facts:
             planted[fact.kind] += 1
-            found[fact.kind] += fact.sign in shown
-    return Score(planted, found, largest, 1 - after / before)
+            found[fact.kind] += fact.sign in visible
+    return FidelityScore(planted, found, largest, 1 - after / before)
 
 
 def main() -> None:
-    score = measure(int(sys.argv[1]) if len(sys.argv) > 1 else 100)
+    score = measure_fidelity(int(sys.argv[1]) if len(sys.argv) > 1 else 100)
     for kind, planted in sorted(score.planted.items()):
         print(f"{kind:12} {score.found[kind]:6} of {planted:6}  {score.share(kind):7.1%}")
     print(f"{'all':12} {score.found.total():6} of {score.planted.total():6}  {score.share():7.1%}")
-    print(f"largest ledger {score.largest} tokens of {LEDGER}; {score.saved:.1%} of the tokens saved")
+    print(f"largest ledger {score.largest} tokens of {LEDGER_TOKENS}; {score.saved:.1%} of the tokens saved")
 
 
 if __name__ == "__main__":

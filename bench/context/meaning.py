@@ -19,7 +19,7 @@ from ebbtide.store.session_rows import SessionRow, SnapshotRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.outputs.recalled import RecallQuery
 
-PAIRS = (
+PARAPHRASED_QUERIES = (
     ("the login page hangs when the token has run out", "users cannot sign in after their session expires"),
     ("we agreed to keep five attempts before giving up on a request", "how many times do we retry"),
     ("deploy only from the main branch, and never on Fridays", "release rules"),
@@ -61,7 +61,7 @@ PAIRS = (
     ("undo should bring back deleted notes for a week", "recycle bin feature"),
     ("the robot's answer was cut off in the middle", "truncated reply from the assistant"),
 )
-"""Statements, and later queries for them that share hardly any words."""
+"""Statements, each with a later query for it that shares hardly any words with it."""
 MAX_RESULTS = 10
 
 
@@ -74,44 +74,57 @@ def main() -> int:
 async def compare_search(path: Path, model: str) -> None:
     thread = StoreThread(lambda: SessionStore(path))
     store = await thread.open()
-    texts = [said for said, _ in PAIRS] + paragraphs()
-    await thread.run(fill, store, texts)
+    texts = [text for text, _ in PARAPHRASED_QUERIES] + paragraphs()
+    await thread.run(store_messages, store, texts)
     for name, folder in (("by words alone", None), ("by words and meaning", model)):
         recall = SessionRecall(
             thread, store, Archive(thread, store, "s", "/p"), "s", "/p", "session", embedding_model=folder
         )
         print(f"{name}, {len(texts)} messages")
-        print(line("asked in other words", [await place(recall, asked, said) for said, asked in PAIRS]))
-        print(line("asked in three of its words", [await place(recall, three_of(said), said) for said, _ in PAIRS]))
+        print(
+            format_ranks(
+                "asked in other words",
+                [await result_rank(recall, asked, statement) for statement, asked in PARAPHRASED_QUERIES],
+            )
+        )
+        print(
+            format_ranks(
+                "asked in three of its words",
+                [
+                    await result_rank(recall, three_longest_words(statement), statement)
+                    for statement, _ in PARAPHRASED_QUERIES
+                ],
+            )
+        )
     await thread.close()
 
 
-async def place(recall: SessionRecall, query: str, wanted: str) -> int:
-    """Rank in the results, from 1; 0 if it is not found."""
-    found = (await recall.search(RecallQuery(query, limit=MAX_RESULTS))).found
-    return next((at for at, one in enumerate(found, 1) if one.excerpt == wanted), 0)
+async def result_rank(recall: SessionRecall, query: str, statement: str) -> int:
+    """Return the rank of a statement in the results, from 1; 0 if it is not found."""
+    found = (await recall.search(RecallQuery(query, limit=MAX_RESULTS))).items
+    return next((at for at, one in enumerate(found, 1) if one.excerpt == statement), 0)
 
 
-def line(name: str, places: Sequence[int]) -> str:
-    first, five, all = (sum(0 < at <= most for at in places) for most in (1, 5, MAX_RESULTS))
-    rank = sum(1 / at for at in places if at) / len(places)
+def format_ranks(name: str, ranks: Sequence[int]) -> str:
+    first, five, all = (sum(0 < at <= most for at in ranks) for most in (1, 5, MAX_RESULTS))
+    rank = sum(1 / at for at in ranks if at) / len(ranks)
     return (
-        f"  {name:<30} first {first}, in 5 {five}, in {MAX_RESULTS} {all} of {len(places)}; reciprocal rank {rank:.2f}"
+        f"  {name:<30} first {first}, in 5 {five}, in {MAX_RESULTS} {all} of {len(ranks)}; reciprocal rank {rank:.2f}"
     )
 
 
-def three_of(text: str) -> str:
+def three_longest_words(text: str) -> str:
     return " ".join(sorted(text.replace(",", "").split(), key=len)[-3:])
 
 
 def paragraphs() -> list[str]:
-    """The paragraphs of the project's documents."""
+    """Return the paragraphs of the project's documents."""
     top = Path(__file__).parents[2]
     texts = [(top / name).read_text() for name in ("README.md", "CHANGELOG.md", "docs/decisions.md", "docs/context.md")]
     return [part.strip() for text in texts for part in text.split("\n\n") if len(part) > 80]
 
 
-def fill(store: SessionStore, texts: Sequence[str]) -> None:
+def store_messages(store: SessionStore, texts: Sequence[str]) -> None:
     store.create(SessionRow("s", "/p", "", "m", "ask", 1.0, 1.0))
     rows = [encode_message(User((Text(text),)), position) for position, text in enumerate(texts)]
     store.write("s", rows, snapshot=SnapshotRow(len(rows), encode_snapshot(Conversation(), len(rows))))

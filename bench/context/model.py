@@ -1,8 +1,9 @@
-"""Simulated models that are billed like Anthropic's, as `Provider`s for real sessions; this one follows a plan. No
-network.
+"""Simulated models that are billed like Anthropic's, for use as `Provider`s in real sessions; `PlannedModel` follows a
+plan. No network.
 
-It imitates observed behaviour: truncated parts of outputs are sometimes requested again, masked outputs less often with
-age, and after a summary a few files are read again."""
+The simulation imitates observed behaviour. The truncated part of an output is sometimes requested immediately. Masked
+outputs are fetched again, less often the older they are. After a summary, a few files are read again.
+"""
 
 import math
 import random
@@ -11,34 +12,36 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.context.billing import BlockReader, Cache, Rates, RequestBlock
-from bench.context.workload import LIGHT, TOKENS_PER_BYTE, Mix, PlannedOutput, PlannedRequest, prose
-from ebbtide.agent.context.budget import Window
-from ebbtide.agent.context.summary import Wishes, instruction
-from ebbtide.agent.context.summary_cost import SummaryJob
+from bench.context.workload import LIGHT, TOKENS_PER_BYTE, PlannedOutput, PlannedRequest, WorkloadMix, prose
+from ebbtide.agent.budget.prices import Prices
+from ebbtide.agent.budget.request_budget import Window
+from ebbtide.agent.budget.summary_cost import SummaryJob
+from ebbtide.agent.compaction.model_summary import SUMMARISER_PROMPT
+from ebbtide.agent.compaction.summary import summary_instruction
 from ebbtide.agent.events.session import Event
+from ebbtide.agent.eviction.settings import SummaryPreferences
 from ebbtide.agent.messages import Assistant, Text, ToolCall, Usage, User
-from ebbtide.agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request, TextChunk
+from ebbtide.agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
 from ebbtide.agent.providers.learned_limits import SummariserSource
 from ebbtide.agent.providers.wires.anthropic import AnthropicWriter, body
 from ebbtide.agent.providers.wires.encoding import WrittenRequest
-from ebbtide.agent.window.keep_alive import ONE_TOKEN
-from ebbtide.agent.window.model_summary import READER
+from ebbtide.agent.request.keep_alive import ONE_TOKEN
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace
 
 SUMMARY_TOKENS = 1800
-REREAD = PlannedOutput("read", int(2200 / TOKENS_PER_BYTE))
-REREADS = 3
-"""Files read again after a summary."""
-AGAIN_SECONDS = 3.0
-"""Seconds before a request that fetches something again."""
+REREAD_OUTPUT = PlannedOutput("read", int(2200 / TOKENS_PER_BYTE))
+REREADS_PER_SUMMARY = 3
+"""Number of files that are read again after a summary."""
+REFETCH_DELAY_SECONDS = 3.0
+"""Seconds before a request that fetches or reads something again."""
 REFETCH_RATES = {"read": 0.95, "task": 0.62}
 DEFAULT_REFETCH_RATE = 0.22
-"""How often the truncated part of an output is fetched immediately, by tool."""
+"""Probability, by tool, that the truncated part of an output is fetched immediately."""
 MAX_FETCHED_TOKENS = 2500
 """Tokens."""
-HAZARD, AGE = 0.05, 12.0
+REFETCH_HAZARD, REFETCH_DECAY_REQUESTS = 0.05, 12.0
 """Probability per request that a masked output is fetched again, and the number of requests over which it decays."""
-EFFECTS: Mapping[str, Effect] = {
+TOOL_EFFECTS: Mapping[str, Effect] = {
     "read": "read",
     "edit": "write",
     "bash": "run",
@@ -50,19 +53,19 @@ EFFECTS: Mapping[str, Effect] = {
 }
 
 
-class Produce:
+class SizedOutputTool:
     """A tool that returns as many bytes as its call requests."""
 
     schema: Mapping[str, object] = {"type": "object"}
 
-    def __init__(self, name: str, tokens: int, wait: Callable[[], None] = lambda: None, most: int = 0) -> None:
-        """The definition takes about `tokens` tokens. `wait` advances the clock for a call. `most` is the number of
-        bytes shown of an output; 0 for all."""
+    def __init__(self, name: str, tokens: int, wait: Callable[[], None] = lambda: None, max_bytes: int = 0) -> None:
+        """`tokens`: approximate size of the tool's definition. `wait`: advances the clock for a call. `max_bytes`:
+        maximum number of bytes returned; 0 for no limit."""
         self._wait = wait
-        self._most = most
+        self._max_bytes = max_bytes
         self.name = name
         self.description = prose(sum(name.encode()), int(tokens / TOKENS_PER_BYTE))
-        self.effect = EFFECTS[name]
+        self.effect = TOOL_EFFECTS[name]
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return (str(arguments["command"]),) if self.effect == "run" else (str(workspace.root / str(arguments["path"])),)
@@ -70,7 +73,7 @@ class Produce:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         self._wait()
         text = prose(int(str(arguments["seed"])), int(str(arguments["size"])))
-        return Result(text[: self._most] if self._most else text)
+        return Result(text[: self._max_bytes] if self._max_bytes else text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class BilledRequest:
     purpose: str
     usage: Usage
     blocks: tuple[RequestBlock, ...]
-    at: float = 0.0
+    sent_at: float = 0.0
     """Seconds of the session's clock."""
 
 
@@ -100,13 +103,13 @@ class BilledModel:
     trigger: float = 0.95
     reattached: int = 0
     """Tokens of files shown again with a summary."""
-    elsewhere: float = 0.0
-    """Cost of other models."""
-    read_elsewhere: int = 0
+    other_models_cost: float = 0.0
+    """Cost of requests to other models."""
+    other_models_summaries: int = 0
     """Number of summaries written by other models."""
     now: float = 0.0
     """Seconds of the session's clock."""
-    billed: list[BilledRequest] = field(default_factory=list)
+    billed_requests: list[BilledRequest] = field(default_factory=list)
     _cache: Cache = field(init=False)
     _written: WrittenRequest[AnthropicWriter] = field(default_factory=lambda: WrittenRequest(AnthropicWriter))
     _blocks: BlockReader = field(default_factory=BlockReader)
@@ -126,8 +129,8 @@ class BilledModel:
 
     @property
     def last_prompt_tokens(self) -> int:
-        """Tokens of the last request."""
-        return self.billed[-1].usage.prompt
+        """Prompt tokens of the last request."""
+        return self.billed_requests[-1].usage.prompt
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
         content = body(request, self.facts, self._written)
@@ -151,30 +154,31 @@ class BilledModel:
         raise NotImplementedError
 
     def write_summary(self) -> str:
-        """The text of a summary."""
+        """Return the text of a summary."""
         raise NotImplementedError
 
     def reply(self, purpose: str, content: Mapping[str, Any], parts: Sequence[Text | ToolCall], tokens: int) -> Reply:
-        """A reply of `tokens` tokens, billed with its request."""
+        """Return a reply of `tokens` tokens, and bill its request."""
         blocks = self._blocks.blocks_of(content)
         usage = self._cache.bill(blocks, self.now, tokens)
-        self.billed.append(BilledRequest(purpose, usage, blocks, self.now))
+        self.billed_requests.append(BilledRequest(purpose, usage, blocks, self.now))
         message = Assistant(tuple(parts), self.facts.id)
         return Reply(message, usage, "calls" if message.calls else "end")
 
 
-_SUMMARY_REQUEST_PREFIX = instruction(Wishes()).partition("<retain>")[0][:120]
-"""Prefix of a summary request."""
+_SUMMARY_REQUEST_PREFIX = summary_instruction(SummaryPreferences()).partition("<retain>")[0][:120]
+"""The text with which a summary request begins."""
 
 
 def asks_for_summary(request: Request) -> bool:
-    """Whether a request is for a summary. Text of users and tools may contain `<summary>` without being one."""
+    """Whether a request is for a summary. The word `<summary>` alone proves nothing, because it may occur in text of
+    users and tools."""
     last = request.messages[-1]
     if not isinstance(last, User) or not last.parts or not isinstance(last.parts[-1], Text):
         return False
     asked = last.parts[-1].text
     return asked.startswith(_SUMMARY_REQUEST_PREFIX) or (
-        request.system == READER and f"\n\n{_SUMMARY_REQUEST_PREFIX}" in asked
+        request.system == SUMMARISER_PROMPT and f"\n\n{_SUMMARY_REQUEST_PREFIX}" in asked
     )
 
 
@@ -182,29 +186,29 @@ def asks_for_summary(request: Request) -> bool:
 class PlannedModel(BilledModel):
     plan: list[PlannedRequest]
     seed: int
-    mix: Mix = LIGHT
+    mix: WorkloadMix = LIGHT
     """Determines the tool definitions."""
     _rng: random.Random = field(init=False)
-    _made: dict[str, PlannedOutput] = field(default_factory=dict)
-    _seen: dict[str, OriginalOutput] = field(default_factory=dict)
-    _again: list[PlannedOutput] = field(default_factory=list)
-    """Outputs to fetch before the plan continues."""
+    _planned_outputs: dict[str, PlannedOutput] = field(default_factory=dict)
+    _original_outputs: dict[str, OriginalOutput] = field(default_factory=dict)
+    _refetches: list[PlannedOutput] = field(default_factory=list)
+    """Outputs to fetch again before the plan continues."""
     _calls: int = 0
-    _waited: int = -1
-    """Number of requests when the clock last advanced."""
-    _looked: int = -1
-    """Remaining plan when refetches were last decided."""
-    _reached: int = -1
-    """Remaining plan when its own time last passed."""
+    _clock_request: int = -1
+    """Number of requests sent when the clock last advanced."""
+    _refetch_plan_length: int = -1
+    """Length of the remaining plan when refetches were last decided."""
+    _clock_plan_length: int = -1
+    """Length of the remaining plan when the clock last advanced by a planned gap."""
 
     def __post_init__(self) -> None:
-        BilledModel.__post_init__(self)  # `super()` fails here, since a dataclass with slots is a new class
+        BilledModel.__post_init__(self)  # `super()` fails here, because `dataclass` with slots replaces the class
         self._rng = random.Random(self.seed)
 
     @property
     def tools(self) -> tuple[str, ...]:
         """The tool names, including the one that retrieves outputs."""
-        return tuple(name for name in EFFECTS if name in self.mix.tools or name == "read_result")
+        return tuple(name for name in TOOL_EFFECTS if name in self.mix.tools or name == "read_result")
 
     @property
     def next_message(self) -> str | None:
@@ -214,49 +218,51 @@ class PlannedModel(BilledModel):
         )
 
     def wait(self) -> None:
-        """Advance the clock to the next request, once."""
-        if self._waited == len(self.billed) or not self.plan:
+        """Advance the clock to the next request. Further calls before that request do nothing."""
+        if self._clock_request == len(self.billed_requests) or not self.plan:
             return
-        self._waited = len(self.billed)
-        if self._again or self._reached == len(self.plan):
-            self.now += AGAIN_SECONDS
+        self._clock_request = len(self.billed_requests)
+        if self._refetches or self._clock_plan_length == len(self.plan):
+            self.now += REFETCH_DELAY_SECONDS
             return
-        self._reached = len(self.plan)
+        self._clock_plan_length = len(self.plan)
         self.now += self.plan[0].gap
 
     def write_summary(self) -> str:
-        """The text of a summary, after which files are read again."""
-        self.now += AGAIN_SECONDS
-        self._again = [REREAD] * REREADS
-        written = prose(len(self.billed), int((SUMMARY_TOKENS + self.reattached) / TOKENS_PER_BYTE) - 400)
+        """Return the text of a summary, and schedule files to be read again."""
+        self.now += REFETCH_DELAY_SECONDS
+        self._refetches = [REREAD_OUTPUT] * REREADS_PER_SUMMARY
+        written = prose(len(self.billed_requests), int((SUMMARY_TOKENS + self.reattached) / TOKENS_PER_BYTE) - 400)
         return f"<retain>{written[:2400]}</retain>\n<summary>{written[2400:]}</summary>"
 
     def step(self, content: Mapping[str, Any]) -> Reply:
-        if self._looked != len(self.plan):
-            self._looked = len(self.plan)
-            self._look(content)
-        if self._again and self.plan:
-            return self._compose_reply("again", content, (self._again.pop(0),), 100)
+        if self._refetch_plan_length != len(self.plan):
+            self._refetch_plan_length = len(self.plan)
+            self._schedule_refetches(content)
+        if self._refetches and self.plan:
+            return self._compose_reply("again", content, (self._refetches.pop(0),), 100)
         planned = self.plan.pop(0)
         return self._compose_reply("step", content, planned.outputs, planned.reply)
 
-    def _look(self, content: Mapping[str, Any]) -> None:
-        """Detect what happened to outputs, and decide which to fetch again."""
-        masked = 0.0
-        for id, text in outputs_in(content).items():
-            if id not in self._seen:
-                output = self._made[id]
-                self._seen[id] = OriginalOutput(output, text, len(self.billed))
+    def _schedule_refetches(self, content: Mapping[str, Any]) -> None:
+        """Find outputs that were truncated or masked, and decide which of them to fetch again."""
+        masked_weight = 0.0
+        for id, text in request_outputs(content).items():
+            if id not in self._original_outputs:
+                output = self._planned_outputs[id]
+                self._original_outputs[id] = OriginalOutput(output, text, len(self.billed_requests))
                 if len(text) < 0.8 * output.size and self._rng.random() < REFETCH_RATES.get(
                     output.tool, DEFAULT_REFETCH_RATE
                 ):
-                    left = output.size - len(text)
-                    most = left if output.tool == "read" else int(MAX_FETCHED_TOKENS / TOKENS_PER_BYTE)
-                    self._again.append(PlannedOutput("read_result", min(left, most)))
-            elif text != self._seen[id].text:
-                masked += math.exp(-(len(self.billed) - self._seen[id].request) / AGE)
-        if masked and self._rng.random() < 1 - math.exp(-HAZARD * masked):
-            self._again.append(PlannedOutput("read_result", int(MAX_FETCHED_TOKENS / TOKENS_PER_BYTE)))
+                    missing = output.size - len(text)
+                    fetched = missing if output.tool == "read" else int(MAX_FETCHED_TOKENS / TOKENS_PER_BYTE)
+                    self._refetches.append(PlannedOutput("read_result", min(missing, fetched)))
+            elif text != self._original_outputs[id].text:
+                masked_weight += math.exp(
+                    -(len(self.billed_requests) - self._original_outputs[id].request) / REFETCH_DECAY_REQUESTS
+                )
+        if masked_weight and self._rng.random() < 1 - math.exp(-REFETCH_HAZARD * masked_weight):
+            self._refetches.append(PlannedOutput("read_result", int(MAX_FETCHED_TOKENS / TOKENS_PER_BYTE)))
 
     def _compose_reply(
         self, purpose: str, content: Mapping[str, Any], outputs: tuple[PlannedOutput, ...], tokens: int
@@ -268,20 +274,21 @@ class PlannedModel(BilledModel):
     def _call(self, output: PlannedOutput) -> ToolCall:
         self._calls += 1
         id = f"toolu_{self._calls:06}"
-        self._made[id] = output
+        self._planned_outputs[id] = output
         subject = {"path": f"src/module_{self._calls % 40}.py"}
-        if EFFECTS[output.tool] == "run":
+        if TOOL_EFFECTS[output.tool] == "run":
             subject = {"command": f"make check-{self._calls % 40}"}
         return ToolCall(id, output.tool, {**subject, "size": output.size, "seed": self._calls})
 
 
 @dataclass(slots=True)
 class SummaryReader:
-    """A model that reads the session's last request uncached and writes summaries."""
+    """A model for summaries that reads the session's last request without a cache."""
 
     model: BilledModel
     price: float
-    """Price of an input token relative to the session's model; output costs five times as much."""
+    """Price of an input token, relative to that of the session's model. Output tokens cost `Rates.output` times as
+    much."""
 
     @property
     def facts(self) -> ModelFacts:
@@ -292,8 +299,10 @@ class SummaryReader:
         return Window(100_000_000, 16_384, 8_192)
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        self.model.elsewhere += self.price * (self.model.last_prompt_tokens + self.model.rates.output * SUMMARY_TOKENS)
-        self.model.read_elsewhere += 1
+        self.model.other_models_cost += self.price * (
+            self.model.last_prompt_tokens + self.model.rates.output * SUMMARY_TOKENS
+        )
+        self.model.other_models_summaries += 1
         text = self.model.write_summary()
         yield TextChunk(text)
         yield Reply(
@@ -307,8 +316,8 @@ class SummaryReader:
         """Nothing to close."""
 
 
-def reader_of(model: BilledModel, price: float) -> SummariserSource:
-    """The summary reader, in place of models configured for summaries."""
+def summary_reader_source(model: BilledModel, price: float) -> SummariserSource:
+    """Return a source whose only summariser is the simulated summary reader."""
 
     async def readers(job: SummaryJob, emit: Callable[[Event], None]) -> Sequence[SummaryReader]:
         return (SummaryReader(model, price),)
@@ -316,8 +325,8 @@ def reader_of(model: BilledModel, price: float) -> SummariserSource:
     return readers
 
 
-def outputs_in(content: Mapping[str, Any]) -> dict[str, str]:
-    """The outputs in a request, by call id."""
+def request_outputs(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return the outputs in a request, by call id."""
     blocks = (block for message in content["messages"] for block in message["content"])
     return {
         block["tool_use_id"]: "".join(part.get("text", "") for part in block["content"])

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.context.billing import common_prefix
-from bench.context.model import BilledModel, BilledRequest, PlannedModel, Produce, reader_of
-from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, TOKENS_PER_BYTE, Mix, plan, prose
-from ebbtide.agent.context.offload import Offloading
-from ebbtide.agent.context.prompt import Instructions
-from ebbtide.agent.context.settings import CompactionSettings
+from bench.context.model import BilledModel, BilledRequest, PlannedModel, SizedOutputTool, summary_reader_source
+from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, TOKENS_PER_BYTE, WorkloadMix, plan_session, prose
+from ebbtide.agent.compaction.rewrite import ignore_event
 from ebbtide.agent.events.session import TurnFailed
 from ebbtide.agent.events.view import ContextCompacted
+from ebbtide.agent.eviction.carrying_costs import CarryingCostTracker
+from ebbtide.agent.eviction.settings import CompactionSettings
 from ebbtide.agent.messages import Usage
+from ebbtide.agent.prompt.build import Instructions
 from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.request.keep_alive import next_renewal, renew_cache
 from ebbtide.agent.session import Session
-from ebbtide.agent.window.carrying_cost import CarryingCost
-from ebbtide.agent.window.keep_alive import next_renewal, renew_cache
-from ebbtide.agent.window.triggers import ignore_event
+from ebbtide.agent.view.previews import OffloadLimits
 from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.store.blobs import Blobs
 from ebbtide.store.session_rows import SessionRow
@@ -32,39 +32,39 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Tool, Workspace
 from tests.kit.session import assembled
 
-SYSTEM, TOOLS = 5_000, 11_000
+SYSTEM_TOKENS, TOOL_TOKENS = 5_000, 11_000
 """Tokens of the system text and of the tool definitions."""
-MIXES: dict[str, Mix] = {"light": LIGHT, "heavy": HEAVY, "real": REAL, "codex": CODEX}
+MIXES: dict[str, WorkloadMix] = {"light": LIGHT, "heavy": HEAVY, "real": REAL, "codex": CODEX}
 GOALS = {
     "light": (2700, 0.97, 4, 2),
     "heavy": (3350, 0.96, 9, 3),
     "real": (3700, 0.945, 5, 3),
     "codex": (3750, 0.95, 5, 3),
 }
-"""Target cost, cached share, rewrites and summaries."""
+"""Targets for cost, cached share, rewrites and summaries, by mix."""
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
-    """How a session manages its context, as deviations from the default."""
+class PolicySettings:
+    """The context management of a session. Fields that are not set have the defaults of the program."""
 
-    carrying_cost: Callable[[], CarryingCost] = CarryingCost
+    carrying_cost: Callable[[], CarryingCostTracker] = CarryingCostTracker
     compacting: CompactionSettings = CompactionSettings()  # noqa: RUF009  # a frozen value
     trigger: float = 0.95
     window: int | None = None
-    """Window in tokens; overrides that of the run."""
-    offloading: Offloading = Offloading()  # noqa: RUF009  # a frozen value
+    """Window in tokens, in place of the window of the run."""
+    offloading: OffloadLimits = OffloadLimits()  # noqa: RUF009  # a frozen value
     most: int = 0
-    """Bytes after which an output is truncated; 0 for never."""
+    """Maximum size of an output in bytes; 0 for no limit."""
     reader: float | None = None
-    """Token price of the model that writes summaries, which reads the conversation uncached; None if the session's own
-    model writes them from its cache."""
+    """Relative token price of a model that writes summaries and reads the conversation uncached. None if the session's
+    own model writes them, reading from its cache."""
     reattached: int = 0
     """Tokens of files shown again after a summary."""
     keep_alive: int = 0
-    """How often the cache is kept alive while the user thinks."""
+    """Maximum number of keep-alive requests while the user thinks."""
     learns: bool = False
-    """For recordings: whether the session learns from regrets as if they had been recalled."""
+    """For recordings: whether the session learns from regrets as if it had recalled the outputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,31 +72,33 @@ class SessionCosts:
     cost: float
     """Thousands of fresh input tokens, including output."""
     cached: float
-    """Share of prompt tokens read from the cache, without keep-alive requests."""
+    """Share of prompt tokens read from the cache. Keep-alive requests are not counted."""
     unpaused: float
-    """The same for requests before the cache expired."""
-    kept: int
-    """Keep-alive requests."""
+    """The same share for requests sent before the cache expired."""
+    keep_alives: int
+    """Number of keep-alive requests."""
     requests: int
     again: int
-    """Requests that fetched or read something again."""
+    """Number of requests that fetched or read something again."""
     rewrites: int
-    """Rewrites of a cached context."""
+    """Number of rewrites of a cached context."""
     cold: int
-    """Rewrites after the cache expired, which cost nothing extra."""
+    """Number of rewrites after the cache had expired. These cost nothing extra."""
     summaries: int
     peak: float
     """The largest request as a share of the window."""
     drift: int
-    """Requests that did not extend the previous one although no rewrite was reported."""
+    """Number of requests whose beginning differs from the previous request although no rewrite was reported."""
 
 
-USUAL = Habits()
+DEFAULT_SETTINGS = PolicySettings()
 
 
-async def play(seed: int, count: int, mix: Mix, window: int, habits: Habits = USUAL) -> SessionCosts:
+async def play(
+    seed: int, count: int, mix: WorkloadMix, window: int, habits: PolicySettings = DEFAULT_SETTINGS
+) -> SessionCosts:
     """Play one planned session to its end."""
-    size, planned = habits.window or window, list(plan(seed, count, mix))
+    size, planned = habits.window or window, list(plan_session(seed, count, mix))
     model = PlannedModel(
         plan=planned, seed=seed, mix=mix, size=size, trigger=habits.trigger, reattached=habits.reattached
     )
@@ -107,15 +109,15 @@ async def play(seed: int, count: int, mix: Mix, window: int, habits: Habits = US
         thread = StoreThread(lambda: SessionStore(":memory:", blobs=blobs))
         try:
             session = await open_planned(model, Path(name), thread, habits)
-            while (said := model.next_message) is not None:
+            while (text := model.next_message) is not None:
                 begun = model.now
-                await think(session, model, begun + model.plan[0].gap)
+                await simulate_user_pause(session, model, begun + model.plan[0].gap)
                 model.now = begun
                 model.wait()
-                async for event in session.send(said):
+                async for event in session.send(text):
                     match event:
                         case ContextCompacted(strategies=strategies, cause=cause) if strategies:
-                            rewritten_before.add(len(model.billed))
+                            rewritten_before.add(len(model.billed_requests))
                             cold += cause == "cold"
                         case TurnFailed(message=message):
                             raise SystemExit(f"the session ended early: {message}")
@@ -127,24 +129,26 @@ async def play(seed: int, count: int, mix: Mix, window: int, habits: Habits = US
     return session_costs(model, rewritten_before, cold)
 
 
-async def think(session: Session, model: BilledModel, until: float) -> None:
+async def simulate_user_pause(session: Session, model: BilledModel, until: float) -> None:
     """Advance the clock to `until`, keeping the cache alive as the interface does."""
     if not session.limits.keep_alive:
         return
-    renewal = await session.change(next_renewal)
-    while renewal.wait is not None and model.now + renewal.wait < until:
-        model.now += renewal.wait
-        renewal = await session.change(renew_cache, ignore_event)
+    renewal = await session.change_conversation(next_renewal)
+    while renewal.wait_seconds is not None and model.now + renewal.wait_seconds < until:
+        model.now += renewal.wait_seconds
+        renewal = await session.change_conversation(renew_cache, ignore_event)
 
 
-async def open_planned(model: PlannedModel, folder: Path, thread: StoreThread, habits: Habits = USUAL) -> Session:
+async def open_planned(
+    model: PlannedModel, folder: Path, thread: StoreThread, habits: PolicySettings = DEFAULT_SETTINGS
+) -> Session:
     """Open a session with the planned model and its tools, and nothing on disk."""
-    tools = [Produce(name, TOOLS // len(model.tools), model.wait, habits.most) for name in model.tools]
+    tools = [SizedOutputTool(name, TOOL_TOKENS // len(model.tools), model.wait, habits.most) for name in model.tools]
     return await open_session(model, tools, folder, thread, habits)
 
 
 async def open_session(
-    model: BilledModel, tools: Sequence[Tool], folder: Path, thread: StoreThread, habits: Habits
+    model: BilledModel, tools: Sequence[Tool], folder: Path, thread: StoreThread, habits: PolicySettings
 ) -> Session:
     """Open a session with a model and tools, and nothing on disk."""
     store = await thread.open()
@@ -155,11 +159,11 @@ async def open_session(
         thread,
         store,
         row,
-        instructions=Instructions(prose(1, int(SYSTEM / TOKENS_PER_BYTE))),
+        instructions=Instructions(prose(1, int(SYSTEM_TOKENS / TOKENS_PER_BYTE))),
         tools=tools,
         offloading=habits.offloading,
-        compacting=habits.compacting,
-        summarisers=reader_of(model, habits.reader) if habits.reader is not None else None,
+        compaction_settings=habits.compacting,
+        summarisers=summary_reader_source(model, habits.reader) if habits.reader is not None else None,
         carrying_cost=habits.carrying_cost(),
         limits=TurnLimits(keep_alive=habits.keep_alive),
         now=lambda: model.now,
@@ -167,39 +171,40 @@ async def open_session(
 
 
 def session_costs(model: BilledModel, rewritten_before: set[int], cold: int) -> SessionCosts:
-    """Compute the costs. `rewritten_before` contains the numbers of requests that followed a rewrite."""
+    """Return the costs of a played session. `rewritten_before`: the numbers of the requests that followed a rewrite."""
     asked, timely = Usage(), Usage()
-    for billed, is_late in by_lateness(model):
+    for billed, is_late in with_cache_expiry(model):
         asked += billed.usage
         timely += Usage() if is_late else billed.usage
     return SessionCosts(
-        (sum(model.rates.cost(billed.usage) for billed in model.billed) + model.elsewhere) / 1000,
+        (sum(model.rates.cost(billed.usage) for billed in model.billed_requests) + model.other_models_cost) / 1000,
         asked.cache_read / asked.prompt,
         timely.cache_read / timely.prompt,
-        sum(billed.purpose == "keep-alive" for billed in model.billed),
-        len(model.billed),
-        sum(billed.purpose == "again" for billed in model.billed),
+        sum(billed.purpose == "keep-alive" for billed in model.billed_requests),
+        len(model.billed_requests),
+        sum(billed.purpose == "again" for billed in model.billed_requests),
         len(rewritten_before) - cold,
         cold,
-        sum(billed.purpose == "summary" for billed in model.billed) + model.read_elsewhere,
-        max(billed.usage.prompt for billed in model.billed) / model.size,
-        _drift(model.billed, rewritten_before),
+        sum(billed.purpose == "summary" for billed in model.billed_requests) + model.other_models_summaries,
+        max(billed.usage.prompt for billed in model.billed_requests) / model.size,
+        _count_drift(model.billed_requests, rewritten_before),
     )
 
 
-def by_lateness(model: BilledModel) -> list[tuple[BilledRequest, bool]]:
-    """The requests except keep-alives, each with whether the cache had expired before it."""
+def with_cache_expiry(model: BilledModel) -> list[tuple[BilledRequest, bool]]:
+    """Return the requests except keep-alives, each with whether the cache had expired before it."""
     found: list[tuple[BilledRequest, bool]] = []
     used = 0.0
-    for billed in model.billed:
+    for billed in model.billed_requests:
         if billed.purpose != "keep-alive":
-            found.append((billed, bool(found) and billed.at - used >= model.rates.ttl))
-        used = billed.at
+            found.append((billed, bool(found) and billed.sent_at - used >= model.rates.ttl))
+        used = billed.sent_at
     return found
 
 
-def _drift(billed: Sequence[BilledRequest], rewritten_before: set[int]) -> int:
-    """Count drift. Summary requests are skipped: the step after one is compared with the step before."""
+def _count_drift(billed: Sequence[BilledRequest], rewritten_before: set[int]) -> int:
+    """Return the number of unreported prefix changes. Summary requests are skipped, so the step after one is compared
+    with the step before it."""
     count = 0
     earlier: BilledRequest | None = None
     since = 0
@@ -212,8 +217,8 @@ def _drift(billed: Sequence[BilledRequest], rewritten_before: set[int]) -> int:
     return count
 
 
-def table(name: str, runs: Sequence[SessionCosts]) -> str:
-    """The means of the runs, each next to its target."""
+def format_table(name: str, runs: Sequence[SessionCosts]) -> str:
+    """Return a table of the means over all runs, each next to its target."""
     cost, cached, rewrites, summaries = GOALS[name]
 
     def mean(field: str) -> float:
@@ -230,7 +235,11 @@ def table(name: str, runs: Sequence[SessionCosts]) -> str:
         ("unlogged prefix changes", f"{sum(run.drift for run in runs)}", "0"),
         ("requests", f"{mean('requests'):.0f}", ""),
         ("of them to fetch something again", f"{mean('again'):.1f}", ""),
-        *([("of them to keep the cache alive", f"{mean('kept'):.1f}", "")] if any(run.kept for run in runs) else []),
+        *(
+            [("of them to keep the cache alive", f"{mean('keep_alives'):.1f}", "")]
+            if any(run.keep_alives for run in runs)
+            else []
+        ),
     )
     lines = [f"  {label:42}{value:>9}   {goal}".rstrip() for label, value, goal in rows]
     return "\n".join([f"{name}, {len(runs)} sessions", *lines])
@@ -245,7 +254,7 @@ def main() -> int:
     options = parser.parse_args()
     for name in [options.mix] if options.mix else MIXES:
         runs = [asyncio.run(play(seed, options.requests, MIXES[name], options.window)) for seed in range(options.seeds)]
-        print(table(name, runs))
+        print(format_table(name, runs))
     return 0
 
 

@@ -12,14 +12,20 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from bench.context.play import MIXES, Habits, SessionCosts, play
-from ebbtide.agent.context.budget import ContextBudget
-from ebbtide.agent.context.carrying_costs import CarryingCosts, RewriteAction, RewriteDecision, RewriteOffer, UnitPrices
-from ebbtide.agent.context.offload import Offloading
-from ebbtide.agent.context.old_outputs import old_items
-from ebbtide.agent.context.settings import Caps, CompactionSettings, RewritePatience
+from bench.context.play import MIXES, PolicySettings, SessionCosts, play
+from ebbtide.agent.budget.prices import UnitPrices
+from ebbtide.agent.budget.request_budget import ContextBudget
+from ebbtide.agent.eviction.carrying_costs import (
+    CarryingCosts,
+    CarryingCostTracker,
+    RewriteAction,
+    RewriteDecision,
+    RewriteOffer,
+    old_maskable_items,
+)
+from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings, RewritePatience
 from ebbtide.agent.messages import Conversation, User
-from ebbtide.agent.window.carrying_cost import CarryingCost
+from ebbtide.agent.view.previews import OffloadLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,7 @@ class PolicyInput:
     maskable: int
     """Tokens of the outputs that could be masked."""
     opens_turn: bool
-    """Whether the user has just sent a message."""
+    """Whether a user message has just started a turn."""
 
     @property
     def share(self) -> float:
@@ -43,16 +49,16 @@ class PolicyInput:
         return self.budget.window.size - self.size
 
 
-Decide = Callable[[PolicyInput], RewriteAction]
+DecideAction = Callable[[PolicyInput], RewriteAction]
 
 
 @dataclass(slots=True)
-class PolicyCarryingCost(CarryingCost):
-    """A policy in place of the carrying cost rule."""
+class PolicyCarryingCost(CarryingCostTracker):
+    """Carrying costs whose decision comes from another program's policy."""
 
-    decide: Decide = field(default=lambda _: "nothing")
+    choose: DecideAction = field(default=lambda _: "nothing")
 
-    def rule(
+    def decide(
         self,
         conversation: Conversation,
         budget: ContextBudget,
@@ -62,94 +68,100 @@ class PolicyCarryingCost(CarryingCost):
         is_cold: bool,
         masks_only: bool = False,
     ) -> RewriteDecision:
-        items = old_items(conversation, how.caps.protect)
+        items = old_maskable_items(conversation, how.caps.protect)
         maskable = sum(item.tokens for item in items if not item.is_reply)
         last = conversation.messages[-1]
         moment = PolicyInput(budget.used, budget, maskable, isinstance(last, User) and bool(last.text))
         return RewriteDecision(
-            self.decide(moment),
+            self.choose(moment),
             CarryingCosts(),
             0.0,
             RewriteOffer(maskable, keys=frozenset(item.key for item in items)),
         )
 
 
-def over(share: float) -> Decide:
+def compact_at_share(share: float) -> DecideAction:
     return lambda moment: "compact" if moment.share >= share else "nothing"
 
 
-def above(share: float, reserve: int) -> Decide:
-    """Compact at a share of the whole window, minus a reserve."""
+def compact_at_window_share(share: float, reserve: int) -> DecideAction:
+    """Return a policy that compacts once the request exceeds a share of the whole window minus a reserve."""
     return lambda moment: "compact" if moment.size >= share * moment.budget.window.size - reserve else "nothing"
 
 
-def when_left(tokens: int) -> Decide:
-    return lambda moment: "compact" if moment.free_tokens <= tokens else "nothing"
+def compact_when_free(free_tokens: int) -> DecideAction:
+    return lambda moment: "compact" if moment.free_tokens <= free_tokens else "nothing"
 
 
-def sliding(moment: PolicyInput) -> RewriteAction:
-    """Mask every output beyond a budget, with every request."""
+def mask_beyond_budget(moment: PolicyInput) -> RewriteAction:
+    """Mask all outputs beyond a budget before every request."""
     return "compact" if moment.share >= 0.8 else "mask" if moment.maskable else "nothing"
 
 
-def pruned_when_the_user_speaks(moment: PolicyInput) -> RewriteAction:
+def mask_at_turn_start(moment: PolicyInput) -> RewriteAction:
     """Mask old outputs at the start of a turn, if they have at least 20,000 tokens."""
     if moment.free_tokens <= 36_384:
         return "compact"
     return "mask" if moment.opens_turn and moment.maskable >= 20_000 else "nothing"
 
 
-WHOLE = Offloading(threshold=10**9, file_bytes=10**9)
-"""Outputs stay whole unless the policy truncates them."""
+FULL_OUTPUTS = OffloadLimits(max_output_bytes=10**9, max_file_bytes=10**9)
+"""Outputs are shown completely unless the policy truncates them."""
 
 
-_THEIRS = Caps(tail=8_000, carried=0, names=0)
-"""What remains besides their summaries: no files that were read, and 8,000 tokens of the newest steps."""
+_OTHER_CAPS = CompactionCaps(tail=8_000, carried=0, names=0)
+"""What remains in addition to the summary under other policies: the newest 8,000 tokens of steps, and no files that
+were read."""
 
 
-def habits(decide: Decide, **others: object) -> Habits:
-    usual = {"compacting": CompactionSettings(_THEIRS), **others}
-    return Habits(carrying_cost=lambda: PolicyCarryingCost(decide=decide), offloading=WHOLE, **usual)  # type: ignore[arg-type]  # by name
+def policy_settings(decide: DecideAction, **others: object) -> PolicySettings:
+    usual = {"compacting": CompactionSettings(_OTHER_CAPS), **others}
+    return PolicySettings(carrying_cost=lambda: PolicyCarryingCost(choose=decide), offloading=FULL_OUTPUTS, **usual)  # type: ignore[arg-type]  # by name
 
 
-POLICIES: dict[str, Habits] = {
-    "ours": Habits(),
-    "careful": Habits(compacting=CompactionSettings(patience=RewritePatience().careful)),
-    "learning": Habits(learns=True),
-    "cache kept 1×": Habits(keep_alive=1),
-    "cache kept 2×": Habits(keep_alive=2),
-    "cache kept 3×": Habits(keep_alive=3),
-    "never": habits(lambda _: "nothing", window=10_000_000),
-    "summary at 80 %": habits(over(0.8)),
-    "summary at 95 %": habits(over(0.95), trigger=0.98),
-    "sliding budget": habits(sliding, compacting=CompactionSettings(replace(_THEIRS, protect=43_000))),
-    "like opencode": habits(
-        pruned_when_the_user_speaks, compacting=CompactionSettings(replace(_THEIRS, protect=40_000)), reader=1.0
+POLICIES: dict[str, PolicySettings] = {
+    "ours": PolicySettings(),
+    "careful": PolicySettings(compacting=CompactionSettings(patience=RewritePatience().careful)),
+    "learning": PolicySettings(learns=True),
+    "cache kept 1×": PolicySettings(keep_alive=1),
+    "cache kept 2×": PolicySettings(keep_alive=2),
+    "cache kept 3×": PolicySettings(keep_alive=3),
+    "never": policy_settings(lambda _: "nothing", window=10_000_000),
+    "summary at 80 %": policy_settings(compact_at_share(0.8)),
+    "summary at 95 %": policy_settings(compact_at_share(0.95), trigger=0.98),
+    "sliding budget": policy_settings(
+        mask_beyond_budget, compacting=CompactionSettings(replace(_OTHER_CAPS, protect=43_000))
     ),
-    "like Claude Code": habits(
-        when_left(33_000),
-        compacting=CompactionSettings(replace(_THEIRS, tail=0, summary=12_000)),
+    "like opencode": policy_settings(
+        mask_at_turn_start, compacting=CompactionSettings(replace(_OTHER_CAPS, protect=40_000)), reader=1.0
+    ),
+    "like Claude Code": policy_settings(
+        compact_when_free(33_000),
+        compacting=CompactionSettings(replace(_OTHER_CAPS, tail=0, summary=12_000)),
         reattached=10_000,
         most=30_000,
     ),
-    "like Codex": habits(
-        above(0.9, 16_384),
-        compacting=CompactionSettings(replace(_THEIRS, tail=0, summary=6_000)),
+    "like Codex": policy_settings(
+        compact_at_window_share(0.9, 16_384),
+        compacting=CompactionSettings(replace(_OTHER_CAPS, tail=0, summary=6_000)),
         reader=1.0,
         reattached=4_000,
         most=40_000,
     ),
-    "like crush": habits(
-        above(0.8, 8_192), compacting=CompactionSettings(replace(_THEIRS, tail=0)), reader=0.05, most=0
+    "like crush": policy_settings(
+        compact_at_window_share(0.8, 8_192),
+        compacting=CompactionSettings(replace(_OTHER_CAPS, tail=0)),
+        reader=0.05,
+        most=0,
     ),
 }
 
 
-OTHERS = tuple(name for name, one in POLICIES.items() if one.offloading is WHOLE)
+OTHER_POLICIES = tuple(name for name, one in POLICIES.items() if one.offloading is FULL_OUTPUTS)
 """The policies of other programs, and no policy."""
 
 
-def row(name: str, runs: list[SessionCosts], ours: float) -> str:
+def format_row(name: str, runs: list[SessionCosts], ours: float) -> str:
     def mean(field: str) -> float:
         return statistics.fmean(float(getattr(run, field)) for run in runs)
 
@@ -182,7 +194,7 @@ def main() -> int:
                 for seed in range(options.seeds)
             ]
             ours = ours or statistics.fmean(run.cost for run in runs)
-            print(row(name, runs, ours), flush=True)
+            print(format_row(name, runs, ours), flush=True)
     return 0
 
 

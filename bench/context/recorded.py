@@ -16,33 +16,33 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from bench.context.policies import OTHERS, POLICIES
+from bench.context.policies import OTHER_POLICIES, POLICIES
 from bench.context.recordings import KINDS, Recording, SkippedRecording, join_recordings, read_folder
 from bench.context.regrets import CAUSES
-from bench.context.replay import STAND_IN, ReplayResult, replay
+from bench.context.replay import PLACEHOLDER_SUMMARY, ReplayResult, replay
 from bench.context.workload import TOKENS_PER_BYTE
 from ebbtide.tools.outputs.extent import pluralize
 
-USUAL = ("ours", "like opencode", "like Claude Code", "like Codex")
-SIZES = ((100_000, "under 100k"), (200_000, "100k to 200k"), (10**12, "over 200k"))
+DEFAULT_POLICIES = ("ours", "like opencode", "like Claude Code", "like Codex")
+SIZE_GROUPS = ((100_000, "under 100k"), (200_000, "100k to 200k"), (10**12, "over 200k"))
 """Groups of recordings by the tokens of their messages, calls and outputs."""
-AGES = ((6, "to 5"), (11, "6-10"), (21, "11-20"), (41, "21-40"), (81, "41-80"), (10**9, "over 80"))
+AGE_GROUPS = ((6, "to 5"), (11, "6-10"), (21, "11-20"), (41, "21-40"), (81, "41-80"), (10**9, "over 80"))
 """Groups of masked outputs by their age in steps."""
-UNITS = {"k": 1_000, "m": 1_000_000}
+UNIT_FACTORS = {"k": 1_000, "m": 1_000_000}
 
 
-def window_of(text: str) -> int:
+def parse_window(text: str) -> int:
     """Parse tokens such as `200000`, `200k` or `1M`. Raises `ValueError`."""
-    unit = UNITS.get(text[-1:].lower(), 1)
+    unit = UNIT_FACTORS.get(text[-1:].lower(), 1)
     size = int(float(text[:-1]) * unit) if unit > 1 else int(text)
     if size < 40_000:
         raise ValueError("too small")
     return size
 
 
-def windows_of(text: str) -> list[int]:
+def parse_windows(text: str) -> list[int]:
     try:
-        return [window_of(one) for one in text.split(",")]
+        return [parse_window(one) for one in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"`{text}` is not a list of windows; use tokens from 40k on, such as `100k,200k,1M`"
@@ -54,7 +54,7 @@ def mean(runs: Sequence[ReplayResult], value: Callable[[ReplayResult], float]) -
 
 
 def regrets_per_100(runs: Sequence[ReplayResult], **wanted: str) -> float:
-    """Regrets per 100 steps with this cause or kind."""
+    """Return the number of regrets per 100 steps that have the given cause or kind."""
     found = sum(
         all(getattr(regret, name) == value for name, value in wanted.items()) for run in runs for regret in run.regrets
     )
@@ -62,114 +62,114 @@ def regrets_per_100(runs: Sequence[ReplayResult], **wanted: str) -> float:
 
 
 def cached_share(runs: Sequence[ReplayResult]) -> float:
-    """Share of all prompt tokens read from the cache."""
-    return sum(run.all.cache_read for run in runs) / sum(run.all.prompt for run in runs)
+    """Return the share of all prompt tokens read from the cache."""
+    return sum(run.total_usage.cache_read for run in runs) / sum(run.total_usage.prompt for run in runs)
 
 
 def unpaused_cached_share(runs: Sequence[ReplayResult]) -> float:
-    return sum(run.unpaused.cache_read for run in runs) / sum(run.unpaused.prompt for run in runs)
+    return sum(run.unpaused_usage.cache_read for run in runs) / sum(run.unpaused_usage.prompt for run in runs)
 
 
-HEADING = (
+TABLE_HEADING = (
     f"{'':20}{'cost':>7}{'':>6}{'with recalls':>14}{'':>6}{'cached':>8}{'unpaused':>10}{'rewrites':>10}{'cold':>6}"
     f"{'summaries':>11}{'peak':>6}{'drift':>7}   regrets: {'  '.join(CAUSES)}     all"
 )
 
 
-def row(name: str, runs: Sequence[ReplayResult], ours: Sequence[ReplayResult]) -> str:
-    def against(value: Callable[[ReplayResult], float]) -> str:
-        return f"{100 * (mean(runs, value) / mean(ours, value) - 1):+.0f}%" if ours is not runs else ""
+def format_row(name: str, runs: Sequence[ReplayResult], our_runs: Sequence[ReplayResult]) -> str:
+    def difference_to_ours(value: Callable[[ReplayResult], float]) -> str:
+        return f"{100 * (mean(runs, value) / mean(our_runs, value) - 1):+.0f}%" if our_runs is not runs else ""
 
     causes = "".join(
         f"{regrets_per_100(runs, cause=cause):>{width}.2f}" for cause, width in zip(CAUSES, (15, 8, 12), strict=True)
     )
     return (
-        f"{name:20}{mean(runs, _cost):7.0f}{against(_cost):>6}{mean(runs, _with_recalls):14.0f}"
-        f"{against(_with_recalls):>6}{cached_share(runs):8.1%}{unpaused_cached_share(runs):10.1%}"
-        f"{mean(runs, lambda one: one.run.rewrites):10.1f}{mean(runs, lambda one: one.run.cold):6.1f}"
-        f"{mean(runs, lambda one: one.run.summaries):11.1f}{max(run.run.peak for run in runs):6.0%}"
-        f"{sum(run.run.drift for run in runs):7}{causes}{regrets_per_100(runs):8.2f}"
+        f"{name:20}{mean(runs, _cost):7.0f}{difference_to_ours(_cost):>6}{mean(runs, _with_recalls):14.0f}"
+        f"{difference_to_ours(_with_recalls):>6}{cached_share(runs):8.1%}{unpaused_cached_share(runs):10.1%}"
+        f"{mean(runs, lambda one: one.costs.rewrites):10.1f}{mean(runs, lambda one: one.costs.cold):6.1f}"
+        f"{mean(runs, lambda one: one.costs.summaries):11.1f}{max(run.costs.peak for run in runs):6.0%}"
+        f"{sum(run.costs.drift for run in runs):7}{causes}{regrets_per_100(runs):8.2f}"
     )
 
 
 def _cost(one: ReplayResult) -> float:
-    return one.run.cost
+    return one.costs.cost
 
 
 def _with_recalls(one: ReplayResult) -> float:
     return one.cost
 
 
-def kinds(runs: Sequence[ReplayResult]) -> str:
-    """Regrets per 100 steps by cause and kind of output, and how many of the outputs removed this way were
-    regretted."""
+def format_kinds(runs: Sequence[ReplayResult]) -> str:
+    """Return a table of regrets per 100 steps by cause and kind of output. It also says how many of the outputs removed
+    for that cause were regretted."""
     lines = [f"    {'':12}{''.join(f'{kind:>16}' for kind in KINDS)}"]
     for cause in CAUSES:
         cells = ""
         for kind in KINDS:
-            left = sum(run.left.get((cause, kind), 0) for run in runs)
+            removed = sum(run.left_outputs.get((cause, kind), 0) for run in runs)
             regretted = {
                 (run.recording.name, found.id)
                 for run in runs
                 for found in run.regrets
                 if (found.cause, found.kind) == (cause, kind)
             }
-            share = f"{len(regretted)}/{left}" if left else ""
+            share = f"{len(regretted)}/{removed}" if removed else ""
             cells += f"{regrets_per_100(runs, cause=cause, kind=kind):7.2f}{share:>9}"
         lines.append(f"    {cause:12}{cells}")
     return "\n".join(lines)
 
 
-def masks(runs: Sequence[ReplayResult]) -> str:
-    """How many of the outputs masked at an age were regretted later, by kind."""
+def format_masks(runs: Sequence[ReplayResult]) -> str:
+    """Return a table of masked outputs by kind and age, with the number that were regretted later."""
     found = [mask for run in runs for mask in run.masks]
-    lines = [f"    {'masked at age':14}{''.join(f'{name:>12}' for _, name in AGES)}"]
+    lines = [f"    {'masked at age':14}{''.join(f'{name:>12}' for _, name in AGE_GROUPS)}"]
     for name in (*KINDS, "all"):
         of_kind = [mask for mask in found if name in (mask[0], "all")]
-        cells, least = "", 0
-        for most, _ in AGES:
-            regretted = [mask[2] for mask in of_kind if least <= mask[1] < most]
+        cells, min_age = "", 0
+        for max_age, _ in AGE_GROUPS:
+            regretted = [mask[2] for mask in of_kind if min_age <= mask[1] < max_age]
             cells += f"{f'{sum(regretted)}/{len(regretted)}' if regretted else '':>12}"
-            least = most
+            min_age = max_age
         lines.append(f"    {name:14}{cells}")
     return "\n".join(lines)
 
 
-def group_of(recording: Recording) -> str:
+def group_name(recording: Recording) -> str:
     tokens = recording.characters * TOKENS_PER_BYTE
-    return f"{recording.agent}, {next(name for most, name in SIZES if tokens < most)}"
+    return f"{recording.agent}, {next(name for most, name in SIZE_GROUPS if tokens < most)}"
 
 
-def groups(played: dict[str, list[ReplayResult]]) -> str:
-    """Cost with recalls and regrets per 100 steps, by agent and size."""
-    names = sorted({group_of(run.recording) for runs in played.values() for run in runs})
+def format_groups(played: dict[str, list[ReplayResult]]) -> str:
+    """Return a table of cost with recalls and regrets per 100 steps, by agent and size."""
+    names = sorted({group_name(run.recording) for runs in played.values() for run in runs})
     lines = [f"  {'with recalls; regrets':30}{''.join(f'{policy:>22}' for policy in played)}"]
     for name in names:
         cells, count = "", 0
         for runs in played.values():
-            group = [run for run in runs if group_of(run.recording) == name]
+            group = [run for run in runs if group_name(run.recording) == name]
             cells += f"{mean(group, _with_recalls):15.1f}{regrets_per_100(group):7.2f}"
             count = len(group)
         lines.append(f"  {f'{name} ({count})':30}{cells}")
     return "\n".join(lines)
 
 
-def each(runs: Sequence[ReplayResult]) -> str:
-    """A line for each recording."""
+def format_recordings(runs: Sequence[ReplayResult]) -> str:
+    """Return a line for each recording."""
     return "\n".join(
-        f"    {run.recording.name:40}{run.steps:5} steps{run.run.cost:8.0f}{run.cost:8.0f}{cached_share([run]):8.1%}"
-        f"{unpaused_cached_share([run]):8.1%}{run.run.rewrites:4}{run.run.cold:4}{run.run.summaries:4}{run.run.peak:6.0%}"
+        f"    {run.recording.name:40}{run.steps:5} steps{run.costs.cost:8.0f}{run.cost:8.0f}{cached_share([run]):8.1%}"
+        f"{unpaused_cached_share([run]):8.1%}{run.costs.rewrites:4}{run.costs.cold:4}{run.costs.summaries:4}{run.costs.peak:6.0%}"
         f"{regrets_per_100([run]):8.2f}"
         for run in runs
     )
 
 
-def pauses(runs: Sequence[ReplayResult]) -> str:
-    requests = sum(run.run.requests for run in runs)
-    paused, cost = sum(run.paused for run in runs), sum(run.paused_cost for run in runs)
+def format_pauses(runs: Sequence[ReplayResult]) -> str:
+    requests = sum(run.costs.requests for run in runs)
+    paused, cost = sum(run.paused_requests for run in runs), sum(run.paused_cost for run in runs)
     return (
         f"  {paused / requests:.1%} of the requests of {runs[0].policy} came after a pause; "
-        f"they cause {cost / sum(run.run.cost for run in runs):.0%} of its cost"
+        f"they cause {cost / sum(run.costs.cost for run in runs):.0%} of its cost"
     )
 
 
@@ -179,11 +179,11 @@ def recordings_summary(recordings: Sequence[Recording], skipped: Sequence[Skippe
     calls = sum(len(step.calls) for one in recordings for step in one.steps)
     lines = [", ".join((pluralize(len(recordings), "recording"), pluralize(steps, "step"), pluralize(calls, "call")))]
     lines += [f"skipped {one.name}: {one.why}" for one in skipped]
-    for trouble in sorted({trouble for one in recordings for trouble in one.troubles}):
-        having = [one for one in recordings if trouble in one.troubles]
-        count = sum(one.troubles[trouble] for one in having)
+    for trouble in sorted({trouble for one in recordings for trouble in one.problems}):
+        having = [one for one in recordings if trouble in one.problems]
+        count = sum(one.problems[trouble] for one in having)
         lines.append(f"{trouble}: {count} in {', '.join(one.name for one in having)}")
-    return "\n".join([*lines, f"Each summary says: {STAND_IN}"])
+    return "\n".join([*lines, f"Each summary says: {PLACEHOLDER_SUMMARY}"])
 
 
 def replay_all(recordings: Sequence[Recording], policy: str, window: int) -> list[ReplayResult]:
@@ -192,23 +192,23 @@ def replay_all(recordings: Sequence[Recording], policy: str, window: int) -> lis
 
 def report(recordings: Sequence[Recording], window: int, policies: Sequence[str], *, is_each: bool) -> None:
     """Replay all recordings and print the table row by row."""
-    print(f"\nwindow {window:,}, means of {pluralize(len(recordings), 'session')}\n{HEADING}")
+    print(f"\nwindow {window:,}, means of {pluralize(len(recordings), 'session')}\n{TABLE_HEADING}")
     found: dict[str, list[ReplayResult]] = {}
     for policy in policies:
         found[policy] = runs = replay_all(recordings, policy, window)
-        print(row(policy, runs, found[policies[0]]), flush=True)
+        print(format_row(policy, runs, found[policies[0]]), flush=True)
     for policy, runs in found.items():
         print(f"  {policy}: regrets per 100 steps, and outputs regretted of those that left the view so")
-        print("\n".join([kinds(runs), *([each(runs)] if is_each else [])]))
-    print(masks(found[policies[0]]))
-    print(pauses(found[policies[0]]))
-    print(groups(found), flush=True)
+        print("\n".join([format_kinds(runs), *([format_recordings(runs)] if is_each else [])]))
+    print(format_masks(found[policies[0]]))
+    print(format_pauses(found[policies[0]]))
+    print(format_groups(found), flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.context.recorded")
     parser.add_argument("folder", type=Path, help="folder with the recordings, one `.jsonl` file each")
-    parser.add_argument("--window", type=windows_of, default=[200_000], help="windows in tokens: `100k,200k,1M`")
+    parser.add_argument("--window", type=parse_windows, default=[200_000], help="windows in tokens: `100k,200k,1M`")
     parser.add_argument("--joined", action="store_true", help="join all sessions of a project")
     parser.add_argument("--policy", choices=sorted(POLICIES), action="append", help="one of the policies")
     parser.add_argument("--all", action="store_true", help="our policy and those of all other programs")
@@ -225,7 +225,7 @@ def main() -> int:
         report(
             join_recordings(recordings) if options.joined else recordings,
             window,
-            ("ours", *OTHERS) if options.all else options.policy or USUAL,
+            ("ours", *OTHER_POLICIES) if options.all else options.policy or DEFAULT_POLICIES,
             is_each=options.each,
         )
     return 0

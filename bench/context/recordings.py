@@ -1,9 +1,11 @@
-"""Reads recorded sessions of coding agents from files: steps with calls and outputs, with our tool names.
+"""Reads recorded sessions of coding agents from files, as steps with calls and outputs. Tool names are converted to
+ours.
 
-A recording is a JSON Lines file, in order: `{"t": "user", "text", "ts"}`, `{"t": "assistant", "text", "think", "calls":
-[{"id", "name", "args"}], "ts"}` and `{"t": "output", "id", "text", "err", "ts"}`; `ts` is in seconds, `think` in
-characters. A `compacted` row marks a summary of the recorded agent. Rows that do not fit are counted by kind, and
-recordings that cannot be replayed are skipped."""
+A recording is a JSON Lines file with these rows, in order: `{"t": "user", "text", "ts"}`, `{"t": "assistant", "text",
+"think", "calls": [{"id", "name", "args"}], "ts"}` and `{"t": "output", "id", "text", "err", "ts"}`. `ts` is in seconds,
+`think` in characters. A `compacted` row marks a summary by the recorded agent. Invalid rows are counted by kind, and
+recordings that cannot be replayed are skipped.
+"""
 
 import json
 import re
@@ -13,14 +15,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from ebbtide.agent.context.long_texts import sendable
+from ebbtide.agent.view.long_texts import sendable_text
 from ebbtide.tools.catalog import builtin_tools
 
 Kind: TypeAlias = Literal["read", "bash", "grep", "edit", "task", "other"]
 KINDS: tuple[Kind, ...] = ("read", "bash", "grep", "edit", "task", "other")
 """Kinds of outputs. `task` is a report of a sub-agent."""
 
-_TOOLS: dict[str, tuple[str, Kind]] = {
+_TOOL_NAMES: dict[str, tuple[str, Kind]] = {
     **dict.fromkeys(("read", "view", "notebookread", "read_file"), ("read", "read")),
     **dict.fromkeys(("bash", "exec_command", "shell", "local_shell", "container.exec"), ("bash", "bash")),
     **dict.fromkeys(("write_stdin", "read_bash", "bashoutput", "taskoutput"), ("bash_output", "bash")),
@@ -32,8 +34,8 @@ _TOOLS: dict[str, tuple[str, Kind]] = {
     "apply_patch": ("apply_patch", "edit"),
     **dict.fromkeys(("task", "agent"), ("task", "task")),
 }
-"""Lower-case tool names, with our name and the kind of output."""
-_ARGUMENTS = {
+"""Our tool name and the kind of output, by the recorded tool name in lower case."""
+_ARGUMENT_NAMES = {
     **dict.fromkeys(("file_path", "filePath"), "path"),
     **dict.fromkeys(("old_string", "oldString", "old_str"), "old"),
     **dict.fromkeys(("new_string", "newString", "new_str"), "new"),
@@ -42,25 +44,28 @@ _ARGUMENTS = {
     **dict.fromkeys(("shellId", "session_id", "task_id", "bash_id"), "job"),
     "replaceAll": "replace_all",
 }
-_AGENTS = (("Codex", {"exec_command", "write_stdin", "update_plan", "local_shell"}),
+_AGENT_TOOLS = (("Codex", {"exec_command", "write_stdin", "update_plan", "local_shell"}),
            ("Claude Code", {"Bash", "Read", "Edit", "Grep"}),
            ("Copilot", {"view", "read_bash", "stop_bash", "str_replace_editor", "report_intent"}),
            ("OpenCode", {"bash", "read", "edit", "todowrite"}))  # fmt: skip
-"""Agents with tool names that identify them; the first match wins."""
-_FILE = re.compile(r"(?P<project>.+?)-(?:claudecode|codex|opencode|copilot(?:cli)?)-\d+")
+"""Agents, each with tool names that identify it; the first match wins."""
+_FILE_NAME = re.compile(r"(?P<project>.+?)-(?:claudecode|codex|opencode|copilot(?:cli)?)-\d+")
 _LINE_NUMBER = re.compile(r"^ *(\d+)→", re.MULTILINE)
 """Claude Code's line numbers in files; ours use a tab."""
-_EXIT = re.compile(r"\A(?:Chunk ID|Wall time|Exit code)[^\0]{0,200}?(?:exited with code|Exit code:?) ([1-9]\d*)\n")
+_FAILED_EXIT = re.compile(
+    r"\A(?:Chunk ID|Wall time|Exit code)[^\0]{0,200}?(?:exited with code|Exit code:?) ([1-9]\d*)\n"
+)
 
-LATEST = 1e12
-"""In seconds; later times are treated as missing."""
-LARGE = 1_000_000
-"""Characters from which an output is mentioned."""
-FOREIGN = 0.2
-"""Share of non-Latin letters from which a session is reported as not English."""
-INTERLEAVED_SHARE = 0.1
-"""Share of calls answered after a later reply from which a recording is considered to contain two agents."""
-_OURS = frozenset(tool.name for tool in builtin_tools())
+MAX_TIME_SECONDS = 1e12
+"""Maximum time in Unix seconds; later times are treated as missing."""
+LARGE_OUTPUT_CHARS = 1_000_000
+"""Minimum size in characters of outputs that are reported as large."""
+MAX_FOREIGN_SHARE = 0.2
+"""Maximum share of non-Latin letters in a session; if there are more, it is reported as not English."""
+MAX_INTERLEAVED_SHARE = 0.1
+"""Maximum share of calls that are answered after a later reply. A recording with more is assumed to contain two agents.
+"""
+_OUR_TOOLS = frozenset(tool.name for tool in builtin_tools())
 NOT_RECORDED = "[no output was recorded]"
 
 
@@ -82,8 +87,8 @@ class RecordedStep:
     asked_at: float
     """Time of its request in seconds, never decreasing."""
     text: str
-    thought: int
-    """Characters of thinking, which are not in `text`."""
+    thought_chars: int
+    """Number of characters of thinking, which `text` does not contain."""
     calls: tuple[RecordedCall, ...]
 
 
@@ -93,7 +98,7 @@ class Recording:
     project: str
     agent: str
     steps: tuple[RecordedStep, ...]
-    troubles: Mapping[str, int] = field(default_factory=dict)
+    problems: Mapping[str, int] = field(default_factory=dict)
     """Problems with their counts; none prevents a replay."""
 
     @property
@@ -114,12 +119,12 @@ class SkippedRecording:
 
 
 def call_chars(call: RecordedCall) -> int:
-    """Characters of a call."""
+    """Return the size of a call's arguments in characters."""
     return len(json.dumps(dict(call.arguments), ensure_ascii=False))
 
 
 def read_folder(folder: Path) -> tuple[list[Recording], list[SkippedRecording]]:
-    """Read the recordings in a folder (`*.jsonl`), sorted by name; and those that cannot be replayed."""
+    """Return the recordings in a folder (`*.jsonl`), sorted by name, and the ones that cannot be replayed."""
     found = [read_recording(path) for path in sorted(folder.glob("*.jsonl"))]
     recordings = [one for one in found if isinstance(one, Recording)]
     return recordings, [one for one in found if isinstance(one, SkippedRecording)]
@@ -134,24 +139,24 @@ def read_recording(path: Path) -> Recording | SkippedRecording:
         return SkippedRecording(path.stem, f"it cannot be read: {error.strerror}")
     reader = _Reader(troubles)
     for row in rows:
-        reader.take(row)
+        reader.add_row(row)
     steps = reader.finished_steps()
     calls = sum(len(step.calls) for step in steps)
     if not steps:
         return SkippedRecording(path.stem, "no reply of a model is in it")
     late = troubles["output after a later reply"]
-    if late > max(2, INTERLEAVED_SHARE * calls):
+    if late > max(2, MAX_INTERLEAVED_SHARE * calls):
         return SkippedRecording(
             path.stem, f"two agents are interleaved: {late} of {calls} calls are answered after later replies"
         )
-    if _foreign_share(steps) > FOREIGN:
+    if _foreign_share(steps) > MAX_FOREIGN_SHARE:
         troubles["not in English"] = 1
-    project = match["project"] if (match := _FILE.fullmatch(path.stem)) else re.sub(r"[-_]\d+$", "", path.stem)
-    return Recording(path.stem, project, _agent(rows), steps, dict(+troubles))
+    project = match["project"] if (match := _FILE_NAME.fullmatch(path.stem)) else re.sub(r"[-_]\d+$", "", path.stem)
+    return Recording(path.stem, project, _detect_agent(rows), steps, dict(+troubles))
 
 
 def join_recordings(recordings: Sequence[Recording]) -> list[Recording]:
-    """Join the recordings of each project and agent into one, in order of time."""
+    """Join the recordings of each project and agent into one, ordered by time."""
     groups: dict[tuple[str, str], list[Recording]] = {}
     for recording in recordings:
         groups.setdefault((recording.project, recording.agent), []).append(recording)
@@ -165,34 +170,34 @@ def _join_group(group: list[Recording]) -> Recording:
         for step in recording.steps:
             calls = tuple(replace(call, id=f"{number}-{call.id}") for call in step.calls)
             at = max(step.asked_at, steps[-1].asked_at if steps else step.asked_at)
-            said = step.user_texts if step is not recording.steps[0] or step.user_texts else ("go on",)
-            steps.append(replace(step, user_texts=said, asked_at=at, calls=calls))
-    troubles = sum((Counter(one.troubles) for one in ordered), Counter[str]())
+            texts = step.user_texts if step is not recording.steps[0] or step.user_texts else ("go on",)
+            steps.append(replace(step, user_texts=texts, asked_at=at, calls=calls))
+    troubles = sum((Counter(one.problems) for one in ordered), Counter[str]())
     first = ordered[0]
     return Recording(
         f"{first.project}, {first.agent}, {len(ordered)}", first.project, first.agent, tuple(steps), troubles
     )
 
 
-def _rows(lines: Iterator[str], troubles: Counter[str]) -> Iterator[Mapping[str, Any]]:
+def _rows(lines: Iterator[str], problems: Counter[str]) -> Iterator[Mapping[str, Any]]:
     for line in lines:
         if not line.strip():
             continue
         try:
             row = json.loads(line)
             if "\\ud" in line.lower():  # a lone surrogate cannot be sent
-                row = json.loads(sendable(json.dumps(row, ensure_ascii=False)))
+                row = json.loads(sendable_text(json.dumps(row, ensure_ascii=False)))
         except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict) and row.get("t") in ("user", "assistant", "output", "compacted"):
             yield row
         else:
-            troubles["line that is no row"] += 1
+            problems["line that is no row"] += 1
 
 
-def _agent(rows: Sequence[Mapping[str, Any]]) -> str:
+def _detect_agent(rows: Sequence[Mapping[str, Any]]) -> str:
     names = {call["name"] for row in rows if row["t"] == "assistant" for call in _calls_of(row)}
-    return next((agent for agent, known in _AGENTS if known & names), "unknown")
+    return next((agent for agent, known in _AGENT_TOOLS if known & names), "unknown")
 
 
 def _calls_of(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -217,82 +222,82 @@ class _Draft:
 
 @dataclass(slots=True)
 class _Reader:
-    """Groups rows into steps. Consecutive replies are merged, and so is a reply without calls with the next one if no
-    user message follows, since a turn would end there."""
+    """Groups rows into steps. Consecutive replies are merged. A reply without calls is merged with the next reply
+    unless a user message follows, because only then has the turn ended."""
 
-    troubles: Counter[str]
+    problems: Counter[str]
     drafts: list[_Draft] = field(default_factory=list)
     _user_texts: list[str] = field(default_factory=list)
     _clock: float | None = None
     _asked_at: float = 0.0
-    """Time of the latest row that a model sees."""
+    """Time of the last row that the model sees."""
     _follows_reply: bool = False
     """Whether the previous row was a reply."""
-    _places: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _call_positions: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Step and index of each call."""
     _answered: set[str] = field(default_factory=set)
 
-    def take(self, row: Mapping[str, Any]) -> None:
-        now = self._time(row)
+    def add_row(self, row: Mapping[str, Any]) -> None:
+        now = self._row_time(row)
         match row["t"]:
-            case "user" if text := _text(row):
+            case "user" if text := _row_text(row):
                 self._user_texts.append(text)
                 self._asked_at, self._follows_reply = now, False
             case "assistant":
-                self._reply(row)
+                self._add_reply(row)
                 self._follows_reply = True
             case "output":
-                self._output(row)
+                self._add_output(row)
                 self._asked_at, self._follows_reply = now, False
 
-    def _time(self, row: Mapping[str, Any]) -> float:
+    def _row_time(self, row: Mapping[str, Any]) -> float:
         at = row.get("ts")
-        if not isinstance(at, int | float) or not abs(at) < LATEST:
-            self.troubles["row without a time"] += 1
+        if not isinstance(at, int | float) or not abs(at) < MAX_TIME_SECONDS:
+            self.problems["row without a time"] += 1
             return self._clock or 0.0
         if self._clock is not None and at < self._clock:
-            self.troubles["time that runs backwards"] += 1
+            self.problems["time that runs backwards"] += 1
         self._clock = max(float(at), self._clock if self._clock is not None else float(at))
         return self._clock
 
-    def _reply(self, row: Mapping[str, Any]) -> None:
+    def _add_reply(self, row: Mapping[str, Any]) -> None:
         last = self.drafts[-1] if self.drafts else None
         if last is None or self._user_texts or not (self._follows_reply or not last.calls):
             last = _Draft(self._user_texts or ([] if self.drafts else ["go on"]), self._asked_at)
             self.drafts.append(last)
             self._user_texts = []
-        last.text = "\n\n".join(filter(None, (last.text, _text(row))))
+        last.text = "\n\n".join(filter(None, (last.text, _row_text(row))))
         last.thought += max(row["think"], 0) if isinstance(row.get("think"), int) else 0
-        for call in map(_call, _calls_of(row)):
-            if call.id in self._places:
-                self.troubles["call with the id of another"] += 1
+        for call in map(_recorded_call, _calls_of(row)):
+            if call.id in self._call_positions:
+                self.problems["call with the id of another"] += 1
                 continue
-            self._places[call.id] = (len(self.drafts) - 1, len(last.calls))
+            self._call_positions[call.id] = (len(self.drafts) - 1, len(last.calls))
             last.calls.append(call)
 
-    def _output(self, row: Mapping[str, Any]) -> None:
-        id, text = _id(row.get("id")), _text(row)
-        if id not in self._places:
-            self.troubles["output that answers no call"] += 1
+    def _add_output(self, row: Mapping[str, Any]) -> None:
+        id, text = _valid_call_id(row.get("id")), _row_text(row)
+        if id not in self._call_positions:
+            self.problems["output that answers no call"] += 1
             return
         if id in self._answered:
-            self.troubles["second output of a call"] += 1
+            self.problems["second output of a call"] += 1
             return
         self._answered.add(id)
-        step, place = self._places[id]
+        step, place = self._call_positions[id]
         if step != len(self.drafts) - 1:
-            self.troubles["output after a later reply"] += 1
-        if len(text) > LARGE:
-            self.troubles["output over a million characters"] += 1
+            self.problems["output after a later reply"] += 1
+        if len(text) > LARGE_OUTPUT_CHARS:
+            self.problems["output over a million characters"] += 1
         call = self.drafts[step].calls[place]
         text = _LINE_NUMBER.sub(r"\1\t", text) if call.kind == "read" else text
-        failed = row.get("err") is True or bool(_EXIT.match(text))
+        failed = row.get("err") is True or bool(_FAILED_EXIT.match(text))
         self.drafts[step].calls[place] = replace(call, output=text, failed=failed)
 
     def finished_steps(self) -> tuple[RecordedStep, ...]:
-        unanswered = len(self._places) - len(self._answered)
+        unanswered = len(self._call_positions) - len(self._answered)
         if unanswered:
-            self.troubles["call never answered"] += unanswered
+            self.problems["call never answered"] += unanswered
         return tuple(
             RecordedStep(tuple(draft.user_texts), draft.asked_at, draft.text, draft.thought, tuple(draft.calls))
             for draft in self.drafts
@@ -300,28 +305,28 @@ class _Reader:
         )
 
 
-def _call(call: Mapping[str, Any]) -> RecordedCall:
+def _recorded_call(call: Mapping[str, Any]) -> RecordedCall:
     name, arguments = call["name"], call.get("args")
     if not isinstance(arguments, dict):
         arguments = {"input": arguments} if arguments else {}
-    tool, kind = _TOOLS.get(re.split(r"[^\w.]", name.lower())[0], ("", "other"))
-    arguments = {_ARGUMENTS.get(key, key): value for key, value in arguments.items()}
+    tool, kind = _TOOL_NAMES.get(re.split(r"[^\w.]", name.lower())[0], ("", "other"))
+    arguments = {_ARGUMENT_NAMES.get(key, key): value for key, value in arguments.items()}
     if tool == "apply_patch" and "input" in arguments:
         arguments["patch"] = arguments.pop("input")
     if isinstance(arguments.get("command"), list):
         arguments["command"] = str(arguments["command"][-1])
     tool = tool or re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:60] or "tool"
-    if kind == "other" and tool in _OURS:
-        tool = f"{tool}_recorded"  # since running it would repeat the recorded effects
-    return RecordedCall(_id(call["id"]), tool, kind, arguments)
+    if kind == "other" and tool in _OUR_TOOLS:
+        tool = f"{tool}_recorded"  # renamed, because running our own tool would repeat the recorded effects
+    return RecordedCall(_valid_call_id(call["id"]), tool, kind, arguments)
 
 
-def _id(id: object) -> str:
-    """A valid call id."""
+def _valid_call_id(id: object) -> str:
+    """Return the id with only the characters that are valid in call ids."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", str(id)) or "call"
 
 
-def _text(row: Mapping[str, Any]) -> str:
+def _row_text(row: Mapping[str, Any]) -> str:
     text = row.get("text")
     return text if isinstance(text, str) else ""
 

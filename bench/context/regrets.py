@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from bench.context.recordings import Kind, RecordedCall
-from ebbtide.agent.context.named_outputs import texts_in
+from ebbtide.agent.eviction.inventory import strings_in
 
 Cause: TypeAlias = Literal["cut", "masked", "summarised"]
 CAUSES: tuple[Cause, ...] = ("cut", "masked", "summarised")
@@ -29,67 +29,68 @@ MIN_NAME_CHARS, MIN_LINE_CHARS = 8, 24
 """Minimum lengths in characters."""
 _NAME = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
 _DISTINCTIVE = re.compile(r"[0-9_.]|[a-z][A-Z]")
-_NUMBER = re.compile(r"^\s*(?:[^\s:]{1,200}:)?\d+[:\t→|-]")
+_LINE_NUMBER_PREFIX = re.compile(r"^\s*(?:[^\s:]{1,200}:)?\d+[:\t→|-]")
 """A prefix that tools add when they number lines."""
 
 
-def names_in(text: str) -> set[str]:
+def distinctive_names(text: str) -> set[str]:
     """Return the distinctive names in a text."""
     return {name for name in set(_NAME.findall(text)) if len(name) >= MIN_NAME_CHARS and _DISTINCTIVE.search(name)}
 
 
-def lines_in(text: str) -> set[str]:
+def distinctive_lines(text: str) -> set[str]:
     """Return the lines of a text that are long enough to be distinctive."""
     return {line for one in text.split("\n") if len(line := one.strip()) >= MIN_LINE_CHARS}
 
 
-def used_in(text: str, calls: Iterable[RecordedCall]) -> set[str]:
+def reply_parts(text: str, calls: Iterable[RecordedCall]) -> set[str]:
     """Return everything distinctive in a reply."""
-    used = names_in(text)
+    used = distinctive_names(text)
     for call in calls:
-        for argument in texts_in(call.arguments):
-            used |= names_in(argument) | lines_in(argument)
+        for argument in strings_in(call.arguments):
+            used |= distinctive_names(argument) | distinctive_lines(argument)
     return used
 
 
 def distinctive_parts(output: str) -> set[str]:
     """Return everything distinctive in an output."""
-    lines = {_NUMBER.sub("", line, count=1) for line in output.split("\n")}
-    return names_in(output) | lines_in("\n".join(lines))
+    lines = {_LINE_NUMBER_PREFIX.sub("", line, count=1) for line in output.split("\n")}
+    return distinctive_names(output) | distinctive_lines("\n".join(lines))
 
 
 @dataclass(slots=True)
 class SeenOutput:
     kind: Kind
-    whole: str
-    step: int
+    full_text: str
+    arrival_step: int
     """Step in which it arrived."""
-    first: str | None = None
-    """The text as first shown; None before that."""
+    first_text: str | None = None
+    """The text as first shown; None before it is shown."""
     visible_text: str | None = None
-    """The text as shown now; None after a summary replaced it."""
-    came_whole: bool = False
+    """The text as it is shown now; None after a summary replaced it."""
+    arrived_complete: bool = False
     masked_at: int | None = None
-    """Age in steps when it was first shown differently; None if it never was."""
-    is_back: bool = False
-    """Whether it was regretted since the last rewrite."""
+    """Age in steps when the output was first shown in another form; None if it never was."""
+    is_recalled: bool = False
+    """Whether the output has been regretted since the last rewrite; it then counts as recalled."""
 
     @property
-    def is_whole(self) -> bool:
-        return self.is_back or (self.came_whole and self.visible_text is self.first)
+    def is_complete(self) -> bool:
+        return self.is_recalled or (self.arrived_complete and self.visible_text is self.first_text)
 
     @property
-    def left_by(self) -> Cause | None:
-        """What first removed it, or a part of it, from the context; None if it is shown whole."""
-        if self.first is not None and not self.came_whole:
+    def first_cause(self) -> Cause | None:
+        """The cause that first removed the output, or a part of it, from the context; None if it is shown
+        completely."""
+        if self.first_text is not None and not self.arrived_complete:
             return "cut"
         if self.masked_at is not None:
             return "masked"
-        return "summarised" if self.first is not None and self.visible_text is None else None
+        return "summarised" if self.first_text is not None and self.visible_text is None else None
 
-    def cause(self, wanted: str) -> Cause:
-        """What removed a text that it contains from the context."""
-        if wanted not in (self.first or ""):
+    def cause_for(self, wanted: str) -> Cause:
+        """Return what removed a text that the output contains from the context."""
+        if wanted not in (self.first_text or ""):
             return "cut"
         return "masked" if self.masked_at is not None else "summarised"
 
@@ -101,7 +102,7 @@ class Regret:
     kind: Kind
     cause: Cause
     wanted: str
-    """One of the names or lines."""
+    """One of the distinctive texts that the reply uses."""
     characters: int
     """Length of the output."""
     age: int
@@ -113,48 +114,53 @@ class SeenOutputs:
     """The outputs of a session, as they arrived and as they are shown."""
 
     outputs: dict[str, SeenOutput] = field(default_factory=dict)
-    _holders: dict[str, list[str]] = field(default_factory=dict)
+    _outputs_by_text: dict[str, list[str]] = field(default_factory=dict)
     """Ids of the outputs that contain a distinctive text, in order."""
 
     def add(self, call: RecordedCall, step: int) -> None:
         """Add an output that arrives."""
         self.outputs[call.id] = SeenOutput(call.kind, call.output, step)
         for found in sorted(distinctive_parts(call.output)):
-            self._holders.setdefault(found, []).append(call.id)
+            self._outputs_by_text.setdefault(found, []).append(call.id)
 
-    def look(self, shown: Mapping[str, str], step: int) -> None:
-        """Record what a step's request shows of the outputs, by call id."""
+    def record_request(self, visible: Mapping[str, str], step: int) -> None:
+        """Record how a step's request shows the outputs. `visible`: the shown texts by call id."""
         is_rewritten = False
         for id, output in self.outputs.items():
-            now = shown.get(id)
-            if now is not None and output.first is None:
-                output.first = output.visible_text = now
-                output.came_whole = output.whole in now
+            now = visible.get(id)
+            if now is not None and output.first_text is None:
+                output.first_text = output.visible_text = now
+                output.arrived_complete = output.full_text in now
             elif now != output.visible_text:
                 is_rewritten = True
                 if now is not None and output.masked_at is None:
-                    output.masked_at = step - output.step
-                output.visible_text = output.first if now == output.first else now
+                    output.masked_at = step - output.arrival_step
+                output.visible_text = output.first_text if now == output.first_text else now
         if is_rewritten:
             for output in self.outputs.values():
-                output.is_back = False
+                output.is_recalled = False
 
     def regrets(self, used: Iterable[str], step: int, view: Callable[[], str]) -> tuple[Regret, ...]:
-        """Return the regrets of a reply that uses these texts. `view` returns everything its request shows."""
+        """Return the regrets of a reply that uses these texts. `view`: returns all text of the reply's request."""
         found: dict[str, Regret] = {}
         text: str | None = None
         for wanted in sorted(used):
-            holders = self._holders.get(wanted)
-            if not holders or any(self.outputs[id].is_whole for id in holders):
+            holders = self._outputs_by_text.get(wanted)
+            if not holders or any(self.outputs[id].is_complete for id in holders):
                 continue
             text = view() if text is None else text
             if wanted in text:
                 continue
             output = self.outputs[holders[-1]]
             regret = Regret(
-                holders[-1], output.kind, output.cause(wanted), wanted, len(output.whole), step - output.step
+                holders[-1],
+                output.kind,
+                output.cause_for(wanted),
+                wanted,
+                len(output.full_text),
+                step - output.arrival_step,
             )
             found.setdefault(regret.id, regret)
         for id in found:
-            self.outputs[id].is_back = True
+            self.outputs[id].is_recalled = True
         return tuple(found.values())

@@ -1,7 +1,8 @@
 """Replays recorded sessions through a real session, with a model and tools that repeat what was recorded.
 
-What the recorded agent saw is unknown: replies do not depend on what is in context here, and anything they use that is
-not shown is a regret."""
+The context of the recorded agent is unknown, and its replies do not depend on the context here. If a reply uses content
+that is no longer in context, this counts as a regret.
+"""
 
 import tempfile
 from collections import Counter, deque
@@ -10,37 +11,46 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench.context.model import MAX_FETCHED_TOKENS, SUMMARY_TOKENS, BilledModel, outputs_in
-from bench.context.play import TOOLS, USUAL, Habits, SessionCosts, by_lateness, open_session, session_costs, think
+from bench.context.model import MAX_FETCHED_TOKENS, SUMMARY_TOKENS, BilledModel, request_outputs
+from bench.context.play import (
+    DEFAULT_SETTINGS,
+    TOOL_TOKENS,
+    PolicySettings,
+    SessionCosts,
+    open_session,
+    session_costs,
+    simulate_user_pause,
+    with_cache_expiry,
+)
 from bench.context.recordings import Kind, RecordedCall, Recording
-from bench.context.regrets import Cause, Regret, SeenOutputs, used_in
+from bench.context.regrets import Cause, Regret, SeenOutputs, reply_parts
 from bench.context.workload import TOKENS_PER_BYTE, prose
-from ebbtide.agent.context.budget import ContextBudget
-from ebbtide.agent.context.carrying_costs import RewriteOffer, UnitPrices
-from ebbtide.agent.context.mask import numbered_outputs
-from ebbtide.agent.context.named_outputs import texts_in
-from ebbtide.agent.context.reread_model import content_of
-from ebbtide.agent.context.settings import CompactionSettings
-from ebbtide.agent.context.summary import without_tags
+from ebbtide.agent.budget.prices import UnitPrices
+from ebbtide.agent.budget.request_budget import ContextBudget
+from ebbtide.agent.compaction.summary import without_tags
 from ebbtide.agent.events.session import TurnFailed
 from ebbtide.agent.events.view import ContextCompacted
+from ebbtide.agent.eviction.carrying_costs import CarryingCostTracker, RewriteOffer
+from ebbtide.agent.eviction.inventory import strings_in
+from ebbtide.agent.eviction.settings import CompactionSettings
 from ebbtide.agent.messages import Conversation, Text, ToolCall, Usage, User
 from ebbtide.agent.providers.base import Reply
 from ebbtide.agent.records.store_thread import StoreThread
-from ebbtide.agent.window.carrying_cost import CarryingCost
+from ebbtide.agent.view.recalls import content_kind
+from ebbtide.agent.view.visible import numbered_outputs
 from ebbtide.store.blobs import Blobs
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace
 
-RECALL_CALL = 90
+RECALL_CALL_TOKENS = 90
 """Tokens of a recall call."""
-STAND_IN = (
+PLACEHOLDER_SUMMARY = (
     "This is a stand-in for a summary, which no model wrote: what the user said last, and the names that the session "
     "itself has used most in what it said and called."
 )
-_MAX_TEXT_CHARS, _MAX_TEXTS = 400, 4
-"""Length and number of user messages quoted in the stand-in summary."""
-_END = "(Here the recording ends.)"
+_MAX_QUOTED_CHARS, _MAX_QUOTED_TEXTS = 400, 4
+"""Maximum length and number of the user messages quoted in the placeholder summary."""
+_END_REPLY = "(Here the recording ends.)"
 
 
 class ReplayTool:
@@ -48,123 +58,134 @@ class ReplayTool:
 
     schema: Mapping[str, object] = {"type": "object"}
     effect: Effect = "none"
-    """The effect does not matter: nothing is asked, and calls run one after another."""
+    """The effect is irrelevant: the user is never asked, and calls run one after another."""
 
-    def __init__(self, name: str, tokens: int, model: "RecordedModel", most: int) -> None:
-        """`most` is the number of bytes shown of an output; 0 for all."""
+    def __init__(self, name: str, tokens: int, model: "RecordedModel", max_bytes: int) -> None:
+        """`max_bytes`: maximum number of bytes returned of an output; 0 for no limit."""
         self.name = name
         self.description = prose(sum(name.encode()), int(tokens / TOKENS_PER_BYTE))
-        self._model, self._most = model, most
+        self._model, self._max_bytes = model, max_bytes
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        call = self._model.given.popleft()
-        return Result(call.output[: self._most] if self._most else call.output, failed=call.failed)
+        call = self._model.pending_calls.popleft()
+        return Result(call.output[: self._max_bytes] if self._max_bytes else call.output, failed=call.failed)
 
 
 @dataclass(slots=True)
 class RecordedModel(BilledModel):
     recording: Recording
-    at: int = 0
-    """Number of steps so far."""
-    given: deque[RecordedCall] = field(default_factory=deque)
+    step_count: int = 0
+    """Number of steps replayed so far."""
+    pending_calls: deque[RecordedCall] = field(default_factory=deque)
     """The calls whose outputs come next."""
-    seen: SeenOutputs = field(default_factory=SeenOutputs)
+    seen_outputs: SeenOutputs = field(default_factory=SeenOutputs)
     regrets: list[Regret] = field(default_factory=list)
     recalls: float = 0.0
-    """Cost of recalling everything that was regretted, in tokens of fresh input."""
+    """Cost of recalling every regretted output, in fresh input tokens."""
     _delivered_steps: int = 0
-    """Number of steps before which user messages were delivered."""
+    """Number of steps whose user messages have been delivered."""
     _summarised: int = 0
     """Number of steps replaced by a summary."""
 
     @property
     def next_message(self) -> str | None:
         """The next user message; None at the end of the recording."""
-        if self.at == len(self.recording.steps):
+        if self.step_count == len(self.recording.steps):
             return None
-        self._delivered_steps = self.at + 1
-        return "\n\n".join(self.recording.steps[self.at].user_texts) or "go on"
+        self._delivered_steps = self.step_count + 1
+        return "\n\n".join(self.recording.steps[self.step_count].user_texts) or "go on"
 
     def pending_messages(self) -> Sequence[User]:
-        """User messages for the next step of a turn that are due."""
+        """Return the user messages that are due before the next step of the current turn."""
         self.wait()
-        if self._delivered_steps > self.at or self.at == len(self.recording.steps):
+        if self._delivered_steps > self.step_count or self.step_count == len(self.recording.steps):
             return ()
-        self._delivered_steps = self.at + 1
-        return tuple(User((Text(text),)) for text in self.recording.steps[self.at].user_texts)
+        self._delivered_steps = self.step_count + 1
+        return tuple(User((Text(text),)) for text in self.recording.steps[self.step_count].user_texts)
 
     @property
-    def due(self) -> float:
+    def next_request_time(self) -> float:
         """Time of the next request in seconds since the first."""
         steps = self.recording.steps
-        return steps[min(self.at, len(steps) - 1)].asked_at - steps[0].asked_at
+        return steps[min(self.step_count, len(steps) - 1)].asked_at - steps[0].asked_at
 
     def wait(self) -> None:
         """Advance the clock to the next request."""
-        self.now = self.due
+        self.now = self.next_request_time
 
     def step(self, content: Mapping[str, Any]) -> Reply:
-        step = self.recording.steps[self.at]
-        self.seen.look(outputs_in(content), self.at)
-        found = self.seen.regrets(used_in(step.text, step.calls), self.at, lambda: request_text(content))
-        self.at += 1
+        step = self.recording.steps[self.step_count]
+        self.seen_outputs.record_request(request_outputs(content), self.step_count)
+        found = self.seen_outputs.regrets(
+            reply_parts(step.text, step.calls), self.step_count, lambda: request_text(content)
+        )
+        self.step_count += 1
         for call in step.calls:
-            self.seen.add(call, self.at)
-        said = _tokens(step.text) + sum(_tokens(text) for call in step.calls for text in texts_in(call.arguments))
-        calls = step.calls if self.at < len(self.recording.steps) else ()
-        self.given = deque(calls)
+            self.seen_outputs.add(call, self.step_count)
+        tokens_written = _tokens(step.text) + sum(
+            _tokens(text) for call in step.calls for text in strings_in(call.arguments)
+        )
+        calls = step.calls if self.step_count < len(self.recording.steps) else ()
+        self.pending_calls = deque(calls)
         parts: list[Text | ToolCall] = [Text(step.text)] if step.text else []
         parts += [ToolCall(call.id, call.tool, call.arguments) for call in calls]
-        tokens = said + round(step.thought * TOKENS_PER_BYTE)
-        reply = self.reply("step", content, parts or [Text(_END)], tokens)
+        tokens = tokens_written + round(step.thought_chars * TOKENS_PER_BYTE)
+        reply = self.reply("step", content, parts or [Text(_END_REPLY)], tokens)
         self.regrets += found
-        self.recalls += sum(self._price_of(regret) for regret in found)
+        self.recalls += sum(self._recall_cost(regret) for regret in found)
         return reply
 
-    def _price_of(self, regret: Regret) -> float:
-        """Cost of a request that recalls what was regretted."""
+    def _recall_cost(self, regret: Regret) -> float:
+        """Return the cost of a request that recalls the regretted output."""
         fetched = min(round(regret.characters * TOKENS_PER_BYTE), MAX_FETCHED_TOKENS)
-        return self.rates.cost(Usage(cache_read=self.last_prompt_tokens, cache_write=fetched, output=RECALL_CALL))
+        return self.rates.cost(
+            Usage(cache_read=self.last_prompt_tokens, cache_write=fetched, output=RECALL_CALL_TOKENS)
+        )
 
     def write_summary(self) -> str:
-        """The stand-in summary, with the latest files that were read if the policy shows them again."""
-        steps = self.recording.steps[: self.at]
-        said = [text[:_MAX_TEXT_CHARS] for step in steps for text in step.user_texts][-_MAX_TEXTS:]
+        """Return the placeholder summary, followed by the latest file contents if the policy shows them again."""
+        steps = self.recording.steps[: self.step_count]
+        texts = [text[:_MAX_QUOTED_CHARS] for step in steps for text in step.user_texts][-_MAX_QUOTED_TEXTS:]
         names: Counter[str] = Counter()
         for step in steps:
-            names.update(used for used in used_in(step.text, step.calls) if " " not in used)
+            names.update(used for used in reply_parts(step.text, step.calls) if " " not in used)
         ordered = sorted(names, key=lambda name: (-names[name], name))
-        lines = "\n".join([STAND_IN, "", *said, ""])
+        lines = "\n".join([PLACEHOLDER_SUMMARY, "", *texts, ""])
         room = int(SUMMARY_TOKENS / TOKENS_PER_BYTE) - 400 - _bytes(lines)
-        text = f"{lines}{_within(ordered, room)}"
-        retain, summary = text[:2400], text[2400:] or STAND_IN
-        again = self._read_again(int(self.reattached / TOKENS_PER_BYTE))
+        text = f"{lines}{_names_within(ordered, room)}"
+        retain, summary = text[:2400], text[2400:] or PLACEHOLDER_SUMMARY
+        again = self._latest_file_views(int(self.reattached / TOKENS_PER_BYTE))
         return f"<retain>{without_tags(retain)}</retain>\n<summary>{without_tags(summary + again)}</summary>"
 
-    def _read_again(self, room: int) -> str:
-        """The latest files that were read, up to `room` bytes."""
-        reads = [call.output for step in self.recording.steps[: self.at] for call in step.calls if call.kind == "read"]
-        text, most = "", room // 2
+    def _latest_file_views(self, max_bytes: int) -> str:
+        """Return the contents of the latest files that were read, up to `max_bytes` bytes."""
+        reads = [
+            call.output
+            for step in self.recording.steps[: self.step_count]
+            for call in step.calls
+            if call.kind == "read"
+        ]
+        text, most = "", max_bytes // 2
         for read in reversed(reads):
-            text += f"\n{read[: min(most, room - len(text))]}"
-            if len(text) >= room:
+            text += f"\n{read[: min(most, max_bytes - len(text))]}"
+            if len(text) >= max_bytes:
                 break
         return text
 
 
 @dataclass(slots=True)
-class InformedCarryingCost(CarryingCost):
-    """Carrying costs of a session that knows its regrets, as if each had been recalled."""
+class InformedCarryingCost(CarryingCostTracker):
+    """Carrying costs of a session that learns from its regrets, as if each output had been recalled."""
 
     regrets: Sequence[Regret] = ()
-    """The regrets so far; the same list, which grows."""
+    """The regrets so far. The list is shared with the model, which appends to it."""
     _known: int = 0
-    _back: dict[str, str] = field(default_factory=dict)
+    _recalled_refs: dict[str, str] = field(default_factory=dict)
 
-    def offers(
+    def rewrite_offers(
         self,
         conversation: Conversation,
         budget: ContextBudget,
@@ -176,30 +197,30 @@ class InformedCarryingCost(CarryingCost):
         if len(self.regrets) > self._known:
             ids = {regret.id for regret in self.regrets[self._known :] if regret.cause != "summarised"}
             found = [one for one in numbered_outputs(conversation) if one.output.call_id in ids]
-            self._back |= {one.ref: content_of(one.call) for one in found}
+            self._recalled_refs |= {one.ref: content_kind(one.call) for one in found}
             self._known = len(self.regrets)
-        taught = replace(conversation, recalls=replace(conversation.recalls, back=self._back))
-        return CarryingCost.offers(self, taught, budget, prices, how, is_cold=is_cold)
+        taught = replace(conversation, recalls=replace(conversation.recalls, back=self._recalled_refs))
+        return CarryingCostTracker.rewrite_offers(self, taught, budget, prices, how, is_cold=is_cold)
 
 
-def _within(names: Sequence[str], room: int) -> str:
-    """As many names as fit into `room` bytes."""
-    taken: list[str] = []
+def _names_within(names: Sequence[str], max_bytes: int) -> str:
+    """Return as many names as fit into `max_bytes` bytes, separated by spaces."""
+    used: list[str] = []
     for name in names:
-        room -= len(name) + 1
-        if room < 0:
+        max_bytes -= len(name) + 1
+        if max_bytes < 0:
             break
-        taken.append(name)
-    return " ".join(taken)
+        used.append(name)
+    return " ".join(used)
 
 
 def request_text(content: Mapping[str, Any]) -> str:
-    """All texts in a request's messages."""
+    """Return all texts in a request's messages."""
     return "\n".join(
         text
         for message in content["messages"]
         for block in message["content"]
-        for text in texts_in([block.get("text"), block.get("input"), block.get("content")])
+        for text in strings_in([block.get("text"), block.get("input"), block.get("content")])
     )
 
 
@@ -215,39 +236,41 @@ def _bytes(text: str) -> int:
 class ReplayResult:
     recording: Recording
     policy: str
-    run: SessionCosts
+    costs: SessionCosts
     steps: int
-    all: Usage
-    """Without keep-alive requests."""
-    unpaused: Usage
-    """Usage of requests that came before the cache expired."""
-    paused: int
-    """Requests that came later."""
+    total_usage: Usage
+    """Total usage without keep-alive requests."""
+    unpaused_usage: Usage
+    """Usage of requests sent before the cache expired."""
+    paused_requests: int
+    """Number of requests sent after the cache had expired."""
     paused_cost: float
-    """Their cost in thousands of fresh input tokens."""
+    """Cost of the requests after a pause, in thousands of fresh input tokens."""
     recalls: float
-    """Cost of recalling everything that was regretted, in thousands of fresh input tokens."""
+    """Cost of recalling every regretted output, in thousands of fresh input tokens."""
     regrets: tuple[Regret, ...]
-    left: Mapping[tuple[Cause, Kind], int]
-    """Outputs that left the context, completely or partly, by their first cause."""
+    left_outputs: Mapping[tuple[Cause, Kind], int]
+    """Number of outputs that left the context, completely or partly, by first cause and kind."""
     masks: tuple[tuple[Kind, int, bool], ...]
-    """For each output that was whole until it was masked: kind, age in steps at that time, and whether it was
-    regretted."""
+    """For each output that was complete until it was masked: its kind, its age in steps at that time, and whether it
+    was regretted."""
 
     @property
     def cost(self) -> float:
-        """Thousands of fresh input tokens, including a recall for each regret."""
-        return self.run.cost + self.recalls
+        """Total cost in thousands of fresh input tokens, including a recall for each regret."""
+        return self.costs.cost + self.recalls
 
 
-async def replay(recording: Recording, window: int, habits: Habits = USUAL, policy: str = "ours") -> ReplayResult:
-    """Replay a recording to its end. `policy` is the name of the habits."""
+async def replay(
+    recording: Recording, window: int, habits: PolicySettings = DEFAULT_SETTINGS, policy: str = "ours"
+) -> ReplayResult:
+    """Replay a recording to its end. `policy`: the name of the policy that `habits` implements."""
     size = habits.window or window
     model = RecordedModel(recording=recording, size=size, trigger=habits.trigger, reattached=habits.reattached)
     rewritten_before: set[int] = set()
     cold = 0
     names = sorted({call.tool for step in recording.steps for call in step.calls})
-    tools = [ReplayTool(name, TOOLS // len(names), model, habits.most) for name in names]
+    tools = [ReplayTool(name, TOOL_TOKENS // len(names), model, habits.most) for name in names]
     with tempfile.TemporaryDirectory() as name:
         blobs = Blobs(Path(name) / "blobs")
         thread = StoreThread(lambda: SessionStore(":memory:", blobs=blobs))
@@ -255,12 +278,12 @@ async def replay(recording: Recording, window: int, habits: Habits = USUAL, poli
             if habits.learns:
                 habits = replace(habits, carrying_cost=lambda: InformedCarryingCost(regrets=model.regrets))
             session = await open_session(model, tools, Path(name), thread, habits)
-            while (said := model.next_message) is not None:
-                await think(session, model, model.due)
-                async for event in session.send(said, pending_messages=model.pending_messages):
+            while (text := model.next_message) is not None:
+                await simulate_user_pause(session, model, model.next_request_time)
+                async for event in session.send(text, pending_messages=model.pending_messages):
                     match event:
                         case ContextCompacted(strategies=strategies, cause=cause) if strategies:
-                            rewritten_before.add(len(model.billed))
+                            rewritten_before.add(len(model.billed_requests))
                             cold += cause == "cold"
                         case TurnFailed(message=message):
                             raise SystemExit(f"{recording.name} ended early: {message}")
@@ -273,24 +296,26 @@ async def replay(recording: Recording, window: int, habits: Habits = USUAL, poli
 
 
 def _replay_result(model: RecordedModel, policy: str, run: SessionCosts) -> ReplayResult:
-    asked = by_lateness(model)
+    asked = with_cache_expiry(model)
     unpaused = [billed.usage for billed, is_late in asked if not is_late]
     after_pause = [billed.usage for billed, is_late in asked if is_late]
     return ReplayResult(
         model.recording,
         policy,
         run,
-        model.at,
+        model.step_count,
         sum((billed.usage for billed, _ in asked), Usage()),
         sum(unpaused, Usage()),
         len(after_pause),
         sum(map(model.rates.cost, after_pause)) / 1000,
         model.recalls / 1000,
         tuple(model.regrets),
-        Counter((cause, output.kind) for output in model.seen.outputs.values() if (cause := output.left_by)),
+        Counter(
+            (cause, output.kind) for output in model.seen_outputs.outputs.values() if (cause := output.first_cause)
+        ),
         tuple(
             (output.kind, output.masked_at, any(regret.id == id for regret in model.regrets))
-            for id, output in model.seen.outputs.items()
-            if output.left_by == "masked" and output.masked_at is not None
+            for id, output in model.seen_outputs.outputs.items()
+            if output.first_cause == "masked" and output.masked_at is not None
         ),
     )

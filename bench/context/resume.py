@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.measure import row
-from ebbtide.agent.context.prompt import Instructions, build_prompt
-from ebbtide.agent.debug import Debug
+from bench.measure import format_row
+from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.records.message_rows import encode_message
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.resume import restore
@@ -27,8 +27,8 @@ from ebbtide.tools.base import Workspace
 
 ROW = SessionRow("aa11bb22cc33", "/p", "a long session", "scripted/a", "ask", 1.0, 1.0)
 SNAPSHOT_MESSAGES = 200
-"""Messages in the snapshot."""
-FILES = 200
+"""Number of messages in the snapshot."""
+SEEN_FILES = 200
 ROUNDS = 20
 
 
@@ -36,19 +36,19 @@ def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        fill(folder, count)
+        store_session(folder, count)
         size = (folder / "sessions.db").stat().st_size / 1e6
-        both, whole = asyncio.run(measure_resume(folder))
-        print(row(f"resume of {count:,} messages: view", both, "ms", 50))
-        print(row("the same with a look at the disk", whole, "ms"))
-        print(row("database", [size], "MB"))
+        load_times, total_times = asyncio.run(measure_resume(folder))
+        print(format_row(f"resume of {count:,} messages: view", load_times, "ms", 50))
+        print(format_row("the same with a look at the disk", total_times, "ms"))
+        print(format_row("database", [size], "MB"))
     return 0
 
 
 async def measure_resume(folder: Path) -> tuple[list[float], list[float]]:
-    """Milliseconds until the context is ready, and until changed files are known, for each round."""
-    both: list[float] = []
-    whole: list[float] = []
+    """Return, for each round, the milliseconds until the context is ready, and until changed files are known."""
+    load_times: list[float] = []
+    total_times: list[float] = []
     for _ in range(ROUNDS):
         thread = StoreThread(lambda: SessionStore(folder / "sessions.db"))
         store = await thread.open()
@@ -56,7 +56,7 @@ async def measure_resume(folder: Path) -> tuple[list[float], list[float]]:
         began = time.perf_counter()
         conversation = await recorder.load()
         build_prompt(conversation, Instructions("Be brief."))
-        both.append((time.perf_counter() - began) * 1000)
+        load_times.append((time.perf_counter() - began) * 1000)
         assert len(conversation.messages) == SNAPSHOT_MESSAGES
         await thread.close()
 
@@ -64,46 +64,46 @@ async def measure_resume(folder: Path) -> tuple[list[float], list[float]]:
         store = await thread.open()
         began = time.perf_counter()
         await restore(
-            Recorder(thread, store, ROW, is_new=False), Workspace(folder, folder), "scripted/a", "ask", Debug()
+            Recorder(thread, store, ROW, is_new=False), Workspace(folder, folder), "scripted/a", "ask", DebugLog()
         )
-        whole.append((time.perf_counter() - began) * 1000)
+        total_times.append((time.perf_counter() - began) * 1000)
         await thread.close()
-    return both, whole
+    return load_times, total_times
 
 
-def fill(folder: Path, count: int) -> None:
+def store_session(folder: Path, count: int) -> None:
     """Store a session of `count` messages, with usage, seen files and a snapshot."""
     store = SessionStore(folder / "sessions.db")
     store.create(ROW)
-    messages = [message for _, message in zip(range(count), history(), strict=False)]
+    messages = [message for _, message in zip(range(count), endless_history(), strict=False)]
     rows = [encode_message(message, position) for position, message in enumerate(messages)]
     usage = [UsageRow("scripted/a", "step", 40, 60_000, 900, 180, 0.02) for _ in range(count // 2)]
-    shown = Conversation(tuple(messages[-SNAPSHOT_MESSAGES:]))
-    store.write(ROW.id, rows, usage, SnapshotRow(count, encode_snapshot(shown, count)), facts(folder))
+    view = Conversation(tuple(messages[-SNAPSHOT_MESSAGES:]))
+    store.write(ROW.id, rows, usage, SnapshotRow(count, encode_snapshot(view, count)), seen_file_facts(folder))
     store.close()
 
 
-def history() -> Iterator[Message]:
-    """An endless session: request, steps with one call each, answer."""
+def endless_history() -> Iterator[Message]:
+    """Yield the messages of an endless session: a request, steps with one call each, an answer."""
     rng = random.Random(7)
     number = 0
     while True:
-        yield User((Text(words(rng, 200)),))
+        yield User((Text(random_text(rng, 200)),))
         for _ in range(9):
             number += 1
-            call = ToolCall(f"c{number}", "bash", {"command": words(rng, 60)}, "")
-            yield Assistant((Text(words(rng, 150)), call), "scripted/a")
-            yield User((ToolOutput(call.id, words(rng, int(min(40_000, rng.lognormvariate(5.5, 1.7))))),))
-        yield Assistant((Text(words(rng, 600)),), "scripted/a")
+            call = ToolCall(f"c{number}", "bash", {"command": random_text(rng, 60)}, "")
+            yield Assistant((Text(random_text(rng, 150)), call), "scripted/a")
+            yield User((ToolOutput(call.id, random_text(rng, int(min(40_000, rng.lognormvariate(5.5, 1.7))))),))
+        yield Assistant((Text(random_text(rng, 600)),), "scripted/a")
 
 
-def words(rng: random.Random, size: int) -> str:
+def random_text(rng: random.Random, size: int) -> str:
     return "".join(rng.choices("etaoin shrdlu\n", k=max(size, 1)))
 
 
-def facts(folder: Path) -> list[FactRow]:
+def seen_file_facts(folder: Path) -> list[FactRow]:
     found: list[FactRow] = []
-    for number in range(FILES):
+    for number in range(SEEN_FILES):
         path = folder / f"{number}.py"
         path.write_text("x\n")
         digest = hashlib.sha256(b"x\n").hexdigest()

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from bench.measure import row
+from bench.measure import format_row
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.recall import SessionRecall
 from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
@@ -27,8 +27,8 @@ from ebbtide.tools.outputs.recalled import RecallQuery
 SESSIONS = 100
 PROJECTS = 5
 ROUNDS = 10
-WORDS = 40_000
-"""Number of different words; the n-th is used in proportion to 1/n, as in real texts."""
+VOCABULARY_SIZE = 40_000
+"""Number of different words. The n-th word is used with a frequency proportional to 1/n, as in real texts."""
 
 
 def main() -> int:
@@ -42,12 +42,12 @@ async def measure_search(path: Path, count: int, model: str | None) -> None:
     thread = StoreThread(lambda: SessionStore(path))
     store = await thread.open()
     words = vocabulary()
-    await thread.run(fill, store, count, words)
+    await thread.run(create_history, store, count, words)
     before = await asyncio.to_thread(megabytes, path)
     archive = Archive(thread, store, "s0", "/p/0")
     recall = SessionRecall(thread, store, archive, "s0", "/p/0", "all", embedding_model=model)
     print(
-        row(
+        format_row(
             f"first search over {count:,} messages",
             [await elapsed_ms(lambda: recall.search(RecallQuery("nothing")))],
             "ms",
@@ -55,8 +55,8 @@ async def measure_search(path: Path, count: int, model: str | None) -> None:
     )
     await thread.run(store.query, "pragma wal_checkpoint(truncate)")
     size = await asyncio.to_thread(megabytes, path)
-    print(row("database before and after", [before, size], "MB"))
-    asked = {
+    print(format_row("database before and after", [before, size], "MB"))
+    queries = {
         "a rare word": RecallQuery(words[20_000]),
         "a common word": RecallQuery(words[3]),
         "the most common word": RecallQuery(words[0]),
@@ -69,14 +69,16 @@ async def measure_search(path: Path, count: int, model: str | None) -> None:
         "any of eight words": RecallQuery(" ".join(words[5_000:40_000:4_400])),
         "all file views of the last hour": RecallQuery(kinds=("output",), tool="read", since=time.time() - 3600),
     }
-    for name, one in asked.items():
+    for name, one in queries.items():
         await recall.search(one)
-        print(row(name, [await elapsed_ms(partial(recall.search, one)) for _ in range(ROUNDS)], "ms", 50))
+        print(format_row(name, [await elapsed_ms(partial(recall.search, one)) for _ in range(ROUNDS)], "ms", 50))
     text = " ".join(words[10:12])
-    rounds = [await elapsed_ms(lambda: recall.why(text, Conversation())) for _ in range(ROUNDS)]
-    print(row("where a text went (`/why`)", rounds, "ms", 50))
-    await thread.run(add, store, 10_000, words)
-    print(row("catch-up with a step", [await elapsed_ms(lambda: recall.search(RecallQuery(words[20_000])))], "ms"))
+    rounds = [await elapsed_ms(lambda: recall.trace(text, Conversation())) for _ in range(ROUNDS)]
+    print(format_row("where a text went (`/why`)", rounds, "ms", 50))
+    await thread.run(add_step, store, 10_000, words)
+    print(
+        format_row("catch-up with a step", [await elapsed_ms(lambda: recall.search(RecallQuery(words[20_000])))], "ms")
+    )
     await thread.close()
 
 
@@ -92,28 +94,28 @@ def megabytes(path: Path) -> float:
 
 def vocabulary() -> list[str]:
     rng = random.Random(3)
-    return ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 11))) for _ in range(WORDS)]
+    return ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 11))) for _ in range(VOCABULARY_SIZE)]
 
 
-def fill(store: SessionStore, count: int, words: list[str]) -> None:
+def create_history(store: SessionStore, count: int, words: list[str]) -> None:
     """Store sessions with requests, steps and answers."""
     rng = random.Random(7)
     pool = rng.choices(words, [1 / (place + 5) for place in range(len(words))], k=1_000_000)
     for number in range(SESSIONS):
         store.create(SessionRow(f"s{number}", f"/p/{number % PROJECTS}", "", "m", "ask", number, number))
-        messages = [message for step in range(count // SESSIONS // 2) for message in step_of(step, rng, pool)]
+        messages = [message for step in range(count // SESSIONS // 2) for message in random_step(step, rng, pool)]
         rows = [encode_message(message, position) for position, message in enumerate(messages)]
-        shown = SnapshotRow(len(rows), encode_snapshot(Conversation(), len(rows)))
-        store.write(f"s{number}", rows, snapshot=shown)
+        snapshot = SnapshotRow(len(rows), encode_snapshot(Conversation(), len(rows)))
+        store.write(f"s{number}", rows, snapshot=snapshot)
 
 
-def add(store: SessionStore, position: int, words: list[str]) -> None:
+def add_step(store: SessionStore, position: int, words: list[str]) -> None:
     rng = random.Random(1)
     start = len(store.messages("s0"))
-    store.write("s0", [encode_message(m, start + at) for at, m in enumerate(step_of(position, rng, words))])
+    store.write("s0", [encode_message(m, start + at) for at, m in enumerate(random_step(position, rng, words))])
 
 
-def step_of(number: int, rng: random.Random, pool: list[str]) -> list[Message]:
+def random_step(number: int, rng: random.Random, pool: list[str]) -> list[Message]:
     call = ToolCall(f"c{number}", "read", {"path": f"src/{number % 50}.py"}, "")
     reply = Assistant((Text(random_text(rng, pool, 40)), call), "m")
     return [

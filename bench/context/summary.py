@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.context.model import PlannedModel
-from bench.context.play import MIXES, Habits, open_planned
-from bench.context.workload import plan
-from ebbtide.agent.context.settings import CompactionSettings
+from bench.context.play import MIXES, PolicySettings, open_planned
+from bench.context.workload import plan_session
+from ebbtide.agent.eviction.settings import CompactionSettings
 from ebbtide.agent.messages import Usage
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.sessions import SessionStore
 
-GOAL = 0.20
-WINDOW = 1_000_000
+MAX_COST_SHARE = 0.20
+WINDOW_TOKENS = 1_000_000
 MAX_REQUESTS = 2_000
 
 
@@ -31,32 +31,35 @@ class SummaryRun:
 
     @property
     def share(self) -> float:
-        """Share of the cost of the conversation as fresh input."""
+        """The cost as a share of sending the whole conversation as fresh input."""
         return self.cost / self.usage.prompt
 
 
-async def summarise(seed: int, mix: str, tokens: int) -> SummaryRun:
-    """Play a planned session until a request has `tokens` tokens, then compact manually."""
-    model = PlannedModel(list(plan(seed, MAX_REQUESTS, MIXES[mix])), seed, MIXES[mix], size=WINDOW)
+async def measure_summary(seed: int, mix: str, tokens: int) -> SummaryRun:
+    """Play a planned session until a request has `tokens` tokens, then compact it and return the cost of the
+    summary."""
+    model = PlannedModel(list(plan_session(seed, MAX_REQUESTS, MIXES[mix])), seed, MIXES[mix], size=WINDOW_TOKENS)
     with tempfile.TemporaryDirectory() as name:
         thread = StoreThread(lambda: SessionStore(":memory:"))
         try:
-            session = await open_planned(model, Path(name), thread, Habits(compacting=CompactionSettings(policy="off")))
-            while not model.billed or model.billed[-1].usage.prompt < tokens:
-                said = model.next_message
-                assert said is not None, "the plan is too short"
+            session = await open_planned(
+                model, Path(name), thread, PolicySettings(compacting=CompactionSettings(policy="off"))
+            )
+            while not model.billed_requests or model.billed_requests[-1].usage.prompt < tokens:
+                text = model.next_message
+                assert text is not None, "the plan is too short"
                 model.wait()
-                async for _ in session.send(said):
+                async for _ in session.send(text):
                     pass
             await session.compact()
             await session.close()
         finally:
             await thread.close()
-    usage = next(billed.usage for billed in reversed(model.billed) if billed.purpose == "summary")
+    usage = next(billed.usage for billed in reversed(model.billed_requests) if billed.purpose == "summary")
     return SummaryRun(usage, model.rates.cost(usage))
 
 
-def table(mix: str, runs: list[SummaryRun]) -> str:
+def format_table(mix: str, runs: list[SummaryRun]) -> str:
     rows = [
         f"  {run.usage.prompt:>9,}{run.usage.cache_read:>9,}{run.usage.cache_write:>9,}{run.usage.input:>7,}"
         f"{run.usage.output:>8,}{run.cost:>9,.0f}{run.share:>8.3f}"
@@ -64,7 +67,7 @@ def table(mix: str, runs: list[SummaryRun]) -> str:
     ]
     mean = statistics.fmean(run.share for run in runs)
     head = f"  {'prompt':>9}{'read':>9}{'written':>9}{'fresh':>7}{'output':>8}{'cost':>9}{'share':>8}"
-    return "\n".join([f"{mix}: one summary, {mean:.3f} of the conversation (goal ≤ {GOAL:.2f})", head, *rows])
+    return "\n".join([f"{mix}: one summary, {mean:.3f} of the conversation (goal ≤ {MAX_COST_SHARE:.2f})", head, *rows])
 
 
 def main() -> int:
@@ -74,7 +77,11 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     for mix in [options.mix] if options.mix else ["light", "heavy"]:
-        print(table(mix, [asyncio.run(summarise(seed, mix, options.tokens)) for seed in range(options.seeds)]))
+        print(
+            format_table(
+                mix, [asyncio.run(measure_summary(seed, mix, options.tokens)) for seed in range(options.seeds)]
+            )
+        )
     return 0
 
 

@@ -1,8 +1,10 @@
 """Statistical models of coding sessions: request times, message lengths and output sizes.
 
-The sizes follow measured mixtures. LIGHT is a session of edits and short commands: half of its outputs are below 150
-bytes, a few reach tens of kilobytes. HEAVY includes logs and responses of remote tools. REAL is fitted to 188 recorded
-sessions of four coding agents, including turns and pauses; CODEX to those whose agent uses almost only a shell."""
+The sizes follow measured distributions. LIGHT is a session of edits and short commands: half of its outputs are below
+150 bytes, a few reach tens of kilobytes. HEAVY includes logs and responses of remote tools. REAL is fitted to 188
+recorded sessions of four coding agents, including turns and pauses. CODEX is fitted to the sessions whose agent uses
+almost only a shell.
+"""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -16,14 +18,14 @@ MIN_OUTPUT_BYTES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """Outputs of one tool: its share of calls and the distribution of sizes."""
+class ToolSizes:
+    """The outputs of one tool: the tool's share of all calls, and the distribution of sizes."""
 
     share: float
     mu: float
     sigma: float
     """Mean and standard deviation of the logarithm of the size in bytes."""
-    most: int
+    max_bytes: int
 
 
 Lognormal: TypeAlias = tuple[float, float]
@@ -35,11 +37,11 @@ class Rhythm:
     """The rhythm of a session: user messages, their lengths, and pauses."""
 
     turn: Lognormal | None = None
-    """Requests per turn; None if the user writes before each request with equal probability."""
+    """Number of requests in a turn. If None, a user message precedes each request with equal probability."""
     message_tokens: Lognormal = (3.9, 1.0)
     """Tokens of a user message."""
     pasted: Lognormal | None = None
-    """The same for every fifth message, if longer."""
+    """Tokens of a message with pasted text, which every fifth message is; None if there are none."""
     max_message_tokens: int = 6_000
     reply: Lognormal = (5.0, 1.05)
     """Tokens."""
@@ -48,34 +50,34 @@ class Rhythm:
     gap: Lognormal = (1.75, 1.1)
     """Seconds between the requests of a turn."""
     waits: float = 0.0
-    """Share of a turn's requests that come after 300 seconds or more."""
+    """Share of a turn's requests that come after a wait of at least 300 seconds."""
 
 
-SPEAKS, PASTES = 0.11, 0.2
-LONG_WAIT = 300.0
+USER_MESSAGE_SHARE, PASTED_SHARE = 0.11, 0.2
+LONG_WAIT_SECONDS = 300.0
 """Seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
-    tools: Mapping[str, Sizes]
+class WorkloadMix:
+    tools: Mapping[str, ToolSizes]
     rhythm: Rhythm = Rhythm()  # a frozen value
 
 
-LIGHT = Mix(
+LIGHT = WorkloadMix(
     {
-        "read": Sizes(0.19, 7.3, 1.6, 51_200),
-        "bash": Sizes(0.48, 4.9, 1.75, 51_200),
-        "edit": Sizes(0.31, 4.7, 0.35, 4_000),
-        "mcp": Sizes(0.02, 7.0, 1.5, 102_400),
+        "read": ToolSizes(0.19, 7.3, 1.6, 51_200),
+        "bash": ToolSizes(0.48, 4.9, 1.75, 51_200),
+        "edit": ToolSizes(0.31, 4.7, 0.35, 4_000),
+        "mcp": ToolSizes(0.02, 7.0, 1.5, 102_400),
     }
 )
-HEAVY = Mix(
+HEAVY = WorkloadMix(
     {
-        "read": Sizes(0.25, 8.0, 1.4, 51_200),
-        "bash": Sizes(0.45, 6.6, 1.9, 204_800),
-        "edit": Sizes(0.18, 4.7, 0.35, 4_000),
-        "mcp": Sizes(0.12, 8.3, 1.6, 204_800),
+        "read": ToolSizes(0.25, 8.0, 1.4, 51_200),
+        "bash": ToolSizes(0.45, 6.6, 1.9, 204_800),
+        "edit": ToolSizes(0.18, 4.7, 0.35, 4_000),
+        "mcp": ToolSizes(0.12, 8.3, 1.6, 204_800),
     }
 )
 RECORDED_RHYTHM = Rhythm(
@@ -88,22 +90,22 @@ RECORDED_RHYTHM = Rhythm(
     gap=(1.95, 1.09),
     waits=0.01,
 )
-REAL = Mix(
+REAL = WorkloadMix(
     {
-        "bash": Sizes(0.40, 5.72, 1.77, 41_000),
-        "read": Sizes(0.21, 7.89, 1.22, 51_000),
-        "edit": Sizes(0.19, 5.05, 0.85, 33_000),
-        "grep": Sizes(0.11, 5.82, 1.90, 20_000),
-        "other": Sizes(0.08, 4.18, 1.27, 35_000),
-        "task": Sizes(0.01, 8.02, 1.39, 33_000),
+        "bash": ToolSizes(0.40, 5.72, 1.77, 41_000),
+        "read": ToolSizes(0.21, 7.89, 1.22, 51_000),
+        "edit": ToolSizes(0.19, 5.05, 0.85, 33_000),
+        "grep": ToolSizes(0.11, 5.82, 1.90, 20_000),
+        "other": ToolSizes(0.08, 4.18, 1.27, 35_000),
+        "task": ToolSizes(0.01, 8.02, 1.39, 33_000),
     },
     RECORDED_RHYTHM,
 )
-CODEX = Mix(
+CODEX = WorkloadMix(
     {
-        "bash": Sizes(0.95, 6.91, 1.79, 41_000),
-        "edit": Sizes(0.03, 5.05, 0.85, 33_000),
-        "other": Sizes(0.02, 4.18, 1.27, 35_000),
+        "bash": ToolSizes(0.95, 6.91, 1.79, 41_000),
+        "edit": ToolSizes(0.03, 5.05, 0.85, 33_000),
+        "other": ToolSizes(0.02, 4.18, 1.27, 35_000),
     },
     RECORDED_RHYTHM,
 )
@@ -130,11 +132,11 @@ class PlannedRequest:
     """Empty for a reply that ends its turn."""
 
 
-def plan(seed: int, count: int, mix: Mix) -> tuple[PlannedRequest, ...]:
-    """Plan a session of `count` requests. Outputs of a reply that ends a turn are moved to the next one, so that the
-    total size is preserved."""
+def plan_session(seed: int, count: int, mix: WorkloadMix) -> tuple[PlannedRequest, ...]:
+    """Return the plan of a session of `count` requests. If a reply ends a turn, its outputs are moved to the next
+    reply, so that the total size is preserved."""
     rng = random.Random(seed)
-    drawn = [_draw(rng, mix, speaks) for speaks in islice(_speaking(rng, mix.rhythm), count)]
+    drawn = [_draw_request(rng, mix, speaks) for speaks in islice(_user_message_flags(rng, mix.rhythm), count)]
     planned: list[PlannedRequest] = []
     moved: tuple[PlannedOutput, ...] = ()
     for number, request in enumerate(drawn):
@@ -145,41 +147,45 @@ def plan(seed: int, count: int, mix: Mix) -> tuple[PlannedRequest, ...]:
     return tuple(planned)
 
 
-def _speaking(rng: random.Random, rhythm: Rhythm) -> Iterator[bool]:
+def _user_message_flags(rng: random.Random, rhythm: Rhythm) -> Iterator[bool]:
     """Yield for each request whether a user message precedes it."""
     yield True
     while rhythm.turn is None:
-        yield rng.random() < SPEAKS
+        yield rng.random() < USER_MESSAGE_SHARE
     while True:
         for _ in range(1, round(rng.lognormvariate(*rhythm.turn))):
             yield False
         yield True
 
 
-def _draw(rng: random.Random, mix: Mix, speaks: bool) -> PlannedRequest:
+def _draw_request(rng: random.Random, mix: WorkloadMix, has_message: bool) -> PlannedRequest:
     rhythm = mix.rhythm
-    said = max(1, int(min(rhythm.max_message_tokens, rng.lognormvariate(*_length(rng, rhythm))))) if speaks else 0
-    gap = rng.lognormvariate(*rhythm.pause) if speaks else _gap(rng, rhythm)
+    message_tokens = (
+        max(1, int(min(rhythm.max_message_tokens, rng.lognormvariate(*_message_length(rng, rhythm)))))
+        if has_message
+        else 0
+    )
+    gap = rng.lognormvariate(*rhythm.pause) if has_message else _draw_gap(rng, rhythm)
     reply = int(min(8_000, max(20, rng.lognormvariate(*rhythm.reply))))
     calls = 1 + (rng.random() < 0.12) + (rng.random() < 0.04)
-    return PlannedRequest(gap, said, reply, tuple(_output(rng, mix.tools) for _ in range(calls)))
+    return PlannedRequest(gap, message_tokens, reply, tuple(_draw_output(rng, mix.tools) for _ in range(calls)))
 
 
-def _length(rng: random.Random, rhythm: Rhythm) -> Lognormal:
-    return rhythm.pasted if rhythm.pasted is not None and rng.random() < PASTES else rhythm.message_tokens
+def _message_length(rng: random.Random, rhythm: Rhythm) -> Lognormal:
+    return rhythm.pasted if rhythm.pasted is not None and rng.random() < PASTED_SHARE else rhythm.message_tokens
 
 
-def _gap(rng: random.Random, rhythm: Rhythm) -> float:
+def _draw_gap(rng: random.Random, rhythm: Rhythm) -> float:
     if rhythm.waits and rng.random() < rhythm.waits:
-        return LONG_WAIT * (1 + rng.expovariate(1.0))
+        return LONG_WAIT_SECONDS * (1 + rng.expovariate(1.0))
     return rng.lognormvariate(*rhythm.gap)
 
 
-def _output(rng: random.Random, tools: Mapping[str, Sizes]) -> PlannedOutput:
+def _draw_output(rng: random.Random, tools: Mapping[str, ToolSizes]) -> PlannedOutput:
     (tool,) = rng.choices(list(tools), [sizes.share for sizes in tools.values()])
     sizes = tools[tool]
     drawn = int(rng.lognormvariate(sizes.mu, sizes.sigma))
-    return PlannedOutput(tool, min(sizes.most, max(MIN_OUTPUT_BYTES, drawn)))
+    return PlannedOutput(tool, min(sizes.max_bytes, max(MIN_OUTPUT_BYTES, drawn)))
 
 
 _WORDS = """
@@ -190,7 +196,7 @@ path name error open close key count start end
 
 
 def prose(seed: int, size: int) -> str:
-    """Text of `size` bytes, deterministic for each seed."""
+    """Return `size` bytes of text, always the same for a seed."""
     return "".join(_lines(random.Random(seed), size))[:size]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import bench.everyday
-from bench.everyday.corpus import Row, lay_out, rows_of
+from bench.everyday.corpus import CommandRow, read_rows, restore_folders
 from bench.everyday.setups import SETUPS, Setup, plain_setup
 from bench.everyday.worker import RowOutcome
 from bench.measure import ROOT
@@ -24,18 +24,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("rows", nargs="*", metavar="ROW", help="ids; default: all")
     parser.add_argument("--places", type=Path, default=Path("/home/everyday"))
     parser.add_argument("--as", dest="setups", default="plain", help=f"all, or some of {', '.join(SETUPS)}")
-    given = parser.parse_args(arguments)
-    rows = {row.id: row for row in rows_of(given.folder)}
-    names = tuple(SETUPS) if given.setups == "all" else given.setups.split(",")
-    faults = sum(_measure_setup(name, given.folder.resolve(), given.places, given.rows, rows) for name in names)
+    options = parser.parse_args(arguments)
+    rows = {row.id: row for row in read_rows(options.folder)}
+    names = tuple(SETUPS) if options.setups == "all" else options.setups.split(",")
+    faults = sum(_measure_setup(name, options.folder.resolve(), options.places, options.rows, rows) for name in names)
     return int(bool(faults))
 
 
-def _measure_setup(name: str, folder: Path, places: Path, wanted: Sequence[str], rows: dict[str, Row]) -> int:
-    """Print the outcomes in one setup; return the number of faults."""
-    lay_out(places)
+def _measure_setup(name: str, folder: Path, places: Path, row_ids: Sequence[str], rows: dict[str, CommandRow]) -> int:
+    """Print the outcomes in one setup, and return the number of faults."""
+    restore_folders(places)
     began, found = time.monotonic(), list[RowOutcome]()
-    for outcome in outcomes_in(SETUPS[name](plain_setup(places)), folder, wanted):
+    for outcome in outcomes_in(SETUPS[name](plain_setup(places)), folder, row_ids):
         found.append(outcome)
         if outcome.verdict != "same":
             how = "sandbox" if outcome.sandboxed else "no sandbox"
@@ -51,10 +51,10 @@ def _measure_setup(name: str, folder: Path, places: Path, wanted: Sequence[str],
     return sum(each.verdict == "fault" for each in found)
 
 
-def outcomes_in(setup: Setup, folder: Path, wanted: Sequence[str]) -> Iterator[RowOutcome]:
+def outcomes_in(setup: Setup, folder: Path, row_ids: Sequence[str]) -> Iterator[RowOutcome]:
     """Yield the outcomes of the wanted rows, or of all, in a setup."""
     with subprocess.Popen(
-        (sys.executable, "-m", "bench.everyday.worker", str(folder), str(setup.base), *wanted),
+        (sys.executable, "-m", "bench.everyday.worker", str(folder), str(setup.base), *row_ids),
         cwd=ROOT,
         env=dict(setup.environment),
         stdin=subprocess.DEVNULL,

@@ -3,21 +3,22 @@
 import re
 from collections.abc import Mapping
 
-from bench.everyday.corpus import Row
+from bench.everyday.corpus import CommandRow
 from bench.everyday.runs import CommandRun
 
-_CHANGING = re.compile(r"\b[0-9a-f]{7,40}\b| *\d+|(?<=tmp)[\w]{8}\b|(?<=tmp\.)\w{10}\b")
-"""Text that changes between runs: hashes, process ids, times."""
-_BY_STAT = re.compile(r"(^|/)\.git(/worktrees/[^/]+|/modules/.+)?/index$")
-"""Git's index contains file times."""
+_VARIABLE_TEXT = re.compile(r"\b[0-9a-f]{7,40}\b| *\d+|(?<=tmp)[\w]{8}\b|(?<=tmp\.)\w{10}\b")
+"""Text that varies between runs: hashes, process ids, times."""
+_GIT_INDEX = re.compile(r"(^|/)\.git(/worktrees/[^/]+|/modules/.+)?/index$")
+"""Git's index, which is not compared because it contains file times."""
 
 
-_MAX_FILES = 3
+_MAX_LISTED_FILES = 3
 
 
-def differences(row: Row, plain: CommandRun, tool: CommandRun, again: CommandRun | None = None) -> list[str]:
-    """Return one line per difference; empty if the row only requires that the command ends. `again` is a second run of
-    `bash -c`; what differs between its runs is ignored or compared less strictly."""
+def run_differences(row: CommandRow, plain: CommandRun, tool: CommandRun, again: CommandRun | None = None) -> list[str]:
+    """Return one line per difference between two runs; empty if the row only requires that the command ends. `again`: a
+    second run of `bash -c`. Results that differ between the two runs of `bash -c` are ignored or compared less
+    strictly."""
     if row.compare == "must end":
         return []
     found = []
@@ -28,16 +29,17 @@ def differences(row: Row, plain: CommandRun, tool: CommandRun, again: CommandRun
     if not _same_output(plain.output, tool.output, again.output if again is not None else None):
         found.append(f"output: {_first_difference(plain.output, tool.output)}")
     files = _different_files(plain.files, tool.files, again.files if again is not None else None)
-    more = [f"{len(files) - _MAX_FILES} more files"] if len(files) > _MAX_FILES else []
-    return [*found, *files[:_MAX_FILES], *more]
+    more = [f"{len(files) - _MAX_LISTED_FILES} more files"] if len(files) > _MAX_LISTED_FILES else []
+    return [*found, *files[:_MAX_LISTED_FILES], *more]
 
 
 def _same_code(one: int | None, other: int | None) -> bool:
-    """Compare exit codes; a signal that ends a shell appears as a code above 128 to its grandparent."""
-    return _as_number(one) == _as_number(other)
+    """Whether two exit codes are equal. A signal that ends the inner shell appears as a code above 128 in the outer
+    one."""
+    return _exit_status(one) == _exit_status(other)
 
 
-def _as_number(code: int | None) -> int | None:
+def _exit_status(code: int | None) -> int | None:
     return 128 - code if code is not None and code < 0 else code
 
 
@@ -46,18 +48,18 @@ def _same_output(plain: str, tool: str, again: str | None) -> bool:
         return True
     if again is None or again == plain:
         return False
-    for simplified in (_mask_changing, _sort_lines):
+    for simplified in (_mask_variable_text, _sort_lines):
         if simplified(plain) == simplified(again):
             return simplified(plain) == simplified(tool)
     return True
 
 
-def _mask_changing(text: str) -> str:
-    return _CHANGING.sub("#", text)
+def _mask_variable_text(text: str) -> str:
+    return _VARIABLE_TEXT.sub("#", text)
 
 
 def _sort_lines(text: str) -> str:
-    return "\n".join(sorted(_mask_changing(text).split("\n")))
+    return "\n".join(sorted(_mask_variable_text(text).split("\n")))
 
 
 def _first_difference(plain: str, tool: str) -> str:
@@ -76,30 +78,32 @@ def _short(line: str | None) -> str:
 
 def _different_files(plain: Mapping[str, str], tool: Mapping[str, str], again: Mapping[str, str] | None) -> list[str]:
     if again is not None:
-        plain, tool, again = (_by_stable_names(each, plain, again) for each in (plain, tool, again))
+        plain, tool, again = (_with_stable_names(each, plain, again) for each in (plain, tool, again))
     return [
         f"{path}: {tool.get(path, 'unchanged')} in place of {plain.get(path, 'unchanged')}"
         for path in sorted({*plain, *tool})
-        if not _BY_STAT.search(path)
+        if not _GIT_INDEX.search(path)
         and plain.get(path) != tool.get(path)
-        and not (again is not None and _as_far_as_repeatable(path, plain, again, tool))
+        and not (again is not None and _is_unrepeatable(path, plain, again, tool))
     ]
 
 
-def _by_stable_names(files: Mapping[str, str], plain: Mapping[str, str], again: Mapping[str, str]) -> dict[str, str]:
-    """Files whose name changes between bash runs, by the constant part of their name; others unchanged."""
+def _with_stable_names(files: Mapping[str, str], plain: Mapping[str, str], again: Mapping[str, str]) -> dict[str, str]:
+    """Return the files by name. If a name varies between runs of `bash -c`, replace its variable part."""
     masked = (
-        {_mask_changing(path) for path in {*plain} ^ {*again}}
-        & {*map(_mask_changing, plain)}
-        & {*map(_mask_changing, again)}
+        {_mask_variable_text(path) for path in {*plain} ^ {*again}}
+        & {*map(_mask_variable_text, plain)}
+        & {*map(_mask_variable_text, again)}
     )
-    return {(_mask_changing(path) if _mask_changing(path) in masked else path): what for path, what in files.items()}
+    return {
+        (_mask_variable_text(path) if _mask_variable_text(path) in masked else path): what
+        for path, what in files.items()
+    }
 
 
-def _as_far_as_repeatable(
-    path: str, plain: Mapping[str, str], again: Mapping[str, str], tool: Mapping[str, str]
-) -> bool:
-    """Whether the path also differs in the second run, and the tool's result has the same kind and mode."""
+def _is_unrepeatable(path: str, plain: Mapping[str, str], again: Mapping[str, str], tool: Mapping[str, str]) -> bool:
+    """Whether a path also differs between the two runs of `bash -c`, and the tool's result has a kind and mode that
+    occurred there."""
     one, two, three = (each.get(path, "unchanged") for each in (plain, again, tool))
     if one == two:
         return False

@@ -1,11 +1,11 @@
-"""Expected differences between sandboxed commands and plain bash, with the reason and the output that explains them:
-what was blocked and how to allow it. Pure."""
+"""Expected differences between sandboxed commands and plain bash. Each has a reason, and a pattern for the output that
+says what was blocked. Pure."""
 
 import re
 from dataclasses import dataclass
 
-OPENS = re.compile(r"--allow '?(?:network|outside)\(|--no-sandbox|--add-dir|`web\.private`")
-"""How an output tells the user to allow it."""
+ADVICE_TO_ALLOW = re.compile(r"--allow '?(?:network|outside)\(|--no-sandbox|--add-dir|`web\.private`")
+"""Pattern for advice on how to allow the blocked access."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ EXPECTED_DIFFERENCES = (
 )
 
 
-def explain_difference(told: str) -> tuple[str, str]:
-    """Return the kind of difference that an output explains, and what its explanation lacks; both are empty if it
-    explains none."""
-    name = next((kind.name for kind in EXPECTED_DIFFERENCES if re.search(kind.pattern, told)), "")
-    return name, "" if not name or OPENS.search(told) else "it does not say how to open it"
+def explain_difference(output: str) -> tuple[str, str]:
+    """Return the kind of difference that an output explains, and a problem if the explanation lacks advice. Both are
+    empty if it explains no difference."""
+    name = next((kind.name for kind in EXPECTED_DIFFERENCES if re.search(kind.pattern, output)), "")
+    return name, "" if not name or ADVICE_TO_ALLOW.search(output) else "it does not say how to open it"

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.everyday.corpus import describe_path
-from ebbtide.agent.calls.approval import ApprovalContext, Approver, Permit
+from ebbtide.agent.calls.approval import ApprovalContext, ApprovalResult, Approver
+from ebbtide.agent.calls.network_access import CallNetworkAccess
 from ebbtide.agent.calls.permission_request import request_for
 from ebbtide.agent.calls.policy import Policy
-from ebbtide.agent.calls.reach import CallReach
 from ebbtide.agent.calls.unsandboxed import retry_unsandboxed
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.events.session import Event
@@ -30,9 +30,9 @@ from ebbtide.tools.sandbox.sandbox import Sandbox
 COMMAND_TIMEOUT_S, UNENDING_TIMEOUT_S = 120, 4
 """Timeouts in seconds for a normal command and for one that need not end by itself."""
 MAX_OUTPUT_BYTES = 1 << 22
-_QUIET_SECONDS = 0.3
-"""Seconds without output after which no more is expected from background processes."""
-_BELOW_TMP = re.compile(r"/tmp/[\w.-]+")
+_MAX_QUIET_SECONDS = 0.3
+"""Seconds without output, after the command has exited, after which no more is expected from background processes."""
+_TMP_PATH = re.compile(r"/tmp/[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class CommandRun:
     """None if it did not end."""
     output: str
     files: Mapping[str, str] = field(default_factory=dict)
-    """What it left behind, by path."""
+    """Files that the command left behind, with their descriptions by path."""
     tool_note: str = ""
     """The tool's note in addition to the exit code."""
     seconds: float = 0.0
@@ -52,7 +52,7 @@ class CommandRun:
 def run_plain(command: str, folder: Path, seconds: float) -> CommandRun:
     """Run a command as a user's shell does, without input."""
     began = time.monotonic()
-    before = _names_below_tmp(command, Path("/tmp"))
+    before = _existing_tmp_paths(command, Path("/tmp"))
     process = subprocess.Popen(
         ("/bin/bash", "-c", command),
         cwd=folder,
@@ -67,20 +67,21 @@ def run_plain(command: str, folder: Path, seconds: float) -> CommandRun:
         os.killpg(process.pid, signal.SIGKILL)
     code = process.wait()
     _end_session(process.pid)
-    left = _collect_tmp_files(command, Path("/tmp"), before)
-    return CommandRun(code if is_over else None, _text(printed), left, seconds=time.monotonic() - began)
+    left_files = _collect_tmp_files(command, Path("/tmp"), before)
+    return CommandRun(code if is_over else None, _decode_output(printed), left_files, seconds=time.monotonic() - began)
 
 
 def _read_output(process: "subprocess.Popen[bytes]", end: float) -> tuple[bytes, bool]:
-    """Return all output, and whether the command exited in time. Background processes may keep the pipe open."""
+    """Return all output, and whether the command exited in time. Background processes may keep the pipe open after it
+    exits."""
     assert process.stdout is not None
     descriptor, found, exited = process.stdout.fileno(), bytearray(), False
     while time.monotonic() < end:
-        ready, _, _ = select.select([descriptor], [], [], 0.01 if not exited else _QUIET_SECONDS)
+        ready, _, _ = select.select([descriptor], [], [], 0.01 if not exited else _MAX_QUIET_SECONDS)
         if ready:
             chunk = os.read(descriptor, 1 << 16)
             if not chunk:
-                exited = _exits(process, end)
+                exited = _wait_for_exit(process, end)
                 break
             found += chunk
             if len(found) > MAX_OUTPUT_BYTES:
@@ -92,14 +93,14 @@ def _read_output(process: "subprocess.Popen[bytes]", end: float) -> tuple[bytes,
     return bytes(found), exited
 
 
-def _exits(process: "subprocess.Popen[bytes]", end: float) -> bool:
+def _wait_for_exit(process: "subprocess.Popen[bytes]", end: float) -> bool:
     with suppress(subprocess.TimeoutExpired):
         process.wait(max(end - time.monotonic(), 0))
     return process.returncode is not None
 
 
 def _end_session(leader: int) -> None:
-    """Kill what a shell's job groups left behind."""
+    """Kill the processes that a shell's job groups left running."""
     for name in filter(str.isdecimal, os.listdir("/proc")):
         with suppress(OSError, ValueError):
             fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
@@ -107,12 +108,17 @@ def _end_session(leader: int) -> None:
                 os.kill(int(name), signal.SIGKILL)
 
 
-def run_by_tool(command: str, folder: Path, home: Path, seconds: float, own: Path, *, sandboxed: bool) -> CommandRun:
-    """Run a command as the first one of a session that asks nobody. `own` is a folder for the session's files."""
-    shutil.rmtree(own, ignore_errors=True)
-    tmp = own / "outputs" / "tmp" if sandboxed else Path("/tmp")
-    before, began = _names_below_tmp(command, tmp), time.monotonic()
-    ran = asyncio.run(_run_by_tool(command, folder.resolve(), home, seconds, own / "outputs", sandboxed=sandboxed))
+def run_by_tool(
+    command: str, folder: Path, home: Path, seconds: float, session_folder: Path, *, sandboxed: bool
+) -> CommandRun:
+    """Run a command as the first call of a session without a user to ask. `session_folder`: a folder for the session's
+    files."""
+    shutil.rmtree(session_folder, ignore_errors=True)
+    tmp = session_folder / "outputs" / "tmp" if sandboxed else Path("/tmp")
+    before, began = _existing_tmp_paths(command, tmp), time.monotonic()
+    ran = asyncio.run(
+        _run_by_tool(command, folder.resolve(), home, seconds, session_folder / "outputs", sandboxed=sandboxed)
+    )
     return replace(ran, files=_collect_tmp_files(command, tmp, before), seconds=time.monotonic() - began)
 
 
@@ -122,17 +128,21 @@ async def _run_by_tool(
     network = SessionNetwork()
     sandbox = None
     if sandboxed:
-        ours = (home / ".config" / "ebbtide", home / ".local" / "share" / "ebbtide")
-        sandbox = Sandbox(root, outputs / "tmp", [], ours, (root, outputs), has_network=False, network=network)
-    approval, heard = Approver(Policy(str(root), "auto")), list[Event]()
+        program_folders = (home / ".config" / "ebbtide", home / ".local" / "share" / "ebbtide")
+        sandbox = Sandbox(
+            root, outputs / "tmp", [], program_folders, (root, outputs), has_network=False, network=network
+        )
+    approval, events = Approver(Policy(str(root), "auto")), list[Event]()
     call = ToolCall("call", "bash", {"command": command, "timeout": max(int(seconds), 1)})
-    reach = CallReach(call, approval, heard.append)
-    workspace = Workspace(root, outputs, sandbox=sandbox, reach=reach)
+    reach = CallNetworkAccess(call, approval, events.append)
+    workspace = Workspace(root, outputs, sandbox=sandbox, network_policy=reach)
     try:
         result = await Bash().run(call.arguments, workspace)
         asked = request_for(Bash(), call.arguments, workspace, "auto")
-        context = ApprovalContext({}, workspace, approval, Interrupt(), heard.append)
-        return _ran(await retry_unsandboxed(Permit(call, Bash(), asked), result, context, _never) or result)
+        context = ApprovalContext({}, workspace, approval, Interrupt(), events.append)
+        return _command_run(
+            await retry_unsandboxed(ApprovalResult(call, Bash(), asked), result, context, _refuse_unsandboxed) or result
+        )
     except ToolError as error:
         return CommandRun(None, "", tool_note=f"refused: {error}")
     finally:
@@ -140,42 +150,42 @@ async def _run_by_tool(
         await network.close()
 
 
-async def _never() -> Result | None:
+async def _refuse_unsandboxed() -> Result | None:
     raise AssertionError("nobody was asked whether it runs outside")
 
 
-def _ran(result: Result) -> CommandRun:
+def _command_run(result: Result) -> CommandRun:
     program = result.program
     assert program is not None
     if program.is_running:
         return CommandRun(None, result.text, tool_note=program.told)
     code = program.code if program.code is not None else -(program.signal or 0)
-    told = program.told.replace(program.how, "", 1).strip()
+    note = program.told.replace(program.outcome_text, "", 1).strip()
     if result.log is None:
-        return CommandRun(code, program.printed_in(result.text), tool_note=told)
+        return CommandRun(code, program.printed_in(result.text), tool_note=note)
     with result.log.path.open("rb") as log:
         log.seek(result.log.start)
-        return CommandRun(code, _text(log.read(result.log.end - result.log.start)), tool_note=told)
+        return CommandRun(code, _decode_output(log.read(result.log.end - result.log.start)), tool_note=note)
 
 
-def _text(printed: bytes) -> str:
+def _decode_output(printed: bytes) -> str:
     return printed.decode("utf-8", "surrogateescape").removesuffix("\n")
 
 
-def _names_below_tmp(command: str, tmp: Path) -> frozenset[str]:
-    return frozenset(path for path in _BELOW_TMP.findall(command) if os.path.lexists(_inside(path, tmp)))
+def _existing_tmp_paths(command: str, tmp: Path) -> frozenset[str]:
+    return frozenset(path for path in _TMP_PATH.findall(command) if os.path.lexists(_path_in_tmp(path, tmp)))
 
 
 def _collect_tmp_files(command: str, tmp: Path, before: frozenset[str]) -> dict[str, str]:
-    """Return and remove what the command left in /tmp at paths that it names."""
-    left = dict[str, str]()
-    for path in dict.fromkeys(_BELOW_TMP.findall(command)):
-        place = _inside(path, tmp)
-        if path not in before and os.path.lexists(place):
-            left[path] = describe_path(place)
-            shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
-    return left
+    """Return the files that the command left in /tmp at paths named in it, and remove them."""
+    found = dict[str, str]()
+    for path in dict.fromkeys(_TMP_PATH.findall(command)):
+        target = _path_in_tmp(path, tmp)
+        if path not in before and os.path.lexists(target):
+            found[path] = describe_path(target)
+            shutil.rmtree(target) if target.is_dir() and not target.is_symlink() else target.unlink()
+    return found
 
 
-def _inside(path: str, tmp: Path) -> Path:
+def _path_in_tmp(path: str, tmp: Path) -> Path:
     return tmp / path.removeprefix("/tmp/")

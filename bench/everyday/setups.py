@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-_PASSED_ON = (
+_INHERITED_VARIABLES = (
     "PIP_",
     "npm_config_",
     "NODE_EXTRA_CA_CERTS",
@@ -17,7 +17,7 @@ _PASSED_ON = (
     "HTTP",
     "no_proxy",
 )
-"""Variables needed on a machine without direct access to package registries."""
+"""Prefixes of variables that are needed on a machine without direct access to package registries."""
 _GITCONFIG = """\
 [core]
 	pager = less -FRX
@@ -56,7 +56,7 @@ _GITCONFIG = """\
 [includeIf "gitdir:{base}/w/"]
 	path = .gitconfig-work
 """
-_SHIM = """\
+_SHIM_SCRIPT = """\
 #!/usr/bin/env bash
 set -e
 program="${0##*/}"
@@ -67,7 +67,7 @@ exec "$PYENV_ROOT/versions/3.11/bin/$program" "$@"
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a worker is started with."""
+    """The environment in which a worker is started."""
 
     environment: Mapping[str, str]
     base: Path
@@ -76,10 +76,10 @@ class Setup:
 
 
 def plain_setup(base: Path) -> Setup:
-    """A minimal user, with only a name for Git."""
-    kept = {name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)}
+    """Return the setup of a minimal user, who has only a name for Git."""
+    variables = {name: value for name, value in os.environ.items() if name.startswith(_INHERITED_VARIABLES)}
     return Setup(
-        kept
+        variables
         | {
             "HOME": str(base / "home"),
             "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -108,20 +108,22 @@ def _git_settings(setup: Setup) -> Setup:
     subprocess.run(
         ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", home / ".ssh" / "id_ed25519"], check=True, timeout=30
     )
-    _program(home / "bin" / "side-by-side", '#!/bin/sh\nif [ $# -gt 1 ]; then echo "changed: $1"; else cat; fi\n')
+    _write_program(home / "bin" / "side-by-side", '#!/bin/sh\nif [ $# -gt 1 ]; then echo "changed: $1"; else cat; fi\n')
     return setup
 
 
 def _virtual_environment(setup: Setup) -> Setup:
     venv = setup.base / "home" / ".venvs" / "work"
     subprocess.run(["/usr/bin/python3", "-m", "venv", venv], check=True, timeout=120)
-    return _with(setup, VIRTUAL_ENV=str(venv), PATH=f"{venv}/bin:{setup.environment['PATH']}", PS1="(work) $ ")
+    return _with_variables(
+        setup, VIRTUAL_ENV=str(venv), PATH=f"{venv}/bin:{setup.environment['PATH']}", PS1="(work) $ "
+    )
 
 
 def _shims(setup: Setup) -> Setup:
     root = setup.base / "home" / ".pyenv"
     for name in ("python", "python3", "pip", "node", "npm"):
-        _program(root / "shims" / name, _SHIM % root)
+        _write_program(root / "shims" / name, _SHIM_SCRIPT % root)
     binaries = root / "versions" / "3.11" / "bin"
     binaries.mkdir(parents=True)
     for name, target in (
@@ -131,15 +133,17 @@ def _shims(setup: Setup) -> Setup:
         ("node", "node"),
         ("npm", "npm"),
     ):
-        _program(binaries / name, f'#!/bin/sh\nexec /usr/bin/{target} "$@"\n')
-    return _with(setup, PYENV_ROOT=str(root), PATH=f"{root}/shims:{setup.environment['PATH']}", PYENV_SHELL="bash")
+        _write_program(binaries / name, f'#!/bin/sh\nexec /usr/bin/{target} "$@"\n')
+    return _with_variables(
+        setup, PYENV_ROOT=str(root), PATH=f"{root}/shims:{setup.environment['PATH']}", PYENV_SHELL="bash"
+    )
 
 
 def _locale_c(setup: Setup) -> Setup:
-    return _with(setup, LANG="C", LC_ALL="C")
+    return _with_variables(setup, LANG="C", LC_ALL="C")
 
 
-def _closed_umask(setup: Setup) -> Setup:
+def _restrictive_umask(setup: Setup) -> Setup:
     return replace(setup, umask=0o077)
 
 
@@ -147,14 +151,14 @@ def _symlinked_home(setup: Setup) -> Setup:
     link = setup.base / "linked"
     if not link.is_symlink():
         link.symlink_to(".")
-    return replace(_with(setup, HOME=str(link / "home")), base=link)
+    return replace(_with_variables(setup, HOME=str(link / "home")), base=link)
 
 
-def _with(setup: Setup, **variables: str) -> Setup:
+def _with_variables(setup: Setup, **variables: str) -> Setup:
     return replace(setup, environment={**setup.environment, **variables})
 
 
-def _program(path: Path, text: str) -> None:
+def _write_program(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
@@ -166,6 +170,6 @@ SETUPS: Mapping[str, Callable[[Setup], Setup]] = {
     "venv": _virtual_environment,
     "shims": _shims,
     "lang-c": _locale_c,
-    "umask": _closed_umask,
+    "umask": _restrictive_umask,
     "linked": _symlinked_home,
 }

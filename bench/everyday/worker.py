@@ -10,14 +10,14 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from bench.everyday.compare import differences
-from bench.everyday.corpus import CommandFolders, Row, rows_of
+from bench.everyday.compare import run_differences
+from bench.everyday.corpus import CommandFolders, CommandRow, read_rows
 from bench.everyday.expected_differences import explain_difference
 from bench.everyday.runs import COMMAND_TIMEOUT_S, UNENDING_TIMEOUT_S, CommandRun, run_by_tool, run_plain
-from ebbtide.tools.sandbox.mount_paths import make_caches
+from ebbtide.tools.sandbox.mount_paths import create_caches
 
 _MAX_RERUNS = 8
-"""Maximum number of additional `bash -c` runs to find out what varies between runs."""
+"""Maximum number of additional `bash -c` runs, which show what varies between runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,44 +33,46 @@ class RowOutcome:
     seconds_plain: float = 0.0
 
 
-def outcomes(rows: Sequence[Row], base: Path, wanted: Set[str] = frozenset()) -> Iterator[RowOutcome]:
+def outcomes(rows: Sequence[CommandRow], base: Path, wanted: Set[str] = frozenset()) -> Iterator[RowOutcome]:
     places = CommandFolders(base, {row.place for row in rows})
     for row in rows:
         if not wanted or row.id in wanted:
-            yield from _outcomes_of(row, places)
+            yield from _row_outcomes(row, places)
 
 
-def _outcomes_of(row: Row, places: CommandFolders) -> Iterator[RowOutcome]:
+def _row_outcomes(row: CommandRow, places: CommandFolders) -> Iterator[RowOutcome]:
     folder, home = places.base / "w" / row.place, places.base / "home"
-    os.environ["PWD"] = str(folder)  # like a shell, which keeps links in the working directory's path
+    os.environ["PWD"] = str(folder)  # as in a shell, the path of the working directory keeps its links
     seconds = UNENDING_TIMEOUT_S if row.compare == "must end" else COMMAND_TIMEOUT_S
-    in_bash = partial(_ran, places, row, partial(run_plain, row.command, folder, seconds))
-    plain, again = in_bash(), list[CommandRun]()
+    run_in_bash = partial(_run_and_reset, places, row, partial(run_plain, row.command, folder, seconds))
+    bash_run, bash_reruns = run_in_bash(), list[CommandRun]()
     for sandboxed in (True, False):
-        by_tool = partial(
+        run_with_tool = partial(
             run_by_tool, row.command, folder, home, seconds, places.base.resolve() / "own", sandboxed=sandboxed
         )
-        tool = _ran(places, row, by_tool)
-        found = differences(row, plain, tool)
+        tool_run = _run_and_reset(places, row, run_with_tool)
+        found = run_differences(row, bash_run, tool_run)
         for number in range(_MAX_RERUNS if found else 0):
-            again += [in_bash()] if number == len(again) else []
-            found = differences(row, plain, tool, again[number]) and differences(row, again[number], tool)
+            bash_reruns += [run_in_bash()] if number == len(bash_reruns) else []
+            found = run_differences(row, bash_run, tool_run, bash_reruns[number]) and run_differences(
+                row, bash_reruns[number], tool_run
+            )
             if not found:
                 break
-        verdict, why = _verdict(row, tool, found)
-        yield RowOutcome(row.id, sandboxed, verdict, why, tool.seconds, plain.seconds)
+        verdict, why = _verdict(row, tool_run, found)
+        yield RowOutcome(row.id, sandboxed, verdict, why, tool_run.seconds, bash_run.seconds)
 
 
-def _ran(places: CommandFolders, row: Row, run: Callable[[], CommandRun]) -> CommandRun:
-    """Run once, collect what it left behind, and restore the initial state."""
+def _run_and_reset(places: CommandFolders, row: CommandRow, run: Callable[[], CommandRun]) -> CommandRun:
+    """Run a command, add the files that it left behind to the result, and restore the initial state."""
     ran = run()
     changed = places.changes(row.place)
-    left = {path: what for path, what in changed.items() if not places.is_as_first(path, what)}
+    left_files = {path: what for path, what in changed.items() if not places.is_unchanged(path, what)}
     places.reset(changed)
-    return CommandRun(ran.code, ran.output, {**left, **ran.files}, ran.tool_note, ran.seconds)
+    return CommandRun(ran.code, ran.output, {**left_files, **ran.files}, ran.tool_note, ran.seconds)
 
 
-def _verdict(row: Row, tool: CommandRun, found: list[str]) -> tuple[str, str]:
+def _verdict(row: CommandRow, tool: CommandRun, found: list[str]) -> tuple[str, str]:
     if not found:
         return "same", ""
     name, missing = explain_difference(tool.tool_note)
@@ -81,8 +83,8 @@ def _verdict(row: Row, tool: CommandRun, found: list[str]) -> tuple[str, str]:
 
 def main(arguments: list[str]) -> int:
     folder, base, *wanted = arguments
-    make_caches(Path.home())  # normally done by the user's first session, not by a command
-    for outcome in outcomes(list(rows_of(Path(folder))), Path(base), frozenset(wanted)):
+    create_caches(Path.home())  # the user's first session normally creates them
+    for outcome in outcomes(list(read_rows(Path(folder))), Path(base), frozenset(wanted)):
         print(json.dumps(asdict(outcome)), flush=True)
     return 0
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-SETS = ("first", "second")
-"""Twenty tasks each. Improve prompts by the results of the first set, and measure with the second."""
+TASK_SETS = ("first", "second")
+"""Names of the sets, with twenty tasks each. Use the first set to improve prompts and the second to measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +17,13 @@ class SmallTask:
     check: str
     """A Python program, run in the folder, that fails unless the task is done. `answer` is the agent's answer."""
     files: Mapping[str, str]
-    done: Mapping[str, str]
-    """Files of a correct solution; the text `gone` stands for a removed file."""
+    solution_files: Mapping[str, str]
+    """Files of a correct solution. The text `gone` marks a file that must be removed."""
     answer: str
     """A correct answer, if the task is a question."""
 
 
-def tasks_of(name: str) -> tuple[SmallTask, ...]:
+def load_tasks(name: str) -> tuple[SmallTask, ...]:
     """Return the tasks of a set."""
     table = tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text("utf-8"))
     return tuple(

@@ -17,13 +17,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.small_tasks import SETS, SmallTask, tasks_of
+from bench.small_tasks import TASK_SETS, SmallTask, load_tasks
 
-OURS = (
+EBB_COMMAND = (
     "ebb -p {prompt} -m openai-chat/{model} --permission-mode auto --quiet "
     "--config providers.openai-chat.base_url={url}"
 )
-CHECKED_WITHIN = 30
+CHECK_TIMEOUT_S = 30
 """Timeout of the check in seconds."""
 
 
@@ -39,18 +39,20 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.small_tasks", description=__doc__)
     parser.add_argument("model")
     parser.add_argument("url")
-    parser.add_argument("--set", choices=SETS, default=SETS[0])
-    parser.add_argument("--command", default=OURS, help="default: %(default)s")
+    parser.add_argument("--set", choices=TASK_SETS, default=TASK_SETS[0])
+    parser.add_argument("--command", default=EBB_COMMAND, help="default: %(default)s")
     parser.add_argument("--only", nargs="*", help="names of tasks")
     parser.add_argument("--time", type=float, default=300, help="seconds for a task; default: %(default)s")
     parser.add_argument("--keep", type=Path, help="folder for the output and the files of each run")
-    said = parser.parse_args(arguments)
-    tasks = [task for task in tasks_of(said.set) if not said.only or task.name in said.only]
+    options = parser.parse_args(arguments)
+    tasks = [task for task in load_tasks(options.set) if not options.only or task.name in options.only]
     count = 0
     for task in tasks:
         with tempfile.TemporaryDirectory(prefix="small-task-") as name:
-            folder = said.keep / task.name if said.keep else Path(name)
-            outcome = run_task(task, command_line(said.command, task, said.model, said.url), folder, said.time)
+            folder = options.keep / task.name if options.keep else Path(name)
+            outcome = run_task(
+                task, command_line(options.command, task, options.model, options.url), folder, options.time
+            )
         count += outcome.is_done
         print(f"{'done    ' if outcome.is_done else 'not done'}  {outcome.seconds:4.0f} s  {task.name}", flush=True)
     print(f"{count} of {len(tasks)} done")
@@ -74,10 +76,10 @@ def run_task(task: SmallTask, command: Sequence[str], folder: Path, seconds: flo
     environment = {**os.environ, "EBB_HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
     environment.setdefault("OPENAI_API_KEY", "none")
     began = time.monotonic()
-    answer, told = _output_of(command, work, environment, seconds)
+    answer, errors = _run_agent(command, work, environment, seconds)
     took = time.monotonic() - began
-    problem = unmet(task, work, answer)
-    printed = f"{answer}\n--- told:\n{told}\n--- check: {problem or 'done'}\n"
+    problem = check_failure(task, work, answer)
+    printed = f"{answer}\n--- told:\n{errors}\n--- check: {problem or 'done'}\n"
     (folder / "printed").write_text(printed)
     return TaskOutcome(not problem, took, printed)
 
@@ -90,20 +92,20 @@ def write_files(files: Mapping[str, str], folder: Path) -> None:
         path.unlink(missing_ok=True) if text == "gone" else path.write_text(text)
 
 
-def unmet(task: SmallTask, folder: Path, answer: str) -> str:
-    """Why the task is not done; empty if it is."""
+def check_failure(task: SmallTask, folder: Path, answer: str) -> str:
+    """Return why the task is not done; empty if it is done."""
     program = f"import sys; sys.path.insert(0, '.'); answer = sys.stdin.read()\n{task.check}\n"
     try:
         done = subprocess.run(
             [sys.executable, "-B", "-c", program],
-            cwd=folder, input=answer, capture_output=True, text=True, timeout=CHECKED_WITHIN, check=False,
+            cwd=folder, input=answer, capture_output=True, text=True, timeout=CHECK_TIMEOUT_S, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return "the check took too long"
     return "" if done.returncode == 0 else done.stderr.strip() or "the check failed"
 
 
-def _output_of(command: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float) -> tuple[str, str]:
+def _run_agent(command: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float) -> tuple[str, str]:
     """Return a command's output and errors; after `seconds` it is killed with all its child processes."""
     process = subprocess.Popen(
         command,
@@ -114,8 +116,8 @@ def _output_of(command: Sequence[str], folder: Path, environment: Mapping[str, s
         return process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        answer, told = process.communicate()
-        return answer, f"{told}\nended after {seconds:.0f} s"
+        answer, errors = process.communicate()
+        return answer, f"{errors}\nended after {seconds:.0f} s"
 
 
 if __name__ == "__main__":

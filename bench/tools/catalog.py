@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace
 
-TABLES = Path(__file__).with_name("servers.toml")
+SERVERS_FILE = Path(__file__).with_name("servers.toml")
 
-DESCRIPTIONS = {
+VERB_DESCRIPTIONS = {
     "create": "Creates {a} {thing} and returns it.",
     "add": "Adds {a} {thing}.",
     "log": "Records {a} {thing}.",
@@ -30,8 +30,8 @@ DESCRIPTIONS = {
     "download": "Downloads {a} {thing} to the disk.",
 }
 """Descriptions by verb."""
-MAKES = ("create", "add", "log", "set", "upload")
-FINDS = {"list": ("limit#", "page_token", "sort_by"), "search": ("*text", "limit#")}
+CREATING_VERBS = ("create", "add", "log", "set", "upload")
+SEARCH_FIELDS = {"list": ("limit#", "page_token", "sort_by"), "search": ("*text", "limit#")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,43 +53,46 @@ class CatalogTool:
 
 def offered_tools() -> tuple[CatalogTool, ...]:
     """Return all tools, by server."""
-    servers: dict[str, dict[str, Any]] = tomllib.loads(TABLES.read_text(encoding="utf-8"))
+    servers: dict[str, dict[str, Any]] = tomllib.loads(SERVERS_FILE.read_text(encoding="utf-8"))
     return tuple(
-        tool for name, server in servers.items() for thing in server["things"] for tool in _of(name, server, thing)
+        tool
+        for name, server in servers.items()
+        for thing in server["things"]
+        for tool in _tools_for_thing(name, server, thing)
     )
 
 
-def _of(server: str, table: Mapping[str, Any], thing: Mapping[str, Any]) -> Iterator[CatalogTool]:
+def _tools_for_thing(server: str, table: Mapping[str, Any], thing: Mapping[str, Any]) -> Iterator[CatalogTool]:
     name: str = thing["name"]
     plural: str = thing.get("plural", _plural(name))
     for verb in thing["does"].split():
         a = "an" if name[0] in "aeiou" else "a"
-        text = DESCRIPTIONS[verb].format(a=a, thing=name, things=plural)
-        about = plural if verb in FINDS else name
-        yield _tool(server, table["style"], verb, about, f"{text} {thing['about']}", _fields(verb, thing))
+        text = VERB_DESCRIPTIONS[verb].format(a=a, thing=name, things=plural)
+        about = plural if verb in SEARCH_FIELDS else name
+        yield _catalog_tool(server, table["style"], verb, about, f"{text} {thing['about']}", _verb_fields(verb, thing))
     for verb, text, fields in thing.get("more", ()):
         about = plural if verb.startswith("list") and not verb.lower().endswith("of") else name
-        yield _tool(server, table["style"], verb, about, f"{text} {thing['about']}", fields.split())
+        yield _catalog_tool(server, table["style"], verb, about, f"{text} {thing['about']}", fields.split())
 
 
-def _fields(verb: str, thing: Mapping[str, Any]) -> Sequence[str]:
+def _verb_fields(verb: str, thing: Mapping[str, Any]) -> Sequence[str]:
     fields: list[str] = thing["fields"]
-    if verb in MAKES:
+    if verb in CREATING_VERBS:
         return fields
-    if verb in FINDS:
-        return [*FINDS[verb], *(field.removeprefix("*") for field in fields[:2])]
+    if verb in SEARCH_FIELDS:
+        return [*SEARCH_FIELDS[verb], *(field.removeprefix("*") for field in fields[:2])]
     changed = [field.removeprefix("*") for field in fields] if verb == "update" else []
     return [f"*{thing['key']}", *(["*new_name"] if verb == "rename" else []), *changed]
 
 
-def _tool(server: str, style: str, verb: str, thing: str, text: str, fields: Sequence[str]) -> CatalogTool:
+def _catalog_tool(server: str, style: str, verb: str, thing: str, text: str, fields: Sequence[str]) -> CatalogTool:
     properties = dict(_parameter(field) for field in dict.fromkeys(fields))
     required = [field[1:].rstrip("#?[]").partition(":")[0] for field in fields if field.startswith("*")]
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    return CatalogTool(f"mcp__{server}__{_name(style, verb, thing)}", text, schema)
+    return CatalogTool(f"mcp__{server}__{_tool_name(style, verb, thing)}", text, schema)
 
 
-def _name(style: str, verb: str, thing: str) -> str:
+def _tool_name(style: str, verb: str, thing: str) -> str:
     words = re.findall(r"[A-Za-z][a-z]*", verb), re.findall(r"[a-z]+", thing)
     match style:
         case "camel":
@@ -106,13 +109,13 @@ def _name(style: str, verb: str, thing: str) -> str:
 def _parameter(field: str) -> tuple[str, dict[str, object]]:
     bare, _, choices = field.removeprefix("*").partition(":")
     name = bare.rstrip("#?[]")
-    told = f"The {name.replace('_', ' ')}."
+    description = f"The {name.replace('_', ' ')}."
     if choices:
-        return name, {"type": "string", "enum": choices.split("|"), "description": told}
+        return name, {"type": "string", "enum": choices.split("|"), "description": description}
     if bare.endswith("[]"):
-        return name, {"type": "array", "items": {"type": "string"}, "description": told}
+        return name, {"type": "array", "items": {"type": "string"}, "description": description}
     kind = {"#": "integer", "?": "boolean"}.get(bare[-1], "string")
-    return name, {"type": kind, "description": told}
+    return name, {"type": kind, "description": description}
 
 
 def _plural(name: str) -> str:

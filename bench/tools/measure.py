@@ -10,19 +10,20 @@ from pathlib import Path
 from statistics import median
 
 from bench.tools.catalog import offered_tools
-from ebbtide.agent.context.budget import BUFFER, Window
-from ebbtide.agent.context.tool_selection import HostedSearch, ToolSpec, definitions_size, select_tools
+from ebbtide.agent.budget.request_budget import DEFAULT_BUFFER_TOKENS, Window
+from ebbtide.agent.prompt.tool_selection import definitions_size, select_tools
 from ebbtide.agent.providers.meter import Meter
-from ebbtide.agent.providers.setup import OUTPUT_TOKENS
+from ebbtide.agent.providers.setup import DEFAULT_OUTPUT_RESERVE_TOKENS
+from ebbtide.agent.tool_specs import HostedSearch, ToolSpec
 from ebbtide.agent.window.deferral import Deferral, specs_of
 from ebbtide.tools.base import Tool
 from ebbtide.tools.catalog import builtin_tools
-from ebbtide.tools.tool_search import search
+from ebbtide.tools.tool_search import search_tools
 
 QUERIES = Path(__file__).with_name("queries.tsv")
 MAX_RESULTS = 5
-WINDOWS = (200_000, 32_000)
-FINDERS: tuple[tuple[HostedSearch, str], ...] = (
+WINDOW_SIZES = (200_000, 32_000)
+SEARCH_PROVIDERS: tuple[tuple[HostedSearch, str], ...] = (
     ("none", "our own two tools"),
     ("plain", "Anthropic's search"),
     ("grouped", "OpenAI's search"),
@@ -31,7 +32,7 @@ FINDERS: tuple[tuple[HostedSearch, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class LabelledQuery:
-    """A request that a model might make, and the tool it means."""
+    """A search that a model might make, and the tool that it should find."""
 
     tool: str
     text: str
@@ -40,25 +41,25 @@ class LabelledQuery:
 @dataclass(frozen=True, slots=True)
 class SearchScore:
     queries: int
-    first: int
-    """Queries whose tool was ranked first."""
-    among: int
-    """Queries whose tool was among the first five."""
+    ranked_first: int
+    """Number of queries whose tool was ranked first."""
+    ranked_in_results: int
+    """Number of queries whose tool was among the first five results."""
     missed: tuple[LabelledQuery, ...]
 
     @property
     def recall(self) -> float:
-        return self.among / self.queries
+        return self.ranked_in_results / self.queries
 
 
 @dataclass(frozen=True, slots=True)
 class WindowShare:
-    """Share of the usable window taken by tools, in percent."""
+    """The share of the usable window taken by tools, in percent."""
 
     built_in: float
     """The built-in tools, which are never deferred."""
     others: float
-    """Everything shown because of the five hundred: definitions, groups and search tools."""
+    """Everything offered because of the five hundred tools: definitions, groups and search tools."""
     deferred: int
     """Number of tools that the model does not see."""
 
@@ -68,57 +69,61 @@ def read_queries() -> tuple[LabelledQuery, ...]:
     return tuple(LabelledQuery(f"mcp__{tool}", text) for tool, text in (line.split("\t") for line in lines))
 
 
-def halves(queries: Sequence[LabelledQuery]) -> tuple[tuple[LabelledQuery, ...], tuple[LabelledQuery, ...]]:
-    """Split into two thirds, used to develop the ranking, and a third, used only to measure."""
-    seen = tuple(query for place, query in enumerate(queries) if place % 3 != 2)
-    return seen, tuple(queries[2::3])
+def split_queries(queries: Sequence[LabelledQuery]) -> tuple[tuple[LabelledQuery, ...], tuple[LabelledQuery, ...]]:
+    """Split the queries into two thirds for developing the ranking and one third used only for measuring."""
+    development = tuple(query for place, query in enumerate(queries) if place % 3 != 2)
+    return development, tuple(queries[2::3])
 
 
 def measure_search(queries: Sequence[LabelledQuery], tools: Sequence[Tool]) -> SearchScore:
-    answers = [[tool.name for tool in search(query.text, tools, MAX_RESULTS)] for query in queries]
+    answers = [[tool.name for tool in search_tools(query.text, tools, MAX_RESULTS)] for query in queries]
     first = sum(names[:1] == [query.tool] for query, names in zip(queries, answers, strict=True))
     missed = tuple(query for query, names in zip(queries, answers, strict=True) if query.tool not in names)
     return SearchScore(len(queries), first, len(queries) - len(missed), missed)
 
 
-def window_of(size: int) -> Window:
-    """A window with the reserves of the default settings."""
-    return Window(size, min(OUTPUT_TOKENS, size // 4), min(BUFFER, size // 8))
+def default_window(size: int) -> Window:
+    """Return a window with the reserves of the default settings."""
+    return Window(size, min(DEFAULT_OUTPUT_RESERVE_TOKENS, size // 4), min(DEFAULT_BUFFER_TOKENS, size // 8))
 
 
 def measure_share(size: int, provider: HostedSearch, tools: Sequence[Tool]) -> WindowShare:
-    effective, meter, deferral = window_of(size).effective, Meter(), Deferral()
+    effective, meter, deferral = default_window(size).effective, Meter(), Deferral()
     own = specs_of(builtin_tools())
     specs: tuple[ToolSpec, ...] = (*own, *specs_of(tools))
-    deferral.choose(specs, effective, meter.size_of_tool, lambda _: None, provider)
-    built_in = definitions_size(select_tools(own), meter.size_of_tool)
-    whole = definitions_size(deferral.offered_tools(specs), meter.size_of_tool)
-    return WindowShare(100 * built_in / effective, 100 * (whole - built_in) / effective, len(deferral.held_back))
+    deferral.choose(specs, effective, meter.definition_tokens, lambda _: None, provider)
+    built_in = definitions_size(select_tools(own), meter.definition_tokens)
+    whole = definitions_size(deferral.offered_tools(specs), meter.definition_tokens)
+    return WindowShare(100 * built_in / effective, 100 * (whole - built_in) / effective, len(deferral.deferred))
 
 
 def main() -> None:
     tools = offered_tools()
-    seen, unseen = halves(read_queries())
-    for name, queries in (("worked on", seen), ("only counted", unseen), ("all", (*seen, *unseen))):
+    development, evaluation = split_queries(read_queries())
+    for name, queries in (
+        ("worked on", development),
+        ("only counted", evaluation),
+        ("all", (*development, *evaluation)),
+    ):
         found = measure_search(queries, tools)
         print(
             f"{name:<13} {found.queries} queries: recall@{MAX_RESULTS} {found.recall:.3f}, "
-            f"first {found.first / found.queries:.3f}"
+            f"first {found.ranked_first / found.queries:.3f}"
         )
     times = []
-    for query in seen:
+    for query in development:
         begin = time.perf_counter()
-        search(query.text, tools, MAX_RESULTS)
+        search_tools(query.text, tools, MAX_RESULTS)
         times.append(1000 * (time.perf_counter() - begin))
     print(f"a search takes {median(times):.1f} ms (median)")
-    whole = definitions_size(specs_of(tools), Meter().size_of_tool)
+    whole = definitions_size(specs_of(tools), Meter().definition_tokens)
     print(f"{len(tools)} definitions take {whole:,} tokens")
-    for size in WINDOWS:
-        for provider, told in FINDERS:
+    for size in WINDOW_SIZES:
+        for provider, finder in SEARCH_PROVIDERS:
             share = measure_share(size, provider, tools)
             print(
-                f"{size:>7,} window, {told:<18} {share.deferred} of {len(tools)} wait: they take {share.others:.1f} % "
-                f"of it, the built-in tools {share.built_in:.1f} %"
+                f"{size:>7,} window, {finder:<18} {share.deferred} of {len(tools)} wait: they take "
+                f"{share.others:.1f} % of it, the built-in tools {share.built_in:.1f} %"
             )
 
 

@@ -8,17 +8,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.measure import compile_sources, row
-from bench.tui.sessions import ebb, home
+from bench.measure import compile_sources, format_row
+from bench.tui.sessions import create_home, ebb_command
 from bench.tui.terminal import Terminal
 
 RUNS = 7
-EACH = 100
+FILES_PER_FOLDER = 100
 """Files per folder."""
-FOLDERS = 20
+TOP_FOLDERS = 20
 """Number of top folders that contain the others."""
-SOUGHT = "parser"
-LETTERS = "writtenwhilethelistismade"
+SEARCHED_NAME = "parser"
+TYPED_LETTERS = "writtenwhilethelistismade"
 
 
 def main() -> int:
@@ -27,51 +27,51 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         project = Path(name) / "project"
         make_files(project, count)
-        env = home(Path(name) / "home")
-        soon: list[float] = []
-        known: list[float] = []
-        keys: list[float] = []
+        env = create_home(Path(name) / "home")
+        first_delays: list[float] = []
+        later_delays: list[float] = []
+        key_delays: list[float] = []
         for _ in range(RUNS):
-            with Terminal(ebb(), env, project) as terminal:
-                terminal.shows("context")  # the session is open
-                terminal.rest()
-                soon.append(offer_delay_ms(terminal))
+            with Terminal(ebb_command(), env, project) as terminal:
+                terminal.wait_for_text("context")  # the session is open
+                terminal.wait_until_idle()
+                first_delays.append(offer_delay_ms(terminal))
                 terminal.press("\x1b\x15")
-                keys += key_delays_ms(terminal)
-                terminal.rest(1.0)
+                key_delays += key_delays_ms(terminal)
+                terminal.wait_until_idle(1.0)
                 terminal.press("\x15")
-                terminal.rest()
-                known.append(offer_delay_ms(terminal))
-    print(row("letters behind `@`, no list yet: to offers", soon, "ms", 100))
-    print(row("the same with the list made", known, "ms", 100))
-    print(row("key to paint while it is made", keys, "ms", 16, share=0.95))
+                terminal.wait_until_idle()
+                later_delays.append(offer_delay_ms(terminal))
+    print(format_row("letters behind `@`, no list yet: to offers", first_delays, "ms", 100))
+    print(format_row("the same with the list made", later_delays, "ms", 100))
+    print(format_row("key to paint while it is made", key_delays, "ms", 16, share=0.95))
     return 0
 
 
 def make_files(folder: Path, count: int) -> None:
     """Create `count` empty files, a hundred per folder, with realistic names."""
-    for number in range(count // EACH):
-        place = folder / f"part{number % FOLDERS:02}" / f"unit{number:04}"
+    for number in range(count // FILES_PER_FOLDER):
+        place = folder / f"part{number % TOP_FOLDERS:02}" / f"unit{number:04}"
         place.mkdir(parents=True)
-        for index in range(EACH):
-            (place / f"{SOUGHT if index == EACH // 2 else 'module'}_{index:02}.py").touch()
+        for index in range(FILES_PER_FOLDER):
+            (place / f"{SEARCHED_NAME if index == FILES_PER_FOLDER // 2 else 'module'}_{index:02}.py").touch()
 
 
 def offer_delay_ms(terminal: Terminal) -> float:
-    """Milliseconds from typing letters after `@` to a matching file."""
+    """Return the milliseconds from typing letters after `@` until a matching file is offered."""
     began = time.monotonic()
-    terminal.press(f"@{SOUGHT}")
-    return (terminal.shows(f"{SOUGHT}_") - began) * 1000
+    terminal.press(f"@{SEARCHED_NAME}")
+    return (terminal.wait_for_text(f"{SEARCHED_NAME}_") - began) * 1000
 
 
 def key_delays_ms(terminal: Terminal) -> list[float]:
-    """Milliseconds from each key to its letter on the screen."""
+    """Return the milliseconds from each key to its letter on the screen."""
     times, written = [], ""
-    for letter in LETTERS:
+    for letter in TYPED_LETTERS:
         written += letter
         began = time.monotonic()
         terminal.press(letter)
-        times.append((terminal.shows(written) - began) * 1000)
+        times.append((terminal.wait_for_text(written) - began) * 1000)
     return times
 
 

@@ -15,22 +15,22 @@ from textual.app import App, ComposeResult
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.pilot import Pilot
 
-from bench.measure import row
-from bench.tui.sessions import ANSWER, history
+from bench.measure import format_row
+from bench.tui.sessions import ANSWER_TEMPLATE, endless_history
 from ebbtide.agent.messages import Conversation
 from ebbtide.tui.text.themes import DARK
 from ebbtide.tui.view.blocks import AnswerText, SessionView
-from ebbtide.tui.view.resumed import view_of
+from ebbtide.tui.view.resumed import resumed_view
 from ebbtide.tui.widgets.transcript import TranscriptView
 
 ADDED_BLOCKS = 100
-SHORT = 20
-FRAME = 20
-"""Bytes below which a write does not count as a frame."""
+SHORT_SESSION_MESSAGES = 20
+MIN_FRAME_BYTES = 20
+"""Minimum size in bytes of a write that counts as a frame."""
 
 
-class Paper(HeadlessDriver):
-    """A driver that draws everything without a terminal."""
+class RecordingDriver(HeadlessDriver):
+    """A driver that draws everything without a terminal, and records when."""
 
     drawn = asyncio.Event()
     drawn_at = 0.0
@@ -41,20 +41,20 @@ class Paper(HeadlessDriver):
         return False
 
     def write(self, data: str) -> None:
-        if len(data) > FRAME:
-            Paper.drawn_at = time.perf_counter()
-            Paper.drawn.set()
+        if len(data) > MIN_FRAME_BYTES:
+            RecordingDriver.drawn_at = time.perf_counter()
+            RecordingDriver.drawn.set()
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class DrawingTimes:
     """Times in milliseconds."""
 
     opened: float
     added: list[float]
 
 
-class Stage(App[None]):
+class TranscriptApp(App[None]):
     """An app with only the transcript."""
 
     CSS = "Transcript { overflow-y: scroll; overflow-x: hidden; }"
@@ -70,45 +70,47 @@ class Stage(App[None]):
 
 def main() -> int:
     gc.set_threshold(100_000, 50, 100)  # as `ebb` does
-    short = asyncio.run(measure_drawing(SHORT)).added
+    short = asyncio.run(measure_drawing(SHORT_SESSION_MESSAGES)).added
     for count in [int(number) for number in sys.argv[1:]] or [2_000, 50_000]:
         times = asyncio.run(measure_drawing(count))
-        print(row(f"{count:,} messages: opened and painted", [times.opened], "ms", 500))
-        print(row(f"{count:,} messages: append to paint", times.added, "ms"))
-        print(row(f"{count:,} messages: append to paint", times.added, "ms", 30, share=0.95))
+        print(format_row(f"{count:,} messages: opened and painted", [times.opened], "ms", 500))
+        print(format_row(f"{count:,} messages: append to paint", times.added, "ms"))
+        print(format_row(f"{count:,} messages: append to paint", times.added, "ms", 30, share=0.95))
         ratio = statistics.median(times.added) / statistics.median(short)
-        print(row(f"beside a session of {SHORT} messages", [ratio], "x", 1.5))
+        print(format_row(f"beside a session of {SHORT_SESSION_MESSAGES} messages", [ratio], "x", 1.5))
     return 0
 
 
-async def measure_drawing(count: int, more: int = ADDED_BLOCKS) -> Times:
-    """Measure opening a session of `count` messages, and adding `more` blocks."""
-    view = view_of(Conversation(tuple(message for _, message in zip(range(count), history(), strict=False))))
-    Paper.drawn = asyncio.Event()
-    stage, opened, added = Stage(driver_class=Paper), [0.0], [0.0]
+async def measure_drawing(count: int, added_blocks: int = ADDED_BLOCKS) -> DrawingTimes:
+    """Measure opening a session of `count` messages, and adding `added_blocks` blocks."""
+    view = resumed_view(
+        Conversation(tuple(message for _, message in zip(range(count), endless_history(), strict=False)))
+    )
+    RecordingDriver.drawn = asyncio.Event()
+    app, open_ms, add_ms = TranscriptApp(driver_class=RecordingDriver), [0.0], [0.0]
 
     async def drive(pilot: Pilot[object]) -> None:
         nonlocal view
         await pilot.pause(0.3)
-        transcript = stage.query_one(TranscriptView)
-        opened[0] = await paint_ms(partial(transcript.restart, view.past))
-        added.clear()
-        for number in range(more):
-            view = SessionView(view.past, (*view.turn, AnswerText(ANSWER.format(count=number))))
-            added.append(await paint_ms(partial(transcript.show, view.past, view.turn)))
-        stage.exit()
+        transcript = app.query_one(TranscriptView)
+        open_ms[0] = await paint_ms(partial(transcript.replace_blocks, view.past_blocks))
+        add_ms.clear()
+        for number in range(added_blocks):
+            view = SessionView(view.past_blocks, (*view.turn_blocks, AnswerText(ANSWER_TEMPLATE.format(count=number))))
+            add_ms.append(await paint_ms(partial(transcript.show, view.past_blocks, view.turn_blocks)))
+        app.exit()
 
-    await stage.run_async(size=(120, 40), auto_pilot=drive)
-    return Times(opened[0], added)
+    await app.run_async(size=(120, 40), auto_pilot=drive)
+    return DrawingTimes(open_ms[0], add_ms)
 
 
 async def paint_ms(act: Callable[[], object]) -> float:
-    """Milliseconds from an action to the frame that shows it; later frames are not counted."""
-    Paper.drawn.clear()
+    """Return the milliseconds from an action to the frame that shows it. Later frames are not counted."""
+    RecordingDriver.drawn.clear()
     began = time.perf_counter()
     act()
-    await Paper.drawn.wait()
-    took = (Paper.drawn_at - began) * 1000
+    await RecordingDriver.drawn.wait()
+    took = (RecordingDriver.drawn_at - began) * 1000
     await asyncio.sleep(0.05)
     return took
 

@@ -18,28 +18,28 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from bench.measure import compile_sources, environment, percentile
+from bench.measure import compile_sources, minimal_environment, percentile
 from bench.tui.drawing import measure_drawing
-from bench.tui.opening import EMPTY, PROMPT, seconds
-from bench.tui.sessions import LAST, ebb, home, store_session
-from bench.tui.streaming import Model
+from bench.tui.opening import EMPTY_APP_PROGRAM, PROMPT_TEXT, seconds_until_visible
+from bench.tui.sessions import LAST_LINE, create_home, ebb_command, store_session
+from bench.tui.streaming import StreamingServer
 from bench.tui.terminal import Load, Terminal
-from bench.tui.written import SILENCE, WrittenBytes, measure_written
+from bench.tui.written import SILENCE_SECONDS, WrittenBytes, measure_written
 
-TRIES = 3
-"""How often a failed gate is measured again."""
-PAINTS = 8
-KEYS = 40
-TAIL = 0.95
-"""Share of keys and added blocks that must be fast."""
-SIZES = ((100, 40), (80, 24), (200, 60), (120, 40))
-IDLE = 2.0
+MAX_TRIES = 3
+"""Maximum number of times that a gate is measured."""
+PAINT_RUNS = 8
+KEY_COUNT = 40
+TAIL_SHARE = 0.95
+"""Share of keys and added blocks that must be fast enough."""
+SCREEN_SIZES = ((100, 40), (80, 24), (200, 60), (120, 40))
+IDLE_SECONDS = 2.0
 """Idle time in seconds."""
-TOKENS = 600
-PACE = 200.0
-SHORT, LONG, VERY_LONG = 20, 2_000, 50_000
+ANSWER_TOKENS = 600
+TOKENS_PER_SECOND = 200.0
+SHORT_MESSAGES, LONG_MESSAGES, VERY_LONG_MESSAGES = 20, 2_000, 50_000
 
-EDITOR = """\
+EDITOR_PROGRAM = """\
 from textual.app import App, ComposeResult
 from textual.widgets import TextArea
 
@@ -59,10 +59,10 @@ Editor().run()
 class UsageTimes:
     """Cost of using a program; times in seconds."""
 
-    key: float
-    """Time within which 95 of 100 keys were on the screen."""
-    resize: float
-    wakes: float
+    key_seconds: float
+    """Time within which 95 % of the keys were on the screen."""
+    resize_seconds: float
+    wakeups_per_second: float
     """Wake-ups per second when idle."""
     load: Load
 
@@ -72,7 +72,7 @@ class TuiGate:
     name: str
     limit: float
     measure: Callable[["GateSetup"], tuple[float, str]]
-    """Measures the ratio, or a machine-independent quantity, and describes it."""
+    """Returns the measured ratio or machine-independent quantity, and a description of it."""
     unit: str = "x"
 
 
@@ -82,49 +82,49 @@ class GateSetup:
     def __init__(self, folder: Path) -> None:
         self._home, self._project = folder / "home", folder / "project"
         self._project.mkdir()
-        self._env = home(self._home)
+        self._env = create_home(self._home)
         self._folder = folder
-        self._bare = environment(self._home, {})
-        for name, program in (("empty.py", EMPTY), ("editor.py", EDITOR)):
+        self._bare_environment = minimal_environment(self._home, {})
+        for name, program in (("empty.py", EMPTY_APP_PROGRAM), ("editor.py", EDITOR_PROGRAM)):
             (self._project / name).write_text(program)
-        for id, count in (("aaaa", SHORT), ("bbbb", LONG), ("cccc", VERY_LONG)):
+        for id, count in (("aaaa", SHORT_MESSAGES), ("bbbb", LONG_MESSAGES), ("cccc", VERY_LONG_MESSAGES)):
             store_session(self._home, self._project, id, count)
 
     def first_paint(self) -> tuple[float, str]:
         empty = [sys.executable, "empty.py"]
         pairs = [
             (
-                seconds(empty, self._bare, self._project, "ready"),
-                seconds(ebb(), self._env, self._project, PROMPT),
+                seconds_until_visible(empty, self._bare_environment, self._project, "ready"),
+                seconds_until_visible(ebb_command(), self._env, self._project, PROMPT_TEXT),
             )
-            for _ in range(PAINTS)
+            for _ in range(PAINT_RUNS)
         ]
         theirs, ours = (min(times) for times in zip(*pairs, strict=True))
         return ours / theirs, f"{ours * 1000:.0f} ms, an empty Textual app {theirs * 1000:.0f} ms"
 
     def very_long(self) -> tuple[float, str]:
-        with Terminal(ebb("-r", "aaaa"), self._env, self._project) as terminal:
-            terminal.shows(LAST)
-            terminal.rest()
+        with Terminal(ebb_command("-r", "aaaa"), self._env, self._project) as terminal:
+            terminal.wait_for_text(LAST_LINE)
+            terminal.wait_until_idle()
             terminal.press("/clear\r")
-            terminal.until(lambda text: LAST not in text)
-            terminal.rest()
+            terminal.wait_until(lambda text: LAST_LINE not in text)
+            terminal.wait_until_idle()
             terminal.press("/resume cccc")
-            terminal.rest()
+            terminal.wait_until_idle()
             began = terminal.press("\r")
-            took = terminal.shows(LAST) - began
-        return took / loop(), f"{took * 1000:.0f} ms, a fixed loop {loop() * 1000:.0f} ms"
+            took = terminal.wait_for_text(LAST_LINE) - began
+        return took / fixed_loop_seconds(), f"{took * 1000:.0f} ms, a fixed loop {fixed_loop_seconds() * 1000:.0f} ms"
 
     def key(self) -> tuple[float, str]:
-        ours, theirs = self.usage_times.key, self.editor.key
+        ours, theirs = self.usage_times.key_seconds, self.editor.key_seconds
         return ours / theirs, f"{ours * 1000:.1f} ms, a bare editor {theirs * 1000:.1f} ms"
 
     def resize(self) -> tuple[float, str]:
-        ours, theirs = self.usage_times.resize, self.editor.resize
+        ours, theirs = self.usage_times.resize_seconds, self.editor.resize_seconds
         return ours / theirs, f"{ours * 1000:.0f} ms, a bare editor {theirs * 1000:.0f} ms"
 
     def rest(self) -> tuple[float, str]:
-        ours, theirs = self.usage_times.wakes, self.editor.wakes
+        ours, theirs = self.usage_times.wakeups_per_second, self.editor.wakeups_per_second
         return ours / max(1.0, theirs), f"{ours:.0f} wake-ups a second, a bare editor {theirs:.0f}"
 
     def memory(self) -> tuple[float, str]:
@@ -132,24 +132,30 @@ class GateSetup:
         return ours / theirs, f"{ours:.0f} MB, a bare editor {theirs:.0f} MB"
 
     def append(self) -> tuple[float, str]:
-        ours, theirs = (percentile(asyncio.run(measure_drawing(count, KEYS)).added, TAIL) for count in (LONG, SHORT))
-        return ours / theirs, f"{ours:.1f} ms, in a session of {SHORT} messages {theirs:.1f} ms"
+        ours, theirs = (
+            percentile(asyncio.run(measure_drawing(count, KEY_COUNT)).added, TAIL_SHARE)
+            for count in (LONG_MESSAGES, SHORT_MESSAGES)
+        )
+        return ours / theirs, f"{ours:.1f} ms, in a session of {SHORT_MESSAGES} messages {theirs:.1f} ms"
 
     def streaming(self) -> tuple[float, str]:
-        model = Model(TOKENS, PACE)
-        env = home(self._home, model.url)
+        model = StreamingServer(ANSWER_TOKENS, TOKENS_PER_SECOND)
+        env = create_home(self._home, model.url)
         try:
-            with Terminal(ebb("-r", "bbbb"), env, self._project, cores={0}) as terminal:
-                terminal.shows(LAST)
-                terminal.rest(1.0)
-                before = terminal.load()
+            with Terminal(ebb_command("-r", "bbbb"), env, self._project, cores={0}) as terminal:
+                terminal.wait_for_text(LAST_LINE)
+                terminal.wait_until_idle(1.0)
+                before = terminal.read_load()
                 terminal.press("tell me everything\r")
-                terminal.shows(f"mark-{TOKENS // 100 - 1} ")
-                took = terminal.load().cpu - before.cpu
+                terminal.wait_for_text(f"mark-{ANSWER_TOKENS // 100 - 1} ")
+                took = terminal.read_load().cpu - before.cpu
         finally:
             model.shutdown()
-            home(self._home)
-        return took / loop(), f"{took:.2f} s of one core for {TOKENS} tokens, a fixed loop {loop() * 1000:.0f} ms"
+            create_home(self._home)
+        return (
+            took / fixed_loop_seconds(),
+            f"{took:.2f} s of one core for {ANSWER_TOKENS} tokens, a fixed loop {fixed_loop_seconds() * 1000:.0f} ms",
+        )
 
     def typing(self) -> tuple[float, str]:
         return self.written_bytes.line / 1000, "41 letters"
@@ -161,7 +167,7 @@ class GateSetup:
         return self.written_bytes.scrolling / 1000, "ten screens"
 
     def waiting(self) -> tuple[float, str]:
-        return self.written_bytes.waiting / 1000, f"{SILENCE:.0f} seconds for a model"
+        return self.written_bytes.waiting / 1000, f"{SILENCE_SECONDS:.0f} seconds for a model"
 
     def answer(self) -> tuple[float, str]:
         return self.written_bytes.answer / 1000, "five seconds of it, 20 tokens a second"
@@ -173,18 +179,18 @@ class GateSetup:
 
     @cached_property
     def usage_times(self) -> UsageTimes:
-        with Terminal(ebb("-r", "bbbb"), self._env, self._project) as terminal:
-            terminal.shows(LAST)
-            terminal.rest(1.0)
+        with Terminal(ebb_command("-r", "bbbb"), self._env, self._project) as terminal:
+            terminal.wait_for_text(LAST_LINE)
+            terminal.wait_until_idle(1.0)
             return measure_use(terminal)
 
     @cached_property
     def editor(self) -> UsageTimes:
-        with Terminal([sys.executable, "editor.py"], self._bare, self._project) as terminal:
-            terminal.rest(1.0)
+        with Terminal([sys.executable, "editor.py"], self._bare_environment, self._project) as terminal:
+            terminal.wait_until_idle(1.0)
             return measure_use(terminal)
 
-    def forget(self) -> None:
+    def discard_measurements(self) -> None:
         """Discard cached measurements."""
         for name in ("usage_times", "editor", "written_bytes"):
             vars(self).pop(name, None)
@@ -192,13 +198,13 @@ class GateSetup:
 
 GATES: Sequence[TuiGate] = (
     TuiGate("first paint", 1.5, GateSetup.first_paint),
-    TuiGate(f"{LONG:,} messages: key to paint", 3.0, GateSetup.key),
-    TuiGate(f"{LONG:,} messages: new size to the right screen", 6.0, GateSetup.resize),
-    TuiGate(f"{LONG:,} messages: at rest", 2.0, GateSetup.rest),
-    TuiGate(f"{LONG:,} messages: peak memory", 2.8, GateSetup.memory),
-    TuiGate(f"{LONG:,} messages: append to paint", 2.5, GateSetup.append),
-    TuiGate(f"{LONG:,} messages: an answer that streams", 400.0, GateSetup.streaming),
-    TuiGate(f"{VERY_LONG:,} messages: opened at their end", 40.0, GateSetup.very_long),
+    TuiGate(f"{LONG_MESSAGES:,} messages: key to paint", 3.0, GateSetup.key),
+    TuiGate(f"{LONG_MESSAGES:,} messages: new size to the right screen", 6.0, GateSetup.resize),
+    TuiGate(f"{LONG_MESSAGES:,} messages: at rest", 2.0, GateSetup.rest),
+    TuiGate(f"{LONG_MESSAGES:,} messages: peak memory", 2.8, GateSetup.memory),
+    TuiGate(f"{LONG_MESSAGES:,} messages: append to paint", 2.5, GateSetup.append),
+    TuiGate(f"{LONG_MESSAGES:,} messages: an answer that streams", 400.0, GateSetup.streaming),
+    TuiGate(f"{VERY_LONG_MESSAGES:,} messages: opened at their end", 40.0, GateSetup.very_long),
     TuiGate("written while a line is typed", 5.0, GateSetup.typing, "kB"),
     TuiGate("written for a list that opens", 12.0, GateSetup.opening, "kB"),
     TuiGate("written while somebody scrolls", 30.0, GateSetup.scrolling, "kB"),
@@ -211,24 +217,24 @@ def main() -> int:
     began = time.monotonic()
     compile_sources()
     with tempfile.TemporaryDirectory() as name:
-        place = GateSetup(Path(name))
-        missed = [line for gate in GATES if (line := missed_by(gate, place))]
+        setup = GateSetup(Path(name))
+        missed = [line for gate in GATES if (line := check_gate(gate, setup))]
     print(f"{len(GATES) - len(missed)} of {len(GATES)} limits hold; {time.monotonic() - began:.0f} s")
     for line in missed:
         print(f"MISSED  {line}")
     return 1 if missed else 0
 
 
-def missed_by(gate: TuiGate, place: GateSetup) -> str:
-    """The line for a failed gate; empty if it holds."""
+def check_gate(gate: TuiGate, setup: GateSetup) -> str:
+    """Measure a gate and print the result. Return the printed line if the gate failed, otherwise an empty string."""
     best, line = float("inf"), ""
-    for _ in range(TRIES):
-        ratio, told = gate.measure(place)
+    for _ in range(MAX_TRIES):
+        ratio, note = gate.measure(setup)
         if ratio < best:
-            best, line = ratio, f"{gate.name:46} {ratio:7.2f} {gate.unit}   limit {gate.limit:g} {gate.unit}   {told}"
+            best, line = ratio, f"{gate.name:46} {ratio:7.2f} {gate.unit}   limit {gate.limit:g} {gate.unit}   {note}"
         if best <= gate.limit:
             break
-        place.forget()
+        setup.discard_measurements()
     print(line, flush=True)
     return "" if best <= gate.limit else line
 
@@ -236,30 +242,32 @@ def missed_by(gate: TuiGate, place: GateSetup) -> str:
 def measure_use(terminal: Terminal) -> UsageTimes:
     """Type into a program, resize it, and leave it idle."""
     keys = key_delays(terminal)
-    sizes = [terminal.resize(*size)[0] for size in SIZES]
-    terminal.rest(1.0)
-    before, began = terminal.load(), time.monotonic()
-    terminal.rest(IDLE)
-    after, took = terminal.load(), time.monotonic() - began
-    return UsageTimes(percentile(keys, TAIL), statistics.median(sizes), (after.wakes - before.wakes) / took, after)
+    sizes = [terminal.resize(*size)[0] for size in SCREEN_SIZES]
+    terminal.wait_until_idle(1.0)
+    before, began = terminal.read_load(), time.monotonic()
+    terminal.wait_until_idle(IDLE_SECONDS)
+    after, took = terminal.read_load(), time.monotonic() - began
+    return UsageTimes(
+        percentile(keys, TAIL_SHARE), statistics.median(sizes), (after.wakes - before.wakes) / took, after
+    )
 
 
 def key_delays(terminal: Terminal) -> list[float]:
-    """Seconds from each key to its letter on the screen."""
+    """Return the seconds from each key to its letter on the screen."""
     times, dice, written = [], random.Random(7), ">>"
     terminal.press(written)
-    terminal.rest(0.3)
-    for _ in range(KEYS):
+    terminal.wait_until_idle(0.3)
+    for _ in range(KEY_COUNT):
         written += dice.choice(string.ascii_lowercase)
         began = time.monotonic()
         terminal.press(written[-1])
-        times.append(terminal.shows(written) - began)
-        terminal.rest(0.02)
+        times.append(terminal.wait_for_text(written) - began)
+        terminal.wait_until_idle(0.02)
     return times
 
 
-def loop() -> float:
-    """Seconds that fixed work takes on this machine now; the best of a few."""
+def fixed_loop_seconds() -> float:
+    """Return the seconds that a fixed amount of work takes on this machine now; the best of a few runs."""
     times = []
     for _ in range(5):
         began = time.perf_counter()

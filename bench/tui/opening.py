@@ -8,11 +8,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.measure import compile_sources, environment, row
-from bench.tui.sessions import LAST, ebb, home, store_session
+from bench.measure import compile_sources, format_row, minimal_environment
+from bench.tui.sessions import LAST_LINE, create_home, ebb_command, store_session
 from bench.tui.terminal import Terminal
 
-EMPTY = """\
+EMPTY_APP_PROGRAM = """\
 from textual.app import App, ComposeResult
 from textual.widgets import Static
 
@@ -24,11 +24,11 @@ class Empty(App[None]):
 
 Empty().run()
 """
-PROMPT = "Ask, or / for commands"
-OPENINGS = 5
-QUIET = 0.25
+PROMPT_TEXT = "Ask, or / for commands"
+OPENING_RUNS = 5
+IDLE_SECONDS = 0.25
 """Seconds without drawing after which the program is idle."""
-LONG = {"aaaa": 20, "bbbb": 2_000, "cccc": 50_000}
+SESSION_LENGTHS = {"aaaa": 20, "bbbb": 2_000, "cccc": 50_000}
 
 
 def main() -> int:
@@ -37,47 +37,53 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder, project = Path(name) / "home", Path(name) / "project"
         project.mkdir()
-        env = home(folder)
-        (project / "empty.py").write_text(EMPTY)
-        for long, count in LONG.items():
-            store_session(folder, project, long, count)
-        store_session(folder, project, "dddd", LONG["cccc"], shown=200)
+        env = create_home(folder)
+        (project / "empty.py").write_text(EMPTY_APP_PROGRAM)
+        for session_id, count in SESSION_LENGTHS.items():
+            store_session(folder, project, session_id, count)
+        store_session(folder, project, "dddd", SESSION_LENGTHS["cccc"], visible=200)
         empty = [sys.executable, "empty.py"]
-        first: dict[str, list[float]] = {"empty": [], "ebb": [], "resumed": []}
+        first_paints: dict[str, list[float]] = {"empty": [], "ebb": [], "resumed": []}
         for _ in range(runs + 1):  # the first round warms the page cache and is discarded
-            first["empty"].append(seconds(empty, environment(folder, {}), project, "ready"))
-            first["ebb"].append(seconds(ebb(), env, project, PROMPT))
-            first["resumed"].append(seconds(ebb("-r", "bbbb"), env, project, LAST))
-        opened = {id: [opening(env, project, id) for _ in range(OPENINGS)] for id in ("bbbb", "cccc", "dddd")}
-    print(row("empty Textual app: first paint", first["empty"][1:], "s"))
-    print(row("ebb: first paint", first["ebb"][1:], "s"))
-    print(row("ebb: of the empty app's", ratios(first["ebb"], first["empty"]), "x", 1.5))
-    print(row("ebb -r, 2,000 messages: of the empty app's", ratios(first["resumed"], first["empty"]), "x"))
+            first_paints["empty"].append(
+                seconds_until_visible(empty, minimal_environment(folder, {}), project, "ready")
+            )
+            first_paints["ebb"].append(seconds_until_visible(ebb_command(), env, project, PROMPT_TEXT))
+            first_paints["resumed"].append(seconds_until_visible(ebb_command("-r", "bbbb"), env, project, LAST_LINE))
+        opened = {id: [resume_ms(env, project, id) for _ in range(OPENING_RUNS)] for id in ("bbbb", "cccc", "dddd")}
+    print(format_row("empty Textual app: first paint", first_paints["empty"][1:], "s"))
+    print(format_row("ebb: first paint", first_paints["ebb"][1:], "s"))
+    print(format_row("ebb: of the empty app's", ratios(first_paints["ebb"], first_paints["empty"]), "x", 1.5))
+    print(
+        format_row(
+            "ebb -r, 2,000 messages: of the empty app's", ratios(first_paints["resumed"], first_paints["empty"]), "x"
+        )
+    )
     for id, times in opened.items():
-        length = "50,000 messages, 200 in view" if id == "dddd" else f"{LONG[id]:,} messages"
-        print(row(f"/resume, {length}: to its end", times, "ms", 500))
+        length = "50,000 messages, 200 in view" if id == "dddd" else f"{SESSION_LENGTHS[id]:,} messages"
+        print(format_row(f"/resume, {length}: to its end", times, "ms", 500))
     return 0
 
 
-def seconds(command: Sequence[str], env: dict[str, str], cwd: Path, words: str) -> float:
-    """Seconds from the start of a program until it shows these words."""
+def seconds_until_visible(command: Sequence[str], env: dict[str, str], cwd: Path, words: str) -> float:
+    """Return the seconds from the start of a program until it shows these words."""
     with Terminal(command, env, cwd) as terminal:
-        return terminal.shows(words) - terminal.began
+        return terminal.wait_for_text(words) - terminal.began
 
 
-def opening(env: dict[str, str], project: Path, id: str) -> float:
-    """Milliseconds from Enter after `/resume` to the last line of the session, in a process that has opened another
-    one."""
-    with Terminal(ebb("-r", "aaaa"), env, project) as terminal:
-        terminal.shows(LAST)
-        terminal.rest(QUIET)
+def resume_ms(env: dict[str, str], project: Path, id: str) -> float:
+    """Return the milliseconds from Enter after `/resume` until the session's last line is shown, in a process that had
+    another session open."""
+    with Terminal(ebb_command("-r", "aaaa"), env, project) as terminal:
+        terminal.wait_for_text(LAST_LINE)
+        terminal.wait_until_idle(IDLE_SECONDS)
         terminal.press("/clear\r")
-        terminal.until(lambda text: LAST not in text)
-        terminal.rest(QUIET)
+        terminal.wait_until(lambda text: LAST_LINE not in text)
+        terminal.wait_until_idle(IDLE_SECONDS)
         terminal.press(f"/resume {id}")
-        terminal.rest(QUIET)
+        terminal.wait_until_idle(IDLE_SECONDS)
         began = terminal.press("\r")
-        return (terminal.shows(LAST) - began) * 1000
+        return (terminal.wait_for_text(LAST_LINE) - began) * 1000
 
 
 def ratios(ours: list[float], theirs: list[float]) -> list[float]:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.measure import environment
+from bench.measure import minimal_environment
 from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.records.message_rows import encode_message
 from ebbtide.agent.records.rows import encode_snapshot, output_rows
@@ -13,7 +13,7 @@ from ebbtide.store.session_rows import OutputRow, SessionRow, SnapshotRow
 from ebbtide.store.sessions import SessionStore
 
 MODEL = "openai-chat/bench"
-SETTINGS = """\
+SETTINGS_TEMPLATE = """\
 [agent]
 model = "openai-chat/bench"
 permission_mode = "auto"
@@ -26,10 +26,10 @@ base_url = "{url}"
 context_window = 100000000
 max_output_tokens = 100000
 """
-LAST = "This is where the session ends."
+LAST_LINE = "This is where the session ends."
 """The last line of every session."""
 
-COMMON = (
+COMMON_WORDS = (
     "the",
     "of",
     "parser",
@@ -46,7 +46,7 @@ COMMON = (
     "then",
     "none",
 )
-ANSWER = """\
+ANSWER_TEMPLATE = """\
 It **fails** because `parse` never sees the end: see [the notes](https://example.org/notes).
 
 - the lexer drops the last token
@@ -65,27 +65,27 @@ def parse(tokens: list[Token]) -> Node:
 """
 
 
-def ebb(*arguments: str) -> list[str]:
+def ebb_command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "ebbtide.tui.cli.main", *arguments]
 
 
-def home(folder: Path, url: str = "http://127.0.0.1:9") -> dict[str, str]:
-    """The environment of a user whose model is served at `url`."""
+def create_home(folder: Path, url: str = "http://127.0.0.1:9") -> dict[str, str]:
+    """Create a home folder for a user whose model is served at `url`, and return the user's environment."""
     (folder / "config").mkdir(parents=True, exist_ok=True)
-    (folder / "config" / "config.toml").write_text(SETTINGS.format(url=url))
-    return environment(folder, {"OPENAI_API_KEY": "key"})
+    (folder / "config" / "config.toml").write_text(SETTINGS_TEMPLATE.format(url=url))
+    return minimal_environment(folder, {"OPENAI_API_KEY": "key"})
 
 
-def store_session(folder: Path, project: Path, id: str, count: int, shown: int | None = None) -> None:
-    """Store a session of `count` messages, of which the last `shown`, or all, are in context."""
+def store_session(folder: Path, project: Path, id: str, count: int, visible: int | None = None) -> None:
+    """Store a session of `count` messages. The last `visible` of them, or all, are in context."""
     (folder / "data").mkdir(parents=True, exist_ok=True)
     store = SessionStore(folder / "data" / "sessions.db")
     row = SessionRow(id, str(project.resolve()), "a long session", MODEL, "auto", 1.0, float(count))
     store.create(row)
-    messages = tuple(message for _, message in zip(range(count - 1), history(), strict=False))
-    messages += (Assistant((Text(f"Done.\n\n{LAST}"),), MODEL),)
+    messages = tuple(message for _, message in zip(range(count - 1), endless_history(), strict=False))
+    messages += (Assistant((Text(f"Done.\n\n{LAST_LINE}"),), MODEL),)
     rows = [encode_message(message, position) for position, message in enumerate(messages)]
-    view = Conversation(messages[-(shown or count) :])
+    view = Conversation(messages[-(visible or count) :])
     outputs = list[OutputRow]()
     for position, message in enumerate(messages):
         if isinstance(message, User) and message.outputs:
@@ -94,19 +94,19 @@ def store_session(folder: Path, project: Path, id: str, count: int, shown: int |
     store.close()
 
 
-def history() -> Iterator[Message]:
-    """An endless session: request, steps with one call each, answer."""
+def endless_history() -> Iterator[Message]:
+    """Yield the messages of an endless session: a request, steps with one call each, an answer."""
     dice = random.Random(7)
     number = 0
     while True:
-        yield User((Text(f"please look at the parser: {words(dice, 25)}"),))
+        yield User((Text(f"please look at the parser: {random_words(dice, 25)}"),))
         for _ in range(3):
             number += 1
             call = ToolCall(f"c{number}", "bash", {"command": f"pytest -q tests/test_{number}.py"}, "")
-            yield Assistant((Text(f"I look at **it** first. {words(dice, 30)}"), call), MODEL)
-            yield User((ToolOutput(call.id, "\n".join(words(dice, 8) for _ in range(dice.randrange(30)))),))
-        yield Assistant((Text(ANSWER.format(count=number) + "\n" + words(dice, 60)),), MODEL)
+            yield Assistant((Text(f"I look at **it** first. {random_words(dice, 30)}"), call), MODEL)
+            yield User((ToolOutput(call.id, "\n".join(random_words(dice, 8) for _ in range(dice.randrange(30)))),))
+        yield Assistant((Text(ANSWER_TEMPLATE.format(count=number) + "\n" + random_words(dice, 60)),), MODEL)
 
 
-def words(dice: random.Random, count: int) -> str:
-    return " ".join(dice.choices(COMMON, k=count))
+def random_words(dice: random.Random, count: int) -> str:
+    return " ".join(dice.choices(COMMON_WORDS, k=count))

@@ -12,27 +12,27 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from bench.measure import compile_sources, row
-from bench.tui.sessions import ANSWER, LAST, ebb, home, store_session
+from bench.measure import compile_sources, format_row
+from bench.tui.sessions import ANSWER_TEMPLATE, LAST_LINE, create_home, ebb_command, store_session
 from bench.tui.terminal import Terminal
 
-ID = "aa11bb22cc33"
-MESSAGES = 2_000
+SESSION_ID = "aa11bb22cc33"
+SESSION_MESSAGES = 2_000
 TYPED_TEXT = "somebody types while it streams"
 
 
-class Model(ThreadingHTTPServer):
-    """A server that streams its one answer at a steady pace."""
+class StreamingServer(ThreadingHTTPServer):
+    """A model server that streams one answer at a steady pace."""
 
     daemon_threads = True
 
     def __init__(self, tokens: int, pace: float, silence: float = 0.0) -> None:
-        """`silence` is the delay before the first token, in seconds."""
+        """`silence`: delay before the first token, in seconds. `pace`: tokens per second."""
         super().__init__(("127.0.0.1", 0), _Handler)
         self.tokens, self.pace, self.silence = tokens, pace, silence
-        self.said: dict[int, float] = {}
-        """When each mark in the text was sent, by number."""
-        self.late = 0.0
+        self.sent_at: dict[int, float] = {}
+        """Time at which each numbered mark in the text was sent."""
+        self.max_own_delay = 0.0
         """Maximum delay of the server itself, in seconds."""
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -42,7 +42,7 @@ class Model(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Model
+    server: StreamingServer
 
     def log_message(self, format: str, *args: object) -> None:
         """Log nothing."""
@@ -53,12 +53,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
         began = time.monotonic() + self.server.silence
-        for number, token in enumerate(tokens(self.server.tokens)):
+        for number, token in enumerate(answer_tokens(self.server.tokens)):
             due = began + number / self.server.pace
-            self.server.late = max(self.server.late, time.monotonic() - due)
+            self.server.max_own_delay = max(self.server.max_own_delay, time.monotonic() - due)
             time.sleep(max(0.0, due - time.monotonic()))
             if token.startswith("mark-"):
-                self.server.said[int(token.strip().removeprefix("mark-"))] = time.monotonic()
+                self.server.sent_at[int(token.strip().removeprefix("mark-"))] = time.monotonic()
             self._send({"choices": [{"index": 0, "delta": {"content": token}}]})
         usage = {"prompt_tokens": asked, "completion_tokens": self.server.tokens}
         self._send({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage})
@@ -68,11 +68,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
 
 
-def tokens(count: int) -> Iterator[str]:
-    """An answer with paragraphs, lists, code and tables, and a numbered mark every hundred tokens."""
+def answer_tokens(count: int) -> Iterator[str]:
+    """Yield the tokens of an answer with paragraphs, lists, code and tables. Every hundredth token is a numbered
+    mark."""
     number = 0
     while True:
-        for word in (ANSWER.format(count=number) + "\n").replace(" ", " \0").split("\0"):
+        for word in (ANSWER_TEMPLATE.format(count=number) + "\n").replace(" ", " \0").split("\0"):
             yield f"mark-{number // 100} " if number % 100 == 99 else word
             number += 1
             if number == count:
@@ -86,35 +87,36 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder, project = Path(name) / "home", Path(name) / "project"
         project.mkdir()
-        model = Model(count, pace)
-        env = home(folder, model.url)
-        store_session(folder, project, ID, MESSAGES)
-        with Terminal(ebb("-r", ID), env, project, cores={min(os.sched_getaffinity(0))}) as terminal:
-            terminal.shows(LAST)
-            terminal.rest()
-            before = terminal.load()
+        model = StreamingServer(count, pace)
+        env = create_home(folder, model.url)
+        store_session(folder, project, SESSION_ID, SESSION_MESSAGES)
+        with Terminal(ebb_command("-r", SESSION_ID), env, project, cores={min(os.sched_getaffinity(0))}) as terminal:
+            terminal.wait_for_text(LAST_LINE)
+            terminal.wait_until_idle()
+            before = terminal.read_load()
             terminal.press("tell me everything\r")
             lags = mark_delays(terminal, model, count // 100)
-            after = terminal.load()
-            terminal.shows(TYPED_TEXT[: count // 300])  # the typed text is in the prompt
+            after = terminal.read_load()
+            terminal.wait_for_text(TYPED_TEXT[: count // 300])  # the typed text is in the prompt
         seconds = count / pace
-    print(row("token to its paint", [1000 * lag for lag in lags], "ms"))
-    print(row("of the last tenth", [1000 * lag for lag in lags[-len(lags) // 10 :]], "ms"))
-    print(row("the server's own delay at worst", [1000 * model.late], "ms"))
-    print(row("processor time of the core", [100 * (after.cpu - before.cpu) / seconds], "%", 100))
-    print(row("peak memory", [after.peak_mb], "MB"))
+    print(format_row("token to its paint", [1000 * lag for lag in lags], "ms"))
+    print(format_row("of the last tenth", [1000 * lag for lag in lags[-len(lags) // 10 :]], "ms"))
+    print(format_row("the server's own delay at worst", [1000 * model.max_own_delay], "ms"))
+    print(format_row("processor time of the core", [100 * (after.cpu - before.cpu) / seconds], "%", 100))
+    print(format_row("peak memory", [after.peak_mb], "MB"))
     return 0
 
 
-def mark_delays(terminal: Terminal, model: Model, marks: int) -> list[float]:
-    """Seconds from sending each mark to its appearance on the screen, while letters are typed occasionally."""
+def mark_delays(terminal: Terminal, model: StreamingServer, marks: int) -> list[float]:
+    """Return the seconds from sending each mark to its appearance on the screen. Letters are typed occasionally in the
+    meantime."""
     lags = []
     for number in range(marks):
-        seen = terminal.shows(f"mark-{number} ")
-        lags.append(seen - model.said[number])
+        seen = terminal.wait_for_text(f"mark-{number} ")
+        lags.append(seen - model.sent_at[number])
         if number % 3 == 2:
             terminal.press(TYPED_TEXT[number // 3 : number // 3 + 1])
-    terminal.rest()
+    terminal.wait_until_idle()
     return lags
 
 

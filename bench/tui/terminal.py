@@ -18,7 +18,7 @@ import pyte
 
 SCREEN_TIMEOUT_S = 90.0
 """Timeout for expected screen content, in seconds."""
-TICKS = os.sysconf("SC_CLK_TCK")
+CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class Load:
 
 
 class Terminal:
-    """Runs a program inside a `with` block. Terminal queries of the program are not answered."""
+    """A program on a pseudo-terminal, which runs inside a `with` block. The program's terminal queries are not
+    answered."""
 
     def __init__(
         self,
@@ -45,14 +46,14 @@ class Terminal:
         *,
         cores: Collection[int] = (),
     ) -> None:
-        """`cores` restricts the program to these cores; empty means all."""
+        """`cores`: the processor cores on which the program may run; empty means all."""
         self._command, self._env, self._cwd = command, {**env, "TERM": "xterm-256color", "COLORTERM": "truecolor"}, cwd
         self._cores = cores
         self._screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self._screen)
         self.began = 0.0
         """`time.monotonic()` before the program was started."""
-        self.written = 0
+        self.written_bytes = 0
         """Bytes written by the program so far."""
 
     def __enter__(self) -> Self:
@@ -77,72 +78,76 @@ class Terminal:
         return "\n".join(self._screen.display)
 
     def press(self, keys: str) -> float:
-        """Type keys; return when the last one was typed."""
+        """Type keys, and return the time at which the last one was typed."""
         raw = keys.encode()
         while raw:
             raw = raw[os.write(self._fd, raw) :]
-            self._take(0)
+            self._read_output(0)
         return time.monotonic()
 
-    def until(self, condition: Callable[[str], bool]) -> float:
-        """Wait until the screen meets a condition; return when it did."""
-        moment = time.monotonic()
-        end = moment + SCREEN_TIMEOUT_S
+    def wait_until(self, condition: Callable[[str], bool]) -> float:
+        """Wait until the screen meets a condition, and return the time at which it did."""
+        drawn_at = time.monotonic()
+        end = drawn_at + SCREEN_TIMEOUT_S
         while not condition(self.text):
-            moment = self._take(1.0) or time.monotonic()
-            if moment > end:
+            drawn_at = self._read_output(1.0) or time.monotonic()
+            if drawn_at > end:
                 raise AssertionError(f"this never came:\n{self.text}")
-        return moment
+        return drawn_at
 
-    def shows(self, words: str) -> float:
-        """Wait until words appear on the screen; return when they did."""
-        return self.until(lambda text: words in text)
+    def wait_for_text(self, words: str) -> float:
+        """Wait until words appear on the screen, and return the time at which they did."""
+        return self.wait_until(lambda text: words in text)
 
-    def changes(self, before: str) -> float:
-        """Wait until the screen differs from `before`; return when it did."""
-        return self.until(lambda text: text != before)
+    def wait_for_change(self, before: str) -> float:
+        """Wait until the screen differs from `before`, and return the time at which it did."""
+        return self.wait_until(lambda text: text != before)
 
-    def rest(self, seconds: float = 0.5) -> None:
-        """Read until nothing has been drawn for some time."""
-        while self._take(seconds) is not None:
+    def wait_until_idle(self, seconds: float = 0.5) -> None:
+        """Wait until the program has drawn nothing for `seconds`."""
+        while self._read_output(seconds) is not None:
             pass
 
     def resize(self, columns: int, lines: int) -> tuple[float, int]:
-        """Resize the terminal; return the seconds until the final screen, and the number of different frames before
+        """Resize the terminal. Return the seconds until the final frame, and the number of different frames before
         it."""
         self._screen.resize(lines, columns)
         began = time.monotonic()
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         os.kill(self.pid, signal.SIGWINCH)
-        pictures: list[tuple[float, tuple[str, ...]]] = []
-        patience = SCREEN_TIMEOUT_S  # the first frame may be delayed by other load; the following ones come quickly
-        while (moment := self._take(patience)) is not None:
-            pictures.append((moment, tuple(self._screen.display)))
-            patience = 0.5
-        assert pictures, "the new size was never drawn"
-        final = pictures[-1][1]
-        wrong = [index for index, (_, picture) in enumerate(pictures) if picture != final]
+        frames: list[tuple[float, tuple[str, ...]]] = []
+        timeout = SCREEN_TIMEOUT_S  # other load may delay the first frame; later frames follow quickly
+        while (moment := self._read_output(timeout)) is not None:
+            frames.append((moment, tuple(self._screen.display)))
+            timeout = 0.5
+        assert frames, "the new size was never drawn"
+        final = frames[-1][1]
+        wrong = [index for index, (_, picture) in enumerate(frames) if picture != final]
         first = wrong[-1] + 1 if wrong else 0
-        return pictures[first][0] - began, len({pictures[index][1] for index in wrong})
+        return frames[first][0] - began, len({frames[index][1] for index in wrong})
 
-    def load(self) -> Load:
+    def read_load(self) -> Load:
         """Return the resources used so far."""
         folder = Path(f"/proc/{self.pid}")
         fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        wakes = sum(_number(task / "status", "voluntary_ctxt_switches") for task in (folder / "task").iterdir())
-        return Load((int(fields[11]) + int(fields[12])) / TICKS, wakes, _number(folder / "status", "VmHWM") / 1024)
+        wakes = sum(_proc_number(task / "status", "voluntary_ctxt_switches") for task in (folder / "task").iterdir())
+        return Load(
+            (int(fields[11]) + int(fields[12])) / CLOCK_TICKS_PER_SECOND,
+            wakes,
+            _proc_number(folder / "status", "VmHWM") / 1024,
+        )
 
-    def _take(self, seconds: float) -> float | None:
-        """Read what the program draws within some seconds; return when it was complete."""
-        drawn, moment = b"", None
+    def _read_output(self, seconds: float) -> float | None:
+        """Read what the program draws within `seconds`. Return the time of the last output; None if there was none."""
+        drawn, drawn_at = b"", None
         while select.select([self._fd], [], [], 0.001 if drawn else seconds)[0]:
             drawn += os.read(self._fd, 1 << 16)
-            moment = time.monotonic()
-        self.written += len(drawn)
-        self._stream.feed(drawn)  # parsed at the end, since that takes longer than drawing
-        return moment
+            drawn_at = time.monotonic()
+        self.written_bytes += len(drawn)
+        self._stream.feed(drawn)  # fed in one go, because parsing takes longer than drawing
+        return drawn_at
 
 
-def _number(file: Path, name: str) -> int:
-    """The number after a name in a file of `/proc`."""
+def _proc_number(file: Path, name: str) -> int:
+    """Return the number after a name in a file of `/proc`."""
     return next(int(line.split()[1]) for line in file.read_text().splitlines() if line.startswith(f"{name}:"))

@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 
-BEAT = 0.002
+CLOCK_INTERVAL_S = 0.002
 """Interval between clock checks while the loop is free, in seconds."""
 MIN_STALL_S = 0.015
 """Minimum length of a recorded stall, in seconds."""
-DEEP = 40
+MAX_STACK_FRAMES = 40
 """Maximum number of stack frames recorded."""
 
 
@@ -28,57 +28,58 @@ class Stall:
     at: float
     """`time.monotonic()` at its start."""
     passed: float
-    """Seconds."""
+    """Duration in seconds."""
     cpu: float
-    """The same in processor time of all threads, which excludes other load."""
+    """Duration in processor time of all threads, which excludes other load."""
     stacks: list[str]
     """Stacks of the loop's thread during the stall, innermost frame first."""
 
 
 class LoopWatcher:
-    """Checks the clock inside the loop, and samples the loop's thread from another thread while it is late."""
+    """Checks the clock inside the loop. While the loop is late, another thread samples the stack of the loop's
+    thread."""
 
     def __init__(self, file: Path) -> None:
         self._file = file.open("a", buffering=1)
-        self._seen: list[str] = []
-        self._last = self._used = self._collecting = 0.0
+        self._stacks: list[str] = []
+        self._last_beat = self._last_cpu = self._collection_start = 0.0
         self._thread = 0
 
-    def attend(self, loop: asyncio.AbstractEventLoop) -> None:
+    def watch_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start watching a loop that is about to run in this thread."""
         self._thread = threading.get_ident()
-        self._last, self._used = time.monotonic(), time.process_time()
+        self._last_beat, self._last_cpu = time.monotonic(), time.process_time()
         gc.callbacks.append(self._on_garbage_collection)
-        threading.Thread(target=self._look, daemon=True).start()
+        threading.Thread(target=self._sample_stacks, daemon=True).start()
         loop.call_soon(self._beat, loop)
 
     def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
         now, used = time.monotonic(), time.process_time()
-        passed = now - self._last - BEAT
+        passed = now - self._last_beat - CLOCK_INTERVAL_S
         if passed > MIN_STALL_S:
-            stacks, self._seen = self._seen, []
-            self._file.write(json.dumps(asdict(Stall(self._last, passed, used - self._used, stacks))) + "\n")
-        self._seen.clear()
-        self._last, self._used = now, used
-        loop.call_later(BEAT, self._beat, loop)
+            stacks, self._stacks = self._stacks, []
+            self._file.write(json.dumps(asdict(Stall(self._last_beat, passed, used - self._last_cpu, stacks))) + "\n")
+        self._stacks.clear()
+        self._last_beat, self._last_cpu = now, used
+        loop.call_later(CLOCK_INTERVAL_S, self._beat, loop)
 
     def _on_garbage_collection(self, phase: str, info: dict[str, int]) -> None:
-        """A garbage collection blocks all threads."""
+        """Record a long garbage collection, because it blocks all threads."""
         if phase == "start":
-            self._collecting = time.monotonic()
-        elif (took := time.monotonic() - self._collecting) > MIN_STALL_S / 2:
-            self._seen.append(f"garbage collection of generation {info['generation']}: {1000 * took:.0f} ms")
+            self._collection_start = time.monotonic()
+        elif (took := time.monotonic() - self._collection_start) > MIN_STALL_S / 2:
+            self._stacks.append(f"garbage collection of generation {info['generation']}: {1000 * took:.0f} ms")
 
-    def _look(self) -> None:
+    def _sample_stacks(self) -> None:
         while True:
             time.sleep(MIN_STALL_S / 3)
-            if time.monotonic() - self._last > MIN_STALL_S and (frame := sys._current_frames().get(self._thread)):
-                self._seen.append(" < ".join(frames(frame)))
+            if time.monotonic() - self._last_beat > MIN_STALL_S and (frame := sys._current_frames().get(self._thread)):
+                self._stacks.append(" < ".join(stack_frames(frame)))
 
 
-def frames(frame: FrameType | None) -> Iterator[str]:
-    """A stack, innermost frame first."""
-    for _ in range(DEEP):
+def stack_frames(frame: FrameType | None) -> Iterator[str]:
+    """Yield the frames of a stack, innermost first."""
+    for _ in range(MAX_STACK_FRAMES):
         if frame is None:
             return
         code = frame.f_code
@@ -92,12 +93,12 @@ def main() -> int:
 
     watch, new_loop = LoopWatcher(Path(sys.argv.pop(1))), asyncio.events.new_event_loop
 
-    def watched() -> asyncio.AbstractEventLoop:
+    def new_watched_loop() -> asyncio.AbstractEventLoop:
         loop = new_loop()
-        watch.attend(loop)
+        watch.watch_loop(loop)
         return loop
 
-    asyncio.events.new_event_loop = watched
+    asyncio.events.new_event_loop = new_watched_loop
     return run()
 
 

@@ -16,36 +16,37 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from ebbtide.agent.archive.archive import Archive
+from ebbtide.agent.budget.preflight import ModelTarget
+from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.context.budget import Window
-from ebbtide.agent.context.preflight import ModelTarget
-from ebbtide.agent.context.prompt import Instructions, build_prompt
-from ebbtide.agent.context.references import message_digits
-from ebbtide.agent.context.settings import Caps, CompactionSettings
+from ebbtide.agent.compaction.undo import UndoneRewrite, undo
 from ebbtide.agent.errors import AgentError, ReferenceFailed
 from ebbtide.agent.events.session import Event, Steered, TurnFailed, TurnFinished
 from ebbtide.agent.events.view import PrefixDrifted, RewriteUndone
+from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings
 from ebbtide.agent.messages import Assistant, Conversation, Message, Reasoning, Text, ToolCall, User
+from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import ModelFacts, Request
-from ebbtide.agent.providers.fallbacks import ConnectedModel, Targets
+from ebbtide.agent.providers.fallbacks import ConnectedModel, SessionModels
 from ebbtide.agent.providers.meter import Meter
 from ebbtide.agent.records.message_rows import decode_message
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.agent.view.references import message_digits
 from ebbtide.agent.window.deferral import Deferral
 from ebbtide.agent.window.server_tools import ServerTools
-from ebbtide.agent.window.session_context import SessionContext
-from ebbtide.agent.window.undo import UndoneRewrite, undo
+from ebbtide.agent.window.session_context import TurnContext, WindowContext
 from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.blobs import Blobs
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Workspace
-from tests.agent.context.test_context import is_valid
-from tests.agent.fuzzed import Act, Fuzzed, Planned, Writing, without_ids, words, writings
+from tests.agent.test_pure_context import is_valid
 from tests.conftest import thorough
+from tests.kit.files import write_file
+from tests.kit.fuzzed_sessions import Act, Fuzzed, Planned, Writing, without_ids, words, writings
+from tests.kit.server_tools import served_tools
 from tests.kit.session import assembled
-from tests.served import served_tools
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ ROW = SessionRow("aa11bb22cc33", "/p", "", "fuzzed/a", "auto", 1.0, 1.0)
 FACTS, LARGER = ModelFacts("fuzzed", "a", 30_000, 2_000), ModelFacts("fuzzed", "b", 60_000, 4_000)
 INSTRUCTIONS = Instructions("Be brief.")
 
-HELD = "mcp__chat__delete_invoice"
+DEFERRED = "mcp__chat__delete_invoice"
 CALLS: list[tuple[str, dict[str, object]]] = [
     ("read", {"path": "a.txt"}),
     ("read", {"path": "missing.txt"}),
@@ -72,8 +73,8 @@ CALLS: list[tuple[str, dict[str, object]]] = [
     ("recall", {"query": "line"}),
     ("recall", {"ref_id": "r3"}),
     ("tool_search", {"query": "delete an invoice"}),
-    ("call_tool", {"name": HELD, "arguments": {"title": "May"}}),
-    (HELD, {"title": "June"}),
+    ("call_tool", {"name": DEFERRED, "arguments": {"title": "May"}}),
+    (DEFERRED, {"title": "June"}),
 ]
 calls = st.sampled_from(CALLS)
 acts: st.SearchStrategy[Act] = st.sampled_from(
@@ -85,15 +86,15 @@ acts: st.SearchStrategy[Act] = st.sampled_from(
 def replies(draw: st.DrawFn) -> Planned:
     act = draw(acts)
     made_calls = [ToolCall("", name, arguments) for name, arguments in draw(st.lists(calls, min_size=1, max_size=3))]
-    said_first = (Reasoning(draw(words), {}), Text(draw(words) * 50))
-    return Planned(act, (*said_first, *made_calls) if act == "work" else said_first)
+    opening = (Reasoning(draw(words), {}), Text(draw(words) * 50))
+    return Planned(act, (*opening, *made_calls) if act == "work" else opening)
 
 
 plans = st.lists(replies(), min_size=1, max_size=4)
-said = st.sampled_from(["go on", "never touch b.txt", "look again " * 400])
+requests = st.sampled_from(["go on", "never touch b.txt", "look again " * 400])
 
 
-async def caught_up(conversation: Conversation, env: SessionContext) -> UndoneRewrite:
+async def caught_up(conversation: Conversation, window: WindowContext, turn: TurnContext) -> UndoneRewrite:
     """The conversation as it is on disk, where a turn failed before."""
     return UndoneRewrite(conversation, RewriteUndone(0, 0))
 
@@ -107,7 +108,7 @@ class AnySession(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="ebb-any-")).resolve()
         self.requests: list[Request] = []
         self.events: list[Event] = []
-        self.told: list[str] = []
+        self.texts: list[str] = []
         """All that the user said, in order."""
         self.time = 0.0
         self.has_expired = False
@@ -122,10 +123,9 @@ class AnySession(RuleBasedStateMachine):
     )
     def start(self, size: int, on_full: Any, follow: list[ModelTarget]) -> None:
         self.root = self.folder / "project"
-        self.root.mkdir()
-        (self.root / "a.txt").write_text("one line\n" * 200)
+        write_file(self.root / "a.txt", "one line\n" * 200)
         self.compacting = CompactionSettings(
-            Caps(tail=300, ledger=900, retain=100, summary=200, protect=400), on_full=on_full
+            CompactionCaps(tail=300, ledger=900, retain=100, summary=200, protect=400), on_full=on_full
         )
         window = Window(size, size // 8, size // 16)
         self.model = Fuzzed(FACTS, window, size, 1.0, Interrupt(), self.look, {"text": "hm"})
@@ -140,7 +140,7 @@ class AnySession(RuleBasedStateMachine):
         served = ServerTools()
         served.offer(served_tools())
         self.session = await assembled(
-            Targets(self.model, self.follow, self.connect),
+            SessionModels(self.model, self.follow, self.connect),
             Workspace(self.root, self.folder / "outputs"),
             self.thread,
             self.store,
@@ -148,8 +148,8 @@ class AnySession(RuleBasedStateMachine):
             is_new=is_new,
             interactive=True,
             instructions=INSTRUCTIONS,
-            compacting=self.compacting,
-            deferral=Deferral(used=await Recorder(self.thread, self.store, ROW).tool_uses()),
+            compaction_settings=self.compacting,
+            deferral=Deferral(used=await Recorder(self.thread, self.store, ROW).last_tool_uses()),
             served=served,
             now=lambda: self.time,
         )
@@ -171,7 +171,7 @@ class AnySession(RuleBasedStateMachine):
         self.model.writings.extend(written)
 
     async def say(self, text: str, *, stop_after: int | None = None, leave: bool = False) -> None:
-        self.told.append(text)
+        self.texts.append(text)
         events = self.session.send(text)
         number = 0
         async for event in events:
@@ -184,35 +184,41 @@ class AnySession(RuleBasedStateMachine):
                 self.session.interrupt()
         assert isinstance(self.events[-1], TurnFinished | TurnFailed)
 
-    @rule(text=said, plan=plans, written=writings)
+    @rule(text=requests, plan=plans, written=writings)
     def work(self, text: str, plan: list[Planned], written: list[Writing]) -> None:
         """Said at once, also while the session still compacts in the background."""
         self.plan(plan, written)
         self.run(self.say(text))
 
-    @rule(text=said, plan=plans, after=st.integers(2, 30), leave=st.booleans())
+    @rule(text=requests, plan=plans, after=st.integers(2, 30), leave=st.booleans())
     def stop(self, text: str, plan: list[Planned], after: int, leave: bool) -> None:
         self.plan(plan, [])
         self.run(self.say(text, stop_after=after, leave=leave))
 
-    @rule(text=said, more=st.lists(said, min_size=1, max_size=3), plan=plans, at=st.integers(0, 12), stop=st.booleans())
+    @rule(
+        text=requests,
+        more=st.lists(requests, min_size=1, max_size=3),
+        plan=plans,
+        at=st.integers(0, 12),
+        stop=st.booleans(),
+    )
     def steer(self, text: str, more: list[str], plan: list[Planned], at: int, stop: bool) -> None:
         """What is said while a turn runs is heard in it, or still waits; only a turn that fails may have taken it."""
         self.plan(plan, [])
         waiting: list[str] = []
 
-        def heard() -> Sequence[User]:
-            taken = tuple(User((Text(each),)) for each in waiting)
+        def pending_messages() -> Sequence[User]:
+            messages = tuple(User((Text(each),)) for each in waiting)
             waiting.clear()
-            return taken
+            return messages
 
         async def turn() -> None:
-            self.told.append(text)
+            self.texts.append(text)
             left = list(more)
-            async for event in self.session.send(text, pending_messages=heard):
+            async for event in self.session.send(text, pending_messages=pending_messages):
                 self.events.append(event)
                 if isinstance(event, Steered):
-                    self.told.append(event.text)
+                    self.texts.append(event.text)
                 if len(self.events) > at and left:
                     waiting.append(left.pop(0))
                 if stop and not left:
@@ -223,7 +229,7 @@ class AnySession(RuleBasedStateMachine):
         steered = [event.text for event in self.events if isinstance(event, Steered)]
         assert isinstance(self.events[-1], TurnFailed) or [*steered, *waiting] == more
 
-    @rule(text=said, written=writings)
+    @rule(text=requests, written=writings)
     def say_while_it_compacts(self, text: str, written: list[Writing]) -> None:
         self.plan([], written)
 
@@ -246,17 +252,17 @@ class AnySession(RuleBasedStateMachine):
     def compact_and_undo(self) -> None:
         """The next request is what it would have been without the compaction, unless that would not fit."""
         self.plan([], [])
-        before = self.run(self.session.change(caught_up)).conversation
+        before = self.run(self.session.change_conversation(caught_up)).conversation
         with suppress(AgentError):
             if self.run(self.session.compact()).strategies:
-                undone = self.run(self.session.change(undo)).conversation
+                undone = self.run(self.session.change_conversation(undo)).conversation
                 assert build_prompt(undone, INSTRUCTIONS) == build_prompt(before, INSTRUCTIONS)
 
     @rule()
     def undo_the_last_rewrite(self) -> None:
         self.plan([], [])
         with suppress(AgentError):
-            self.run(self.session.change(undo))
+            self.run(self.session.change_conversation(undo))
 
     @rule(keep=st.sampled_from([None, None, 0]))
     def tidy(self, keep: int | None) -> None:
@@ -264,7 +270,7 @@ class AnySession(RuleBasedStateMachine):
         self.plan([], [])
         self.time += 10_000
         archive = ArchiveStore(self.store)
-        self.run(self.thread.run(archive.collect))
+        self.run(self.thread.run(archive.collect_garbage))
         if keep is not None:
             self.has_expired = True
             self.run(self.thread.run(archive.expire, most_bytes=keep))
@@ -291,7 +297,7 @@ class AnySession(RuleBasedStateMachine):
         log = self.run(self.log())
         users = [message for message in log if isinstance(message, User)]
         texts = [part.whole or part.text for m in users for part in m.parts if isinstance(part, Text)]
-        assert texts == self.told
+        assert texts == self.texts
         spoken = [message for message in log if isinstance(message, Assistant)]
         given = [without_ids(message) for message in self.model.given]
         assert all(without_ids(message) in given or message.text == "" for message in spoken)
@@ -299,11 +305,11 @@ class AnySession(RuleBasedStateMachine):
     @invariant()
     def the_conversation_is_valid_and_the_newest_part_of_what_was_said(self) -> None:
         log = self.run(self.log())
-        shown = self.session.history.messages
+        messages = self.session.history.messages
         assert is_valid(log)
         assert all(is_valid(request.messages) for request in self.requests)
-        if not self.session._is_behind:
-            assert shown == log[len(log) - len(shown) :]
+        if not self.session._needs_reload:
+            assert messages == log[len(log) - len(messages) :]
             assert is_valid(build_prompt(self.session.history, INSTRUCTIONS).messages)
 
     @invariant()
@@ -314,8 +320,8 @@ class AnySession(RuleBasedStateMachine):
         for number, output in enumerate(outputs, 1):
             if output.stored is not None:
                 found, behind = self.run(self.found(f"r{number}", output.stored.size))
-                is_told = f"`r{number}` was removed on" in found
-                assert found == output.stored.digest or (self.has_expired and is_told)
+                is_marked = f"`r{number}` was removed on" in found
+                assert found == output.stored.digest or (self.has_expired and is_marked)
                 assert behind in ("", output.frame)
 
     async def found(self, ref: str, size: int) -> tuple[str, str]:

@@ -4,30 +4,30 @@ from functools import reduce
 
 import pytest
 
-from ebbtide.agent.context.settings import Caps, CompactionSettings
 from ebbtide.agent.events.session import Event, ReplyFinished, RetryScheduled, TurnFinished
 from ebbtide.agent.events.view import CompactionFailed, CompactionStarted, ContextCompacted, NothingCompacted
+from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings
 from ebbtide.agent.messages import Note, User
 from ebbtide.agent.providers.base import Request
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.session import Session
 from ebbtide.tui.view.blocks import Notice, Retry, SessionView
-from ebbtide.tui.view.receipts import failure_of
+from ebbtide.tui.view.receipts import summary_failure_text
 from ebbtide.tui.view.reduce import advance
+from tests.kit.polling import until
 from tests.kit.session import ASKED, Home, compactions, events_of, first_turn
-from tests.waiting import until
 
-CAPS = Caps(tail=2000, ledger=900, protect=200)
+CAPS = CompactionCaps(tail=2000, ledger=900, protect=200)
 SUMMARY = {"when": ASKED, "text": "<summary>they talked</summary>"}
 LONG = "some words that say hardly anything " * 1210
 """About 14,000 tokens; 37,500 are usable of a window of 60,000."""
 
 
-async def talk(session: Session, *said: str) -> list[Event]:
+async def talk(session: Session, *texts: str) -> list[Event]:
     """All events of these turns, each begun when nothing is done any more behind the one before."""
     events: list[Event] = []
-    for text in said:
-        async with session._busy:
+    for text in texts:
+        async with session._conversation_lock:
             pass
         events += await events_of(session, text)
     return events
@@ -51,7 +51,7 @@ async def test_a_long_conversation_is_summarised_between_two_turns(
 ) -> None:
     """In a terminal while the user reads, in a script when the next turn begins."""
     provider = Scripted.of({"text": "yes"}, {"text": "yes"}, SUMMARY, {"text": "three"}, context_window=60_000)
-    session = await home.open(provider, compacting=how, interactive=interactive)
+    session = await home.open(provider, compaction_settings=how, interactive=interactive)
     events = await talk(session, LONG, LONG, "and now?")
     assert compactions(events) == compacted
 
@@ -60,13 +60,13 @@ async def test_a_long_conversation_is_summarised_between_two_turns(
 async def test_nothing_is_summarised_that_would_not_pay(home: Home, interactive: bool) -> None:
     provider = Scripted.of(*[{"text": "yes"}] * 6, context_window=60_000)
     how = CompactionSettings(CAPS, background_messages=2)
-    session = await home.open(provider, compacting=how, interactive=interactive)
+    session = await home.open(provider, compaction_settings=how, interactive=interactive)
     assert compactions(await talk(session, *["a word"] * 6)) == []
 
 
 async def test_a_run_of_one_turn_asks_for_no_summary_behind_it(home: Home) -> None:
     provider = Scripted.of({"text": LONG}, {"text": LONG}, context_window=60_000)
-    session = await home.open(provider, compacting=CompactionSettings(CAPS))
+    session = await home.open(provider, compaction_settings=CompactionSettings(CAPS))
     await talk(session, "one", "two")
     await session.close()
     assert len(provider.requests) == 2
@@ -77,7 +77,7 @@ async def test_a_summary_that_cannot_be_used_is_told_with_the_next_turn(home: Ho
         {"text": "yes"}, {"text": "yes"}, {"when": ASKED, "text": "I would rather not."}, {"text": "three"},
         context_window=60_000,
     )  # fmt: skip
-    session = await home.open(provider, compacting=CompactionSettings(CAPS), interactive=True)
+    session = await home.open(provider, compaction_settings=CompactionSettings(CAPS), interactive=True)
     events = await talk(session, LONG, LONG, "and now?")
     assert [type(e) for e in events if isinstance(e, CompactionFailed | ContextCompacted)] == [
         CompactionFailed,
@@ -86,7 +86,7 @@ async def test_a_summary_that_cannot_be_used_is_told_with_the_next_turn(home: Ho
 
 
 @pytest.mark.parametrize(
-    "said",
+    "answer",
     [
         {"error": "auth"},
         {"text": ""},
@@ -96,46 +96,48 @@ async def test_a_summary_that_cannot_be_used_is_told_with_the_next_turn(home: Ho
     ids=["refused", "empty", "nonsense", "a call"],
 )
 async def test_a_summary_that_nobody_waits_for_and_that_fails_leaves_a_row_that_says_so(
-    home: Home, said: dict[str, object]
+    home: Home, answer: dict[str, object]
 ) -> None:
     how = CompactionSettings(CAPS, background_at=0.9, background_messages=4)
-    provider = Scripted.of(*[{"text": "yes"}] * 2, *[{"when": ASKED, **said}] * 5, context_window=60_000)
-    session = await home.open(provider, compacting=how, interactive=True)
-    heard: list[Event] = []
-    session.listen(heard.append)
+    provider = Scripted.of(*[{"text": "yes"}] * 2, *[{"when": ASKED, **answer}] * 5, context_window=60_000)
+    session = await home.open(provider, compaction_settings=how, interactive=True)
+    events: list[Event] = []
+    session.set_listener(events.append)
     await talk(session, LONG, LONG)
-    async with session._busy:
+    async with session._conversation_lock:
         pass
-    started, failed, ended = (event for event in heard if not isinstance(event, ReplyFinished | RetryScheduled))
+    started, failed, ended = (event for event in events if not isinstance(event, ReplyFinished | RetryScheduled))
     assert isinstance(started, CompactionStarted)
     assert isinstance(failed, CompactionFailed)
     assert ended == NothingCompacted()
-    view = reduce(advance, heard, SessionView())
-    assert [block for block in view.blocks if not isinstance(block, Retry)] == [Notice(failure_of(failed))]
+    view = reduce(advance, events, SessionView())
+    assert [block for block in view.blocks if not isinstance(block, Retry)] == [Notice(summary_failure_text(failed))]
 
 
 async def test_a_message_does_not_wait_for_a_summary_that_can_be_made_later(home: Home) -> None:
     """The summary never comes; the turn does. It is not asked for again right behind that turn."""
     never = {"when": ASKED, "text": "<summary>they talked</summary>", "pause": 600}
     provider = Scripted.of({"text": "yes"}, {"text": "yes"}, never, {"text": "three"}, context_window=60_000)
-    session, _ = await first_turn(home.open(provider, compacting=CompactionSettings(CAPS), interactive=True), LONG)
+    session, _ = await first_turn(
+        home.open(provider, compaction_settings=CompactionSettings(CAPS), interactive=True), LONG
+    )
     await events_of(session, LONG)
     await until(lambda: len(provider.requests) == 3)
     events = await events_of(session, "and now?")
     assert (compactions(events), [event.text for event in events if isinstance(event, TurnFinished)]) == ([], ["three"])
-    assert session._tidying is not None
-    assert session._tidying.done()
+    assert session._background_compaction is not None
+    assert session._background_compaction.done()
 
 
 async def test_whoever_listens_is_told_at_once_what_happens_while_nobody_talks(home: Home) -> None:
     provider = Scripted.of({"text": "yes"}, {"text": "yes"}, SUMMARY, {"text": "three"}, context_window=60_000)
-    session = await home.open(provider, compacting=CompactionSettings(CAPS), interactive=True)
-    heard: list[Event] = []
-    session.listen(heard.append)
+    session = await home.open(provider, compaction_settings=CompactionSettings(CAPS), interactive=True)
+    events: list[Event] = []
+    session.set_listener(events.append)
     await talk(session, LONG, LONG)
-    async with session._busy:
+    async with session._conversation_lock:
         pass
-    assert compactions(heard) == [("background", ("summary",))]
+    assert compactions(events) == [("background", ("summary",))]
     assert compactions(await talk(session, "and now?")) == []
 
 
@@ -150,10 +152,10 @@ async def test_what_was_said_of_the_room_is_put_right_before_the_model_reads_it(
         (home.root / f"{name}.txt").write_text(f"{name} says what is written here\n" * 850)
     reads = [{"calls": [{"name": "read", "arguments": {"path": f"{name}.txt"}}]} for name in "abcdef"]
     provider = Scripted.of(*reads, {"text": "done"}, context_window=60_000)
-    events = await events_of(await home.open(provider, compacting=CompactionSettings(CAPS, policy="fixed")))
+    events = await events_of(await home.open(provider, compaction_settings=CompactionSettings(CAPS, policy="fixed")))
     assert ("full", ("mask",)) in compactions(events)
-    told = [told_of_room(request) for request in provider.requests]
-    full = next(notes for notes in told if notes)
-    after = next(notes for notes in told if len(notes) > len(full) or (notes and notes[0] != full[0]))
+    notes_of_requests = [told_of_room(request) for request in provider.requests]
+    full = next(notes for notes in notes_of_requests if notes)
+    after = next(notes for notes in notes_of_requests if len(notes) > len(full) or (notes and notes[0] != full[0]))
     assert after[-1].endswith("% used now")
     assert int(after[-1].split()[1][:-1]) < int(full[-1].split()[1][:-1])

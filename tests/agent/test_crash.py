@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.agent.crash import MAX_REPORTS, crash_error, log_stray_errors, write_report
-from tests.waiting import until
+from tests.kit.polling import until
 
 
 def test_a_report_is_the_owners_and_holds_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +65,6 @@ async def test_forgotten_tasks_and_threads_print_nothing(tmp_path: Path, capfd: 
         threading.excepthook = before
         logging.getLogger().handlers[:] = handlers
     assert capfd.readouterr().err == ""
-    told = reports_in(tmp_path)
-    assert "KeyError: 'forgotten'" in told
-    assert "KeyError: 'in a thread'" in told
+    reports = reports_in(tmp_path)
+    assert "KeyError: 'forgotten'" in reports
+    assert "KeyError: 'in a thread'" in reports

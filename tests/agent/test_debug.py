@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 
 from ebbtide.agent import debug
-from ebbtide.agent.debug import TOPICS, Debug, Topic, is_enabled
+from ebbtide.agent.debug import TOPICS, DebugLog, Topic, is_enabled
 
 ROOT = Path(__file__).parents[2]
 EPOCH = "1970-01-01T00:00:01.500+00:00"
@@ -28,7 +28,7 @@ def clock() -> float:
 
 def test_a_line_has_its_topic_its_time_and_its_fields(tmp_path: Path) -> None:
     path, echo = tmp_path / "logs" / "context.jsonl", io.StringIO()
-    Debug(path, echo, clock).log("context/prefix-drift", where="tools", model=Point(1))
+    DebugLog(path, echo, clock).log("context/prefix-drift", where="tools", model=Point(1))
     line = {"topic": "context/prefix-drift", "at": EPOCH, "where": "tools", "model": {"x": 1}}
     assert json.loads(path.read_text()) == json.loads(echo.getvalue()) == line
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -36,12 +36,12 @@ def test_a_line_has_its_topic_its_time_and_its_fields(tmp_path: Path) -> None:
 
 def test_no_secret_is_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_PASSWORD", "sw0rdfish!")
-    Debug(tmp_path / "debug.jsonl").log("context/recall", query="where is sw0rdfish! set", found=3)
+    DebugLog(tmp_path / "debug.jsonl").log("context/recall", query="where is sw0rdfish! set", found=3)
     assert '"query": "where is *** set", "found": 3}' in (tmp_path / "debug.jsonl").read_text()
 
 
 def test_it_is_silent_unless_asked(tmp_path: Path) -> None:
-    Debug().log("context/mask", outputs=3)
+    DebugLog().log("context/mask", outputs=3)
     assert list(tmp_path.iterdir()) == []
     asked = [value for value in ("true", "TRUE", "1", "false", "0", "") if is_enabled({"CONTEXT_DEBUG": value})]
     assert asked == ["true", "TRUE", "1"]
@@ -49,10 +49,10 @@ def test_it_is_silent_unless_asked(tmp_path: Path) -> None:
 
 
 def test_a_full_file_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debug, "MAX_BYTES", 200)
+    monkeypatch.setattr(debug, "MAX_LOG_BYTES", 200)
     path = tmp_path / "context.jsonl"
     for number in range(6):
-        Debug(path, now=clock).log("context/mask", outputs=number)
+        DebugLog(path, now=clock).log("context/mask", outputs=number)
     assert [json.loads(line)["outputs"] for line in path.read_text().splitlines()] == [4, 5]
     assert [json.loads(line)["outputs"] for line in (tmp_path / "context.jsonl.1").read_text().splitlines()] == [2, 3]
 
@@ -61,9 +61,9 @@ def test_what_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     closed = io.StringIO()
     closed.close()
-    broken = Debug(tmp_path / "file" / "context.jsonl", closed)
+    broken = DebugLog(tmp_path / "file" / "context.jsonl", closed)
     broken.log("context/mask")
-    assert not broken.on
+    assert not broken.is_enabled
 
 
 def test_every_line_the_program_may_say_is_in_the_table() -> None:

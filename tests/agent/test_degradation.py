@@ -13,20 +13,21 @@ from typing import Any
 import pytest
 
 from ebbtide.agent.config.load import load_config
-from ebbtide.agent.context.estimate import count_text, estimate_text
-from ebbtide.agent.context.prompt import Instructions, build_prompt
 from ebbtide.agent.events.session import Event, Noticed, TurnFailed, TurnFinished, WindowLearned
 from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted, PrefixRenewed
+from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.records import store_access, write_queue
 from ebbtide.agent.records.recorder import UNREADABLE_SNAPSHOT
 from ebbtide.agent.records.write_queue import LOCKED_NOTE, UNLOCKED_NOTE
 from ebbtide.agent.session import Session
 from ebbtide.agent.sessions import Sessions
+from ebbtide.agent.tokens.estimate import count_text, estimate_text
 from ebbtide.store.sessions import SessionStore
-from tests.agent.context.test_context import is_valid
+from tests.agent.test_pure_context import is_valid
+from tests.kit.files import write_file, write_files
+from tests.kit.polling import until
 from tests.kit.project import Project
 from tests.kit.session import ASKED, READ, events_of, first_turn, turn_in_which
-from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -34,19 +35,19 @@ def files(project: Project) -> None:
     (project.root / "a.txt").write_text("one\n")
 
 
-def assert_whole(session: Session, project: Project, *said: str) -> None:
+def assert_whole(session: Session, project: Project, *texts: str) -> None:
     """The session is valid, shows what was said, and everything is on disk."""
     assert is_valid(build_prompt(session.history, Instructions("")).messages)
     with sqlite3.connect(project.home / "data" / "sessions.db") as db:
-        kept = "".join(body for (body,) in db.execute("select body from messages order by position"))
+        stored = "".join(body for (body,) in db.execute("select body from messages order by position"))
     db.close()
-    assert [text for text in said if json.dumps(text)[1:-1] not in kept] == []
+    assert [text for text in texts if json.dumps(text)[1:-1] not in stored] == []
 
 
-async def goes_on(session: Session, project: Project, text: str, *said: str) -> None:
+async def goes_on(session: Session, project: Project, text: str, *texts: str) -> None:
     """The same, and one more message is answered."""
     assert (await events_of(session, text))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, project, text, *said)
+    assert_whole(session, project, text, *texts)
 
 
 async def left(project: Project, *replies: dict[str, Any]) -> Session:
@@ -103,7 +104,7 @@ async def test_a_snapshot_that_is_damaged_is_done_without(project: Project, dama
     project.sql(f"update snapshots set body = '{damage}'")
     again = await project.session({"text": "Yes."}, resume="")
     assert again.history.messages == before.history.messages
-    assert again.news == (UNREADABLE_SNAPSHOT,)
+    assert again.changes_while_closed == (UNREADABLE_SNAPSHOT,)
     await goes_on(again, project, "go on", "go", "one")
 
 
@@ -132,8 +133,7 @@ async def test_the_debug_log_may_have_a_file_in_place_of_its_folder(
 ) -> None:
     environment = {"EBB_HOME": str(project.home), "CONTEXT_DEBUG": "true"}
     config = load_config(project.root, environment, {"agent.model": f"scripted/{project.script({'text': 'Yes.'})}"})
-    config.folders.logs.parent.mkdir(parents=True, exist_ok=True)
-    config.folders.logs.write_text("a file")
+    write_file(config.folders.logs, "a file")
     sessions = Sessions(config, project.root, environment, interactive=False)
     session = await sessions.open()
     await goes_on(session, project, "go")
@@ -164,11 +164,14 @@ async def test_a_vocabulary_that_is_broken_leaves_the_count_by_class_of_byte(pro
     )
     folder = config.folders.data / "vocabularies"
     folder.mkdir(parents=True)
-    for name in ("fb374d419588a4632f3f557e76b4b70aebbca790", "446a9538cb6c348e3516120d7c08b09f57c36495"):
-        (folder / name).write_text("IQ== 0\nbroken")
+    write_files(
+        folder,
+        ("fb374d419588a4632f3f557e76b4b70aebbca790", "446a9538cb6c348e3516120d7c08b09f57c36495"),
+        "IQ== 0\nbroken",
+    )
     sessions = Sessions(config, project.root, environment, interactive=False)
     session = await sessions.open()
-    count = session._env.meter.ruler.tokenize
+    count = session._ctx.model.meter.ruler.tokenize
     assert count is not None
     assert count("word " * 300) >= 300
     await goes_on(session, project, "go")
@@ -178,8 +181,7 @@ async def test_a_vocabulary_that_is_broken_leaves_the_count_by_class_of_byte(pro
 
 
 async def test_outputs_stay_in_the_view_when_there_is_no_folder_to_keep_them_in(project: Project) -> None:
-    (project.home / "data").mkdir(parents=True)
-    (project.home / "data" / "outputs").write_text("a file in its project")
+    write_file(project.home / "data" / "outputs", "a file in its project")
     session = await project.session({"calls": [READ]}, {"text": "Yes."}, mode="auto")
     await goes_on(session, project, "go", "one")
 
@@ -222,10 +224,10 @@ async def test_a_summary_in_another_language_still_says_what_was_demanded(projec
 @pytest.mark.parametrize(("times", "end"), [(2, "answered"), (3, "context")])
 async def test_overflow_after_overflow_is_told_and_ends(project: Project, times: int, end: str) -> None:
     steps = [{"calls": [{"name": "bash", "arguments": {"command": f"seq {n} 2000"}}]} for n in range(1, 5)]
-    said = [{"text": "w" * 9_000}] * 6
+    turns = [{"text": "w" * 9_000}] * 6
     no_summary = [{"when": ASKED, "error": "auth"}] * 9
     overflows = [{"error": "overflow"}] * times
-    session = await project.session(*no_summary, *said, *steps, *overflows, {"text": "Yes."}, mode="auto")
+    session = await project.session(*no_summary, *turns, *steps, *overflows, {"text": "Yes."}, mode="auto")
     for number in range(6):
         await events_of(session, f"turn {number}")
     events = await events_of(session, "never touch b.py")
@@ -265,7 +267,7 @@ async def test_what_is_to_be_stored_waits_for_a_database_that_another_program_ho
 async def test_a_turn_can_be_interrupted_while_another_program_holds_the_database(project: Project) -> None:
     session, _ = await first_turn(project.session({"text": "Done."}, {"text": "Yes."}, mode="auto"), "one")
     between: list[Event] = []
-    session.listen(between.append)
+    session.set_listener(between.append)
     with held(project):
         events = await turn_in_which(session, Noticed, lambda _: session.interrupt(), "two")
         assert [event for event in events if isinstance(event, Noticed)] == [Noticed(LOCKED_NOTE)]
@@ -305,7 +307,7 @@ async def test_a_view_that_could_not_be_written_is_read_again_from_all_messages_
     await events_of(session, "three")
     assert isinstance((await events_of(session, "four"))[-1], TurnFailed)
     events = await events_of(session, "five")
-    told = [event for event in events if isinstance(event, PrefixDrifted | PrefixRenewed)]
-    assert (told, events[-1]) == ([PrefixRenewed(("messages",))], TurnFinished("answered", "Yes."))
+    changes = [event for event in events if isinstance(event, PrefixDrifted | PrefixRenewed)]
+    assert (changes, events[-1]) == ([PrefixRenewed(("messages",))], TurnFinished("answered", "Yes."))
     assert_whole(session, project, "one", "two", "three", "four", "five")
     assert not session.history.summary

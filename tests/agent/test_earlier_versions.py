@@ -46,9 +46,9 @@ async def test_a_session_of_an_earlier_version_goes_on_from_its_snapshot(tmp_pat
     db.close()
 
     session = await project.sessions().open("aa11")
-    assert session.news == ()
+    assert session.changes_while_closed == ()
     assert session.history.summary == Summary(summary="a.txt says one")
-    said = (User((Text("again"),)), Assistant((Text("One."),), "scripted/s"))
-    assert session.history.messages == said
+    messages = (User((Text("again"),)), Assistant((Text("One."),), "scripted/s"))
+    assert session.history.messages == messages
     assert (await events_of(session, "go on"))[-1] == TurnFinished("answered", "Yes.")
-    assert session.history.messages[:2] == said
+    assert session.history.messages[:2] == messages

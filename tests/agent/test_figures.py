@@ -2,17 +2,17 @@
 
 import pytest
 
+from ebbtide.agent.budget.preflight import ModelTarget, turn_preflight
+from ebbtide.agent.budget.request_budget import Window
+from ebbtide.agent.compaction.manual import apply_summary, draft_summary, preview_compaction
+from ebbtide.agent.compaction.summary import Draft
 from ebbtide.agent.config.options import Mode
-from ebbtide.agent.context.budget import Window
-from ebbtide.agent.context.preflight import ModelTarget, turn_preflight
-from ebbtide.agent.context.prompt import build_prompt
-from ebbtide.agent.context.summary import Draft
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import ContextCompacted
 from ebbtide.agent.messages import Usage
 from ebbtide.agent.overview import Overview, window_numbers
+from ebbtide.agent.prompt.build import build_prompt
 from ebbtide.agent.providers.meter import Meter
-from ebbtide.agent.window.manual_compact import apply_summary, draft_summary, preview_compaction
 from tests.agent.providers.test_meter import ASKED, INSTRUCTIONS, TOOLS, WINDOW, steps_taken
 from tests.kit.project import Project
 from tests.kit.session import events_of, first_turn
@@ -64,21 +64,21 @@ async def test_an_overview_tells_the_same_in_this_process_in_another_and_after_a
 async def test_preview_summary_receipt_and_overview_tell_one_size(project: Project) -> None:
     session, _ = await first_turn(project.session(READ, READ, READ, {"text": "Done."}, mode="auto"), "go")
     overview = await project.opened[-1].overview(session.id)
-    preview = await session.change(preview_compaction)
+    preview = await session.change_conversation(preview_compaction)
     assert preview.expected.before_tokens == overview.used_tokens
-    drafted = await session.change(draft_summary, preview, print)
+    drafted = await session.change_conversation(draft_summary, preview, print)
     draft = Draft("long.txt", "The file was read three times; it says the same each time.")
     offered, events = preview.result(draft), list[Event]()
     assert offered.after_tokens <= preview.expected.after_tokens
-    done = await session.change(apply_summary, preview, draft, drafted, events.append)
+    done = await session.change_conversation(apply_summary, preview, draft, drafted, events.append)
     (receipt,) = [event for event in events if isinstance(event, ContextCompacted)]
     assert (receipt.before_tokens, receipt.after_tokens) == (offered.before_tokens, offered.after_tokens)
     assert done.result == offered
     after = await project.opened[-1].overview(session.id)
     assert receipt.after_tokens == after.used_tokens
     assert components(await project.sessions().overview(session.id)) == components(after)
-    (told,) = [epoch.rewrite for epoch in after.epochs if epoch.rewrite]
-    assert (told.before, told.after) == (receipt.before_tokens, receipt.after_tokens)
+    (rewrite,) = [epoch.rewrite for epoch in after.epochs if epoch.rewrite]
+    assert (rewrite.before, rewrite.after) == (receipt.before_tokens, receipt.after_tokens)
 
 
 @pytest.mark.parametrize(

@@ -53,32 +53,23 @@ from hypothesis.stateful import (
 
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
+from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.budget.prefix import Breakpoints, fingerprint
+from ebbtide.agent.budget.preflight import ModelTarget
+from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.execute import CallRunner
 from ebbtide.agent.calls.output_budget import WINDOW_FULL_NOTE
 from ebbtide.agent.calls.output_view import OutputIntake
 from ebbtide.agent.calls.policy import Policy
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.context.apply_strategy import last_message
-from ebbtide.agent.context.attachments import LONG_WORDS
-from ebbtide.agent.context.budget import Window
-from ebbtide.agent.context.estimate import decode_estimator, estimate_message, estimate_tools
-from ebbtide.agent.context.last_request import RequestMark
-from ebbtide.agent.context.ledger import keep_ledger, read_ledger, render_ledger
-from ebbtide.agent.context.mask import numbered_outputs
-from ebbtide.agent.context.offload import Offloading, is_recall_tool, should_show_whole
-from ebbtide.agent.context.old_outputs import mask_outputs
-from ebbtide.agent.context.prefix import Breakpoints, fingerprint
-from ebbtide.agent.context.preflight import ModelTarget
-from ebbtide.agent.context.prompt import Instructions, build_prompt, merge_users
-from ebbtide.agent.context.references import message_digits
-from ebbtide.agent.context.reminder_notes import Surroundings
-from ebbtide.agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
-from ebbtide.agent.context.strategies import CUT_STRATEGIES
-from ebbtide.agent.context.summary import Draft, read_reply, without_tags
-from ebbtide.agent.context.tool_selection import CALL, SEARCH, HostedSearch, unwrapped_call
-from ebbtide.agent.context.view_edits import EditRequest
-from ebbtide.agent.context.view_items import items_of, pins_of
+from ebbtide.agent.compaction.bring_back import bring_back
+from ebbtide.agent.compaction.edit_view import apply_edit
+from ebbtide.agent.compaction.rewrite import compact_now
+from ebbtide.agent.compaction.strategies import CUT_STRATEGIES, keep_last_message
+from ebbtide.agent.compaction.summary import Draft, parse_summary, without_tags
+from ebbtide.agent.compaction.undo import undo
+from ebbtide.agent.compaction.view_edits import EditRequest
 from ebbtide.agent.errors import AgentError, AuthFailed
 from ebbtide.agent.events.session import (
     Event,
@@ -91,6 +82,8 @@ from ebbtide.agent.events.session import (
 )
 from ebbtide.agent.events.view import Act as ViewAct
 from ebbtide.agent.events.view import Cause, ContextCompacted, PrefixDrifted, PrefixRenewed
+from ebbtide.agent.eviction.carrying_costs import mask_outputs
+from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings, RewritePatience, RewritePolicy
 from ebbtide.agent.messages import (
     Assistant,
     Conversation,
@@ -103,34 +96,51 @@ from ebbtide.agent.messages import (
     User,
     UserPart,
 )
+from ebbtide.agent.prompt.attachments import LONG_TEXT_CHARS
+from ebbtide.agent.prompt.build import Instructions, build_prompt, merge_users
+from ebbtide.agent.prompt.reminder_notes import ReminderFacts
 from ebbtide.agent.providers.base import ModelFacts, Request
-from ebbtide.agent.providers.fallbacks import ConnectedModel, Targets
+from ebbtide.agent.providers.fallbacks import ConnectedModel, SessionModels
 from ebbtide.agent.providers.meter import Meter
-from ebbtide.agent.providers.usage import counted_for
+from ebbtide.agent.providers.usage import without_foreign_counts
 from ebbtide.agent.records.images import with_image_bytes
 from ebbtide.agent.records.message_rows import decode_message
 from ebbtide.agent.records.recorder import Recorder
-from ebbtide.agent.records.rows import decode_mark
+from ebbtide.agent.records.rows import decode_request_mark
+from ebbtide.agent.request.fit import begin_session
+from ebbtide.agent.tokens.estimate import decode_estimator, estimate_message, estimate_tools
+from ebbtide.agent.tool_specs import CALL, SEARCH, HostedSearch, unwrapped_call
 from ebbtide.agent.turn import run_turn
-from ebbtide.agent.window.bring_back import bring_back
+from ebbtide.agent.view.items import pin_items, view_items
+from ebbtide.agent.view.ledger import read_ledger, render_ledger, updated_ledger
+from ebbtide.agent.view.previews import OffloadLimits, is_recall_tool, should_show_whole
+from ebbtide.agent.view.references import message_digits
+from ebbtide.agent.view.visible import numbered_outputs
 from ebbtide.agent.window.deferral import Deferral
-from ebbtide.agent.window.edit_view import do_act
-from ebbtide.agent.window.measure import window_of
-from ebbtide.agent.window.model_choice import begin_session
 from ebbtide.agent.window.prefix_watch import PrefixWatch
 from ebbtide.agent.window.reminders import Reminders
-from ebbtide.agent.window.rewrite import compact_now
 from ebbtide.agent.window.server_tools import ServerTools
-from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.agent.window.session_context import (
+    CallContext,
+    ModelContext,
+    RecordContext,
+    SessionContext,
+    SessionTools,
+    TurnContext,
+    WindowContext,
+)
 from ebbtide.agent.window.turn_limits import TurnLimits
-from ebbtide.agent.window.undo import undo
 from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.blobs import Blobs
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Workspace
-from tests.agent.context.test_context import is_valid
-from tests.agent.fuzzed import (
+from tests.agent.providers.wires.test_prefixes import as_bytes
+from tests.agent.test_pure_context import is_valid
+from tests.conftest import thorough
+from tests.kit.adapters import ADAPTERS, PIXEL, Adapter
+from tests.kit.conversations import conversations, texts
+from tests.kit.fuzzed_sessions import (
     Fuzzed,
     Inline,
     Planned,
@@ -143,12 +153,8 @@ from tests.agent.fuzzed import (
     without_ids,
     writings,
 )
-from tests.agent.fuzzed_tools import HELD, SPECS, own_tools, served_tools, told
-from tests.agent.histories import conversations, texts
-from tests.agent.providers.wires.cases import ADAPTERS, PIXEL, Adapter
-from tests.agent.providers.wires.test_prefixes import as_bytes
-from tests.conftest import thorough
-from tests.strict_api import Rules, refusal
+from tests.kit.fuzzed_tools import SERVER_TOOLS, SPECS, own_tools, served_tools, told
+from tests.kit.strict_api import Rules, refusal
 
 T = TypeVar("T")
 
@@ -215,19 +221,25 @@ class Beginnings(Recorder):
     """Remembers of the last request how it began, and no figures: the models of a session here count each in their own
     way, under one address."""
 
-    async def snapshot(
+    async def record_snapshot(
         self,
         conversation: Conversation,
         outputs: User,
-        mark: RequestMark | None,
-        before: Conversation | None = None,
-        back: int = 0,
+        request_mark: RequestMark | None,
+        previous_view: Conversation | None = None,
+        restored_view: int = 0,
     ) -> None:
-        if mark is not None:
-            mark = RequestMark(
-                mark.model, mark.settings, mark.tools, mark.system, mark.sections, mark.messages, mark.count
+        if request_mark is not None:
+            request_mark = RequestMark(
+                request_mark.model,
+                request_mark.settings,
+                request_mark.tools,
+                request_mark.system,
+                request_mark.sections,
+                request_mark.messages,
+                request_mark.count,
             )
-        await super().snapshot(conversation, outputs, mark, before, back)
+        await super().record_snapshot(conversation, outputs, request_mark, previous_view, restored_view)
 
 
 class Anything(RuleBasedStateMachine):
@@ -243,8 +255,8 @@ class Anything(RuleBasedStateMachine):
         """The request for a step before the next one."""
         self.asked: list[UserPart] = []
         """What the user said that nothing has answered yet."""
-        self.heard: list[UserPart] = []
-        self.surroundings = Surroundings(date="2026-11-22")
+        self.received: list[UserPart] = []
+        self.surroundings = ReminderFacts(date="2026-11-22")
         self.turns = 0
         self.time = 0.0
         self.epochs = 0
@@ -256,7 +268,7 @@ class Anything(RuleBasedStateMachine):
         """Whether nothing was written down since the session went on."""
         self.ran: set[str] = set()
         """The strategies that ran since the last request for a step."""
-        self.shown: tuple[set[str], set[str]] = set(), set()
+        self.ran_since: tuple[set[str], set[str]] = set(), set()
         """The strategies that ran since what is unseen was to be shown first, and its references."""
         self.is_by_hand = False
         """Whether the user has chosen what to show of what the model has not seen yet."""
@@ -277,13 +289,17 @@ class Anything(RuleBasedStateMachine):
         size=st.sampled_from([20_000, 8_000, 30_000, 200_000, 4_000, 600, 16_000, 1_000_000]),
         real=st.sampled_from([1.0, 1.0, 1.0, 0.6, 2.0]),
         scale=st.sampled_from([1.0, 1.0, 0.7, 1.3, 1.5]),
-        caps=st.sampled_from([Caps(), Caps(tail=200, ledger=900, retain=60, summary=120, protect=200)]),
+        caps=st.sampled_from(
+            [CompactionCaps(), CompactionCaps(tail=200, ledger=900, retain=60, summary=120, protect=200)]
+        ),
         on_full=st.sampled_from(["compact", "compact", "final"]),
-        policy=st.sampled_from(["rent", "fixed", "off"]),
+        policy=st.sampled_from(["cost", "fixed", "off"]),
         patience=st.sampled_from([RewritePatience(), RewritePatience(0.02, 0.05)]),
         steps=st.sampled_from([None, None, 3]),
         names_sizes=st.booleans(),
-        offloading=st.sampled_from([Offloading(), Offloading(threshold=10**6), Offloading(mode="truncate")]),
+        offloading=st.sampled_from(
+            [OffloadLimits(), OffloadLimits(max_output_bytes=10**6), OffloadLimits(mode="truncate")]
+        ),
         chain=followers,
         is_hosted=st.booleans(),
     )
@@ -293,13 +309,13 @@ class Anything(RuleBasedStateMachine):
         size: int,
         real: float,
         scale: float,
-        caps: Caps,
+        caps: CompactionCaps,
         on_full: Any,
         policy: RewritePolicy,
         patience: RewritePatience,
         steps: int | None,
         names_sizes: bool,
-        offloading: Offloading,
+        offloading: OffloadLimits,
         chain: list[Next],
         is_hosted: bool,
     ) -> None:
@@ -313,12 +329,12 @@ class Anything(RuleBasedStateMachine):
         model = Fuzzed(facts, window, int(size * real), scale, self.interrupt, self.look, native, names_sizes)
         self.chain = {f"next/{place}": follower for place, follower in enumerate(chain)}
         follow = [ModelTarget("next", str(place), window_with(follower.size)) for place, follower in enumerate(chain)]
-        self.targets = Targets(model, follow, self.connect)
+        self.targets = SessionModels(model, follow, self.connect)
         self.compacting = CompactionSettings(caps, on_full=on_full, policy=policy, patience=patience)
         self.limits = TurnLimits(steps)
         self.conversation = Conversation()
-        self.env = self.make_env(Beginnings(self.thread, self.store, ROW), Meter())
-        begin_session(self.conversation, self.env)
+        self.ctx = self.make_context(Beginnings(self.thread, self.store, ROW), Meter())
+        begin_session(self.conversation, self.ctx.window, self.emit)
 
     @property
     def model(self) -> Fuzzed:
@@ -348,7 +364,7 @@ class Anything(RuleBasedStateMachine):
             replace(self.model, facts=facts, window=window_with(size), real=size, native=native), Meter()
         )
 
-    def make_env(self, recorder: Recorder, meter: Meter) -> SessionContext:
+    def make_context(self, recorder: Recorder, meter: Meter) -> SessionContext:
         served = ServerTools()
         served.offer(served_tools(self.interrupt, self.wait))
         tools = {tool.name: tool for tool in own_tools(self.interrupt, self.wait)}
@@ -358,8 +374,10 @@ class Anything(RuleBasedStateMachine):
             Path("/nowhere/outputs"),
             stored_content=lambda ref: fetch(ref, None),
             fetch=fetch,
-            look_up=search_for_tools(self.recall),
-            deferred_tools=lambda: [tool for tool in served.listed if tool.name in self.env.deferral.held_back],
+            search_history=search_for_tools(self.recall),
+            deferred_tools=lambda: [
+                tool for tool in served.listed if tool.name in self.ctx.window.tools.deferral.deferred
+            ],
         )
         call_runner = CallRunner(
             ChainMap(tools, served.callable),
@@ -369,27 +387,21 @@ class Anything(RuleBasedStateMachine):
             self.emit,
             OutputIntake(self.archive, self.offloading, self.emit),
         )
-        return SessionContext(
-            targets=self.targets,
-            instructions=INSTRUCTIONS,
-            own_tools=SPECS,
-            call_runner=call_runner,
-            recorder=recorder,
-            interrupt=self.interrupt,
-            emit=self.emit,
-            limits=self.limits,
-            compacting=self.compacting,
-            meter=meter,
-            watch=PrefixWatch(self.emit, None, lambda: self.time, INSTRUCTIONS.sections, recorder.mark),
+        window = WindowContext(
+            ModelContext(self.targets, recorder.family, meter),
+            INSTRUCTIONS,
+            SessionTools(SPECS, served, Deferral(0.10, self.run(recorder.last_tool_uses()), lambda: self.time)),
+            compaction_settings=self.compacting,
+            watch=PrefixWatch(self.emit, None, lambda: self.time, INSTRUCTIONS.sections, recorder.last_request_mark),
             reminders=Reminders(lambda: self.surroundings, self.conversation),
-            deferral=Deferral(0.10, self.run(recorder.tool_uses()), lambda: self.time),
-            server_tools=served,
         )
+        turn = TurnContext(RecordContext(recorder), self.interrupt, self.emit, self.limits)
+        return SessionContext(window, CallContext(call_runner), turn)
 
     def wait(self) -> None:
         """Hours pass: the provider forgets what it had cached, and somebody tidies the archive."""
         self.time += 10_000
-        ArchiveStore(self.store).collect()
+        ArchiveStore(self.store).collect_garbage()
 
     @property
     def archive(self) -> Archive:
@@ -405,23 +417,23 @@ class Anything(RuleBasedStateMachine):
         self.switches += isinstance(event, ModelSwitched)
         counted["switched"] += isinstance(event, ModelSwitched)
         counted["brought back"] += isinstance(event, ToolFinished) and (event.name, event.status) == (RECALL, "done")
-        self.env.recorder.note(event)
-        self.env.deferral.note(event)
+        self.ctx.records.recorder.note_event(event)
+        self.ctx.window.tools.deferral.record_tool_use(event)
 
     def look(self, request: Request, size: int, was_refused: bool) -> None:
-        epoch = self.epochs + self.env.watch.epoch
-        counters = self.env.meter.counters
+        epoch = self.epochs + self.ctx.window.watch.epoch
+        counters = self.ctx.model.meter.counters
         projected = counters.projected_tokens()
-        window, sent = window_of(self.env), self.adapter
+        window, sent = self.ctx.model.known_window, self.adapter
         refused = refusal(sent.name, sent.body(request, self.model.facts), Rules(checks_pictures=False))
         assert refused is None, refused
         unseen = () if self.is_by_hand else unseen_in(self.log)
         refs = {ref for ref, _ in unseen}
         if is_step(request):
             # What no reply followed is to be shown once more.
-            self.shown = (self.shown[0] | self.ran if self.shown[1] & refs else set(self.ran)), refs
+            self.ran_since = (self.ran_since[0] | self.ran if self.ran_since[1] & refs else set(self.ran)), refs
             self.ran.clear()
-        ran = frozenset(self.shown[0])
+        ran = frozenset(self.ran_since[0])
         self.sent.append(
             Sent(
                 request,
@@ -465,22 +477,22 @@ class Anything(RuleBasedStateMachine):
         self.begin(plan, written)
         self.is_resumed = False
         self.turns += 1
-        self.hear(parts)
+        self.receive(parts)
         try:
-            self.conversation, _, _ = self.run(run_turn(User(parts), self.conversation, self.env))
+            self.conversation, _, _ = self.run(run_turn(User(parts), self.conversation, self.ctx))
             self.is_by_hand = False
-            self.env.meter.end_turn(self.conversation)
-            self.run(self.env.recorder.record_tool_uses(self.env.deferral.take_uses()))
-            self.run(self.env.recorder.end_turn(self.model.facts.id, "auto", self.env.meter.serialise()))
+            self.ctx.model.meter.end_turn(self.conversation)
+            self.run(self.ctx.records.recorder.record_tool_uses(self.ctx.window.tools.deferral.take_new_uses()))
+            self.run(self.ctx.records.recorder.end_turn(self.model.facts.id, "auto", self.ctx.model.meter.serialise()))
         except AgentError as error:
             self.events.append(TurnFailed(error.code, str(error), error.exit_code))
-            self.run(self.env.recorder.end_turn(self.model.facts.id, "auto"))
+            self.run(self.ctx.records.recorder.end_turn(self.model.facts.id, "auto"))
             self.catch_up()
 
     @rule(cause=st.sampled_from(["asked", "full", "background", "overflow"]), written=writings)
     def compact(self, cause: Cause, written: list[Writing]) -> None:
         self.begin((), written)
-        compacted = self.run(compact_now(self.conversation, self.env, cause, "the parser"))
+        compacted = self.run(compact_now(self.conversation, self.ctx.window, self.ctx.turn, cause, "the parser"))
         assert compacted.result.before_messages - compacted.result.after_messages == len(
             self.conversation.messages
         ) - len(compacted.conversation.messages)
@@ -493,7 +505,7 @@ class Anything(RuleBasedStateMachine):
         self.begin((), ())
 
         async def work() -> Conversation:
-            return (await bring_back(self.conversation, self.env, ref, self.recall)).conversation
+            return (await bring_back(self.conversation, self.ctx.window, self.ctx.turn, ref, self.recall)).conversation
 
         with suppress(AgentError):  # there is no such thing yet, or no room
             self.conversation = self.run(work())
@@ -502,13 +514,13 @@ class Anything(RuleBasedStateMachine):
     @rule(act=st.sampled_from(ON_ITEMS), place=st.integers(0, 5), written=writings, is_undone=st.booleans())
     def steer(self, act: ViewAct, place: int, written: list[Writing], is_undone: bool) -> None:
         """The user changes by hand what the model is shown, one of what takes most of it, and may take that back."""
-        items = sorted(items_of(self.conversation, estimate_message), key=lambda item: -item.tokens)
+        items = sorted(view_items(self.conversation, estimate_message), key=lambda item: -item.tokens)
         self.do(EditRequest(act, items[place % len(items)].key), written)
         if is_undone:
             self.take_back()
 
     @precondition(lambda self: self.conversation.messages)
-    @rule(act=st.sampled_from(["defer", "offer"]), name=st.sampled_from([*HELD, "chat", "chat"]))
+    @rule(act=st.sampled_from(["defer", "offer"]), name=st.sampled_from([*SERVER_TOOLS, "chat", "chat"]))
     def steer_tools(self, act: ViewAct, name: str) -> None:
         self.do(EditRequest(act, name), ())
 
@@ -518,7 +530,7 @@ class Anything(RuleBasedStateMachine):
         """The user wants the view from before the last rewrite."""
         self.begin((), ())
         with suppress(AgentError):  # there was none, or it does not fit
-            undone = self.run(undo(self.conversation, self.env)).conversation
+            undone = self.run(undo(self.conversation, self.ctx.window, self.ctx.turn)).conversation
             assert undone.pinned == self.conversation.pinned
             self.conversation = undone
             self.is_resumed = False
@@ -530,7 +542,7 @@ class Anything(RuleBasedStateMachine):
         self.is_by_hand = bool(unseen_in(self.log))
 
         async def work() -> Conversation:
-            return (await do_act(before, self.env, wish)).conversation
+            return (await apply_edit(before, self.ctx.window, self.ctx.turn, wish)).conversation
 
         try:
             self.conversation = self.run(work())
@@ -543,59 +555,63 @@ class Anything(RuleBasedStateMachine):
         else:
             assert self.conversation.messages == before.messages
 
-    @rule(names=st.sets(st.sampled_from(HELD)))
+    @rule(names=st.sets(st.sampled_from(SERVER_TOOLS)))
     def serve(self, names: set[str]) -> None:
         """The server offers other tools from now on."""
         self.begin((), ())
-        self.env.server_tools.offer([tool for tool in served_tools(self.interrupt, self.wait) if tool.name in names])
+        self.ctx.window.tools.served.offer(
+            [tool for tool in served_tools(self.interrupt, self.wait) if tool.name in names]
+        )
 
     @rule(wire=st.none() | st.sampled_from(sorted(WIRES)))
     def restore(self, wire: str | None) -> None:
         """The program ends and goes on, perhaps with another model."""
         self.begin((), ())
-        self.epochs += self.env.watch.epoch
+        self.epochs += self.ctx.window.watch.epoch
         self.starts += 1
-        if self.env.watch.has_sent:
+        if self.ctx.window.watch.has_sent:
             snapshot = self.store.snapshot(ROW.id)
-            self.is_remembered = snapshot is not None and decode_mark(snapshot.body) == self.env.watch.mark
+            self.is_remembered = (
+                snapshot is not None and decode_request_mark(snapshot.body) == self.ctx.window.watch.mark
+            )
         recorder = Beginnings(self.thread, self.store, ROW, is_new=self.store.session(ROW.id) is None)
         self.conversation = self.run(recorder.load())
         if wire is not None and WIRES[wire] is not self.adapter:
             other = replace(self.model, facts=self.facts_on(wire), native=WIRES[wire].native)
-            self.targets = Targets(other, self.targets.fallbacks, self.connect)
+            self.targets = SessionModels(other, self.targets.fallbacks, self.connect)
             self.before, self.is_other_model = None, True
         self.conversation = self.as_left(self.conversation)
         estimator = decode_estimator(self.store.calibration(self.model.facts.id))
-        self.env = self.make_env(recorder, Meter(estimator))
-        self.conversation = begin_session(self.conversation, self.env)
+        self.ctx = self.make_context(recorder, Meter(estimator))
+        self.conversation = begin_session(self.conversation, self.ctx.window, self.emit)
         self.is_resumed = True
 
     @precondition(lambda self: self.turns)
-    @rule(said=texts, plan=st.lists(st.sampled_from([(), ("c1",), ("c1", "c2")]), min_size=1, max_size=1))
-    def die(self, said: str, plan: list[tuple[str, ...]]) -> None:
+    @rule(text=texts, plan=st.lists(st.sampled_from([(), ("c1",), ("c1", "c2")]), min_size=1, max_size=1))
+    def die(self, text: str, plan: list[tuple[str, ...]]) -> None:
         """The program is killed while the calls of a reply run, and goes on."""
         self.begin((), ())
-        asked = User((Text(said or "go"),))
-        self.hear(asked.parts)
+        asked = User((Text(text or "go"),))
+        self.receive(asked.parts)
         reply = Assistant(
             (Text("I look."), *(ToolCall(f"{id}-{len(self.log)}", "read", {}) for id in plan[0])), self.model.facts.id
         )
         self.model.given.append(reply)
-        self.run(self.env.recorder.record_user_message(asked))
-        self.run(self.env.recorder.record_reply(reply))
+        self.run(self.ctx.records.recorder.record_user_message(asked))
+        self.run(self.ctx.records.recorder.record_reply(reply))
         self.catch_up()
 
     def catch_up(self) -> None:
         self.is_resumed = False
-        found = self.run(self.env.recorder.load())
+        found = self.run(self.ctx.records.recorder.load())
         self.conversation = self.as_left(found)
-        self.env.meter.reset_counters()
+        self.ctx.model.meter.reset_counters()
 
     def as_left(self, conversation: Conversation) -> Conversation:
-        return counted_for(conversation, self.model.facts.id)
+        return without_foreign_counts(conversation, self.model.facts.id)
 
-    def hear(self, parts: tuple[UserPart, ...]) -> None:
-        self.heard += parts
+    def receive(self, parts: tuple[UserPart, ...]) -> None:
+        self.received += parts
         log = self.log
         is_open = bool(log) and isinstance(log[-1], User) and any(isinstance(p, Text | Image) for p in log[-1].parts)
         if not is_open:
@@ -625,12 +641,12 @@ class Anything(RuleBasedStateMachine):
 
     @invariant()
     def steps_stay_whole_and_as_they_were_said(self) -> None:
-        log, shown = self.log, self.conversation.messages
+        log, messages = self.log, self.conversation.messages
         given = [without_ids(message) for message in self.model.given]
-        ids = [call.id for message in shown if isinstance(message, Assistant) for call in message.calls]
+        ids = [call.id for message in messages if isinstance(message, Assistant) for call in message.calls]
         assert len(set(ids)) == len(ids)
-        assert shown == log[len(log) - len(shown) :]
-        assert not (shown and isinstance(shown[0], User) and shown[0].outputs)
+        assert messages == log[len(log) - len(messages) :]
+        assert not (messages and isinstance(messages[0], User) and messages[0].outputs)
         for message in (*log, *(message for sent in self.steps for message in sent.request.messages)):
             assert not isinstance(message, Assistant) or without_ids(message) in given
 
@@ -641,24 +657,24 @@ class Anything(RuleBasedStateMachine):
         if any(not isinstance(part, Note) for part in parts_of([*newest])):
             views.append(build_prompt(self.conversation, INSTRUCTIONS).messages)
         for messages in views:
-            shown = iter(parts_of(messages))
-            assert all(any(stands_for(one, part) for one in shown) for part in self.asked)
+            parts = iter(parts_of(messages))
+            assert all(any(stands_for(one, part) for one in parts) for part in self.asked)
 
     @invariant()
     def what_is_not_shown_is_kept(self) -> None:
         log = self.log
-        said = parts_of([message for message in log if isinstance(message, User)])
-        words = [Text(part.whole) if isinstance(part, Text) and part.whole else part for part in said]
-        assert [part for part in words if isinstance(part, Text | Image)] == self.heard
+        parts = parts_of([message for message in log if isinstance(message, User)])
+        words = [Text(part.whole) if isinstance(part, Text) and part.whole else part for part in parts]
+        assert [part for part in words if isinstance(part, Text | Image)] == self.received
         outputs = [output for message in log if isinstance(message, User) for output in message.outputs]
         calls = [call for message in log if isinstance(message, Assistant) for call in message.calls]
         for number, (call, output) in enumerate(zip(calls, outputs, strict=False), 1):
             if is_recall_tool(unwrapped_call(call).name):
                 assert output.stored is None
             elif output.stored is not None:
-                kept = self.run(self.archive.read(f"r{number}")).decode()
+                stored = self.run(self.archive.read(f"r{number}")).decode()
                 # What is said of a call that was not run for want of room may itself be cut.
-                assert kept == told(unwrapped_call(call).arguments) or (output.status, kept) == (
+                assert stored == told(unwrapped_call(call).arguments) or (output.status, stored) == (
                     "failed",
                     WINDOW_FULL_NOTE,
                 )
@@ -678,10 +694,10 @@ class Anything(RuleBasedStateMachine):
     def each_output_is_shown_before_it_leaves(self) -> None:
         """In the request after it, whole or cut and with its reference; where not even references fit, it is named."""
         for sent in self.steps:
-            shown = {output.call_id: output for message in sent.request.messages for output in outputs_in(message)}
+            outputs = {output.call_id: output for message in sent.request.messages for output in outputs_in(message)}
             lines, sent_texts = 0, set(texts_in(sent.adapter.body(sent.request, sent.adapter.facts)))
             for ref, output in sent.unseen:
-                found = shown.get(output.call_id)
+                found = outputs.get(output.call_id)
                 counted["unseen"] += 1
                 if found is None:
                     counted["named"] += 1
@@ -703,9 +719,9 @@ class Anything(RuleBasedStateMachine):
     @invariant()
     def what_is_pinned_is_shown(self) -> None:
         """In less of itself only where all that is pinned leaves too little room."""
-        shown = {item.key for item in items_of(self.conversation, estimate_message)}
-        shown |= {item.key for item in pins_of(self.conversation, estimate_message)}
-        assert self.conversation.pinned <= shown
+        keys = {item.key for item in view_items(self.conversation, estimate_message)}
+        keys |= {item.key for item in pin_items(self.conversation, estimate_message)}
+        assert self.conversation.pinned <= keys
         for found in numbered_outputs(self.conversation):
             assert found.ref not in self.conversation.pinned or found.output.call_id not in self.conversation.masked
 
@@ -747,7 +763,7 @@ class Anything(RuleBasedStateMachine):
 
     @invariant()
     def a_new_process_finds_what_this_one_has(self) -> None:
-        found = self.run(Recorder(self.thread, self.store, ROW, is_new=False).read())
+        found = self.run(Recorder(self.thread, self.store, ROW, is_new=False).read_conversation())
         if self.is_resumed:  # what was counted with other tools does not hold any more
             found = replace(found, anchor=self.conversation.anchor, anchored=self.conversation.anchored)
         assert self.as_left(found) == self.conversation
@@ -759,8 +775,8 @@ class Anything(RuleBasedStateMachine):
             # What a provider counts at next to nothing is told as that, and what is estimated instead may be more.
             if isinstance(event, ContextCompacted) and self.is_honest:
                 assert event.after_tokens < event.before_tokens
-        rewrites = [rewrite for rewrite in self.run(self.env.recorder.log.rewrites()) if rewrite.strategies]
-        assert len(rewrites) + self.switches == self.epochs + self.env.watch.epoch
+        rewrites = [rewrite for rewrite in self.run(self.ctx.records.recorder.log.rewrites()) if rewrite.strategies]
+        assert len(rewrites) + self.switches == self.epochs + self.ctx.window.watch.epoch
 
     @invariant()
     def tools_and_system_text_stay(self) -> None:
@@ -772,7 +788,9 @@ class Anything(RuleBasedStateMachine):
         for before, after in pairwise(steps):
             if (before.epoch, before.starts) == (after.epoch, after.starts):
                 assert before.request.tools == after.request.tools
-                counted["held back"] += set(HELD) > {spec.name for spec in shown_tools(after.request)} & set(HELD)
+                counted["held back"] += set(SERVER_TOOLS) > {spec.name for spec in shown_tools(after.request)} & set(
+                    SERVER_TOOLS
+                )
 
     @invariant()
     def counters_grow_and_reserves_are_kept_free(self) -> None:
@@ -812,9 +830,9 @@ def texts_in(body: object) -> Iterator[str]:
 
 def is_named(ref: str, request: Request) -> bool:
     """Whether a request says where an output is that it does not show."""
-    told = str(request.messages)
-    ranges = re.findall(r"- and r(\d+) to r(\d+)", told)
-    return f"[recall:{ref}]" in told or any(int(first) <= int(ref[1:]) <= int(last) for first, last in ranges)
+    text = str(request.messages)
+    ranges = re.findall(r"- and r(\d+) to r(\d+)", text)
+    return f"[recall:{ref}]" in text or any(int(first) <= int(ref[1:]) <= int(last) for first, last in ranges)
 
 
 def strategies_of(events: Sequence[Event]) -> set[str]:
@@ -837,13 +855,15 @@ def bytes_of(request: Request, adapter: Adapter) -> str:
 LEFT_OUT = re.compile(r'ref_id="(msg-[0-9a-f]{8}):tool-(\d+)" shows it')
 
 
-def stands_for(shown: object, said: UserPart) -> bool:
+def stands_for(visible: object, original: UserPart) -> bool:
     """Whether it is what was said, or says where the picture is that was, or the middle of long words."""
-    is_told = isinstance(shown, Note) and shown.text.startswith("[A picture (image/png) is not shown")
-    if isinstance(said, Text) and isinstance(shown, Text) and " bytes left out: " in shown.text:
-        begins, ends = shown.text.partition("\n[… ")[0], shown.text.rpartition(" …]\n")[2]
-        return len(said.text) > LONG_WORDS and said.text.startswith(begins) and said.text.endswith(ends)
-    return shown == said or (isinstance(said, Image) and is_told)
+    is_named_picture = isinstance(visible, Note) and visible.text.startswith("[A picture (image/png) is not shown")
+    if isinstance(original, Text) and isinstance(visible, Text) and " bytes left out: " in visible.text:
+        begins, ends = visible.text.partition("\n[… ")[0], visible.text.rpartition(" …]\n")[2]
+        return (
+            len(original.text) > LONG_TEXT_CHARS and original.text.startswith(begins) and original.text.endswith(ends)
+        )
+    return visible == original or (isinstance(original, Image) and is_named_picture)
 
 
 def is_emergency(event: Event) -> bool:
@@ -861,7 +881,7 @@ def is_step(request: Request) -> bool:
 
 
 def digest_of(conversation: Conversation) -> str:
-    return fingerprint("s", SPECS, build_prompt(conversation, INSTRUCTIONS).messages).short
+    return fingerprint("s", SPECS, build_prompt(conversation, INSTRUCTIONS).messages).combined_digest
 
 
 def test_what_always_holds_in_a_session_and_how_often_that_was_seen() -> None:
@@ -883,8 +903,8 @@ def play_a_step_of_which_not_even_references_fit() -> None:
     machine, parrot = Anything(), {"path": "a.py", "piece": "ok", "times": 1, "how": "done"}
     calls = tuple(ToolCall(f"call_{number}", "read", parrot) for number in range(100))
     machine.open(
-        *("chat", 4_000, 1.0, 1.0, Caps(), "compact", "rent", RewritePatience()),
-        *(None, True, Offloading(), [], False),
+        *("chat", 4_000, 1.0, 1.0, CompactionCaps(), "compact", "cost", RewritePatience()),
+        *(None, True, OffloadLimits(), [], False),
     )
     try:
         machine.turn((Text("Read all of them."),), [Planned("work", calls), Planned()], ())
@@ -905,21 +925,21 @@ def test_masking_twice_masks_no_more(conversation: Conversation, protect: int) -
 
 @given(conversations())
 def test_after_the_last_resort_there_is_nothing_left_to_cut(conversation: Conversation) -> None:
-    last = last_message(conversation)
-    assert last is None or last_message(last) is None
+    last = keep_last_message(conversation)
+    assert last is None or keep_last_message(last) is None
 
 
 @given(texts, texts)
 def test_a_summary_that_was_read_reads_the_same_again(retain: str, summary: str) -> None:
-    match read_reply(f"<retain>{retain}</retain><summary>{summary}</summary>", (), "end"):
+    match parse_summary(f"<retain>{retain}</retain><summary>{summary}</summary>", (), "end"):
         case Draft(kept, said):
-            assert read_reply(f"<retain>{kept}</retain><summary>{said}</summary>", (), "end") == Draft(kept, said)
+            assert parse_summary(f"<retain>{kept}</retain><summary>{said}</summary>", (), "end") == Draft(kept, said)
             assert without_tags(said) == said
 
 
 @given(conversations())
 def test_a_ledger_that_was_written_reads_the_same_again(conversation: Conversation) -> None:
-    ledger = keep_ledger("", conversation.messages)
+    ledger = updated_ledger("", conversation.messages)
     text = render_ledger(ledger, 10**6)
     assert read_ledger(text) == ledger
     assert render_ledger(read_ledger(text), 10**6) == text
@@ -943,5 +963,5 @@ RETRIEVAL = ("read_result", "recall", "tool_output_cache", "tool_output_cache_gr
 
 @given(st.sampled_from(RETRIEVAL), st.integers(0, 10**10), st.integers(1, 10**6))
 def test_what_retrieval_gives_back_is_never_put_away_again(tool: str, size: int, threshold: int) -> None:
-    assert should_show_whole(ToolCall("1", tool, {}), size, Offloading(threshold, threshold, threshold))
+    assert should_show_whole(ToolCall("1", tool, {}), size, OffloadLimits(threshold, threshold, threshold))
     assert is_recall_tool(tool)

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.agent.context.budget import SHOWN_BY_SERVER, Window
-from ebbtide.agent.context.prompt import Instructions
+from ebbtide.agent.budget.prices import Prices
+from ebbtide.agent.budget.request_budget import REPORTED_BY_SERVER, Window
 from ebbtide.agent.messages import Assistant, Conversation, Text, Usage, User
 from ebbtide.agent.overview import budget_by_component, prices_again
-from ebbtide.agent.providers.base import Prices
+from ebbtide.agent.prompt.build import Instructions
 from ebbtide.agent.providers.meter import Meter
 from ebbtide.agent.records.usage import RequestUsage
 from ebbtide.agent.window.deferral import specs_of
@@ -36,13 +36,13 @@ async def test_the_window_that_an_overflow_has_shown_is_the_one_that_is_told(pro
     await events_of(session, "go")
     await events_of(session, "on")
     overview = await project.opened[-1].overview(session.id)
-    assert (overview.window.source, overview.window.tokens < 200_000) == (SHOWN_BY_SERVER, True)
+    assert (overview.window.source, overview.window.tokens < 200_000) == (REPORTED_BY_SERVER, True)
     assert overview.effective < overview.window.tokens
 
 
 def test_tools_that_are_not_there_any_more_are_counted_as_they_were_sent() -> None:
-    said = (User((Text("go " * 100),)), Assistant((Text("fine"),), "m"))
-    counted = Conversation(said, anchor=Usage(input=5_000), anchored=2)
+    messages = (User((Text("go " * 100),)), Assistant((Text("fine"),), "m"))
+    counted = Conversation(messages, anchor=Usage(input=5_000), anchored=2)
     tools = specs_of(builtin_tools())
 
     def sizes(conversation: Conversation, tool_tokens: int | None) -> dict[str, int]:

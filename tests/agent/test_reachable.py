@@ -17,19 +17,19 @@ from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
 from ebbtide.agent.calls.execute import CallPosition
 from ebbtide.agent.calls.output_view import OutputIntake
-from ebbtide.agent.context.mask import visible_messages
-from ebbtide.agent.context.offload import Offloading, OffloadMode
 from ebbtide.agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.records.recorder import Recorder
+from ebbtide.agent.view.previews import OffloadLimits, OffloadMode
+from ebbtide.agent.view.visible import visible_messages
 from ebbtide.store.blobs import Blobs
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import PrintedLog, Result, Workspace
 from ebbtide.tools.read_result import ReadResult
 from ebbtide.tools.recall import Recall as RecallTool
-from tests.agent.fuzzed import Inline
 from tests.conftest import thorough
-from tests.tools.reading import as_bytes
+from tests.kit.fuzzed_sessions import Inline
+from tests.kit.read_result_text import as_bytes
 
 ROW = SessionRow("aa11bb22cc33", "/code/app", "", "scripted/a", "auto", 1.0, 1.0)
 
@@ -69,7 +69,7 @@ class Given:
 class Desk:
     """A session whose outputs are kept, and the two tools that bring them back."""
 
-    def __init__(self, folder: Path, settings: Offloading) -> None:
+    def __init__(self, folder: Path, settings: OffloadLimits) -> None:
         self.folder = folder
         self.thread = Inline(lambda: SessionStore(":memory:", blobs=Blobs(folder / "blobs")))
         self.settings = settings
@@ -83,7 +83,11 @@ class Desk:
         fetch = fetch_for_tools(recall)
         root = self.folder
         self.workspace = Workspace(
-            root, root, stored_content=lambda ref: fetch(ref, None), fetch=fetch, look_up=search_for_tools(recall)
+            root,
+            root,
+            stored_content=lambda ref: fetch(ref, None),
+            fetch=fetch,
+            search_history=search_for_tools(recall),
         )
         await self.say(User((Text("go"),)))
 
@@ -112,8 +116,8 @@ class Desk:
 
     async def reads(self, ref: str, at: int, limit: int) -> bytes:
         """The bytes of one answer."""
-        shown = (await ReadResult().run({"ref_id": ref, "offset": at, "limit": limit}, self.workspace)).text
-        return as_bytes(shown.rpartition("\n(")[0])
+        answer = (await ReadResult().run({"ref_id": ref, "offset": at, "limit": limit}, self.workspace)).text
+        return as_bytes(answer.rpartition("\n(")[0])
 
     async def recalls(self, number: int) -> str:
         """The reference that a search for the call finds."""
@@ -145,17 +149,17 @@ def test_every_byte_that_is_not_shown_comes_back(
     outputs: list[Given], mode: OffloadMode, form: Form, data: st.DataObject
 ) -> None:
     async def work(folder: Path) -> None:
-        desk = Desk(folder, Offloading(mode=mode))
+        desk = Desk(folder, OffloadLimits(mode=mode))
         await desk.open()
         whole = [await desk.take(number, given) for number, given in enumerate(outputs, 1)]
-        for number, (kept, shown) in enumerate(zip(whole, shown_outputs(desk.view, form), strict=True), 1):
-            ref = named_in(shown) or await desk.recalls(number)
+        for number, (original, visible) in enumerate(zip(whole, shown_outputs(desk.view, form), strict=True), 1):
+            ref = named_in(visible) or await desk.recalls(number)
             assert ref == f"r{number}"
-            at, limit = data.draw(st.integers(0, max(len(kept) - 1, 0))), data.draw(st.integers(1, 5000))
+            at, limit = data.draw(st.integers(0, max(len(original) - 1, 0))), data.draw(st.integers(1, 5000))
             back = await desk.reads(ref, at, limit)
             # What was told of the end of a program follows its text; other bytes end where they end.
-            assert f"{kept.decode('latin-1')}{told_behind(kept)}".encode("latin-1")[at:].startswith(back)
-            assert len(back) >= min(limit - 3, 1024, len(kept) - at)
+            assert f"{original.decode('latin-1')}{told_behind(original)}".encode("latin-1")[at:].startswith(back)
+            assert len(back) >= min(limit - 3, 1024, len(original) - at)
         await desk.thread.close()
 
     with new_folder() as folder:

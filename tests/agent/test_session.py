@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from ebbtide.agent.calls.policy import parse_rule
-from ebbtide.agent.context.reminder_notes import Surroundings
-from ebbtide.agent.context.settings import Caps, CompactionSettings
 from ebbtide.agent.errors import AgentError, StoreFailed
 from ebbtide.agent.events.permissions import CallDenied, Decision, PermissionAnswered, PermissionAsked, QuestionAsked
 from ebbtide.agent.events.session import (
@@ -25,16 +23,19 @@ from ebbtide.agent.events.session import (
     TurnFinished,
 )
 from ebbtide.agent.events.view import CacheBroken, CompactionFailed, CompactionStarted, ContextCompacted, PrefixDrifted
+from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings
 from ebbtide.agent.input.memory import announce_memory
 from ebbtide.agent.messages import Assistant, Note, Text, ToolOutput, User
+from ebbtide.agent.prompt.reminder_notes import ReminderFacts
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.records import write_queue
 from ebbtide.agent.session import Session
 from ebbtide.store.errors import StoreError
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace
+from tests.kit.files import write_files
+from tests.kit.polling import is_alive, soon, until
 from tests.kit.session import ASKED, Home, call, decides, events_of, first_turn, notes_of, outputs_of, turn_in_which
-from tests.waiting import is_alive, soon, until
 
 
 class Broken:
@@ -69,8 +70,7 @@ async def test_a_turn_streams_runs_calls_and_answers(home: Home) -> None:
 
 
 async def test_reads_run_side_by_side_and_answers_keep_the_order_of_the_calls(home: Home) -> None:
-    (home.root / "a").write_text("1")
-    (home.root / "b").write_text("2")
+    write_files(home.root, {"a": "1", "b": "2"})
     calls = [
         call("read", path="a"),
         call("read", path="b"),
@@ -285,8 +285,10 @@ async def test_a_summary_that_cannot_be_used_is_replaced_by_a_list(home: Home, r
 async def test_a_conversation_that_overflows_the_window_is_not_sent_for_its_summary(home: Home) -> None:
     provider = Scripted.of({"text": "first"}, {"text": "not a summary"}, context_window=8100)
     session, _ = await first_turn(home.attended(provider), "one")
-    await session._env.recorder.record_user_message(User((Text("word " * 10_000),)))  # as an earlier version left it
-    session._is_behind = True
+    await session._ctx.records.recorder.record_user_message(
+        User((Text("word " * 10_000),))
+    )  # as an earlier version left it
+    session._needs_reload = True
     assert (await events_of(session, "two"))[-1] == TurnFinished("answered", "not a summary")
     assert len(provider.requests) == 2
 
@@ -330,8 +332,8 @@ async def test_interrupting_a_compaction_ends_the_turn_as_interrupted(home: Home
 
 
 async def test_with_automatic_compaction_off_a_full_window_ends_the_turn(home: Home) -> None:
-    off = CompactionSettings(Caps(tail=200, ledger=900), policy="off")
-    session = await home.attended(Scripted.of({"text": "x" * 14_000}, context_window=9100), compacting=off)
+    off = CompactionSettings(CompactionCaps(tail=200, ledger=900), policy="off")
+    session = await home.attended(Scripted.of({"text": "x" * 14_000}, context_window=9100), compaction_settings=off)
     await events_of(session, "tell me about x")
     failed = (await events_of(session, "and now?"))[-1]
     assert isinstance(failed, TurnFailed)
@@ -344,11 +346,11 @@ async def test_compacting_by_hand_returns_what_it_did(home: Home) -> None:
     )
     session, _ = await first_turn(home.attended(provider), "one")
     await events_of(session, "two")
-    told: list[Event] = []
-    result = await session.compact("the parser", told.append)
+    events: list[Event] = []
+    result = await session.compact("the parser", events.append)
     assert result.strategies == ("summary",)
-    assert [event.used for event in told if isinstance(event, CompactionStarted)] == [result.before_tokens]
-    assert [event.before_tokens for event in told if isinstance(event, ContextCompacted)] == [result.before_tokens]
+    assert [event.used for event in events if isinstance(event, CompactionStarted)] == [result.before_tokens]
+    assert [event.before_tokens for event in events if isinstance(event, ContextCompacted)] == [result.before_tokens]
     assert (result.before_messages, result.after_messages) == (4, 2)
     assert result.after_tokens < result.before_tokens
     assert (await session.compact()).strategies in ((), ("ledger",))
@@ -464,13 +466,15 @@ async def test_closing_a_session_ends_its_background_jobs(home: Home) -> None:
 async def test_the_model_is_told_once_what_changes_and_a_resumed_session_shows_the_same(home: Home) -> None:
     dates = iter(["2026-01-02", "2026-01-02", *["2026-01-03"] * 20])
     provider = Scripted.of({"calls": [call("glob", pattern="*")]}, {"text": "one"}, {"text": "two"})
-    session, _ = await first_turn(home.attended(provider, surroundings=lambda: Surroundings(date=next(dates))), "first")
+    session, _ = await first_turn(
+        home.attended(provider, surroundings=lambda: ReminderFacts(date=next(dates))), "first"
+    )
     await events_of(session, "second")
-    told = Note("[The date is now 2026-01-03.]")
-    said = [message for message in session.history.messages if isinstance(message, User)]
-    assert [[part for part in message.parts if isinstance(part, Note)] for message in said] == [[], [told], []]
-    assert said[0].parts == (Text("first"),)
-    assert isinstance(said[1].parts[0], ToolOutput)
+    note = Note("[The date is now 2026-01-03.]")
+    messages = [message for message in session.history.messages if isinstance(message, User)]
+    assert [[part for part in message.parts if isinstance(part, Note)] for message in messages] == [[], [note], []]
+    assert messages[0].parts == (Text("first"),)
+    assert isinstance(messages[1].parts[0], ToolOutput)
     resumed = await home.attended(Scripted.of({"text": "three"}), resume=True)
     assert resumed.history.messages == session.history.messages
 
@@ -483,8 +487,8 @@ async def test_a_context_that_fills_is_told_with_the_message_that_fills_it(home:
         missing = int(share * provider.window.effective) - used
         await events_of(session, "x" * int(missing / 0.33))
         used += missing
-    shown = [message for message in session.history.messages if isinstance(message, User)]
-    notes = [[part.text[:11] for part in message.parts if isinstance(part, Note)] for message in shown]
+    messages = [message for message in session.history.messages if isinstance(message, User)]
+    notes = [[part.text[:11] for part in message.parts if isinstance(part, Note)] for message in messages]
     assert notes == [[], [], ["[Context: 8"], [], ["[Context: 8"]]
 
 
@@ -510,7 +514,7 @@ async def test_a_change_that_could_not_be_written_leaves_no_gap_behind(
         patch.setattr(write_queue, "LOCK_TIMEOUT_S", 0.0)
         patch.setattr(SessionStore, "write", locked)
         with pytest.raises(StoreFailed):
-            await session.change(announce_memory, "- use tabs", "AGENT.md")
+            await session.change_conversation(announce_memory, "- use tabs", "AGENT.md")
     await events_of(session, "more")
     again = await home.attended(Scripted.of(), resume=True)
     assert [message.text for message in again.history.messages] == ["go", "one", "more", "two"]

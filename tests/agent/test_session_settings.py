@@ -5,34 +5,32 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.options import MODES
-from ebbtide.agent.context.budget import Window
-from ebbtide.agent.context.reminder_notes import MODES as MEANINGS
-from ebbtide.agent.context.reminder_notes import PRESENCE
-from ebbtide.agent.context.settings import Caps, CompactionSettings, RewritePatience
-from ebbtide.agent.context.summary import Wishes
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import PrefixDrifted, PrefixRenewed
-from ebbtide.agent.lsp.session_languages import SessionLanguages
+from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings, RewritePatience, SummaryPreferences
+from ebbtide.agent.integrations.lsp.session_languages import SessionLanguages
 from ebbtide.agent.messages import Note, ToolOutput, User
+from ebbtide.agent.prompt.reminder_notes import MODE_MEANINGS, PRESENCE_MEANINGS
 from ebbtide.agent.providers.base import Request
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.session import Session
 from ebbtide.agent.session_settings import (
-    NO_SANDBOX,
-    compacting_of,
-    limits_of,
+    NO_SANDBOX_ERROR,
+    additional_roots,
+    compaction_settings,
     missing_tools,
     policy_of,
-    roots_of,
     tools_for,
+    turn_limits,
 )
 from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram
-from tests.agent.mcp.serving import House, say
+from tests.kit.mcp_project import McpProject, say
 from tests.kit.project import Project
 from tests.kit.session import events_of
 
@@ -49,23 +47,23 @@ ALL = (
 
 def test_every_setting_of_a_compaction_reaches_it(tmp_path: Path) -> None:
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, ALL)
-    caps = Caps(6000, 3600, 1200, 1800, protect=500, newest=10, turns=3)
-    wishes = Wishes("what was done", ("name the tests",), "ids", ("and paths",))
-    assert compacting_of(config, 100_000) == CompactionSettings(caps, wishes)
+    caps = CompactionCaps(6000, 3600, 1200, 1800, protect=500, newest=10, turns=3)
+    wishes = SummaryPreferences("what was done", ("name the tests",), "ids", ("and paths",))
+    assert compaction_settings(config, 100_000) == CompactionSettings(caps, wishes)
     assert config.notices == ()
 
 
 def test_a_cache_is_kept_alive_only_where_somebody_thinks(tmp_path: Path) -> None:
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, ("agent.keep_alive=2", "agent.max_turns=9"))
-    assert limits_of(config, interactive=True) == TurnLimits(9, keep_alive=2)
-    assert limits_of(config, interactive=False) == TurnLimits(9)
+    assert turn_limits(config, interactive=True) == TurnLimits(9, keep_alive=2)
+    assert turn_limits(config, interactive=False) == TurnLimits(9)
     usual = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
-    assert (usual.keep_alive, limits_of(usual, interactive=True)) == ("off", TurnLimits())
+    assert (usual.keep_alive, turn_limits(usual, interactive=True)) == ("off", TurnLimits())
 
 
 def test_whoever_is_careful_waits_longer_for_each_rewrite(tmp_path: Path) -> None:
-    def patience(*said: str) -> RewritePatience:
-        return compacting_of(load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, said), 100_000).patience
+    def patience(*settings: str) -> RewritePatience:
+        return compaction_settings(load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings), 100_000).patience
 
     careful = 'rewrite.patience="careful"'
     assert (patience(), patience('rewrite.patience="usual"')) == (RewritePatience(1.5, 6.0),) * 2
@@ -75,23 +73,23 @@ def test_whoever_is_careful_waits_longer_for_each_rewrite(tmp_path: Path) -> Non
 
 def test_in_a_small_window_less_stays(tmp_path: Path) -> None:
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
-    assert compacting_of(config, 10_000).caps == Caps(2000, 2000, 1000, 1250, 2500)
+    assert compaction_settings(config, 10_000).caps == CompactionCaps(2000, 2000, 1000, 1250, 2500)
 
 
 def test_a_tool_that_no_window_is_offered_is_missing_unless_it_was_chosen(tmp_path: Path) -> None:
-    def missing(*sizes: int, told: tuple[str, ...] = ()) -> frozenset[str]:
-        config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, told)
+    def missing(*sizes: int, settings: tuple[str, ...] = ()) -> frozenset[str]:
+        config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
         return missing_tools(config, [Window(size, 0, 0) for size in sizes], attended=True)
 
     assert missing(31_999) == {"apply_patch"}
     assert missing(31_999, 32_000) == missing() == frozenset()
-    assert "apply_patch" not in missing(31_999, told=('tools.allowed=["apply_patch"]',))
+    assert "apply_patch" not in missing(31_999, settings=('tools.allowed=["apply_patch"]',))
 
 
 def test_what_is_for_notebooks_is_offered_where_there_are_some(tmp_path: Path) -> None:
     def offered(*settings: str) -> set[str]:
         config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
-        return {tool.name for tool in tools_for(compacting_of(config, 10_000), config)}
+        return {tool.name for tool in tools_for(compaction_settings(config, 10_000), config)}
 
     usual = offered()
     assert offered('tools.allowed=["edit_notebook"]') == {"edit_notebook"}
@@ -109,7 +107,7 @@ def test_what_asks_language_servers_is_offered_where_there_seem_to_be_some(tmp_p
     def offered(*settings: str) -> set[str]:
         config = load_config(project, environment, {}, settings)
         languages = SessionLanguages(config, project, None, environment)
-        return {tool.name for tool in tools_for(compacting_of(config, 10_000), config, languages)}
+        return {tool.name for tool in tools_for(compaction_settings(config, 10_000), config, languages)}
 
     usual, asking = offered(), {"diagnostics", "symbols"}
     (project / "a.py").touch()
@@ -124,7 +122,7 @@ def test_what_asks_language_servers_is_offered_where_there_seem_to_be_some(tmp_p
 def test_a_map_is_offered_where_there_is_much_code(tmp_path: Path) -> None:
     def offered() -> set[str]:
         config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
-        return {tool.name for tool in tools_for(compacting_of(config, 10_000), config)}
+        return {tool.name for tool in tools_for(compaction_settings(config, 10_000), config)}
 
     for number in range(19):
         (tmp_path / f"{number}.go").touch()
@@ -134,32 +132,32 @@ def test_a_map_is_offered_where_there_is_much_code(tmp_path: Path) -> None:
 
 
 async def test_a_session_that_goes_on_in_another_mode_begins_as_before_and_its_model_is_told(tmp_path: Path) -> None:
-    house = House(tmp_path)
+    mcp_project = McpProject(tmp_path)
     sent: list[Request] = []
     events: list[Event] = []
 
     async def turn(session: Session) -> None:
-        provider = session._env.provider
+        provider = session._ctx.model.provider
         assert isinstance(provider, Scripted)
         before = len(provider.requests)
         events.extend(await say(session))
         sent.extend(provider.requests[before:])
 
     replies = [{"text": "done"}] * 2
-    first = await house.sessions(*replies, interactive=True).open()
+    first = await mcp_project.sessions(*replies, interactive=True).open()
     await turn(first)
     await first.change_mode("plan")
     await turn(first)
     await first.close()
     modes = []
     for mode in MODES:
-        sessions = house.sessions(*replies)
+        sessions = mcp_project.sessions(*replies)
         sessions.config = replace(sessions.config, permission_mode=mode)
         session = await sessions.open(resume=first.id)
         modes.append(session.mode)
         await turn(session)
         await session.close()
-    await house.close()
+    await mcp_project.close()
     assert modes == list(MODES)
     assert [one.system for one in sent] == [sent[0].system] * 6
     assert [event for event in events if isinstance(event, PrefixRenewed | PrefixDrifted)] == []
@@ -171,7 +169,7 @@ async def test_a_session_that_goes_on_in_another_mode_begins_as_before_and_its_m
 async def asked(session: Session) -> Request:
     """What the model is sent when something is said."""
     await events_of(session, "go")
-    provider = session._env.provider
+    provider = session._ctx.model.provider
     assert isinstance(provider, Scripted)
     return provider.requests[-1]
 
@@ -191,8 +189,8 @@ async def test_the_first_request_says_what_the_mode_means_and_who_is_there(proje
     for there in (True, False):
         sent = await asked(await project.session({"text": "ok"}, mode=mode, interactive=there))
         assert (asks(sent), "`ask_user`" in sent.system) == (there, there)
-        assert f"\nPermission mode: {mode} ({MEANINGS[mode]})\n{PRESENCE[there]}.\n" in sent.system
-        assert PRESENCE[not there] not in sent.system
+        assert f"\nPermission mode: {mode} ({MODE_MEANINGS[mode]})\n{PRESENCE_MEANINGS[there]}.\n" in sent.system
+        assert PRESENCE_MEANINGS[not there] not in sent.system
         assert told(sent, "mode", "presence") == []
 
 
@@ -204,7 +202,7 @@ async def test_a_session_that_goes_on_where_nobody_is_begins_as_before_and_its_m
         sent.append(await asked(session))
         await session.close()
     assert [(one.system, one.tools) for one in sent] == [(sent[0].system, sent[0].tools)] * 4
-    assert told(sent[-1], "presence") == [f"[From now on: {PRESENCE[there]}.]" for there in (False, True)]
+    assert told(sent[-1], "presence") == [f"[From now on: {PRESENCE_MEANINGS[there]}.]" for there in (False, True)]
 
 
 async def test_once_the_cache_is_gone_it_begins_with_what_holds(project: Project) -> None:
@@ -213,7 +211,7 @@ async def test_once_the_cache_is_gone_it_begins_with_what_holds(project: Project
         sent = await asked(session)
         await session.close()
         project.sql("UPDATE sessions SET updated = updated - 4000")
-        assert (asks(sent), f"\n{PRESENCE[there]}.\n" in sent.system) == (there, True)
+        assert (asks(sent), f"\n{PRESENCE_MEANINGS[there]}.\n" in sent.system) == (there, True)
         assert told(sent, "presence") == []
 
 
@@ -256,12 +254,12 @@ async def test_a_change_into_plan_mode_names_the_tool_and_leaves_the_list_alone(
     async for event in session.send("plan it"):
         if isinstance(event, PlanSubmitted):
             session.answer(event.id, PlanDecision("accept", "accept-edits"))
-    provider = session._env.provider
+    provider = session._ctx.model.provider
     assert isinstance(provider, Scripted)
     last = provider.requests[-1]
     assert (last.system, last.tools) == (first.system, first.tools)
     changed, accepted = told(last, "mode")
-    assert "`submit_plan`. It takes `plan`, Markdown; call it even if your list lacks it.]" in changed
+    assert "Pass the plan as Markdown in `plan`; call it even if it is not in your tool list.]" in changed
     assert accepted.startswith("[The permission mode is now `accept-edits`: ")
     assert session.mode == "accept-edits"
 
@@ -280,7 +278,7 @@ async def test_a_session_left_at_a_plan_asks_again_in_plan_mode_however_the_term
     again = await project.session({"text": "done"}, resume="", interactive=True)
     assert (again.mode, again.is_at_question) == ("plan", True)
     asked_again = []
-    async for event in again.go_on():
+    async for event in again.resume_turn():
         if isinstance(event, PlanSubmitted):
             asked_again.append(event.plan)
             again.answer(event.id, PlanDecision("accept", "accept-edits"))
@@ -303,7 +301,7 @@ async def test_a_script_that_goes_on_from_a_plan_is_told_that_nobody_decided(pro
     ("settings", "no_shell", "sandboxed"),
     [
         ((), "", False),
-        (("agent.sandbox=require",), f"{NO_SANDBOX}: none", False),
+        (("agent.sandbox=require",), f"{NO_SANDBOX_ERROR}: none", False),
         (("permissions.sandboxed=allow",), "", False),
     ],
 )
@@ -313,7 +311,7 @@ def test_where_there_is_no_sandbox_none_is_relied_upon(
     monkeypatch.setattr("ebbtide.tools.sandbox.system.found_sandbox", lambda: NoSandbox("none"))
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
     policy = policy_of(config, tmp_path, "ask", tmp_path)
-    assert (policy.no_shell, policy.sandboxed) == (no_shell, sandboxed)
+    assert (policy.no_shell_reason, policy.allows_sandboxed) == (no_shell, sandboxed)
 
 
 def test_where_there_is_one_commands_run_unasked_if_the_user_says_so(
@@ -321,25 +319,25 @@ def test_where_there_is_one_commands_run_unasked_if_the_user_says_so(
 ) -> None:
     monkeypatch.setattr("ebbtide.tools.sandbox.system.found_sandbox", lambda: SandboxProgram("bubblewrap", ()))
     for sandbox, is_unasked in (("auto", True), ("require", True), ("off", False)):
-        said = (f"agent.sandbox={sandbox}", "permissions.sandboxed=allow")
-        config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, said)
-        assert policy_of(config, tmp_path, "ask", tmp_path).sandboxed == is_unasked
+        settings = (f"agent.sandbox={sandbox}", "permissions.sandboxed=allow")
+        config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
+        assert policy_of(config, tmp_path, "ask", tmp_path).allows_sandboxed == is_unasked
 
 
 def test_further_folders_must_be_there(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {"permissions.roots": [str(tmp_path / "more")]})
-    assert roots_of(config) == ((tmp_path / "more").resolve(),)
+    assert additional_roots(config) == ((tmp_path / "more").resolve(),)
     missing = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {"permissions.roots": ["/not/there"]})
     with pytest.raises(ConfigError, match="there is no folder `/not/there`"):
-        roots_of(missing)
+        additional_roots(missing)
 
 
 async def test_a_folder_that_was_added_outlives_another_model_and_not_the_program(project: Project) -> None:
-    beside = project.folder / "beside"
-    for folder in (project.root / "more", beside):
+    added = project.folder / "beside"
+    for folder in (project.root / "more", added):
         folder.mkdir()
-    more = str(beside)
+    more = str(added)
     sessions = project.sessions({"text": "a"}, {"text": "b"}, interactive=True)
     first = await sessions.open()
     async for _ in first.send("go"):
@@ -349,9 +347,9 @@ async def test_a_folder_that_was_added_outlives_another_model_and_not_the_progra
         first.boundary.add("more")
     await first.close()
     again = await sessions.open(first.id)
-    assert again.boundary.folders == (more,)
+    assert again.boundary.added_folders == (more,)
     async for _ in again.send("go on"):
         pass
-    assert f"[Besides the working folder you may work in: `{more}`.]" in repr(again.history)
+    assert f"[You may also work in: `{more}`.]" in repr(again.history)
     await again.close()
-    assert (await project.sessions(interactive=True).open(first.id)).boundary.folders == ()
+    assert (await project.sessions(interactive=True).open(first.id)).boundary.added_folders == ()

@@ -12,8 +12,8 @@ from ebbtide.agent.messages import ToolOutput, User
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.records.call_progress import CALL_INTERRUPTED, NOT_APPROVED, NOT_BEGUN
 from ebbtide.agent.session import Session
+from tests.kit.polling import until
 from tests.kit.session import Home, bash
-from tests.waiting import until
 
 STEP = {"text": "I work.", "calls": [bash("echo one >> log"), bash("echo two >> log"), bash("echo three >> log")]}
 RULES: dict[str, Any] = {"mode": "ask"}
@@ -34,7 +34,7 @@ async def left_at(session: Session, question: int) -> None:
 async def answered(session: Session, *answers: Decision) -> list[Event]:
     """The rest of the turn, in which questions are answered in order."""
     left, events = list(answers), list[Event]()
-    async for event in session.go_on():
+    async for event in session.resume_turn():
         if isinstance(event, PermissionAsked):
             session.answer(event.id, left.pop(0))
         events.append(event)
@@ -70,7 +70,7 @@ async def test_a_session_may_be_left_at_the_same_question_again(home: Home) -> N
     await left_at(await home.attended(Scripted.of(STEP), **RULES), 1)
     for _ in range(2):
         again = await home.attended(Scripted.of(), resume=True, ask_again=True, **RULES)
-        async for event in again.go_on():
+        async for event in again.resume_turn():
             if isinstance(event, PermissionAsked):
                 break
         await again.close()
@@ -137,7 +137,7 @@ async def test_esc_at_the_question_that_is_asked_again_ends_the_turn(home: Home)
     await left_at(await home.attended(Scripted.of(STEP), **RULES), 2)
     again = await home.attended(Scripted.of(), resume=True, ask_again=True, **RULES)
     events = list[Event]()
-    async for event in again.go_on():
+    async for event in again.resume_turn():
         if isinstance(event, PermissionAsked):
             again.interrupt()
         events.append(event)

@@ -36,18 +36,23 @@ def test_nothing_harmful_is_allowed_and_nothing_harmless_is_held_up() -> None:
     }
 
 
+ASKED_WITHOUT_A_SANDBOX = {"harmless-look-1": "ask", "harmless-look-10": "ask"}
+"""Programs of awk that no proof covers: they are tried where a sandbox can hold them to looking."""
+
+
 def test_a_hostile_repository_gets_nothing_by_rules_that_let_commands_look() -> None:
     rows = list(judge_rows(FILE.with_name("hostile.jsonl")))
-    assert [(row.id, row.call_text, row.decided) for row in rows if row.got_through or row.is_wrongly_blocked] == []
+    assert [row.call_text for row in rows if row.is_wrongly_allowed] == []
+    assert {row.id: row.decided for row in rows if row.is_wrongly_blocked} == ASKED_WITHOUT_A_SANDBOX
     assert len(rows) > 80
 
 
 LOOKS = """
 import os, sys
-from bench.attacks.isolation import again_inside, is_inside
+from bench.attacks.isolation import run_isolated, is_isolated
 
-if not is_inside():
-    sys.exit(again_inside(sys.argv[1:]))
+if not is_isolated():
+    sys.exit(run_isolated(sys.argv[1:]))
 is_written = os.access(__file__, os.W_OK) and os.environ["AS_ROOT"] == "1"  # without root its files stay the user's
 print(os.access(__file__, os.R_OK), is_written, os.path.exists(sys.argv[1]))
 """
@@ -89,10 +94,10 @@ def test_servers_folders_hooks_and_browsers_get_nothing_that_is_not_theirs() -> 
     is_night = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
     run = carried_out(FILE.with_name("servers.jsonl"), *(() if is_night else OF_EACH_KIND))
     assert (run.returncode, run.stderr) == (0, ""), run.stdout
-    held = (25, 4) if is_night else (len(OF_EACH_KIND) - 1, 1)
+    counts = (25, 4) if is_night else (len(OF_EACH_KIND) - 1, 1)
     assert run.stdout.splitlines()[-2:] == [
-        f"played, as it says: {held[0]} held",
-        f"served, to a browser: {held[1]} held",
+        f"played, as it says: {counts[0]} held",
+        f"served, to a browser: {counts[1]} held",
     ]
 
 

@@ -4,10 +4,10 @@ from itertools import groupby
 
 import pytest
 
-from bench.context.billing import LOOK_BACK, BlockReader, Cache, Rates, RequestBlock, common_prefix
-from bench.context.play import Habits, play
+from bench.context.billing import LOOK_BACK_BLOCKS, BlockReader, Cache, Rates, RequestBlock, common_prefix
+from bench.context.play import PolicySettings, play
 from bench.context.policies import POLICIES
-from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, plan, prose
+from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, plan_session, prose
 from ebbtide.agent.messages import Usage
 
 LONG = "x" * 4000
@@ -46,7 +46,7 @@ def test_a_prefix_that_was_not_used_for_long_is_forgotten_and_use_keeps_it() -> 
 
 
 def test_a_mark_looks_back_over_twenty_blocks_and_no_further() -> None:
-    for between, hit in ((LOOK_BACK - 2, True), (LOOK_BACK - 1, True), (LOOK_BACK, False)):
+    for between, hit in ((LOOK_BACK_BLOCKS - 2, True), (LOOK_BACK_BLOCKS - 1, True), (LOOK_BACK_BLOCKS, False)):
         cache = Cache(300)
         cache.bill([block(marked=True)], 0)
         request = [block(), *[block("b")] * (between - 1), block("b", marked=True)]
@@ -67,7 +67,7 @@ def test_a_body_is_cached_in_the_order_of_tools_system_and_messages() -> None:
         "tools": [{"name": "read"}],
     }
     blocks = BlockReader().blocks_of(body)
-    assert [found.marked for found in blocks] == [False, False, True]
+    assert [found.has_breakpoint for found in blocks] == [False, False, True]
     assert ["read" in blocks[0].text, "be brief" in blocks[1].text, "cache_control" in blocks[2].text] == [
         True,
         True,
@@ -92,19 +92,21 @@ def test_costs_are_in_tokens_of_fresh_input() -> None:
 
 
 def test_plans_repeat_and_have_the_sizes_of_their_mixture() -> None:
-    assert plan(1, 50, LIGHT) == plan(1, 50, LIGHT) != plan(2, 50, LIGHT)
+    assert plan_session(1, 50, LIGHT) == plan_session(1, 50, LIGHT) != plan_session(2, 50, LIGHT)
     sizes = {}
     for name, mix in (("light", LIGHT), ("heavy", HEAVY)):
-        outputs = sorted(o.size for seed in range(20) for planned in plan(seed, 300, mix) for o in planned.outputs)
+        outputs = sorted(
+            o.size for seed in range(20) for planned in plan_session(seed, 300, mix) for o in planned.outputs
+        )
         sizes[name] = (outputs[len(outputs) // 2], sum(outputs) / len(outputs))
     assert 130 < sizes["light"][0] < 200
     assert 1_000 < sizes["light"][1] < 1_900
     assert 3_500 < sizes["heavy"][1] < 6_000
-    assert plan(1, 50, LIGHT)[0].message_tokens > 0
+    assert plan_session(1, 50, LIGHT)[0].message_tokens > 0
 
 
 def test_recorded_mixtures_have_the_turns_and_pauses_of_the_recordings() -> None:
-    planned = [one for seed in range(60) for one in plan(seed, 300, REAL)]
+    planned = [one for seed in range(60) for one in plan_session(seed, 300, REAL)]
     outputs = [output for one in planned for output in one.outputs]
     shares = {tool: sum(one.tool == tool for one in outputs) / len(outputs) for tool in REAL.tools}
     assert shares == {tool: pytest.approx(sizes.share, abs=0.02) for tool, sizes in REAL.tools.items()}
@@ -119,7 +121,9 @@ def test_recorded_mixtures_have_the_turns_and_pauses_of_the_recordings() -> None
         len(list(turn)) + 1 for goes_on, turn in groupby(planned, lambda one: not one.message_tokens) if goes_on
     )
     assert 5 <= turns[len(turns) // 2] <= 9, "of those with more than one request"
-    assert sum(one.tool == "bash" for seed in range(9) for p in plan(seed, 99, CODEX) for one in p.outputs) > 900
+    assert (
+        sum(one.tool == "bash" for seed in range(9) for p in plan_session(seed, 99, CODEX) for one in p.outputs) > 900
+    )
 
 
 async def test_a_session_like_the_recorded_ones_costs_less_than_under_another_policy() -> None:
@@ -131,11 +135,11 @@ async def test_a_session_like_the_recorded_ones_costs_less_than_under_another_po
 
 async def test_a_planned_session_tells_what_pauses_cost_and_what_keeping_the_cache_saves() -> None:
     usual = await play(1, 60, REAL, 200_000)
-    kept = await play(1, 60, REAL, 200_000, Habits(keep_alive=3))
+    renewed = await play(1, 60, REAL, 200_000, PolicySettings(keep_alive=3))
     assert usual.cached < usual.unpaused
-    assert (usual.kept, usual.drift, kept.drift) == (0, 0, 0)
-    assert kept.kept > 0
-    assert kept.cost < usual.cost
+    assert (usual.keep_alives, usual.drift, renewed.drift) == (0, 0, 0)
+    assert renewed.keep_alives > 0
+    assert renewed.cost < usual.cost
 
 
 def test_prose_has_the_bytes_it_was_asked_for() -> None:

@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from bench.everyday.__main__ import outcomes_in
-from bench.everyday.compare import differences
-from bench.everyday.corpus import CommandFolders, Row, lay_out, rows_of
+from bench.everyday.compare import run_differences
+from bench.everyday.corpus import CommandFolders, CommandRow, read_rows, restore_folders
 from bench.everyday.expected_differences import explain_difference
 from bench.everyday.runs import CommandRun
 from bench.everyday.setups import SETUPS, plain_setup
 from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
-from tests.running import ROOT
+from tests.kit.commands import ROOT
+from tests.kit.files import write_files
 
 CORPUS = Path(__file__).with_name("everyday")
-ROWS = tuple(rows_of(CORPUS))
+ROWS = tuple(read_rows(CORPUS))
 FOUND = found_sandbox()
 SHARES = 6
 """Parts of the corpus that run side by side."""
@@ -31,7 +32,7 @@ def base() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=Path.home() if cache.is_relative_to("/tmp") else cache) as made:
         base = Path(made).resolve()
         subprocess.run(["bash", CORPUS / "places.sh", base], check=True, timeout=120)
-        lay_out(base)
+        restore_folders(base)
         yield base
 
 
@@ -49,8 +50,8 @@ def test_commands_give_what_they_give_in_bash(setup: str, share: int, base: Path
     assert len(found) == 2 * len(chosen)
 
 
-def row(compare: str = "exit+output+files") -> Row:
-    return Row("1", "app", "make", compare)
+def row(compare: str = "exit+output+files") -> CommandRow:
+    return CommandRow("1", "app", "make", compare)
 
 
 @pytest.mark.parametrize(
@@ -81,11 +82,11 @@ def row(compare: str = "exit+output+files") -> Row:
 def test_only_what_bash_repeats_is_compared(
     compare: str, plain: CommandRun, tool: CommandRun, again: CommandRun | None, found: list[str]
 ) -> None:
-    assert differences(row(compare), plain, tool, again) == found
+    assert run_differences(row(compare), plain, tool, again) == found
 
 
 @pytest.mark.parametrize(
-    ("told", "meant"),
+    ("output", "meant"),
     [
         ("", ("", "")),
         ("it ran in a sandbox, where it may not write `/opt/x`", ("files outside", "it does not say how to open it")),
@@ -93,8 +94,10 @@ def test_only_what_bash_repeats_is_compared(
         ("`a.org:443` was not reached: nobody is there; `--allow 'network(a.org:443)'`", ("network", "")),
     ],
 )
-def test_a_difference_is_meant_where_the_output_says_why_and_how_to_open_it(told: str, meant: tuple[str, str]) -> None:
-    assert explain_difference(told) == meant
+def test_a_difference_is_meant_where_the_output_says_why_and_how_to_open_it(
+    output: str, meant: tuple[str, str]
+) -> None:
+    assert explain_difference(output) == meant
 
 
 def test_each_command_starts_from_the_same_files(tmp_path: Path) -> None:
@@ -102,13 +105,12 @@ def test_each_command_starts_from_the_same_files(tmp_path: Path) -> None:
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "w/app/src/a.py").write_text("a")
     (tmp_path / "w/app/link").symlink_to("src")
-    lay_out(tmp_path)
+    restore_folders(tmp_path)
     places = CommandFolders(tmp_path, {"app", "web"})
     assert places.changes("app") == {}
     (tmp_path / "w/app/src/a.py").unlink()
     (tmp_path / "w/app/src").rmdir()
-    (tmp_path / "w/beside.git/new").write_text("new")
-    (tmp_path / "w/web/other").write_text("of another place")
+    write_files(tmp_path, {"w/beside.git/new": "new", "w/web/other": "of another place"})
     found = places.changes("app")
     assert {path: what.split(" ")[0] for path, what in found.items()} == {
         "w/app/src": "removed", "w/app/src/a.py": "removed", "w/beside.git/new": "file",

@@ -9,7 +9,7 @@ import pytest
 
 from bench.context.model import asks_for_summary
 from bench.context.policies import POLICIES
-from bench.context.recorded import main, windows_of
+from bench.context.recorded import main, parse_windows
 from bench.context.recordings import (
     NOT_RECORDED,
     RecordedCall,
@@ -19,12 +19,13 @@ from bench.context.recordings import (
     read_folder,
     read_recording,
 )
-from bench.context.regrets import SeenOutputs, names_in, used_in
+from bench.context.regrets import SeenOutputs, distinctive_names, reply_parts
 from bench.context.replay import ReplayResult, replay
-from ebbtide.agent.context.summary import Wishes, instruction
+from ebbtide.agent.compaction.model_summary import SUMMARISER_PROMPT
+from ebbtide.agent.compaction.summary import summary_instruction
+from ebbtide.agent.eviction.settings import SummaryPreferences
 from ebbtide.agent.messages import Text, User
 from ebbtide.agent.providers.base import Request
-from ebbtide.agent.window.model_summary import READER
 
 Row = Mapping[str, Any]
 LONG = "".join(f"line {number} of what a build prints\n" for number in range(400))
@@ -105,7 +106,7 @@ def test_replies_with_nothing_between_them_are_one_step(tmp_path: Path) -> None:
         ((), 9, "done", 0),
         (("more",), 20, "yes", 0),
     ]
-    assert recording.troubles == {}
+    assert recording.problems == {}
 
 
 def test_what_is_wrong_with_a_recording_is_counted_by_name(tmp_path: Path) -> None:
@@ -122,7 +123,7 @@ def test_what_is_wrong_with_a_recording_is_counted_by_name(tmp_path: Path) -> No
         gave("2", "x" * 4_000_000, 106),
         gave("4", "four", 107),
     )
-    assert recording.troubles == {
+    assert recording.problems == {
         "line that is no row": 2,
         "call with the id of another": 1,
         "time that runs backwards": 1,
@@ -160,7 +161,7 @@ def test_two_agents_at_once_and_an_empty_recording_are_skipped_by_name(tmp_path:
 async def test_a_session_in_another_language_is_replayed_and_named(tmp_path: Path) -> None:
     rows = said("почини разбор строки в модуле"), replied("Разбор починен, все проверки проходят.")
     run = await replayed(tmp_path, *rows)
-    assert (run.recording.troubles, run.steps, run.regrets) == ({"not in English": 1}, 1, ())
+    assert (run.recording.problems, run.steps, run.regrets) == ({"not in English": 1}, 1, ())
 
 
 def test_sessions_of_a_project_are_joined_in_the_order_of_their_times(tmp_path: Path) -> None:
@@ -187,10 +188,10 @@ async def test_what_is_used_of_the_hidden_part_of_an_output_is_a_regret(tmp_path
     assert [(one.id, one.kind, one.cause, one.wanted, one.age) for one in run.regrets] == [
         ("1", "bash", "cut", "option_207_window", 0)
     ]
-    assert run.left == {("cut", "bash"): 1}
+    assert run.left_outputs == {("cut", "bash"): 1}
     assert run.recalls > 1.25 * 2500 / 1000
     whole = await replayed(tmp_path, *rows, policy="like Claude Code")
-    assert (whole.regrets, whole.recalls, whole.left) == ((), 0, {})
+    assert (whole.regrets, whole.recalls, whole.left_outputs) == ((), 0, {})
 
 
 async def test_a_replay_is_the_same_each_time(tmp_path: Path) -> None:
@@ -218,25 +219,25 @@ async def test_what_no_agent_would_write_is_replayed_as_far_as_it_goes(tmp_path:
         ("d", "s_ance_x"),
         ("e", "compact_context_recorded"),
     ]
-    assert run.recording.troubles == {"line that is no row": 1, "row without a time": 2, "call never answered": 1}
-    assert (run.steps, run.regrets, run.run.drift, run.run.summaries) == (3, (), 0, 0)
+    assert run.recording.problems == {"line that is no row": 1, "row without a time": 2, "call never answered": 1}
+    assert (run.steps, run.regrets, run.costs.drift, run.costs.summaries) == (3, (), 0, 0)
 
 
 async def test_an_output_of_four_megabytes_is_replayed(tmp_path: Path) -> None:
     rows = said("go"), replied("", called("1")), gave("1", HIDDEN * 250), replied("option_207_window")
     run = await replayed(tmp_path, *rows)
     assert [(one.cause, one.characters) for one in run.regrets] == [("cut", 250 * len(HIDDEN))]
-    assert run.recording.troubles == {"output over a million characters": 1}
-    assert run.run.peak < 0.2
+    assert run.recording.problems == {"output over a million characters": 1}
+    assert run.costs.peak < 0.2
 
 
 async def test_a_pause_costs_and_is_told_apart(tmp_path: Path) -> None:
     rows = said("go", 0), replied("yes", at=5), said("more", 20), replied("yes", at=25)
     quick = await replayed(tmp_path, *rows)
     slow = await replayed(tmp_path, *rows, said("again", 900), replied("yes", at=905))
-    assert (quick.paused, slow.paused) == (0, 1)
-    assert slow.unpaused.cache_read == slow.all.cache_read == quick.all.cache_read
-    assert slow.paused_cost > 0.5 * quick.run.cost
+    assert (quick.paused_requests, slow.paused_requests) == (0, 1)
+    assert slow.unpaused_usage.cache_read == slow.total_usage.cache_read == quick.total_usage.cache_read
+    assert slow.paused_cost > 0.5 * quick.costs.cost
 
 
 async def test_a_cache_that_is_kept_alive_costs_less_than_one_that_runs_out(tmp_path: Path) -> None:
@@ -244,59 +245,61 @@ async def test_a_cache_that_is_kept_alive_costs_less_than_one_that_runs_out(tmp_
     usual, once, thrice = [
         await replayed(tmp_path, *rows, policy=policy) for policy in ("ours", "cache kept 1×", "cache kept 3×")
     ]
-    assert (usual.run.kept, once.run.kept, thrice.run.kept) == (0, 1, 1)
-    assert (usual.paused, once.paused) == (1, 0)
-    assert once.run.cost == thrice.run.cost < usual.run.cost
-    assert (once.all.cache_read, once.run.drift) == (once.unpaused.cache_read, 0)
+    assert (usual.costs.keep_alives, once.costs.keep_alives, thrice.costs.keep_alives) == (0, 1, 1)
+    assert (usual.paused_requests, once.paused_requests) == (1, 0)
+    assert once.costs.cost == thrice.costs.cost < usual.costs.cost
+    assert (once.total_usage.cache_read, once.costs.drift) == (once.unpaused_usage.cache_read, 0)
 
 
 async def test_what_the_user_says_while_a_turn_runs_is_heard_there(tmp_path: Path) -> None:
     rows = said("go"), replied("", called("1")), gave("1", "ok"), said("and the tests"), replied("", called("2"))
     run = await replayed(tmp_path, *rows, gave("2", "ok"), replied("done"))
-    assert (run.steps, run.run.requests, run.run.drift) == (3, 3, 0)
+    assert (run.steps, run.costs.requests, run.costs.drift) == (3, 3, 0)
 
 
 async def test_a_user_who_writes_of_summaries_asks_for_none(tmp_path: Path) -> None:
     rows = said("<task><summary>Background command ended</summary></task>"), replied("noted"), said("<retain>")
     run = await replayed(tmp_path, *rows, replied("noted"))
-    assert (run.steps, run.run.summaries) == (2, 0)
+    assert (run.steps, run.costs.summaries) == (2, 0)
 
 
 def test_only_the_instruction_asks_for_a_summary() -> None:
     def asks(text: str, system: str = "") -> bool:
         return asks_for_summary(Request(system, (User((Text(text),)),), (), 100, "s"))
 
-    asked = instruction(Wishes(summary_prompt="be brief"), "the tests", outputs=("r1 is a test run",))
-    assert [asks(asked), asks(f"a transcript\n\n{asked}", READER)] == [True, True]
+    asked = summary_instruction(
+        SummaryPreferences(summary_prompt="be brief"), "the tests", outputs=("r1 is a test run",)
+    )
+    assert [asks(asked), asks(f"a transcript\n\n{asked}", SUMMARISER_PROMPT)] == [True, True]
     assert [asks("a <summary>"), asks(f"a transcript\n\n{asked}"), asks("")] == [False, False, False]
 
 
 def test_names_are_what_nobody_says_by_chance() -> None:
-    assert names_in("src/app/token_store.py has parseLine, implementation details and v1.2.3-rc4") == {
+    assert distinctive_names("src/app/token_store.py has parseLine, implementation details and v1.2.3-rc4") == {
         "token_store.py",
         "parseLine",
         "v1.2.3-rc4",
     }
     edit = RecordedCall("1", "edit", "edit", {"old": "    return value + some other  \n  x", "new": ["short"]})
-    assert used_in("", [edit]) == {"return value + some other"}
+    assert reply_parts("", [edit]) == {"return value + some other"}
 
 
 def test_what_took_an_output_from_the_view_is_why_it_is_regretted() -> None:
     seen = SeenOutputs()
     for number, text in enumerate(("12\talpha_one()", "beta_two()", "gamma_three()", "alpha_one() again")):
         seen.add(RecordedCall(str(number), "read", "read", {}, text), number)
-    seen.look({str(number): seen.outputs[str(number)].whole for number in range(3)}, 3)
+    seen.record_request({str(number): seen.outputs[str(number)].full_text for number in range(3)}, 3)
     assert seen.regrets({"beta_two", "gamma_three"}, 4, lambda: "") == ()
-    seen.look({"0": "12\talpha_one()", "1": "Viewed b", "3": "cut"}, 4)
+    seen.record_request({"0": "12\talpha_one()", "1": "Viewed b", "3": "cut"}, 4)
     wanted = {"alpha_one", "beta_two", "gamma_three"}
     assert [(one.id, one.cause) for one in seen.regrets(wanted, 4, lambda: "")] == [
         ("1", "masked"),
         ("2", "summarised"),
     ]
     assert [seen.outputs[id].masked_at for id in "0123"] == [None, 3, None, None]
-    assert [seen.outputs[id].left_by for id in "0123"] == [None, "masked", "summarised", "cut"]
+    assert [seen.outputs[id].first_cause for id in "0123"] == [None, "masked", "summarised", "cut"]
     assert seen.regrets(wanted, 5, lambda: "") == (), "what was regretted is back until the next rewrite"
-    seen.look({"3": "cut"}, 6)
+    seen.record_request({"3": "cut"}, 6)
     assert seen.regrets({"beta_two"}, 6, lambda: "we spoke of beta_two") == ()
     assert [(one.id, one.cause, one.age) for one in seen.regrets({"alpha_one", "beta_two"}, 6, lambda: "")] == [
         ("3", "cut", 3),
@@ -311,23 +314,23 @@ def test_the_command_prints_what_it_found_and_what_that_costs(
     written(tmp_path, [said("hello")], "empty")
     monkeypatch.setattr("sys.argv", ["recorded", str(tmp_path), "--policy", "ours", "--each", "--window", "100k,1M"])
     assert main() == 0
-    shown = capsys.readouterr().out
-    assert "1 recording, 2 steps, 1 call\nskipped empty: no reply of a model is in it\n" in shown
-    assert [line for line in shown.splitlines() if "window" in line] == [
+    printed = capsys.readouterr().out
+    assert "1 recording, 2 steps, 1 call\nskipped empty: no reply of a model is in it\n" in printed
+    assert [line for line in printed.splitlines() if "window" in line] == [
         "window 100,000, means of 1 session",
         "window 1,000,000, means of 1 session",
     ]
-    cut = [line.split() for line in shown.splitlines() if line.startswith("    cut")]
-    assert [line.split() for line in shown.splitlines() if line.startswith("    all")] == [["all"]] * 2
+    cut = [line.split() for line in printed.splitlines() if line.startswith("    cut")]
+    assert [line.split() for line in printed.splitlines() if line.startswith("    all")] == [["all"]] * 2
     assert cut == [["cut", "0.00", "50.00", "1/1", "0.00", "0.00", "0.00", "0.00"]] * 2
 
 
 def test_windows_are_written_as_people_say_them() -> None:
-    assert windows_of("100k,200000,1M") == [100_000, 200_000, 1_000_000]
+    assert parse_windows("100k,200000,1M") == [100_000, 200_000, 1_000_000]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["/nowhere/at/all"], "`/nowhere/at/all` is not a folder"),
         (["."], "no file in it ends in `.jsonl`"),
@@ -336,14 +339,18 @@ def test_windows_are_written_as_people_say_them() -> None:
     ],
 )
 def test_a_folder_or_a_window_that_cannot_be_used_is_told(
-    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["recorded", *arguments])
     with pytest.raises(SystemExit) as left:
         main()
     assert left.value.code == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 async def test_a_session_that_learns_keeps_what_is_like_what_was_regretted(tmp_path: Path) -> None:
@@ -369,4 +376,7 @@ async def test_a_session_that_learns_keeps_what_is_like_what_was_regretted(tmp_p
     )
     usual, learning = [await replayed(tmp_path, *rows, policy=policy) for policy in ("ours", "learning")]
     assert usual.regrets == learning.regrets != ()
-    assert (usual.left, learning.left) == ({("cut", "bash"): 3, ("masked", "bash"): 24}, {("cut", "bash"): 3})
+    assert (usual.left_outputs, learning.left_outputs) == (
+        {("cut", "bash"): 3, ("masked", "bash"): 24},
+        {("cut", "bash"): 3},
+    )

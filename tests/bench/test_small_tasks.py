@@ -6,28 +6,28 @@ from pathlib import Path
 
 import pytest
 
-from bench.small_tasks import SETS, SmallTask, tasks_of
-from bench.small_tasks.__main__ import OURS, command_line, run_task, unmet, write_files
+from bench.small_tasks import TASK_SETS, SmallTask, load_tasks
+from bench.small_tasks.__main__ import EBB_COMMAND, check_failure, command_line, run_task, write_files
 
-TASKS = [task for name in SETS for task in tasks_of(name)]
+TASKS = [task for name in TASK_SETS for task in load_tasks(name)]
 
 
 def test_there_are_twenty_in_each_set() -> None:
-    assert [len(tasks_of(name)) for name in SETS] == [20, 20]
+    assert [len(load_tasks(name)) for name in TASK_SETS] == [20, 20]
     assert len({task.name for task in TASKS}) == len(TASKS)
 
 
 @pytest.mark.parametrize("task", TASKS, ids=[task.name for task in TASKS])
 def test_a_task_is_done_when_it_was_done_and_not_before(task: SmallTask, tmp_path: Path) -> None:
     write_files(task.files, tmp_path)
-    assert unmet(task, tmp_path, "I do not know.")
-    write_files(task.done, tmp_path)
-    assert unmet(task, tmp_path, task.answer) == ""
+    assert check_failure(task, tmp_path, "I do not know.")
+    write_files(task.solution_files, tmp_path)
+    assert check_failure(task, tmp_path, task.answer) == ""
 
 
 def test_a_scripted_model_does_one(tmp_path: Path) -> None:
     (task,) = (task for task in TASKS if task.name == "json_value")
-    (path, content), *_ = task.done.items()
+    (path, content), *_ = task.solution_files.items()
     replies = [
         {"calls": [{"name": "read", "arguments": {"path": path}}]},
         {"calls": [{"name": "write", "arguments": {"path": path, "content": content}}]},
@@ -42,6 +42,6 @@ def test_a_scripted_model_does_one(tmp_path: Path) -> None:
 
 
 def test_a_command_has_its_placeholders_filled_as_words() -> None:
-    words = command_line(OURS, TASKS[0], "q", "http://127.0.0.1:1/v1")
+    words = command_line(EBB_COMMAND, TASKS[0], "q", "http://127.0.0.1:1/v1")
     assert words[:5] == ["ebb", "-p", TASKS[0].prompt, "-m", "openai-chat/q"]
     assert words[-1] == "providers.openai-chat.base_url=http://127.0.0.1:1/v1"

@@ -8,11 +8,18 @@ from typing import Any
 import pytest
 
 from bench.tools.catalog import CatalogTool, offered_tools
-from bench.tools.measure import FINDERS, WINDOWS, halves, measure_search, measure_share, read_queries
-from ebbtide.agent.context.settings import Caps, CompactionSettings
-from ebbtide.agent.context.tool_selection import HostedSearch, ToolSpec
+from bench.tools.measure import (
+    SEARCH_PROVIDERS,
+    WINDOW_SIZES,
+    measure_search,
+    measure_share,
+    read_queries,
+    split_queries,
+)
 from ebbtide.agent.events.session import Event, ReplyFinished, ToolFinished
 from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted
+from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings
+from ebbtide.agent.tool_specs import HostedSearch, ToolSpec
 from ebbtide.tools.catalog import builtin_tools
 from tests.agent.window.test_deferral import searching
 from tests.kit.session import Home, call, events_of, prints
@@ -37,13 +44,13 @@ def test_every_query_means_a_tool() -> None:
 
 def test_a_search_finds_what_is_meant() -> None:
     queries = read_queries()
-    _, unseen = halves(queries)
+    _, unseen = split_queries(queries)
     assert measure_search(queries, TOOLS).recall >= 0.95
     assert measure_search(unseen, TOOLS).recall >= 0.90
 
 
-@pytest.mark.parametrize("size", WINDOWS)
-@pytest.mark.parametrize("provider", [search for search, _ in FINDERS])
+@pytest.mark.parametrize("size", WINDOW_SIZES)
+@pytest.mark.parametrize("provider", [search for search, _ in SEARCH_PROVIDERS])
 def test_they_take_at_most_a_tenth_of_what_a_request_may_take(size: int, provider: HostedSearch) -> None:
     share = measure_share(size, provider, TOOLS)
     assert share.others <= 10
@@ -77,8 +84,8 @@ async def test_the_array_stays_the_same_until_the_view_is_rewritten(home: Home, 
     script = [*steps(called, hosted=provider != "none"), {"text": "done"}]
     summary = {"when": "<retain>", "text": "<retain>id 7</retain><summary>many tools were called</summary>"}
     model = searching(*script, *[summary] * 20, window=32_000, search=provider)
-    caps = Caps(tail=4_000, ledger=900, protect=8_000)
-    session = await home.open(model, tools=(*builtin_tools(), *TOOLS), compacting=CompactionSettings(caps))
+    caps = CompactionCaps(tail=4_000, ledger=900, protect=8_000)
+    session = await home.open(model, tools=(*builtin_tools(), *TOOLS), compaction_settings=CompactionSettings(caps))
     events = await events_of(session)
     await session.close()
 

@@ -7,11 +7,19 @@ from pathlib import Path
 import pytest
 
 from bench.context.recordings import RecordedCall, RecordedStep, Recording
-from bench.context.reread_rates import NeedRate, OutputHistory, fit_curve, group_by_idle, main, output_histories, shares
+from bench.context.reread_rates import (
+    NeedRate,
+    OutputHistory,
+    fit_curve,
+    group_by_idle,
+    main,
+    need_rates,
+    output_histories,
+)
 
 
-def step(text: str = "", *calls: RecordedCall, said: tuple[str, ...] = ()) -> RecordedStep:
-    return RecordedStep(said, 0.0, text, 0, calls)
+def step(text: str = "", *calls: RecordedCall, texts: tuple[str, ...] = ()) -> RecordedStep:
+    return RecordedStep(texts, 0.0, text, 0, calls)
 
 
 def read(id: str, path: str, output: str) -> RecordedCall:
@@ -26,7 +34,7 @@ def test_an_output_is_needed_when_what_only_it_holds_is_used() -> None:
     ask = RecordedCall("3", "bash", "bash", {"command": "make"}, "gamma_three is fine")
     found = output_histories(
         recording(
-            step("", read("1", "a", "12\talpha_one\n13\tbeta_two"), said=("look at beta_two",)),
+            step("", read("1", "a", "12\talpha_one\n13\tbeta_two"), texts=("look at beta_two",)),
             step("beta_two was named by the user"),
             step("", ask),
             step("alpha_one"),
@@ -74,11 +82,11 @@ def test_a_share_counts_those_after_which_the_session_went_on_as_long() -> None:
         OutputHistory("file", 500, 5, None, [1]),
         OutputHistory("file", 500, 20, 3, [], [8]),
     ]
-    found = shares(pasts)
+    found = need_rates(pasts)
     assert found == {2: NeedRate(0, 1), 3: NeedRate(1, 3), 6: NeedRate(1, 2), 7: NeedRate(0, 1)}
     assert group_by_idle(found)[:3] == [NeedRate(0, 1), NeedRate(1, 3), NeedRate(1, 3)]
     assert [str(share) for share in (found[3], NeedRate(0, 0))] == ["33.3", ""]
-    assert shares(pasts, "stale") == {2: NeedRate(0, 1), 3: NeedRate(0, 1), 6: NeedRate(0, 1), 7: NeedRate(0, 1)}
+    assert need_rates(pasts, "stale") == {2: NeedRate(0, 1), 3: NeedRate(0, 1), 6: NeedRate(0, 1), 7: NeedRate(0, 1)}
 
 
 def test_the_likeliest_curve_is_the_one_that_the_shares_were_made_with() -> None:
@@ -100,9 +108,9 @@ def test_the_command_prints_a_row_for_each_kind_and_state(
     (tmp_path / "one.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.setattr("sys.argv", ["wanted", str(tmp_path)])
     assert main() == 0
-    shown = {line[:24].strip(): line[24:].split() for line in capsys.readouterr().out.splitlines()}
-    assert shown["file, untouched"][:2] == ["1", "100.0"]
-    assert shown["report"] == ["0", "never", "needed"]
+    table = {line[:24].strip(): line[24:].split() for line in capsys.readouterr().out.splitlines()}
+    assert table["file, untouched"][:2] == ["1", "100.0"]
+    assert table["report"] == ["0", "never", "needed"]
     monkeypatch.setattr("sys.argv", ["wanted", str(tmp_path / "none")])
     with pytest.raises(SystemExit) as left:
         main()

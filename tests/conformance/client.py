@@ -16,10 +16,10 @@ from pathlib import Path
 import httpx2
 
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.mcp.client_handlers import AcceptedAnswer, Answer, ClientHandlers, Service
-from ebbtide.tools.mcp.offers import ServerState
-from ebbtide.tools.mcp.server import Server
-from ebbtide.tools.mcp.spec import Login, ServerSpec
+from ebbtide.tools.integrations.mcp.client_handlers import AcceptedAnswer, Answer, ClientHandlers, ClientService
+from ebbtide.tools.integrations.mcp.offers import ServerState
+from ebbtide.tools.integrations.mcp.server import McpServer
+from ebbtide.tools.integrations.mcp.spec import Login, ServerSpec
 
 ARGUMENTS: Mapping[str, Mapping[str, object]] = {"add_numbers": {"a": 5, "b": 3}}
 """Of the tools that need any."""
@@ -34,7 +34,7 @@ LOGINS = 3
 class Visitor(ClientHandlers):
     """A user who accepts every form as it is, and logs in wherever that is wanted."""
 
-    services: frozenset[Service] = frozenset({"elicitation"})
+    services: frozenset[ClientService] = frozenset({"elicitation"})
 
     async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
         return AcceptedAnswer({})
@@ -50,18 +50,18 @@ async def main(url: str) -> int:
     login = Login(context.get("client_id", DOCUMENT), context.get("client_secret", ""))
     with tempfile.TemporaryDirectory() as folder:
         log, credentials = Path(folder) / "server.log", Path(folder) / "credentials.json"
-        server = Server(ServerSpec("conformance", url=url, login=login), Visitor(), log, credentials)
+        server = McpServer(ServerSpec("conformance", url=url, login=login), Visitor(), log, credentials)
         server.start()
         try:
             for tool in (await _ready(server)).tools:
-                await _called(server, tool.original)
+                await _called(server, tool.original_name)
             return 0 if server.state.phase == "ready" else 1
         finally:
             await server.close()
             print(server.state.detail, log.read_text(), sep="\n")
 
 
-async def _ready(server: Server) -> ServerState:
+async def _ready(server: McpServer) -> ServerState:
     state = await server.ready()
     if state.phase == "needs_login":
         state = await server.login()
@@ -69,7 +69,7 @@ async def _ready(server: Server) -> ServerState:
     return state
 
 
-async def _called(server: Server, name: str) -> None:
+async def _called(server: McpServer, name: str) -> None:
     """Calls the tool, and again after a login, if the server wants more of that than before."""
     for _ in range(LOGINS):
         try:

@@ -67,8 +67,8 @@ async def main(folder: Path, wanted: Sequence[str]) -> int:
                 "client", "--command", CLIENT, "--scenario", scenario, "--timeout", str(PATIENCE * 1000)
             )
         is_expected = (code == 0) == (scenario not in known)
-        said = "passes" if code == 0 else f"fails: {known.get(scenario, 'unexpected')}"
-        print(f"{'  ' if is_expected else '! '}{scenario:<48} {said}", flush=True)
+        verdict = "passes" if code == 0 else f"fails: {known.get(scenario, 'unexpected')}"
+        print(f"{'  ' if is_expected else '! '}{scenario:<48} {verdict}", flush=True)
         if not is_expected:
             print(json.dumps(printed[-3000:]))
         return is_expected

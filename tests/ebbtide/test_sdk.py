@@ -58,8 +58,8 @@ def agent_in(project: Path, *replies: object, **given: object) -> Agent:
     script = project.parent / "s.json"
     script.write_text(json.dumps({"reply": replies}))
     home = {"EBB_HOME": str(project.parent / "home"), "EBB_SANDBOX": "off"}
-    told: Mapping[str, object] = {"root": project, "model": f"scripted/{script}", "environment": home, **given}
-    return Agent(**told)  # type: ignore[arg-type]  # what is given differs from test to test
+    options: Mapping[str, object] = {"root": project, "model": f"scripted/{script}", "environment": home, **given}
+    return Agent(**options)  # type: ignore[arg-type]  # what is given differs from test to test
 
 
 def call(name: str, **arguments: object) -> dict[str, object]:
@@ -73,10 +73,10 @@ async def outputs(agent: Agent, prompt: str = "go") -> list[tuple[str, str]]:
 
 async def test_a_turn_is_told_as_it_happens_and_the_next_one_goes_on(project: Path) -> None:
     async with agent_in(project, {"text": "Hello."}, {"text": "Again."}) as agent:
-        told = [event async for event in agent.send("hi")]
-        assert told[0] == TurnStarted(agent.session, agent.model or "", "hi")
-        assert "".join(event.text for event in told if isinstance(event, TextDelta)) == "Hello."
-        assert told[-1] == TurnFinished("answered", "Hello.")
+        received = [event async for event in agent.send("hi")]
+        assert received[0] == TurnStarted(agent.session, agent.model or "", "hi")
+        assert "".join(event.text for event in received if isinstance(event, TextDelta)) == "Hello."
+        assert received[-1] == TurnFinished("answered", "Hello.")
         outcome = await agent.ask("and?")
         session = agent.session
     assert (outcome.session, outcome.result, outcome.stop_reason) == (session, "Again.", "answered")
@@ -190,9 +190,9 @@ async def test_questions_of_the_model_are_answered_while_the_turn_goes_on(projec
 
     ask = call("ask_user", question="Which?", options=["red", "blue"])
     async with agent_in(project, ask, {"text": "Blue it is."}, answer=answered) as agent:
-        told = [event async for event in agent.send("go")]
-    assert QuestionAsked("question-1", "Which?", ("red", "blue")) in told
-    assert told[-1] == TurnFinished("answered", "Blue it is.")
+        received = [event async for event in agent.send("go")]
+    assert QuestionAsked("question-1", "Which?", ("red", "blue")) in received
+    assert received[-1] == TurnFinished("answered", "Blue it is.")
 
 
 @pytest.mark.parametrize(("given", "error"), [(RuntimeError("gone"), RuntimeError), (None, TypeError)])

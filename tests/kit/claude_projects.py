@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SERVER = Path(__file__).parents[1] / "agent" / "mcp" / "served_program.py"
+from tests.kit.files import write_file
+
+SERVER = Path(__file__).with_name("mcp_program.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,7 @@ class ClaudeProject:
 
     files: Mapping[str, str]
     """Texts by their paths; those that begin with `#!` are programs."""
-    told: tuple[str, ...]
+    instructions: tuple[str, ...]
     """What its instructions say to a session at the top of it."""
     nested: Mapping[str, str]
     """A file that is read, and what instructions near it say from then on."""
@@ -39,9 +41,7 @@ class ClaudeProject:
     def write(self, folder: Path) -> None:
         """Puts it there, with its servers."""
         for name, text in self.files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            path = write_file(folder / name, text)
             path.chmod(0o755 if text.startswith("#!") else 0o644)
         for name, target in self.links.items():
             (folder / name).symlink_to(target)
@@ -59,12 +59,12 @@ def _skill(name: str, description: str, text: str, more: str = "") -> str:
 
 
 def _settings(**hooks: tuple[str, str]) -> str:
-    told = {
+    commands = {
         event: [{"matcher": matcher, "hooks": [{"type": "command", "command": command, "timeout": 30}]}]
         for event, (matcher, command) in hooks.items()
     }
     more = {"permissions": {"allow": ["Bash(git status:*)"], "deny": ["Read(./.env)"]}, "env": {"PROJECT_MODE": "dev"}}
-    return json.dumps({"$schema": "https://json.schemastore.org/claude-code-settings.json", **more, "hooks": told})
+    return json.dumps({"$schema": "https://json.schemastore.org/claude-code-settings.json", **more, "hooks": commands})
 
 
 def _servers(*names: str, form: str = "plain") -> str:
@@ -125,7 +125,7 @@ LIBRARY = ClaudeProject(
         ".claude/agents/reviewer.md": "---\nname: reviewer\ndescription: Reviews changes\n---\n\nYou review.\n",
         ".mcp.json": _servers("docs", "tickets"),
     },
-    told=("This file guides Claude Code in this library.", "Names of tests are sentences."),
+    instructions=("This file guides Claude Code in this library.", "Names of tests are sentences."),
     nested={"src/parser/read.py": "The parser never raises"},
     skills={
         ".claude/skills/release/SKILL.md": "next is 2.0.0|.claude/skills/release/scripts/next.sh 2",
@@ -186,7 +186,7 @@ MONOREPO = ClaudeProject(
         ".mcp.json": _servers("figma", "logs", form="variable"),
     },
     links={"CLAUDE.md": "AGENTS.md"},
-    told=("Use pnpm, never npm.",),
+    instructions=("Use pnpm, never npm.",),
     nested={"packages/web/src/app.tsx": "Colours come from tokens."},
     skills={
         ".claude/skills/component/SKILL.md": "made Card.tsx|.claude/skills/component/scripts/make.sh Card",
@@ -238,7 +238,7 @@ SERVICE = ClaudeProject(
         ".claude/agents/dba.md": "---\nname: dba\ndescription: Knows SQL\npermissionMode: plan\n---\nKnow.\n",
         ".mcp.json": _servers("logs", "pager"),
     },
-    told=("Errors are wrapped with `%w`.",),
+    instructions=("Errors are wrapped with `%w`.",),
     nested={"db/users.sql": "No `select *`."},
     skills={
         ".claude/skills/trace/SKILL.md": "trace 7: 3 spans|.claude/skills/trace/scripts/trace.sh 7",

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from tests.kit.commands import command, environment
 from tests.kit.user import User
-from tests.running import command, environment
 
 STREAM = ("--input-format", "stream-json", "--output-format", "stream-json")
 

@@ -226,9 +226,9 @@ def slipped_edit(random: Random) -> SlippedEdit:
         slipped = table[slip](old, new)
         if slipped[0] != old:
             old, new = slipped
-    shown, ends = [line.rstrip() for line in old], {"with ends", "without ends"}
+    old_lines, ends = [line.rstrip() for line in old], {"with ends", "without ends"}
     if old == meant[0] or (
-        shown == [line.rstrip() for line in meant[0]] and not set(slips) <= ends
+        old_lines == [line.rstrip() for line in meant[0]] and not set(slips) <= ends
     ):  # a slip that shows only in the new text is what was asked for
         old, new = meant
     old_text, new_text = "\n".join(old), "\n".join(new)

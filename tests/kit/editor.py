@@ -24,8 +24,8 @@ from acp.schema import (
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.sessions import Sessions
-from ebbtide.tui.acp.server import AcpServer, serve
-from ebbtide.tui.acp.transport import LineTransport, pipes
+from ebbtide.tui.integrations.acp.server import AcpServer, serve
+from ebbtide.tui.integrations.line_transport import LineTransport, open_line_transport
 from tests.kit.project import Project
 
 Pick: TypeAlias = Callable[[Sequence[PermissionOption]], str | None]
@@ -80,8 +80,8 @@ class Editor:
         return WriteTextFileResponse()
 
     def _held(self, path: str) -> str:
-        held = (self.unsaved or {}).get(path)
-        return Path(path).read_text() if held is None else held
+        text = (self.unsaved or {}).get(path)
+        return Path(path).read_text() if text is None else text
 
     def _save(self, path: str, content: str) -> None:
         assert self.unsaved is not None
@@ -112,15 +112,15 @@ async def served(project: Project, **flags: Any) -> AsyncIterator[LineTransport]
     """`ebb acp` with these settings of the table `agent`, and the pipes to it. It ends with them."""
 
     def opened(cwd: str, change: Callable[[Config], Config]) -> tuple[Sessions, Sequence[str]]:
-        told = {name if "." in name else f"agent.{name}": value for name, value in flags.items()}
-        config = load_config(Path(cwd), project.environment, told)
+        values = {name if "." in name else f"agent.{name}": value for name, value in flags.items()}
+        config = load_config(Path(cwd), project.environment, values)
         return Sessions(change(config), Path(cwd), project.environment, interactive=True), ()
 
     (to_server, from_editor), (to_editor, from_server) = os.pipe(), os.pipe()
     server = AcpServer(opened, project.home / "logs")
-    theirs = await pipes(os.fdopen(to_server, "rb"), os.fdopen(from_server, "wb"))
+    theirs = await open_line_transport(os.fdopen(to_server, "rb"), os.fdopen(from_server, "wb"))
     running = asyncio.create_task(serve(server, theirs))
-    ours = await pipes(os.fdopen(to_editor, "rb"), os.fdopen(from_editor, "wb"))
+    ours = await open_line_transport(os.fdopen(to_editor, "rb"), os.fdopen(from_editor, "wb"))
     try:
         yield ours
     finally:

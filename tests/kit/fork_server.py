@@ -20,10 +20,10 @@ from contextlib import suppress
 _STREAMS = (0, 1, 2)
 _IMPORTED = (
     "ebbtide.agent.headless.run",
-    "ebbtide.agent.doctor.store",
-    "ebbtide.agent.archive.export",
+    "ebbtide.agent.integrations.doctor.store",
+    "ebbtide.agent.integrations.export.session_export",
     "ebbtide.agent.providers.wires.scripted",
-    "ebbtide.agent.calls.reach",
+    "ebbtide.agent.calls.network_access",
     "ebbtide.agent.calls.rule_suggestions",
     "ebbtide.agent.checkpoints.comparison",
     "ebbtide.agent.checkpoints.project",
@@ -46,13 +46,13 @@ _IMPORTED = (
     "ebbtide.tui.cli.headless",
     "ebbtide.tui.cli.piped_input",
     "ebbtide.tui.cli.search",
-    "ebbtide.tui.cli.transfer",
-    "ebbtide.tui.cli.mcp",
-    "ebbtide.tui.cli.doctor",
+    "ebbtide.tui.integrations.export.subcommands",
+    "ebbtide.tui.integrations.mcp.command",
+    "ebbtide.tui.integrations.doctor.subcommand",
     "ebbtide.agent.archive.indexer",
     "ebbtide.agent.archive.recall_search",
     "ebbtide.agent.archive.fork",
-    "ebbtide.agent.calls.call_search",
+    "ebbtide.agent.integrations.small_models.call_search",
     "ebbtide.agent.providers.wires.openai_chat",
     "ebbtide.tui.cli.session_lines",
     "ebbtide.tui.cli.session_text",
@@ -84,9 +84,9 @@ def serve(address: str) -> list[str] | None:
     """Answers requests until standard input ends. In the process forked for a request: the arguments to run with."""
     for name in _IMPORTED:
         __import__(name)
-    from ebbtide.tools.lazy import write_all  # noqa: PLC0415  # whoever asks the server imports nothing of the program
+    from ebbtide.tools.lazy import build_pending  # noqa: PLC0415  # whoever asks the server imports nothing of the program
 
-    write_all()
+    build_pending()
     gc.freeze()
     running: dict[int, socket.socket] = {}
     with socket.socket(socket.AF_UNIX) as listening:

@@ -2,8 +2,10 @@
 
 import hashlib
 import os
-import subprocess
 from pathlib import Path
+
+from tests.kit.files import write_files, write_program
+from tests.kit.git import git
 
 EVIL = """
 [core]
@@ -46,29 +48,20 @@ TRAPS = (
 """What a repository can have run, each by a file that tells."""
 
 
-def git(folder: Path, *arguments: str) -> None:
-    who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main")
-    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
-
-
 def hostile_repository(project: Path) -> Path:
     """A repository that wants to run something whatever git is asked."""
     git(project, "init")
-    for name in "abcd":
-        (project / name).write_text("one\n")
+    write_files(project, "abcd", "one\n")
     (project / "same").write_text("as it was\n")
     git(project, "add", ".")
     git(project, "commit", "-m", "first")
     for name in ("post-index-change", "pre-commit", "fsmonitor-watchman"):
         for hooks in (project / ".git" / "hooks", project / "hooks"):
-            hooks.mkdir(exist_ok=True)
-            (hooks / name).write_text("#!/bin/sh\ntouch RAN-hook\n")
-            (hooks / name).chmod(0o755)
+            write_program(hooks / name, "touch RAN-hook\n")
     with (project / ".git" / "config").open("a") as config:
         config.write(EVIL)
     (project / ".gitattributes").write_text(ATTRIBUTES)
-    for name in "abcd":
-        (project / name).write_text("two\n")
+    write_files(project, "abcd", "two\n")
     os.utime(project / "same")
     return project
 

@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from ebbtide.tools.version import VERSION
-from tests.running import ROOT, Run, environment, lines_in
+from tests.kit.commands import ROOT, Run, environment, lines_in
 
 _PATIENCE = 120
 """Seconds that a run may take."""
@@ -59,7 +59,7 @@ class Installation:
         return str(self.top / "extras")
 
     def environment(self, home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """As `tests.running.environment`, with this `ebb` in the `PATH` and without the checkout."""
+        """As `tests.kit.commands.environment`, with this `ebb` in the `PATH` and without the checkout."""
         own = environment(home, extra)
         if "PYTHONPATH" not in (extra or {}):
             del own["PYTHONPATH"]

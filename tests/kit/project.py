@@ -5,7 +5,8 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,8 +14,10 @@ from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.session import Session
-from ebbtide.agent.sessions import Opening, Sessions
+from ebbtide.agent.sessions import OpeningKind, Sessions
 from ebbtide.tools.outputs.recalled import no_progress
+from tests.kit.files import write_file
+from tests.kit.git import git
 
 
 class Project:
@@ -23,7 +26,18 @@ class Project:
     def __init__(self, folder: Path, home: str = "home") -> None:
         self.folder, self.root, self.home = folder, folder / "project", folder / home
         self.root.mkdir(exist_ok=True)
+        self.environment = {"EBB_HOME": str(self.home), "EBB_SANDBOX": "off"}
+        self.trusts = False
+        """Whether its runs have what the project declares (`--trust`)."""
         self.opened: list[Sessions] = []
+
+    def write(self, name: str, text: str) -> Path:
+        """A file of the project."""
+        return write_file(self.root / name, text)
+
+    def git(self, *words: str) -> str:
+        """What git prints in the project."""
+        return git(self.root, *words)
 
     def script(self, *replies: object, window: int = 0, name: str = "script") -> Path:
         """What a scripted model replies, as a file. `window`: its size where it matters."""
@@ -31,12 +45,16 @@ class Project:
         path.write_text(json.dumps({"reply": replies, **({"context_window": window} if window else {})}))
         return path
 
-    def config(self, *replies: object, window: int = 0, name: str = "script", **flags: Any) -> Config:
-        """With a model that gives these replies, where there are any. `flags`: of the table `agent`, or another's."""
+    def config(
+        self, *replies: object, window: int = 0, name: str = "script", settings: tuple[str, ...] = (), **flags: Any
+    ) -> Config:
+        """With a model that gives these replies, where there are any. `flags`: of the table `agent`, or another's.
+        `settings`: as after `--config`."""
         if replies:
             flags["model"] = f"scripted/{self.script(*replies, window=window, name=name)}"
-        told = {name if "." in name else f"agent.{name}": value for name, value in flags.items()}
-        return load_config(self.root, self.environment, told)
+        values = {name if "." in name else f"agent.{name}": value for name, value in flags.items()}
+        config = load_config(self.root, self.environment, values, settings)
+        return replace(config, trusts_project=self.trusts)
 
     def sessions(self, *replies: object, interactive: bool = False, **flags: Any) -> Sessions:
         """The program as after a new start, with such a configuration. `interactive`: somebody looks on."""
@@ -54,10 +72,6 @@ class Project:
         self.script(*replies)
         return await self.sessions(**flags).open(resume)
 
-    @property
-    def environment(self) -> Mapping[str, str]:
-        return {"EBB_HOME": str(self.home), "EBB_SANDBOX": "off"}
-
     def sql(self, statement: str) -> None:
         with sqlite3.connect(self.home / "data" / "sessions.db") as db:
             db.execute(statement)
@@ -70,7 +84,7 @@ class Project:
         await self.close()
 
     async def close(self) -> None:
-        for sessions in self.opened:
+        for sessions in reversed(self.opened):
             await sessions.close()
 
 
@@ -87,7 +101,7 @@ class _ClosedTogether(Sessions):
         model: str | None = None,
         glimpse: Callable[[Conversation], None] | None = None,
         *,
-        opening: Opening = "first",
+        opening: OpeningKind = "first",
         new_id: str = "",
         progress: Callable[[int, int], None] = no_progress,
     ) -> Session:

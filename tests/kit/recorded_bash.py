@@ -11,15 +11,11 @@ from shutil import rmtree, which
 
 from ebbtide.tools.commands.command_line import SimpleCommand, Word
 from ebbtide.tools.commands.grammar import parse_command_line
-from ebbtide.tools.commands.line_proof import PRINT, TAKE_LISTS, ProvedStep, all_steps, prove_line
-from ebbtide.tools.commands.line_text import render_line
-from ebbtide.tools.commands.parts import MARK
-from ebbtide.tools.commands.programs import ROWS
-from ebbtide.tools.commands.proof import TAKE_ANY_NAME
+from ebbtide.tools.commands.line_proof import prove_line, render_line
+from ebbtide.tools.commands.programs import READ_ONLY_ROWS
+from ebbtide.tools.commands.proof import SAFE_WITH_ANY_NAME
 from ebbtide.tools.process.shell import shell
 
-SIGN = "0123456789abcdef"
-"""For `prove_line`."""
 HOSTILE_NAMES = (
     "a", "b.py", "-delete", "-e1etouch PWNED", "--pre=x", "-rf", "--", "-exec", "a b", "a\nb", "$(touch PWNED)",
     "`touch PWNED`", "*", "?", "[ab]", "{a,b}", "~", "#x", ".env", "é", "\u3000", "x;touch PWNED", "'", '"', "-",
@@ -104,36 +100,7 @@ _STARTS = (
     "true || ", "[ -f a ] && ", "[ -n ", "[ ", "python3 -V ",
 )  # fmt: skip
 _ENDS = ("", "", "", " a", "\nls", "; ls -l", " | wc -l", " ]", " ] && ls")
-_NAMES = sorted({row.split()[0] for row in ROWS} - {"command"} | {"sed", "awk", "find"})
-_FRAMES = (
-    "diff <( {0} ) {1}", "comm -12 <({0}) <({1})", "cat <({0} | {1})", "find . {1} | while read -r x; do {0}; done",
-    "{0} | while IFS= read -r x; do {1}; done", "while read x y; do {0}; done < {1}", "for x in a *.py; do {0}; done",
-    "for x in {1}; do {0}; done", "for x in $({0}); do {1}; done", "{{ {0}; {1}; }} | wc", "( {0} ) | {1}",
-    "if {0}; then {1}; else ls; fi", "if [ -f {1} ]; then {0}; fi", 'echo "$({0})" {1}', "echo $({0}); {1}",
-    "find . {0} -exec {1} {{}} +", "find . -name {1} -exec wc -l {{}} \\;", "find . {0} | xargs {1}",
-    "rg -l x {0} | xargs grep {1}", "find . | sort | xargs -I{{}} {0} {{}}", "x=a; {0}; {1}", "x={0} && {1}",
-    "LC_ALL=C {0} | {1}", "TZ={0} {1}", "{0}; echo $HOME $RANDOM $(({1}))", "cd sub && for x in a; do {0}; done; {1}",
-    "wc -l * {0}", "grep {0} *.py {1}", "{0} < <({1})",
-)  # fmt: skip
-"""Lines that hold lines, with places for them."""
-_FILLINGS = (
-    *_STARTS, "$x", '"$x"', 'wc -l "$x"', 'cat "$x"', "cat $x",
-    'echo "== $x"', "echo $x", 'printf %s "$x"', 'test -f "$x"',
-    '[ "$x" = a ]', 'grep -e "$x" a', 'grep -- "$x" a', 'head -n 1 "$x"', 'sort "$x"', "$x a", 'sed -n "$x" a', "cat",
-    'awk "$x" a', 'cd "$x"', "wc -l < \"$x\"", "printf '$x'", "read z", "x=b", "PATH=.", "-print0", "-o -name a",
-    "-maxdepth 1", "-delete", "-type l", "a", "*", "-l", "grep x", "-exec ls", "IFS=x", "unset x", "ls # ", "a b",
-)  # fmt: skip
-_LOOKS = (
-    "ls",
-    "wc -l a",
-    "sort a",
-    "cat b.py | head -n 1",
-    "grep x a",
-    "echo a",
-    "rg x",
-    'echo "$x"',
-    "find . -name a",
-)
+_NAMES = sorted({row.split()[0] for row in READ_ONLY_ROWS} - {"command"} | {"sed", "awk", "find"})
 # What stands in a pipe writes at the same time as its neighbours, and bash writes line by line: so a call is one line.
 _PRELUDE = """
 record() { builtin printf '%s\\0' "${@//$'\\n'/$'\\3'}" $'\\1' >> "$LOG"; say; }
@@ -178,24 +145,6 @@ def changed_build_lines(seed: int, count: int) -> Iterator[str]:
         if "command" not in line and "[[" not in line:
             made += 1
             yield line
-
-
-def lines_with_parts(seed: int, count: int) -> Iterator[str]:
-    """Loops, groups, substitutions and names that are passed on, with what shells treat in a special way in them."""
-    chance = random.Random(seed)
-    for _ in range(count):
-        line = chance.choice(_FRAMES).format(*(_filling(chance) for _ in range(2)))
-        if chance.random() < 0.3:
-            line = chance.choice(_FRAMES).format(line, _filling(chance))
-        if chance.random() < 0.3:
-            at = chance.randint(0, len(line))
-            line = line[:at] + chance.choice(_MORE_PIECES) + line[at:]
-        yield line
-
-
-def _filling(chance: random.Random) -> str:
-    end = chance.choice(_PIECES) if chance.random() < 0.3 else ""
-    return chance.choice(_FILLINGS if chance.random() < 0.4 else _LOOKS) + end
 
 
 class RecordedBash:
@@ -245,9 +194,6 @@ class RecordedBash:
         )
         return [[one.split("\0")[:-1] for one in line.split("\1\0")[:-1]] for line in written]
 
-    def names_for(self, pattern: str) -> Sequence[str]:
-        return sorted(path.name for path in self.folder.glob(pattern) if path.name[:1] != ".")
-
     def names(self) -> set[str]:
         return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*")}
 
@@ -266,51 +212,40 @@ def _walls(folder: Path) -> Sequence[str]:
 def escapes(texts: Sequence[str], bash: RecordedBash) -> tuple[int, list[str]]:
     """How many of the lines are proved, and those of them of which bash runs something else than was proved: as they
     stand, where they are just commands, and as they are run."""
-    proofs = {text: steps for text in texts if (steps := prove_line(text, SIGN, bash.names_for))}
+    proofs = {text: steps for text in texts if (steps := prove_line(text))}
     before, found = bash.names(), set[str]()
-    as_run = {
-        text: render_line(steps, lambda step: (" ".join(step.settings), step.command.words))
-        for text, steps in proofs.items()
-    }
-    plain = [text for text, steps in proofs.items() if _is_plain(text, steps)]
+    as_run = {text: render_line(steps, lambda step: ("", step.command.words)) for text, steps in proofs.items()}
+    plain = list(proofs)
     for status in (0, 1):
         for text, ran in zip(proofs, bash.ran(list(as_run.values()), status), strict=True):
-            meant = [step.command for step in all_steps(proofs[text]) if not (step.is_group or step.proof.name == "cd")]
+            meant = [step.command for step in proofs[text] if step.proof.name != "cd"]
             if not all(any(_is_meant(argv, command) for command in meant) for argv in ran):
                 found.add(text)
         for text, ran in zip(plain, bash.ran(plain, status), strict=True):
             meant = [command for command in parse_command_line(text).commands if command.texts[0] != "cd"]
             if not all(any(_is_meant(argv, command) for command in meant) for argv in ran) or len(ran) > len(meant):
                 found.add(text)
-            is_certain = meant and not any(one.sign == "<" for one in meant[0].redirections)
+            is_certain = meant and not any(one.operator == "<" for one in meant[0].redirections)
             if is_certain and not any(_is_meant(argv, meant[0]) for argv in ran):
                 found.add(text)
     assert bash.names() == before, "something was written"
     return len(proofs), sorted(found)
 
 
-def _is_plain(text: str, steps: Sequence[ProvedStep]) -> bool:
-    return [step.command.texts for step in steps] == [
-        command.texts for command in parse_command_line(text).commands
-    ] and not any(step.parts or step.settings for step in steps)
-
-
 def _is_meant(argv: Sequence[str], command: SimpleCommand) -> bool:
-    if command.texts[0] == argv[0] in (*PRINT, *TAKE_LISTS) and any(MARK.search(text) for text in command.texts):
-        return True  # the shell may split what it puts there
-    takes_any_name = bool(argv) and argv[0].rpartition("/")[2] in TAKE_ANY_NAME
+    takes_any_name = bool(argv) and argv[0].rpartition("/")[2] in SAFE_WITH_ANY_NAME
     return _matches(list(argv), list(command.words), is_over=takes_any_name)
 
 
 def _is_word(given: str, word: Word) -> bool:
     """Whether it is what the word says, with a number for each `$?` where the shell puts one there."""
-    pattern = MARK.sub("(?s:.*)", re.escape(word.text))
+    pattern = re.escape(word.text)
     return re.fullmatch(pattern.replace(re.escape("$?"), "[0-9]+") if word.has_status else pattern, given) is not None
 
 
 def _matches(argv: list[str], words: list[Word], *, is_over: bool) -> bool:
     """Whether the arguments are those words, patterns replaced by names that are no options."""
-    while words and not words[0].globs:
+    while words and not words[0].is_glob:
         if not argv or not _is_word(argv[0], words[0]):
             return False
         is_over = is_over or argv[0] == "--"

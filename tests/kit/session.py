@@ -6,7 +6,7 @@
 import time
 from collections import ChainMap
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -15,28 +15,29 @@ from typing import Any, Self, TypeVar
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools
 from ebbtide.agent.archive.session_archive import SessionArchive
+from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.calls.approval import Approver
-from ebbtide.agent.calls.execute import CallRunner
+from ebbtide.agent.calls.execute import CallRunner, no_checkpoint
 from ebbtide.agent.calls.loop_guard import LoopGuard
 from ebbtide.agent.calls.output_reader import OutputReader
-from ebbtide.agent.calls.output_view import OutputIntake, hooks_of
+from ebbtide.agent.calls.output_view import OutputIntake
 from ebbtide.agent.calls.policy import Policy, Rule
 from ebbtide.agent.channel import Channel
+from ebbtide.agent.compose_project import tool_hooks_for
 from ebbtide.agent.config.load import load_config
-from ebbtide.agent.config.option_values import AfterTool
+from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.config.options import Mode
-from ebbtide.agent.context.offload import Offloading
-from ebbtide.agent.context.prompt import Instructions
-from ebbtide.agent.context.reminder_notes import Surroundings
-from ebbtide.agent.context.secret_tokens import SecretTokens
-from ebbtide.agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
-from ebbtide.agent.debug import Debug
+from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.events.permissions import Decision, PermissionAsked
 from ebbtide.agent.events.session import Event, ToolFinished, TurnFinished
 from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted
+from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings, RewritePatience, RewritePolicy
 from ebbtide.agent.messages import Assistant, Image, Note, ToolOutput, User
-from ebbtide.agent.providers.base import ModelFacts, Prices, Provider, Request
-from ebbtide.agent.providers.fallbacks import Targets
+from ebbtide.agent.prompt.build import Instructions
+from ebbtide.agent.prompt.reminder_notes import ReminderFacts
+from ebbtide.agent.prompt.secret_tokens import SecretTokens
+from ebbtide.agent.providers.base import ModelFacts, Provider, Request
+from ebbtide.agent.providers.fallbacks import SessionModels
 from ebbtide.agent.providers.learned_limits import SummariserSource
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.records.call_progress import CallProgress
@@ -46,11 +47,20 @@ from ebbtide.agent.records.session_state import workspace_state
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.records.write_queue import WriteQueue
 from ebbtide.agent.session import Session
+from ebbtide.agent.view.previews import OffloadLimits
 from ebbtide.agent.window.deferral import Deferral, specs_of
 from ebbtide.agent.window.prefix_watch import PrefixWatch
-from ebbtide.agent.window.reminders import Reminders, surroundings_now
+from ebbtide.agent.window.reminders import Reminders, current_facts
 from ebbtide.agent.window.server_tools import ServerTools, searchable_tools
-from ebbtide.agent.window.session_context import SessionContext
+from ebbtide.agent.window.session_context import (
+    CallContext,
+    ModelContext,
+    RecordContext,
+    SessionContext,
+    SessionTools,
+    TurnContext,
+    WindowContext,
+)
 from ebbtide.store.blobs import Blobs
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
@@ -61,16 +71,16 @@ from ebbtide.tools.submit_plan import SubmitPlan
 from ebbtide.tools.tool_output_cache import unlisted_tools
 
 E = TypeVar("E")
-BRIEF, USUAL = Instructions("Be brief."), Offloading()
+BRIEF, USUAL = Instructions("Be brief."), OffloadLimits()
 ID, OTHER = "aa11bb22cc33", "aa11ffeeddcc"
 PROJECT = "/home/me/app"
 ROW = SessionRow(ID, PROJECT, "", "scripted/script", "ask", 1.0, 1.0)
-SMALL = Caps(tail=200, ledger=900, protect=200)
-PRICED = Caps(tail=1_000, ledger=900, retain=300, summary=300, protect=3_500)
+SMALL = CompactionCaps(tail=200, ledger=900, protect=200)
+PRICED = CompactionCaps(tail=1_000, ledger=900, retain=300, summary=300, protect=3_500)
 EAGER = RewritePatience(mask=1.0, wanted=0.01)
 """A mask is done as soon as sending what it removes has cost as much: these conversations are short."""
 SUMMARY: dict[str, Any] = {"text": "<retain>a.txt</retain><summary>Files were read; nothing is open.</summary>"}
-COMPACTING, UNCUT = CompactionSettings(SMALL), Offloading(threshold=10**9)
+COMPACTING, UNCUT = CompactionSettings(SMALL), OffloadLimits(max_output_bytes=10**9)
 ASKED = "context window is nearly full"
 """What a request for a summary says, and none else."""
 USUAL_TOOLS = tuple(tool for tool in builtin_tools() if tool.name != "task")
@@ -79,7 +89,7 @@ CONFIG = load_config(Path("/"), {"EBB_HOME": "/nowhere"}, {"recall.scope": "all"
 
 
 async def assembled(
-    model: Provider | Targets,
+    model: Provider | SessionModels,
     workspace: Workspace,
     thread: StoreThread,
     store: SessionStore,
@@ -92,11 +102,11 @@ async def assembled(
     instructions: Instructions = BRIEF,
     tools: Sequence[Tool] | None = None,
     policy: Policy | None = None,
-    offloading: Offloading = USUAL,
-    hooks: Sequence[AfterTool] = (),
-    surroundings: Callable[[], Surroundings] = Surroundings,
+    offloading: OffloadLimits = USUAL,
+    hooks: Sequence[AfterToolHook] = (),
+    surroundings: Callable[[], ReminderFacts] = ReminderFacts,
     now: Callable[[], float] = time.monotonic,
-    debug: Debug | None = None,
+    debug: DebugLog | None = None,
     summarisers: SummariserSource | None = None,
     deferral: Deferral | None = None,
     served: ServerTools | None = None,
@@ -106,64 +116,75 @@ async def assembled(
     """A session in a store, new or as it was left there. `keeps`: whether it keeps what leaves the view. `repeats`:
     counts calls that are the same; scripts repeat themselves. `parts`: more of what its steps work with."""
     tools = USUAL_TOOLS if tools is None else tools
-    targets = model if isinstance(model, Targets) else Targets(model)
+    targets = model if isinstance(model, SessionModels) else SessionModels(model)
     channel = Channel(interactive=interactive)
     emit, interrupt = channel.emit, channel.interrupt
     look = partial(workspace_state, workspace)
     writes = WriteQueue(thread, store, channel.notice, interrupt)
     recorder = Recorder(
-        thread, store, row, is_new=is_new, look=look, note_told=workspace.jobs.mark_reported, writes=writes
+        thread,
+        store,
+        row,
+        is_new=is_new,
+        get_workspace_state=look,
+        on_jobs_reported=workspace.jobs.mark_reported,
+        writes=writes,
     )
     workspace.jobs.on_end = job_listener(channel, recorder, SecretTokens())
     conversation = None if is_new else await recorder.load(ask_again=ask_again)
-    debug, deferral, served = debug or Debug(), deferral or Deferral(), served or ServerTools()
-    kept = SessionArchive.open(thread, store, recorder, workspace, CONFIG, debug) if keeps else None
+    debug, deferral, served = debug or DebugLog(), deferral or Deferral(), served or ServerTools()
+    archive = SessionArchive.open(thread, store, recorder, workspace, CONFIG, debug) if keeps else None
     workspace = replace(
-        kept.reached_from(workspace) if kept else workspace,
-        deferred_tools=lambda: searchable_tools(tools, served, deferral.held_back),
+        archive.with_lookup(workspace) if archive else workspace,
+        deferred_tools=lambda: searchable_tools(tools, served, deferral.deferred),
         ask=channel.questions.ask_text if interactive else no_user,
-        ask_for_several=channel.questions.ask_choices if interactive else no_user,
+        ask_multiple=channel.questions.ask_choices if interactive else no_user,
     )
     progress = CallProgress(recorder.record_call_states)
     ask = channel.questions.ask_permission if interactive else None
-    approval = Approver(policy or Policy(str(workspace.root), "auto"), ask, note_asked=progress.record_question)
+    approval = Approver(policy or Policy(str(workspace.root), "auto"), ask, record_question=progress.record_question)
     approval.ask_about_plan = channel.questions.ask_plan if interactive else None
-    approval.note_mode = lambda mode: recorder.switch_model(targets.provider.facts.id, mode)
+    approval.record_mode = lambda mode: recorder.switch_model(targets.provider.facts.id, mode)
     reader = OutputReader(lambda: targets.provider, row.id, interrupt, emit, summarisers)
-    env = SessionContext(
-        targets=targets,
-        instructions=instructions,
-        own_tools=specs_of(tools),
-        call_runner=CallRunner(
-            ChainMap({tool.name: tool for tool in (*tools, SubmitPlan(), *unlisted_tools())}, served.callable),
-            workspace,
-            approval,
-            interrupt,
+    runner = CallRunner(
+        ChainMap({tool.name: tool for tool in (*tools, SubmitPlan(), *unlisted_tools())}, served.callable),
+        workspace,
+        approval,
+        interrupt,
+        emit,
+        OutputIntake(
+            archive.archive if archive else None,
+            offloading,
             emit,
-            OutputIntake(
-                kept.archive if kept else None,
-                offloading,
-                emit,
-                reader,
-                debug,
-                hooks_of(hooks, row.id, workspace, interrupt, emit),
-            ),
-            progress=progress,
-            loop_guard=loop_guard,
+            reader,
+            debug,
+            tool_hooks_for(None, hooks, row.id, workspace.root, workspace, channel, no_checkpoint, {}),
         ),
-        recorder=recorder,
-        interrupt=interrupt,
-        emit=emit,
+        progress=progress,
+        loop_guard=loop_guard,
+    )
+    window = WindowContext(
+        ModelContext(targets, recorder.family, **parts_of(ModelContext, parts)),
+        instructions,
+        SessionTools(specs_of(tools), served, deferral),
         summarisers=summarisers,
         debug=debug,
-        watch=PrefixWatch(emit, debug, now, instructions.sections, recorder.mark, recorder.used_before),
-        reminders=Reminders(partial(surroundings_now, surroundings, approval, tools, deferral, served), conversation),
-        deferral=deferral,
-        server_tools=served,
-        archive=kept,
-        **parts,
+        watch=PrefixWatch(
+            emit, debug, now, instructions.sections, recorder.last_request_mark, recorder.previous_model_use
+        ),
+        reminders=Reminders(partial(current_facts, surroundings, approval, tools, deferral, served), conversation),
+        **parts_of(WindowContext, parts),
     )
-    return Session(env, channel, conversation)
+    calls = CallContext(runner, **parts_of(CallContext, parts))
+    records = RecordContext(recorder, archive, **parts_of(RecordContext, parts))
+    turn = TurnContext(records, interrupt, emit, **parts_of(TurnContext, parts))
+    assert not parts, f"no context has the field {min(parts)}"
+    return Session(SessionContext(window, calls, turn), channel, conversation)
+
+
+def parts_of(context: type, parts: dict[str, Any]) -> dict[str, Any]:
+    """Takes those that a context has as fields."""
+    return {part.name: parts.pop(part.name) for part in fields(context) if part.name in parts}
 
 
 class Home:
@@ -176,7 +197,9 @@ class Home:
         self.thread = StoreThread(lambda: SessionStore(folder / "sessions.db", blobs=self.blobs))
         self.sessions: list[Session] = []
 
-    async def session(self, model: Provider | Targets, *extra: Tool, resume: bool = False, **parts: Any) -> Session:
+    async def session(
+        self, model: Provider | SessionModels, *extra: Tool, resume: bool = False, **parts: Any
+    ) -> Session:
         """A session as users have it, with the built-in tools and some more. `parts`: what `assembled` takes."""
         workspace = Workspace(
             self.root, self.outputs, stored_content=self.found, fetch=lambda ref, scope: self.found(ref)
@@ -186,9 +209,9 @@ class Home:
         self.sessions.append(session)
         return session
 
-    async def open(self, model: Provider | Targets, *extra: Tool, **parts: Any) -> Session:
+    async def open(self, model: Provider | SessionModels, *extra: Tool, **parts: Any) -> Session:
         """One that is compacted down to little, and whose outputs are never cut."""
-        return await self.session(model, *extra, **{"compacting": COMPACTING, "offloading": UNCUT, **parts})
+        return await self.session(model, *extra, **{"compaction_settings": COMPACTING, "offloading": UNCUT, **parts})
 
     async def attended(
         self, model: Provider, *extra: Tool, mode: Mode = "auto", deny: tuple[Rule, ...] = (), **parts: Any
@@ -196,7 +219,7 @@ class Home:
         """One where somebody looks on and may be asked; it keeps nothing of what leaves the view."""
         usual = {
             "policy": Policy(str(self.root), mode, deny=deny),
-            "compacting": CompactionSettings(Caps(tail=200, ledger=900)),
+            "compaction_settings": CompactionSettings(CompactionCaps(tail=200, ledger=900)),
             "interactive": True,
             "keeps": False,
         }
@@ -260,7 +283,7 @@ class PricedHome(Home):
     async def opened(
         self,
         *replies: dict[str, object],
-        policy: RewritePolicy = "rent",
+        policy: RewritePolicy = "cost",
         patience: RewritePatience = EAGER,
         window: int = 200_000,
         ago: float | None = None,
@@ -272,9 +295,9 @@ class PricedHome(Home):
             row=ROW if ago is None else replace(ROW, updated=time.time() - ago),
             is_new=ago is None,
             keeps=False,
-            compacting=CompactionSettings(PRICED, policy=policy, patience=patience),
+            compaction_settings=CompactionSettings(PRICED, policy=policy, patience=patience),
             now=lambda: self.now,
-            debug=Debug(echo=self.lines),
+            debug=DebugLog(echo=self.lines),
         )
 
     async def say(self, session: Session, text: str = "go") -> list[ContextCompacted]:

@@ -4,10 +4,10 @@ its documented form where `@from` says so; what repeats in them is written once.
 from collections.abc import Iterator
 from pathlib import Path
 
-from ebbtide.agent.context.offload import Offloading, StreamedPreview, stored_form
+from ebbtide.agent.view.previews import OffloadLimits, StreamedPreview, stored_excerpt
 from ebbtide.tools.lazy import dataclass
 
-FOLDER = Path(__file__).parents[1] / "agent" / "context" / "logs"
+FOLDER = Path(__file__).parents[1] / "agent" / "view" / "logs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,9 @@ class ToolLog:
     def shown(self) -> str:
         """What the model is shown of it, with each run of blanks as one."""
         skim = StreamedPreview()
-        skim.take(self.text.encode())
-        shown = stored_form("bash", "r12", skim.size, skim.lines, *skim.ends_and_matches(Offloading())).text
-        return " ".join(shown.split())
+        skim.add_chunk(self.text.encode())
+        text = stored_excerpt("bash", "r12", skim.size, skim.lines, *skim.ends_and_matches(OffloadLimits())).text
+        return " ".join(text.split())
 
 
 def tool_logs() -> tuple[ToolLog, ...]:

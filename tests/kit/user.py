@@ -11,8 +11,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tests.kit.commands import Run, command, ebb, environment
 from tests.kit.session import bash, calls
-from tests.running import Run, command, ebb, environment
 
 DAY = 86_400
 WORDS = "word " * 2_000
@@ -46,8 +46,8 @@ class User:
 
     def outputs(self, session: str) -> list[str]:
         """What the calls of a session gave back."""
-        shown = self.ebb("sessions", "show", session, "--json")
-        return [part["text"] for line in shown.lines for part in line["parts"] if part["type"] == "output"]
+        listing = self.ebb("sessions", "show", session, "--json")
+        return [part["text"] for line in listing.lines for part in line["parts"] if part["type"] == "output"]
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(self.data / "sessions.db")) as db:
@@ -62,8 +62,8 @@ class User:
             for statement in statements:
                 db.execute(statement)
                 db.commit()
-            kept = log.read_bytes()
-        log.write_bytes(kept)
+            content = log.read_bytes()
+        log.write_bytes(content)
 
 
 class Worker(User):

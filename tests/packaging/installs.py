@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.running import ROOT, environment
+from tests.kit.commands import ROOT, environment
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
 PROGRAM = "import ebbtide, sys; assert not [name for name in ('agent', 'tools') if name in sys.modules]; ebbtide.Agent"
@@ -20,8 +20,8 @@ PROGRAM = "import ebbtide, sys; assert not [name for name in ('agent', 'tools') 
 def python_of(version: str) -> str | None:
     """An interpreter of that version; None where there is none that starts."""
     name = f"python{version}"
-    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/{name}"))
-    for found in (*map(str, kept), shutil.which(name)):
+    interpreters = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/{name}"))
+    for found in (*map(str, interpreters), shutil.which(name)):
         if found and not subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode:
             return found
     return None
@@ -66,10 +66,10 @@ def main(wheel: str) -> int:
                 home = environment(place / "home") | {"PYTHONPATH": ""}
                 try:
                     ebb, own_python = install(tool, python, str(Path(wheel).resolve()), place, tools)
-                    shown = _run([str(ebb), "--version"], home)
+                    printed = _run([str(ebb), "--version"], home)
                     _run([str(ebb), "demo", "--print"], home)
                     _run([str(own_python), "-c", PROGRAM], home)
-                    print(f"{version} with {tool}: {', '.join(shown.splitlines()[:3])}", flush=True)
+                    print(f"{version} with {tool}: {', '.join(printed.splitlines()[:3])}", flush=True)
                 except subprocess.CalledProcessError as error:
                     failures += 1
                     print(f"{version} with {tool}: FAILED\n{error.stdout}{error.stderr}", flush=True)

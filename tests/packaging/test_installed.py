@@ -6,13 +6,9 @@ import json
 import os
 import re
 import signal
-import subprocess
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from http.cookies import SimpleCookie
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import mcp_types
@@ -27,11 +23,14 @@ from mcp.client.stdio import stdio_client
 from ebbtide.tui.cli.arguments import SUBCOMMANDS
 from ebbtide.tui.cli.command_tree import all_parsers
 from ebbtide.tui.cli.completion import SHELLS
+from tests.kit.commands import ROOT, Run
 from tests.kit.editor import Editor, said
+from tests.kit.files import write_file, write_files
+from tests.kit.git import git
 from tests.kit.installation import Installation
-from tests.running import ROOT, Run
+from tests.kit.pty_terminal import SAYS, left_behind, ready
+from tests.kit.web_server import web_server
 from tests.tools.test_pdf import pdf
-from tests.tui.ptys import SAYS, left_behind, ready
 
 OURS = ("agent", "tui", "tools", "store")
 ANSWER = {"summary": "It changes a sum.", "findings": []}
@@ -90,11 +89,9 @@ def plain(installation: Installation, tmp_path_factory: pytest.TempPathFactory) 
 def hostile(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Place:
     """With a file for each module of ours, where modules are looked for first, that tells when it is run."""
     project, home = tmp_path_factory.mktemp("hostile"), tmp_path_factory.mktemp("home")
-    tells = f"with open({str(home / 'touched')!r}, 'a') as file:\n    file.write(__file__ + '\\n')\n"
+    code = f"with open({str(home / 'touched')!r}, 'a') as file:\n    file.write(__file__ + '\\n')\n"
     for module in (path for name in OURS for path in (ROOT / name).rglob("*.py")):
-        trap = project / module.relative_to(ROOT)
-        trap.parent.mkdir(parents=True, exist_ok=True)
-        trap.write_text(tells)
+        write_file(project / module.relative_to(ROOT), code)
     start = (installation.python, "-m", "ebbtide")
     return _begun(Place(installation, project, home, start, {"PYTHONPATH": os.curdir}))
 
@@ -107,14 +104,12 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 def _begun(place: Place) -> Place:
     project = place.project
-    (project / "tasks.jsonl").write_text('{"prompt": "hi"}\n')
-    (project / "a.txt").write_text("what is wanted\n")
+    write_files(project, {"tasks.jsonl": '{"prompt": "hi"}\n', "a.txt": "what is wanted\n"})
     (project / "a.pdf").write_bytes(pdf(["one"]))
     for name, replies in SCRIPTS.items():
         (project / f"{name}.json").write_text(json.dumps({"reply": replies}))
-    who = ("-c", "user.name=n", "-c", "user.email=n@x.example")
-    for arguments in (("init", "-q"), ("add", "a.txt"), (*who, "commit", "-qm", "first")):
-        subprocess.run(["git", *arguments], cwd=project, check=True, capture_output=True)
+    for arguments in (("init", "-q"), ("add", "a.txt"), ("commit", "-qm", "first")):
+        git(project, *arguments)
     run = place.ebb("-p", "write it", "--permission-mode", "accept-edits", "-m", "scripted/writes.json")
     assert (run.code, run.out) == (0, "written\n"), run.err
     return place
@@ -160,10 +155,8 @@ def test_every_module_is_the_programs_own(hostile: Place) -> None:
 def test_each_program_of_its_own_that_it_starts_is_found(hostile: Place, tmp_path: Path) -> None:
     for number in range(120):  # so many that several processes read them
         (hostile.project / f"part{number}.py").write_text(f"def part{number}():\n    pass\n")
-    (tmp_path / "page.html").write_text("<p>The <b>tide</b>")
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Pages, directory=str(tmp_path))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        host = f"127.0.0.1:{server.server_port}"
+    with web_server(lambda _: (200, b"<p>The <b>tide</b>", {"content-type": "text/html"})) as url:
+        host = url.removeprefix("http://")
         calls = (
             ("grep", {"pattern": "w[h]at", "glob": "*.txt"}),
             ("read", {"path": "a.pdf"}),
@@ -178,23 +171,17 @@ def test_each_program_of_its_own_that_it_starts_is_found(hostile: Place, tmp_pat
             "-p", "go", "-m", "scripted/calls.json", "--permission-mode", "auto", "--output-format", "stream-json",
             "--config", f'web.private=["{host}"]', env={"PATH": "/nowhere"},  # there is no rg
         )  # fmt: skip
-        server.shutdown()
     ended = [event["text"] for event in run.lines if event["type"] == "tool_finished"]
     assert (run.code, run.err, hostile.touched) == (0, "", "")
     assert (ended[:2], ended[-1]) == (["a.txt\n1:what is wanted", "[page 1]\none"], "207:line 207 of them")
     assert (ended[2].startswith("part7.py:\n1\tdef part7()\n"), ended[3].endswith("\n\nThe **tide**")) == (True, True)
 
 
-class _Pages(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads it."""
-
-
 def test_the_terminal_opens_and_closes(place: Place, tmp_path: Path) -> None:
     env = {**place.installation.environment(place.home, place.env), "TERM": "xterm-256color"}
     with ready(tmp_path, SAYS, command=place.start, env=env) as terminal:
         terminal.send("hi\r", until="Said.")
-        assert "Go on with this session: ebb -r" in left_behind(terminal).decode()
+        assert "Resume: ebb -r" in left_behind(terminal).decode()
     assert place.touched == ""
 
 
@@ -266,8 +253,8 @@ async def test_a_browser_has_the_terminal(place: Place) -> None:
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        told = b"".join([await process.stdout.readline() for _ in range(2)]).decode()
-        (address,) = re.findall(r"http://127\.0\.0\.1:\d+/\?token=\S+", told)
+        printed = b"".join([await process.stdout.readline() for _ in range(2)]).decode()
+        (address,) = re.findall(r"http://127\.0\.0\.1:\d+/\?token=\S+", printed)
         origin, screen = address.split("/?")[0], pyte.Screen(100, 30)
         stream = pyte.ByteStream(screen)
         async with ClientSession() as browser:
@@ -317,6 +304,6 @@ def test_what_is_missing_is_named_with_the_command_that_installs_it(plain: Place
     run = plain.ebb("serve")
     assert (run.code, run.err) == (
         2,
-        "ebb: `ebb serve` needs packages that are not installed. "
-        f"Run: uv pip install --python {plain.installation.python} 'textual-serve<2,>=1.1.3'\n",
+        "ebb: `ebb serve` needs more packages; install them with: "
+        f"uv pip install --python {plain.installation.python} 'textual-serve<2,>=1.1.3'\n",
     )

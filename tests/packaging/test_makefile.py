@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from tests.running import ROOT
+from tests.kit.commands import ROOT
 
 
 def make(*arguments: str, **variables: str) -> str:

@@ -5,8 +5,8 @@ import sys
 import tarfile
 import zipfile
 
+from tests.kit.commands import ROOT
 from tests.kit.installation import Installation
-from tests.running import ROOT
 
 OURS = ("agent", "tui", "tools", "store")
 
@@ -26,7 +26,7 @@ def test_the_only_public_name_is_ebbtide(installation: Installation) -> None:
         "ebbtide/__init__.py",
         "ebbtide/py.typed",
         "ebbtide/agent/input/base_text.md",
-        "ebbtide/agent/providers/models.json",
+        "ebbtide/agent/providers/models/anthropic.json",
         "ebbtide/tools/bash.md",
         "ebbtide/tui/app.tcss",
         "ebbtide/tui/dialogs.tcss",
@@ -39,14 +39,16 @@ def test_the_only_public_name_is_ebbtide(installation: Installation) -> None:
 def test_the_sdist_holds_what_belongs_to_the_project_and_nothing_else(installation: Installation) -> None:
     with tarfile.open(installation.sdist) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    kept = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split(
+        "\n"
+    )
     names = {
         name.removeprefix("ebbtide/") if name.startswith(tuple(f"ebbtide/{one}/" for one in OURS)) else name
         for name in names
     }
     linked = {f"ebbtide/{name}" for name in OURS}
-    assert {*names} - {*kept} == {"PKG-INFO"}
-    assert {name for name in kept if name.startswith((*OURS, "ebbtide", "tests", "docs"))} - linked <= names
+    assert {*names} - {*tracked} == {"PKG-INFO"}
+    assert {name for name in tracked if name.startswith((*OURS, "ebbtide", "tests", "docs"))} - linked <= names
 
 
 def test_a_module_has_one_name() -> None:

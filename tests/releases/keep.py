@@ -6,7 +6,8 @@ import tempfile
 from pathlib import Path
 
 from ebbtide.tools.version import VERSION
-from tests.running import ebb
+from tests.kit.commands import ebb
+from tests.kit.files import write_file
 
 FOLDER = Path(__file__).parent
 CONFIG = """
@@ -39,10 +40,8 @@ def keep() -> Path:
     """The archive that it has made."""
     with tempfile.TemporaryDirectory() as name:
         home, project = Path(name, "home"), Path(name, "prices")
-        (home / "config").mkdir(parents=True)
-        (home / "config" / "config.toml").write_text(CONFIG)
-        project.mkdir()
-        (project / "prices.py").write_text("price = 1.0\n")
+        write_file(home / "config" / "config.toml", CONFIG)
+        write_file(project / "prices.py", "price = 1.0\n")
         for prompt, replies in (
             ("raise the price", REPLIES),
             ("is anything left?", [{"text": "Nothing is left to do."}]),

@@ -8,28 +8,28 @@ from pathlib import Path
 import pytest
 
 from ebbtide.tools.version import VERSION
+from tests.kit.commands import ROOT, ebb
 from tests.releases.keep import FOLDER
-from tests.running import ROOT, ebb
 
-KEPT = sorted(FOLDER.glob("*.tar.gz"))
+ARCHIVES = sorted(FOLDER.glob("*.tar.gz"))
 SCRIPT = {
     "reply": [{"calls": [{"name": "recall", "arguments": {"query": "raise prices"}}]}, {"text": "Still nothing."}]
 }
 
 
-@pytest.mark.parametrize("archive", KEPT, ids=lambda path: path.name.removesuffix(".tar.gz"))
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.name.removesuffix(".tar.gz"))
 def test_the_store_and_the_configuration_of_a_released_version_open(archive: Path, tmp_path: Path) -> None:
-    with tarfile.open(archive) as kept:
-        kept.extractall(tmp_path, filter="tar")  # with the modes of files
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="tar")  # with the modes of files
     (script := tmp_path / "s.json").write_text(json.dumps(SCRIPT))
 
-    shown = json.loads(ebb("config", "--json", home=tmp_path).out)
-    said = tomllib.loads((tmp_path / "config" / "config.toml").read_text())
+    settings = json.loads(ebb("config", "--json", home=tmp_path).out)
+    settings_file = tomllib.loads((tmp_path / "config" / "config.toml").read_text())
     for table in ("agent", "permissions"):
-        for key, value in said[table].items():
+        for key, value in settings_file[table].items():
             # The sandbox is off in all runs here, by a variable.
             source = "environment EBB_SANDBOX" if key == "sandbox" else str(tmp_path / "config" / "config.toml")
-            assert shown[f"{table}.{key}"] == {"value": value, "source": source}
+            assert settings[f"{table}.{key}"] == {"value": value, "source": source}
 
     (session,) = ebb("sessions", "list", "--all", "--json", home=tmp_path).lines
     assert session["title"] == "raise the price"
@@ -47,5 +47,5 @@ def test_the_store_and_the_configuration_of_a_released_version_open(archive: Pat
 
 
 def test_this_version_is_kept_and_told_of() -> None:
-    assert FOLDER / f"{VERSION}.tar.gz" in KEPT, "run `python -m tests.releases.keep`"
+    assert FOLDER / f"{VERSION}.tar.gz" in ARCHIVES, "run `python -m tests.releases.keep`"
     assert f"\n## {VERSION}" in (ROOT / "CHANGELOG.md").read_text("utf-8")

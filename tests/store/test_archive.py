@@ -45,18 +45,18 @@ def test_outputs_are_found_by_session_and_number(opened: Opened) -> None:
     inline = OutputRow(2, 0, 5, "c2", "read", 4, 1, "text/plain", created=2.0)
     picture = OutputRow(2, 1, 5, "c2", "read", 100, 0, "image/png", created=2.0)
     opened.store.write("a", outputs=[inline, picture])
-    assert opened.archive.find("a", 1) == (row,)
-    assert opened.archive.find("a", 2) == (inline, picture)
-    assert opened.archive.find("b", 1) == opened.archive.find("a", 3) == ()
+    assert opened.archive.output_parts("a", 1) == (row,)
+    assert opened.archive.output_parts("a", 2) == (inline, picture)
+    assert opened.archive.output_parts("b", 1) == opened.archive.output_parts("a", 3) == ()
     assert [opened.archive.count_before("a", position) for position in (0, 2, 5, 6)] == [0, 1, 1, 2]
 
 
 def test_an_access_is_counted(opened: Opened) -> None:
     opened.keep("a", 1, b"one")
     before = time.time()
-    opened.archive.touch("a", 1)
-    opened.archive.touch("a", 1)
-    (row,) = opened.archive.find("a", 1)
+    opened.archive.record_access("a", 1)
+    opened.archive.record_access("a", 1)
+    (row,) = opened.archive.output_parts("a", 1)
     assert row.accesses == 2
     assert row.accessed is not None
     assert row.accessed >= before
@@ -73,28 +73,28 @@ def test_bytes_that_two_sessions_need_stay_while_one_of_them_does(opened: Opened
     opened.keep("b", 1, b"the same output")
     own = opened.keep("a", 2, b"an output of its own")
     opened.store.delete("a")
-    assert opened.archive.collect().blobs == 1
+    assert opened.archive.collect_garbage().blobs == 1
     assert set(opened.blobs.sizes()) == {shared.digest}
     assert own.digest not in opened.blobs.sizes()
     opened.store.delete("b")
-    freed = opened.archive.collect()
+    freed = opened.archive.collect_garbage()
     assert (freed.blobs, opened.blobs.sizes()) == (1, {})
-    assert opened.archive.collect() == FreedSpace()
+    assert opened.archive.collect_garbage() == FreedSpace()
 
 
 def test_a_crash_before_the_rows_are_written_leaves_no_row_and_bytes_that_are_collected(opened: Opened) -> None:
     blob = opened.blobs.put([b"never written down"], "a")
     unsettled = opened.blobs.folder / "incoming" / f"{blob.digest}.a"
-    assert opened.archive.collect() == FreedSpace()
+    assert opened.archive.collect_garbage() == FreedSpace()
     assert unsettled.exists()
     os.utime(unsettled, (1.0, 1.0))
-    opened.archive.collect()
+    opened.archive.collect_garbage()
     assert not unsettled.exists()
     # The process died after the file got its name and before the transaction was written.
     blob = opened.blobs.put([b"settled only"], "a")
     opened.blobs.settle(blob.digest, "a")
-    assert opened.archive.collect().blobs == 1
-    assert opened.archive.all("a") == ()
+    assert opened.archive.collect_garbage().blobs == 1
+    assert opened.archive.all_output_parts("a") == ()
 
 
 def test_a_transaction_that_fails_leaves_no_row_that_points_nowhere(opened: Opened) -> None:
@@ -104,7 +104,7 @@ def test_a_transaction_that_fails_leaves_no_row_that_points_nowhere(opened: Open
     opened.store.write("a", [message])
     with pytest.raises(StoreError, match="changed by another"):
         opened.store.write("a", [message], outputs=[row])
-    assert opened.archive.all("a") == ()
+    assert opened.archive.all_output_parts("a") == ()
 
 
 def test_bytes_are_removed_by_age_and_their_rows_say_so(opened: Opened) -> None:
@@ -112,17 +112,19 @@ def test_bytes_are_removed_by_age_and_their_rows_say_so(opened: Opened) -> None:
     opened.keep("a", 1, b"old and never looked at", created=now - 1000)
     opened.keep("a", 2, b"old but looked at", created=now - 1000)
     opened.keep("a", 3, b"new", created=now)
-    opened.archive.touch("a", 2)
+    opened.archive.record_access("a", 2)
     assert opened.archive.expire(older_than=now - 500).collected.blobs == 1
-    kept = {row.number: (row.digest is not None, row.removed is not None) for row in opened.archive.all("a")}
-    assert kept == {1: (False, True), 2: (True, False), 3: (True, False)}
+    states = {
+        row.number: (row.digest is not None, row.removed is not None) for row in opened.archive.all_output_parts("a")
+    }
+    assert states == {1: (False, True), 2: (True, False), 3: (True, False)}
 
 
 def test_bytes_are_removed_by_size_the_oldest_first(opened: Opened) -> None:
     for number in range(1, 6):
         opened.keep("a", number, os.urandom(10_000), created=float(number))
     opened.archive.expire(most_bytes=25_000)
-    assert [row.number for row in opened.archive.all("a") if row.digest is not None] == [4, 5]
+    assert [row.number for row in opened.archive.all_output_parts("a") if row.digest is not None] == [4, 5]
     assert len(opened.blobs.sizes()) == 2
 
 
@@ -148,7 +150,7 @@ def test_the_outputs_of_sessions_before_there_was_an_archive_have_their_rows(tmp
     db.commit()
     db.close()
     archive = ArchiveStore(SessionStore(path))
-    assert archive.all("a") == (
+    assert archive.all_output_parts("a") == (
         OutputRow(1, 0, 1, "c1", "bash", 4, 2, "text/plain", created=7.0),
         OutputRow(2, 0, 1, "c2", "read", 0, 0, "text/plain", created=7.0),
         OutputRow(2, 1, 1, "c2", "read", 5, 0, "image/png", created=7.0),

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ebbtide.store.blobfile import FRAME, Blob
+from ebbtide.store.blobfile import FRAME_BYTES, Blob
 from ebbtide.store.blobs import Blobs
 from ebbtide.store.errors import StoreError
 
@@ -40,9 +40,9 @@ def stored(blobs: Blobs, data: bytes) -> Blob:
         (b"one\n", 1),
         (b"one\ntwo", 2),
         (b"\0\xff\xfe\n\0" * 7, 8),
-        (b"x" * (FRAME * 3 + 5), 1),
+        (b"x" * (FRAME_BYTES * 3 + 5), 1),
         (LOG, 40_000),
-        (random.Random(1).randbytes(FRAME + 1), None),
+        (random.Random(1).randbytes(FRAME_BYTES + 1), None),
     ],
 )
 def test_any_bytes_come_back_as_they_were(data: bytes, lines: int | None, blobs: Blobs) -> None:
@@ -54,11 +54,11 @@ def test_any_bytes_come_back_as_they_were(data: bytes, lines: int | None, blobs:
     reader.close()
 
 
-TEXTS = (LOG, b"\n" * 1000, b"a\n\n\nb", LOG[:FRAME] + b"y" * FRAME * 2 + LOG)
+TEXTS = (LOG, b"\n" * 1000, b"a\n\n\nb", LOG[:FRAME_BYTES] + b"y" * FRAME_BYTES * 2 + LOG)
 
 
 @pytest.fixture
-def kept(blobs: Blobs) -> Mapping[bytes, tuple[Blob, Sequence[bytes], Sequence[int]]]:
+def stored_blobs(blobs: Blobs) -> Mapping[bytes, tuple[Blob, Sequence[bytes], Sequence[int]]]:
     """Each text's blob, its lines, and where each of them begins."""
     lines = {text: text.split(b"\n") for text in TEXTS}
     return {
@@ -70,11 +70,11 @@ def kept(blobs: Blobs) -> Mapping[bytes, tuple[Blob, Sequence[bytes], Sequence[i
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_part_is_found_by_bytes_and_by_lines(
-    blobs: Blobs, kept: Mapping[bytes, tuple[Blob, Sequence[bytes], Sequence[int]]], data: st.DataObject
+    blobs: Blobs, stored_blobs: Mapping[bytes, tuple[Blob, Sequence[bytes], Sequence[int]]], data: st.DataObject
 ) -> None:
     text = data.draw(st.sampled_from(TEXTS))
-    start, limit = data.draw(st.integers(0, len(text) + 5)), data.draw(st.integers(0, 2 * FRAME))
-    blob, lines, starts = kept[text]
+    start, limit = data.draw(st.integers(0, len(text) + 5)), data.draw(st.integers(0, 2 * FRAME_BYTES))
+    blob, lines, starts = stored_blobs[text]
     number = data.draw(st.integers(1, blob.lines))
     at = starts[number - 1]
     reader = blobs.open(blob.digest)
@@ -152,9 +152,9 @@ def answers(blobs: Blobs, digest: str) -> Iterator[object]:
         return
     for ask in (
         lambda: b"".join(reader.chunks()),
-        lambda: reader.read(FRAME - 10, 20),
+        lambda: reader.read(FRAME_BYTES - 10, 20),
         lambda: reader.line_start(30_000),
-        lambda: reader.line_end(FRAME + 7),
+        lambda: reader.line_end(FRAME_BYTES + 7),
         lambda: (reader.size, reader.lines),
     ):
         try:
@@ -164,7 +164,7 @@ def answers(blobs: Blobs, digest: str) -> Iterator[object]:
     reader.close()
 
 
-@pytest.mark.parametrize("text", [LOG, b"small\n" * 100, random.Random(2).randbytes(3 * FRAME)], ids=len)
+@pytest.mark.parametrize("text", [LOG, b"small\n" * 100, random.Random(2).randbytes(3 * FRAME_BYTES)], ids=len)
 def test_a_damaged_blob_gives_what_was_stored_or_says_that_it_is_damaged(text: bytes, blobs: Blobs) -> None:
     blob = stored(blobs, text)
     path = blobs.folder / blob.digest[:2] / blob.digest
@@ -178,10 +178,10 @@ def test_a_damaged_blob_gives_what_was_stored_or_says_that_it_is_damaged(text: b
 
 def in_the_old_form(data: bytes) -> bytes:
     """A blob as earlier versions wrote it: without check sums."""
-    frames = [data[at : at + FRAME] for at in range(0, len(data), FRAME)]
+    frames = [data[at : at + FRAME_BYTES] for at in range(0, len(data), FRAME_BYTES)]
     index = b"".join(struct.pack("<II", len(frame) | 1 << 31, frame.count(b"\n")) for frame in frames)
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
-    end = struct.pack("<QQQI4s", 4 + len(data), len(data), lines, FRAME, b"EBB1")
+    end = struct.pack("<QQQI4s", 4 + len(data), len(data), lines, FRAME_BYTES, b"EBB1")
     return b"EBB1" + data + index + end
 
 
@@ -219,7 +219,7 @@ def test_what_stands_in_a_blobs_place_is_said_and_gives_way(kind: str, blobs: Bl
     assert set(blobs.sizes()) == ({blob.digest} if kind != "nothing" else set())
     stored(blobs, LOG)
     assert next(iter(answers(blobs, blob.digest))) == LOG
-    blobs.forget_unsettled(2**40)
+    blobs.remove_unsettled(2**40)
 
 
 def test_a_source_that_fails_leaves_nothing(blobs: Blobs) -> None:
@@ -235,9 +235,9 @@ def test_a_source_that_fails_leaves_nothing(blobs: Blobs) -> None:
 def test_what_a_dead_process_left_is_removed_after_a_while(blobs: Blobs) -> None:
     blob = blobs.put([b"left"], "s1")
     path = blobs.folder / "incoming" / f"{blob.digest}.s1"
-    blobs.forget_unsettled(path.stat().st_mtime)
+    blobs.remove_unsettled(path.stat().st_mtime)
     assert path.exists()
-    blobs.forget_unsettled(path.stat().st_mtime + 1)
+    blobs.remove_unsettled(path.stat().st_mtime + 1)
     assert not path.exists()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.store.checks import ReferenceChecks, examine_database
+from ebbtide.store.checks import ReferenceChecks, check_database
 from ebbtide.store.errors import StoreError
 from ebbtide.store.session_rows import MessageRow
 from ebbtide.store.sessions import SessionStore
@@ -40,15 +40,15 @@ def test_a_fault_that_sqlite_tells_in_damaged_bytes_is_damage(tmp_path: Path) ->
     data = path.read_bytes()
     path.write_bytes(data.replace(b"TABLE messages", b"\x9aABLE messages"))
     assert path.read_bytes() != data
-    told = f"the session database `{path}` is damaged; `ebb doctor --repair` saves what can be read"
-    for ask in (lambda: SessionStore(path), lambda: examine_database(path, lambda: None)):
+    message = f"the session database `{path}` is damaged; `ebb doctor --repair` saves what can be read"
+    for ask in (lambda: SessionStore(path), lambda: check_database(path, lambda: None)):
         with pytest.raises(StoreError) as error:
             ask()
-        assert (str(error.value), error.value.reason) == (told, "corrupt")
+        assert (str(error.value), error.value.reason) == (message, "corrupt")
 
 
 def test_a_pipe_where_the_database_should_be_is_not_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     os.mkfifo(path)
     with pytest.raises(StoreError, match="is not a file; move it away"):
-        examine_database(path, lambda: None)
+        check_database(path, lambda: None)

@@ -11,7 +11,7 @@ from ebbtide.store.blobs import Blobs
 from ebbtide.store.catalogue import Catalogue, ListedRow
 from ebbtide.store.forks import Forks
 from ebbtide.store.session_rows import (
-    MAX_VIEWS,
+    MAX_STORED_VIEWS,
     FactRow,
     MessageRow,
     OutputRow,
@@ -53,30 +53,30 @@ def test_a_fork_has_what_its_parent_had_by_then_and_the_parent_stays(store: Sess
         [FactRow("seen", "a", "1")],
         outputs=[output(1, 1, digest), output(2, 3)],
         summaries=[SummaryRow(1, 2, "one", 5.0), SummaryRow(2, 4, "two", 5.0)],
-        before=ViewRow(2, "before", 5.0),
+        previous_view=ViewRow(2, "before", 5.0),
     )
-    store.write(ROW.id, before=ViewRow(4, "later", 6.0))
+    store.write(ROW.id, previous_view=ViewRow(4, "later", 6.0))
 
     Forks(store).fork(FORK, SnapshotRow(2, "of the fork"), [FactRow("todos", "", "[]")])
 
     archive = ArchiveStore(store)
     assert store.session(FORK.id) == replace(FORK, messages=2)
     assert [row.position for row in store.messages(FORK.id)] == [0, 1]
-    assert archive.messages_called(FORK.id, "ref") == ((0, "ref0"), (1, "ref1"))
-    assert archive.all(FORK.id) == (output(1, 1, digest),)
+    assert archive.messages_with_ref_prefix(FORK.id, "ref") == ((0, "ref0"), (1, "ref1"))
+    assert archive.all_output_parts(FORK.id) == (output(1, 1, digest),)
     assert archive.summaries(FORK.id) == (SummaryRow(1, 2, "one", 5.0),)
     assert store.views(FORK.id) == (ViewRow(2, "before", 5.0, 1),)
-    assert (store.snapshot(FORK.id), store.situation(FORK.id)) == (
+    assert (store.snapshot(FORK.id), store.all_facts(FORK.id)) == (
         SnapshotRow(2, "of the fork"), (FactRow("todos", "", "[]"),),
     )  # fmt: skip
     assert (store.usage(FORK.id), len(store.messages(ROW.id)), store.snapshot(ROW.id)) == ((), 4, SnapshotRow(4, "{}"))
 
     store.delete(ROW.id)
-    assert archive.collect().blobs == 0
+    assert archive.collect_garbage().blobs == 0
     assert kept_in(store.blobs, digest) == b"kept apart"
     assert (store.session(FORK.id) or ROW).parent is None
     store.delete(FORK.id)
-    assert archive.collect().blobs == 1
+    assert archive.collect_garbage().blobs == 1
 
 
 def test_a_fork_of_a_fork_stays_in_the_tree_when_the_one_between_goes(store: SessionStore) -> None:
@@ -100,30 +100,30 @@ def test_drafts_are_listed_when_something_was_said_in_them(store: SessionStore) 
     found = store.session(FORK.id)
     assert found is not None
     assert found.is_unused
-    assert Forks(store).drafts() == (FORK.id,)
+    assert Forks(store).unused_drafts() == (FORK.id,)
     assert Forks(store).ancestry(FORK.id) == {FORK.id: 1 << 62, ROW.id: 2}
-    assert [row.id for row in store.recent("/p")] == [ROW.id]
+    assert [row.id for row in store.recent_sessions("/p")] == [ROW.id]
     store.write(FORK.id, [message(2)])
-    assert Forks(store).drafts() == ()
-    assert [row.id for row in store.recent("/p")] == [FORK.id, ROW.id]
+    assert Forks(store).unused_drafts() == ()
+    assert [row.id for row in store.recent_sessions("/p")] == [FORK.id, ROW.id]
 
 
 def test_messages_that_hold_a_text_are_found_by_role(store: SessionStore) -> None:
     store.write(ROW.id, [message(0, "one"), message(1, "two"), message(2, "one")._replace(role="assistant")])
     store.write(ROW.id, [message(3, "one more")])
     branches = Forks(store)
-    assert branches.holding(ROW.id, "user", "one") == ((0, "one", 5.0), (3, "one more", 5.0))
-    assert branches.holding(ROW.id, "user", "one", 1) == ((3, "one more", 5.0),)
+    assert branches.messages_containing(ROW.id, "user", "one") == ((0, "one", 5.0), (3, "one more", 5.0))
+    assert branches.messages_containing(ROW.id, "user", "one", 1) == ((3, "one more", 5.0),)
 
 
 def test_views_from_before_rewrites_are_kept_newest_first_and_the_oldest_go(store: SessionStore) -> None:
-    for number in range(MAX_VIEWS + 3):
-        store.write(ROW.id, before=ViewRow(0, f"view {number}", 5.0))
-    assert [row.number for row in store.views(ROW.id)] == list(range(MAX_VIEWS + 3, 3, -1))
-    store.write(ROW.id, snapshot=SnapshotRow(0, "{}"), back=MAX_VIEWS + 2)
-    assert store.views(ROW.id)[0].body == f"view {MAX_VIEWS}"
-    store.write(ROW.id, before=ViewRow(0, "another", 5.0))
-    assert store.views(ROW.id)[0] == ViewRow(0, "another", 5.0, MAX_VIEWS + 2)
+    for number in range(MAX_STORED_VIEWS + 3):
+        store.write(ROW.id, previous_view=ViewRow(0, f"view {number}", 5.0))
+    assert [row.number for row in store.views(ROW.id)] == list(range(MAX_STORED_VIEWS + 3, 3, -1))
+    store.write(ROW.id, snapshot=SnapshotRow(0, "{}"), restored_view=MAX_STORED_VIEWS + 2)
+    assert store.views(ROW.id)[0].body == f"view {MAX_STORED_VIEWS}"
+    store.write(ROW.id, previous_view=ViewRow(0, "another", 5.0))
+    assert store.views(ROW.id)[0] == ViewRow(0, "another", 5.0, MAX_STORED_VIEWS + 2)
 
 
 def kept_in(blobs: Blobs, digest: str) -> bytes:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ebbtide.store.checkpoints import CheckpointStore
-from ebbtide.store.checks import examine_database
+from ebbtide.store.checks import check_database
 from ebbtide.store.open_databases import is_open_here
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
-from tests.running import ROOT
+from tests.kit.commands import ROOT
 
 LOOKED_AT = """
 import sqlite3, sys
@@ -36,7 +36,7 @@ def open_sessions(path: Path) -> None:
 
 
 def examine(path: Path) -> None:
-    examine_database(path, lambda: None)
+    check_database(path, lambda: None)
 
 
 @pytest.mark.parametrize("touch", [open_sessions, examine], ids=["opened again", "examined"])

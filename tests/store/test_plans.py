@@ -37,7 +37,7 @@ def store() -> Iterator[SessionStore]:
 
 def index_of(store: SessionStore) -> SearchIndex:
     index = SearchIndex(store)
-    index.add(IndexProgress(A, 2, 0, 0, 0, 0), [SearchDocument(0, 0, "user", "", "find this")])
+    index.add_documents(IndexProgress(A, 2, 0, 0, 0, 0), [SearchDocument(0, 0, "user", "", "find this")])
     return index
 
 
@@ -49,33 +49,36 @@ def vectors_of(store: SessionStore) -> VectorStore:
 
 
 ASKED: dict[str, Callable[[SessionStore], object]] = {
-    "recent": lambda store: store.recent("/p"),
-    "recent everywhere": lambda store: store.recent(),
-    "matching": lambda store: store.matching("aa"),
+    "recent": lambda store: store.recent_sessions("/p"),
+    "recent everywhere": lambda store: store.recent_sessions(),
+    "matching": lambda store: store.sessions_with_prefix("aa"),
     "messages": lambda store: store.messages(A, 2),
     "messages before": lambda store: store.messages_before(A, 4, 2),
     "snapshot": lambda store: store.snapshot(A),
     "views": lambda store: store.views(A),
     "usage": lambda store: (store.usage(A), store.usage_total(A), store.rewrites(A)),
-    "situation": lambda store: (store.situation(A), store.facts(A, "job")),
-    "outputs": lambda store: (ArchiveStore(store).find(A, 1), ArchiveStore(store).all(A)),
-    "large outputs": lambda store: ArchiveStore(store).larger_than(A, 9),
+    "situation": lambda store: (store.all_facts(A), store.facts(A, "job")),
+    "outputs": lambda store: (ArchiveStore(store).output_parts(A, 1), ArchiveStore(store).all_output_parts(A)),
+    "large outputs": lambda store: ArchiveStore(store).outputs_larger_than(A, 9),
     "outputs before": lambda store: ArchiveStore(store).count_before(A, 3),
-    "names": lambda store: (ArchiveStore(store).messages_without_ref(A), ArchiveStore(store).messages_called(A, "12")),
+    "names": lambda store: (
+        ArchiveStore(store).messages_without_ref(A),
+        ArchiveStore(store).messages_with_ref_prefix(A, "12"),
+    ),
     "summaries": lambda store: ArchiveStore(store).summaries(A),
     "a page": lambda store: Catalogue(store).page("/p", 10, (3.0, 9), ("title",)),
     "a page of what is tagged": lambda store: Catalogue(store).page(None, 10, None, ("#pa",), ("parser", "b")),
     "selected": lambda store: Catalogue(store).matching_sessions(
         Selection("/p", 9.0, ("a",), untagged=True, unanswered=True)
     ),
-    "what requests took": lambda store: (UsageStore(store).count(A), [*UsageStore(store).requests(A)]),
+    "what requests took": lambda store: (UsageStore(store).request_count(A), [*UsageStore(store).requests(A)]),
     "a page of all": lambda store: Catalogue(store).page(None, 10),
     "some": lambda store: Catalogue(store).sessions_by_id((A, B)),
     "family": lambda store: Forks(store).family(A),
-    "drafts": lambda store: Forks(store).drafts(),
-    "holding": lambda store: Forks(store).holding(A, "user", "go"),
+    "drafts": lambda store: Forks(store).unused_drafts(),
+    "holding": lambda store: Forks(store).messages_containing(A, "user", "go"),
     "calls": lambda store: replies_with_calls(store, "/p", A, 10),
-    "behind": lambda store: index_of(store).behind(),
+    "behind": lambda store: index_of(store).unfinished_sessions(),
     "found": lambda store: index_of(store).find(SearchQuery("this", project="/p", sessions=(A,))),
     "newest": lambda store: index_of(store).find(SearchQuery("", limit=3)),
     "vectors": lambda store: vectors_of(store).unembedded_count(),

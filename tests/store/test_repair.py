@@ -15,7 +15,7 @@ from ebbtide.store.connection import back_up
 from ebbtide.store.errors import StoreError
 from ebbtide.store.migrations import MIGRATIONS
 from ebbtide.store.repair import repair_database
-from ebbtide.store.salvage import rows_in
+from ebbtide.store.salvage import rows_in_pages
 from ebbtide.store.session_rows import MessageRow
 from ebbtide.store.sessions import SessionStore
 from tests.store.conftest import ROW
@@ -84,7 +84,7 @@ def test_a_row_that_claims_to_be_larger_than_all_pages_is_left_out() -> None:
     page[0], page[3:5], page[8:10] = 0x0D, (1).to_bytes(2, "big"), (100).to_bytes(2, "big")
     page[100:106] = b"\xff\xff\xff\xff\x7f\x01"  # 34 GB, in pages that follow themselves
     page[106 + 489 : 110 + 489] = (3).to_bytes(4, "big")
-    assert list(rows_in(bytes(4096) + page + (3).to_bytes(4, "big") * 1024, 4096)) == []
+    assert list(rows_in_pages(bytes(4096) + page + (3).to_bytes(4, "big") * 1024, 4096)) == []
 
 
 def test_a_database_that_is_written_meanwhile_is_left_alone(path: Path) -> None:
@@ -103,16 +103,16 @@ def test_a_database_that_is_written_meanwhile_is_left_alone(path: Path) -> None:
 
 def test_two_repairs_at_once_are_one_and_what_a_killed_one_left_goes(path: Path) -> None:
     (path.parent / "repair-killed").mkdir()
-    told = list[str]()
+    messages = list[str]()
 
     def again() -> None:
-        if not told:
+        if not messages:
             with pytest.raises(StoreError, match="being repaired") as failed:
                 repair_database(path)
-            told.append(failed.value.reason)
+            messages.append(failed.value.reason)
 
     assert repair_database(path, again).saved["messages"] == COUNT
-    assert told == ["in use"]
+    assert messages == ["in use"]
     assert list(path.parent.glob("repair-*")) == []
 
 
@@ -143,7 +143,7 @@ def test_two_programs_that_bring_a_database_to_a_newer_version_keep_one_copy_of_
         db.execute(f"pragma user_version = {older}")
         SessionStore(path).close()
         copy = path.with_name(f"sessions.db.v{older}-backup")
-        kept = copy.read_bytes()
+        content = copy.read_bytes()
         assert back_up(db, path, older) == ""  # as a program does that found the older version a moment ago
-        assert copy.read_bytes() == kept
+        assert copy.read_bytes() == content
     assert sorted(each.name for each in tmp_path.iterdir()) == ["sessions.db", copy.name]

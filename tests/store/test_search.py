@@ -41,7 +41,7 @@ class Opened:
 
     def add(self, session: str, *documents: SearchDocument) -> None:
         last = max((document.position for document in documents), default=-1)
-        self.index.add(IndexProgress(session, last + 1, 0, 0, 0, 0), documents)
+        self.index.add_documents(IndexProgress(session, last + 1, 0, 0, 0, 0), documents)
 
     def texts(self, words: str, **more: Any) -> list[str]:
         return [match.document.text for match in self.index.find(SearchQuery(words, **more))]
@@ -66,7 +66,7 @@ def test_each_message_is_ranked_by_itself(opened: Opened) -> None:
 def test_of_equal_matches_that_comes_first_which_was_looked_up_more(opened: Opened) -> None:
     opened.add("a", *(doc(at, "same words", "output", number=at + 1, created=float(at)) for at in range(3)))
     assert [match.document.number for match in opened.index.find(SearchQuery("same"))] == [3, 2, 1]
-    opened.index.touch("a", "r2")
+    opened.index.record_access("a", "r2")
     assert [(m.document.number, m.accesses) for m in opened.index.find(SearchQuery("same"))] == [(2, 1), (3, 0), (1, 0)]
 
 
@@ -169,30 +169,30 @@ def test_texts_that_a_database_does_not_take_are_found_all_the_same(opened: Open
 
 
 def test_it_says_which_sessions_have_more_than_it_knows(opened: Opened) -> None:
-    assert opened.index.behind() == ()
+    assert opened.index.unfinished_sessions() == ()
     rows = [MessageRow(at, "user", "{}", 5.0) for at in range(3)]
     opened.store.write("a", rows)
-    assert opened.index.behind() == (IndexProgress("a", 0, 0, 0, 3, 0),)
-    opened.index.add(IndexProgress("a", 2, 4, 0, 0, 0), [])
-    assert opened.index.behind() == (IndexProgress("a", 2, 4, 0, 1, 0),)
+    assert opened.index.unfinished_sessions() == (IndexProgress("a", 0, 0, 0, 3, 0),)
+    opened.index.add_documents(IndexProgress("a", 2, 4, 0, 0, 0), [])
+    assert opened.index.unfinished_sessions() == (IndexProgress("a", 2, 4, 0, 1, 0),)
     assert opened.index.messages("a", 1, 1) == (rows[1],)
 
 
 def test_what_another_process_added_first_is_not_added_again(opened: Opened) -> None:
     other = SearchIndex(opened.store)
     for index in (opened.index, other):
-        index.add(IndexProgress("a", 1, 0, 0, 0, 0), [doc(0, "once")])
+        index.add_documents(IndexProgress("a", 1, 0, 0, 0, 0), [doc(0, "once")])
     assert opened.texts("once") == ["once"]
-    opened.index.add(IndexProgress("gone", 1, 0, 0, 0, 0), [doc(0, "never")])
+    opened.index.add_documents(IndexProgress("gone", 1, 0, 0, 0, 0), [doc(0, "never")])
     assert opened.texts("never") == []
 
 
 def test_an_index_that_was_emptied_meanwhile_gets_no_gap(opened: Opened) -> None:
     opened.store.write("a", [MessageRow(at, "user", "{}", 5.0) for at in range(4)])
-    opened.index.add(IndexProgress("a", 2, 0, 0, 0, 0), [doc(0, "one"), doc(1, "two")])
+    opened.index.add_documents(IndexProgress("a", 2, 0, 0, 0, 0), [doc(0, "one"), doc(1, "two")])
     opened.index.rebuild()
-    opened.index.add(IndexProgress("a", 4, 0, 0, 0, 0), [doc(2, "three"), doc(3, "four")], 2)
-    assert opened.index.behind() == (IndexProgress("a", 0, 0, 0, 4, 0),)
+    opened.index.add_documents(IndexProgress("a", 4, 0, 0, 0, 0), [doc(2, "three"), doc(3, "four")], 2)
+    assert opened.index.unfinished_sessions() == (IndexProgress("a", 0, 0, 0, 4, 0),)
     assert opened.texts("three") == []
 
 
@@ -201,12 +201,12 @@ def test_a_deleted_session_leaves_no_word_behind(opened: Opened) -> None:
     opened.add("b", doc(0, "another word"))
     assert opened.texts("cretwor") == ["precious secretword"]
     opened.store.delete("a")
-    opened.index.forget_words()
+    opened.index.reset_word_parts()
     assert opened.texts("secretword") == opened.texts("cretwor") == []
     assert opened.texts("nothe") == ["another word"]
     tables = [name for (name,) in opened.store.query("select name from sqlite_master where type = 'table'")]
-    shown = [str(opened.store.query(f"select * from {name}")) for name in tables if not name.startswith("words_")]
-    assert not [text for text in shown if "secretword" in text]
+    tables_text = [str(opened.store.query(f"select * from {name}")) for name in tables if not name.startswith("words_")]
+    assert not [text for text in tables_text if "secretword" in text]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_a_database_of_an_earlier_version_can_be_searched(tmp_path: Path) -> Non
     db.close()
     opened = Opened(tmp_path / "s.db")
     opened.store.write("a", [MessageRow(0, "user", "{}")])
-    assert opened.index.behind() == (IndexProgress("a", 0, 0, 0, 1, 0),)
+    assert opened.index.unfinished_sessions() == (IndexProgress("a", 0, 0, 0, 1, 0),)
     opened.add("a", doc(0, "words"))
     assert opened.texts("words") == ["words"]
 

@@ -13,6 +13,7 @@ from ebbtide.store.locks import SessionLock
 from ebbtide.store.migrations import MIGRATIONS
 from ebbtide.store.session_rows import FactRow, RewriteRow, SnapshotRow, UsageRow, UsageTotal
 from ebbtide.store.sessions import SessionStore
+from tests.kit.files import write_file
 from tests.store.conftest import ROW, message
 
 
@@ -57,15 +58,15 @@ def test_recent_lists_the_project_newest_first_and_leaves_out_empty_sessions(pat
         store.create(replace(ROW, id=f"{number:012x}", project=project, updated=float(number)))
         if number != 3:
             store.write(f"{number:012x}", [message(0)])
-    assert [row.id for row in store.recent("/p")] == [f"{2:012x}", f"{0:012x}"]
-    assert [row.id for row in store.recent()] == [f"{2:012x}", f"{1:012x}", f"{0:012x}"]
+    assert [row.id for row in store.recent_sessions("/p")] == [f"{2:012x}", f"{0:012x}"]
+    assert [row.id for row in store.recent_sessions()] == [f"{2:012x}", f"{1:012x}", f"{0:012x}"]
     store.close()
 
 
 def test_a_prefix_is_taken_literally(store: SessionStore) -> None:
-    assert [row.id for row in store.matching("aa11")] == [ROW.id]
-    assert store.matching("%") == ()
-    assert store.matching("aa11", project="/other") == ()
+    assert [row.id for row in store.sessions_with_prefix("aa11")] == [ROW.id]
+    assert store.sessions_with_prefix("%") == ()
+    assert store.sessions_with_prefix("aa11", project="/other") == ()
 
 
 def test_only_the_user_can_read_the_database(path: Path) -> None:
@@ -87,8 +88,7 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(path: Path) -> 
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
-    path.parent.mkdir()
-    path.write_bytes(b"this is not a database, whatever its name says" * 100)
+    write_file(path, b"this is not a database, whatever its name says" * 100)
     with pytest.raises(StoreError) as caught:
         SessionStore(path)
     assert caught.value.reason == "corrupt"
@@ -193,7 +193,7 @@ def test_a_resume_searches_indexes_and_scans_nothing(path: Path) -> None:
     store.messages_before(ROW.id, 5, 2)
     store.snapshot(ROW.id)
     store.usage_total(ROW.id)
-    store.situation(ROW.id)
+    store.all_facts(ROW.id)
     store.close()
     plans = [plan_of(path, statement, ()) for statement in asked]
     assert [plan for plan in plans if "SCAN" in plan or "TEMP B-TREE" in plan] == []
@@ -224,11 +224,11 @@ def test_facts_and_rewrites_are_written_with_the_rest(store: SessionStore) -> No
         usage=[usage, usage, usage._replace(created=7.0)],
         facts=[FactRow("seen", "a", "1"), FactRow("job", "j", "x")],
     )
-    store.write(ROW.id, facts=[FactRow("seen", "a", "2")], over=[("job", "j")], rewrites=[rewrite])
-    assert store.situation(ROW.id) == (FactRow("seen", "a", "2"),)
+    store.write(ROW.id, facts=[FactRow("seen", "a", "2")], deleted_facts=[("job", "j")], rewrites=[rewrite])
+    assert store.all_facts(ROW.id) == (FactRow("seen", "a", "2"),)
     assert store.rewrites(ROW.id) == (rewrite._replace(requests=2),)
     store.delete(ROW.id)
-    assert (store.situation(ROW.id), store.rewrites(ROW.id)) == ((), ())
+    assert (store.all_facts(ROW.id), store.rewrites(ROW.id)) == ((), ())
 
 
 def test_what_is_kept_for_a_model_is_there_for_every_session(path: Path) -> None:

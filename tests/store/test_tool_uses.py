@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-from ebbtide.store.calls import save_tool_uses, tool_uses
+from ebbtide.store.calls import last_tool_uses, save_tool_uses
 from ebbtide.store.migrations import MIGRATIONS
 from ebbtide.store.sessions import SessionStore
 
@@ -15,7 +15,7 @@ def test_the_last_use_of_each_tool_is_known_to_the_next_session_of_its_project(t
     save_tool_uses(store, "/b", {"x": 9.0})
     store.close()
     again = SessionStore(tmp_path / "sessions.db")
-    assert [tool_uses(again, project) for project in ("/a", "/b", "/c")] == [{"x": 3.0, "y": 5.0}, {"x": 9.0}, {}]
+    assert [last_tool_uses(again, project) for project in ("/a", "/b", "/c")] == [{"x": 3.0, "y": 5.0}, {"x": 9.0}, {}]
     again.close()
 
 
@@ -30,5 +30,5 @@ def test_a_database_of_before_gets_the_table(tmp_path: Path) -> None:
     db.close()
     store = SessionStore(path)
     save_tool_uses(store, "/a", {"x": 1.0})
-    assert tool_uses(store, "/a") == {"x": 1.0}
+    assert last_tool_uses(store, "/a") == {"x": 1.0}
     store.close()

@@ -76,8 +76,8 @@ def without_shared_memory(path: Path | str, timeout: float, *, uri: bool = False
 def test_where_no_log_can_be_each_commit_is_on_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "open_connection", without_shared_memory)
     with closing(SessionStore(path)) as store:
-        kept = [store.query(f"pragma {name}")[0][0] for name in ("journal_mode", "synchronous")]
-        assert kept == ["delete", 3], "with less than `extra`, a loss of power could take a commit back"
+        pragmas = [store.query(f"pragma {name}")[0][0] for name in ("journal_mode", "synchronous")]
+        assert pragmas == ["delete", 3], "with less than `extra`, a loss of power could take a commit back"
         store.create(ROW)
         store.write(ROW.id, [message(0), message(1)])
         store.end_turn(ROW.id)

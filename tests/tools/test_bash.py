@@ -13,10 +13,10 @@ from ebbtide.tools.bash import Bash
 from ebbtide.tools.bash_kill import BashKill
 from ebbtide.tools.bash_output import BashOutput
 from ebbtide.tools.process.program import ProcessLimits, Program
-from ebbtide.tools.process.shell import child_environment, in_shell
+from ebbtide.tools.process.shell import child_environment, shell_launch
 from ebbtide.tools.process.start import start
 from ebbtide.tools.process.state import ProgramState
-from tests.waiting import is_alive, soon
+from tests.kit.polling import is_alive, soon
 
 
 async def bash(workspace: Workspace, command: str, **more: int | bool) -> Result:
@@ -48,10 +48,13 @@ async def test_a_command_says_what_it_printed_and_how_it_ended(
 ) -> None:
     result = await bash(workspace, command)
     assert result.program is not None
-    printed, _, told = text.rpartition("\n")
-    state = replace(result.program, told=told, is_silent=printed == "no output")
+    printed, _, state_text = text.rpartition("\n")
+    state = replace(result.program, told=state_text, is_silent=printed == "no output")
     assert result == Result(text, failed=failed, program=state)
-    assert (result.program.how, result.program.printed_in(text)) == (told, "" if state.is_silent else printed)
+    assert (result.program.outcome_text, result.program.printed_in(text)) == (
+        state_text,
+        "" if state.is_silent else printed,
+    )
     assert os.listdir(workspace.outputs) == []
 
 
@@ -101,16 +104,16 @@ async def test_what_a_child_prints_later_does_not_break_it(workspace: Workspace)
 
 
 async def test_a_command_that_takes_too_long_goes_on_as_a_job(workspace: Workspace) -> None:
-    heard: list[str] = []
-    workspace = replace(workspace, progress=heard.append)
+    progress: list[str] = []
+    workspace = replace(workspace, on_progress=progress.append)
     result = await bash(workspace, "echo begun; until [ -e go ]; do sleep 0.01; done; echo done; exit 3", timeout=1)
-    told = "not finished after 1 s: it continues as job-1; bash_output shows its output, bash_kill ends it"
-    assert result == Result(f"begun\n{told}", program=ProgramState(told, job="job-1"))
+    state_text = "not finished after 1 s: it continues as job-1; bash_output shows its output, bash_kill ends it"
+    assert result == Result(f"begun\n{state_text}", program=ProgramState(state_text, job="job-1"))
     (workspace.root / "go").touch()
     await workspace.jobs.by_id["job-1"].program.wait(60)
     rest = await BashOutput().run({"job": "job-1"}, workspace)
     assert rest.text == "done\njob-1: exit code 3"
-    assert heard == ["begun\n"]  # nobody watches the call any more
+    assert progress == ["begun\n"]  # nobody watches the call any more
 
 
 async def test_what_goes_on_as_a_job_ends_with_the_session(workspace: Workspace) -> None:
@@ -139,14 +142,14 @@ async def test_a_job_with_a_terminal_is_written_to(workspace: Workspace) -> None
     started = await bash(workspace, asks, terminal=True)
     assert started.text == "job-1 is running; bash_output shows its output, bash_kill ends it"
     program = workspace.jobs.by_id["job-1"].program
-    await program.wait_for_news(60, 5)
+    await program.wait_for_output(60, 5)
     answer = {"command": "Ann", "job": "job-1"}
     assert Bash().subjects(answer, workspace) == (f"{asks} <<< Ann",)
-    said = (await Bash().run(answer, workspace)).text
-    await program.wait_for_news(60, len("Name? Ann\n"))
-    said += (await BashOutput().run({"job": "job-1"}, workspace)).text
-    assert "Name? Ann" in said
-    assert "hello Ann" in said
+    printed = (await Bash().run(answer, workspace)).text
+    await program.wait_for_output(60, len("Name? Ann\n"))
+    printed += (await BashOutput().run({"job": "job-1"}, workspace)).text
+    assert "Name? Ann" in printed
+    assert "hello Ann" in printed
     await Bash().run({"command": "", "job": "job-1"}, workspace)
     await program.wait(60)
     assert program.code == 4
@@ -181,29 +184,29 @@ async def test_a_cancelled_command_leaves_no_process(workspace: Workspace) -> No
 
 
 async def test_progress_is_told_while_the_command_runs(workspace: Workspace) -> None:
-    told: list[str] = []
-    watched = replace(workspace, progress=told.append)
+    progress: list[str] = []
+    watched = replace(workspace, on_progress=progress.append)
     task = asyncio.create_task(
         bash(watched, "printf '\\033[1mone\\n'; while [ ! -e go ]; do sleep 0.01; done; echo two")
     )
-    await soon(lambda: told == ["one\n"])
+    await soon(lambda: progress == ["one\n"])
     (workspace.root / "go").touch()
     await task
-    assert told == ["one\n", "two\n"]
+    assert progress == ["one\n", "two\n"]
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         ("", "the command is empty: say what to run"),
         ("echo \0", "the command contains a NUL character: remove it, or create it with `printf '\\0'`"),
         ("x" * 200_000, "the command is too long (200000 characters): write it to a file and run that"),
     ],
 )
-async def test_a_command_that_cannot_run_is_explained(command: str, said: str, workspace: Workspace) -> None:
+async def test_a_command_that_cannot_run_is_explained(command: str, message: str, workspace: Workspace) -> None:
     with pytest.raises(ToolError) as caught:
         await bash(workspace, command)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 async def test_a_working_folder_that_is_gone_is_explained(workspace: Workspace) -> None:
@@ -215,18 +218,18 @@ async def test_a_working_folder_that_is_gone_is_explained(workspace: Workspace) 
 async def started(workspace: Workspace, command: str, limits: ProcessLimits) -> Program:
     workspace.outputs.mkdir(exist_ok=True)
     log = workspace.outputs / "log"
-    return start(in_shell(command), workspace.root, log, limits=limits)
+    return start(shell_launch(command), workspace.root, log, limits=limits)
 
 
 async def test_a_command_that_prints_too_much_keeps_both_ends_and_says_so(workspace: Workspace) -> None:
     limited = replace(workspace, max_output_bytes=40_000)
     result = await bash(limited, "seq 1 20000; echo the end; exit 3")
     assert result.log is not None
-    kept = result.log.path.read_text()
+    log = result.log.path.read_text()
     assert (result.text, result.program and result.program.code, result.failed) == (
         "it printed 108,902 bytes, more than the limit of 40,000: the middle was dropped\nexit code 3", 3, True
     )  # fmt: skip
-    beginning, dropped, end = re.split(r"\n(\[… 68,902 bytes of output dropped here …\])\n", kept)
+    beginning, dropped, end = re.split(r"\n(\[… 68,902 bytes of output dropped here …\])\n", log)
     everything = "".join(f"{number}\n" for number in range(1, 20_001)) + "the end\n"
     assert dropped
     assert (len(beginning), len(end)) == (30_000, 10_000)
@@ -251,7 +254,7 @@ async def test_a_job_that_prints_without_end_fills_no_disk_and_shows_its_newest_
     limited = replace(workspace, max_output_bytes=40_000)
     await bash(limited, "seq 1 20000; echo first; until [ -e go ]; do sleep 0.01; done; seq 1 9000", background=True)
     job = limited.jobs.by_id["job-1"]
-    await job.program.wait_for_news(60, 108_899)
+    await job.program.wait_for_output(60, 108_899)
     seen = await BashOutput().run({"job": "job-1"}, limited)
     assert seen.log is not None
     assert seen.log.path.read_bytes()[seen.log.start : seen.log.end].endswith(b"\n20000\nfirst\n")
@@ -259,17 +262,19 @@ async def test_a_job_that_prints_without_end_fills_no_disk_and_shows_its_newest_
     await job.program.wait(60)
     news = await BashOutput().run({"job": "job-1"}, limited)
     assert news.log is not None
-    shown = news.log.path.read_bytes()[news.log.start :].decode()
+    printed = news.log.path.read_bytes()[news.log.start :].decode()
     numbers = "".join(f"{number}\n" for number in range(1, 9001))
-    assert shown == f"\n[… 33,893 bytes of output dropped here …]\n{numbers[-10_000:]}"
+    assert printed == f"\n[… 33,893 bytes of output dropped here …]\n{numbers[-10_000:]}"
     assert news.text == (
         "it printed 152,793 bytes, more than the limit of 40,000: the middle was dropped\njob-1: exit code 0"
     )
 
 
 async def test_a_program_that_ignores_the_request_to_end_is_ended(workspace: Workspace) -> None:
-    program = await started(workspace, "trap '' TERM; echo on; while :; do sleep 1; done", ProcessLimits(grace=0.1))
-    await program.wait_for_news(20, 0)
+    program = await started(
+        workspace, "trap '' TERM; echo on; while :; do sleep 1; done", ProcessLimits(grace_seconds=0.1)
+    )
+    await program.wait_for_output(20, 0)
     await program.close()
     assert program.code == -9
 
@@ -278,8 +283,8 @@ async def test_a_background_job_is_looked_at_and_ended(workspace: Workspace) -> 
     begun = await bash(
         workspace, "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; sleep 300", background=True
     )
-    told = "job-1 is running; bash_output shows its output, bash_kill ends it"
-    assert begun == Result(told, program=ProgramState(told, job="job-1", is_silent=True))
+    state_text = "job-1 is running; bash_output shows its output, bash_kill ends it"
+    assert begun == Result(state_text, program=ProgramState(state_text, job="job-1", is_silent=True))
     runs = ProgramState("job-1: still running", job="job-1")
     look = {"job": "job-1", "wait": 20}
     assert await BashOutput().run(look, workspace) == Result("one\njob-1: still running", program=runs)
@@ -288,9 +293,9 @@ async def test_a_background_job_is_looked_at_and_ended(workspace: Workspace) -> 
     assert await BashOutput().run({"job": "job-1"}, workspace) == Result(
         "no new output\njob-1: still running", program=replace(runs, is_silent=True)
     )
-    told = "job-1: killed by SIGTERM"
+    state_text = "job-1: killed by SIGTERM"
     assert await BashKill().run({"job": "job-1"}, workspace) == Result(
-        f"no new output\n{told}", program=ProgramState(told, signal=15, job="job-1", is_silent=True)
+        f"no new output\n{state_text}", program=ProgramState(state_text, signal=15, job="job-1", is_silent=True)
     )
     assert workspace.jobs.running == ()
 
@@ -381,12 +386,12 @@ async def test_an_edit_in_place_that_changed_nothing_or_broke_a_file_says_so(wor
     (workspace.root / "a.py").write_text("x = 1\n")
     nothing = "it changed nothing in `a.py`: what it looks for is not there as written"
     broken = "`a.py` does not parse any more: line 1, `y = (`: '(' was never closed"
-    for command, told in (
+    for command, message in (
         ("sed -i 's/y/z/' a.py", f"no output\nexit code 0\n{nothing}"),
         ("sed -i 's/x/y/' a.py", "no output\nexit code 0"),
         ("sed -i 's/1/(/' a.py && cat a.py", f"y = (\nexit code 0\n{broken}"),
         ("sed -i 's/a/b/' missing.py", "sed: can't read missing.py: No such file or directory\nexit code 2"),
     ):  # fmt: skip
         result = await Bash().run({"command": command}, workspace)
-        assert result.text.startswith(told), result.text
-        assert result.text.count("\n") == told.count("\n")
+        assert result.text.startswith(message), result.text
+        assert result.text.count("\n") == message.count("\n")

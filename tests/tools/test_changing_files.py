@@ -13,6 +13,7 @@ from ebbtide.tools.base import AppliedChange, Arguments, Result, Tool, ToolError
 from ebbtide.tools.edit import Edit
 from ebbtide.tools.read import Read
 from ebbtide.tools.write import Write
+from tests.kit.files import write_files
 
 
 async def said(tool: Tool, arguments: Arguments, workspace: Workspace) -> str:
@@ -32,7 +33,7 @@ async def test_write_creates_a_file_with_its_folders(workspace: Workspace) -> No
     result = await Write().run({"path": "a/b/c.txt", "content": "one\ntwo"}, workspace)
     path = workspace.root / "a/b/c.txt"
     made = (AppliedChange(path, None, b"one\ntwo"),)
-    expected = Result("created `a/b/c.txt`: 2 lines", changed=(path,), file_changes=made)
+    expected = Result("created `a/b/c.txt`: 2 lines", changed_files=(path,), file_changes=made)
     assert (result, path.read_text()) == (expected, "one\ntwo")
     assert workspace.seen.is_current(path, b"one\ntwo")
 
@@ -60,7 +61,7 @@ async def test_a_file_must_be_known_before_it_is_changed(workspace: Workspace) -
     assert await said(Write(), {"path": "a.txt", "content": "x"}, workspace) == unread
     await seen(workspace, "a.txt", b"one")
     (workspace.root / "a.txt").write_text("one more")
-    changed = '`a.txt` changed since you read it: call `read` with path="a.txt" again, then decide anew'
+    changed = '`a.txt` changed since you read it: call `read` with path="a.txt" again, then decide again'
     assert await said(Edit(), edit, workspace) == changed
     assert (workspace.root / "a.txt").read_text() == "one more"
 
@@ -207,8 +208,8 @@ async def test_two_edits_at_once_are_both_made(workspace: Workspace) -> None:
 
 async def test_a_preview_shows_the_change_and_makes_none(workspace: Workspace) -> None:
     path = await seen(workspace, "f", b"one\ntwo\n")
-    shown = Edit().preview({"path": "f", "old": "two", "new": "three"}, workspace)
-    assert shown == "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n one\n-two\n+three"
+    diff = Edit().preview({"path": "f", "old": "two", "new": "three"}, workspace)
+    assert diff == "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n one\n-two\n+three"
     assert path.read_bytes() == b"one\ntwo\n"
     long = Write().preview({"path": "new", "content": "x\n" * 300_000}, workspace)
     assert long.split("\n")[-1] == "… 100,003 more lines of this diff are not shown"
@@ -244,7 +245,7 @@ async def test_a_patch_changes_adds_moves_and_deletes(workspace: Workspace) -> N
     result = await ApplyPatch().run({"patch": PATCH}, workspace)
     changed = (root / "moved/a.txt", root / "a.txt", root / "new.txt", root / "old.txt")
     assert result.text == "moved `a.txt` to `moved/a.txt`\nadded `new.txt`\ndeleted `old.txt`"
-    assert result.changed == changed
+    assert result.changed_files == changed
     assert result.file_changes == (
         AppliedChange(root / "moved/a.txt", None, b"one\r\nzwei\r\n"),
         AppliedChange(root / "a.txt", b"one\r\ntwo\r\n", None),
@@ -267,8 +268,7 @@ async def test_a_patch_that_fits_only_in_part_changes_nothing(workspace: Workspa
 
 async def test_a_patch_is_taken_back_when_a_file_cannot_be_written(workspace: Workspace) -> None:
     root = workspace.root
-    (root / "a.txt").write_text("one\n")
-    (root / "file").write_text("no folder")
+    write_files(root, {"a.txt": "one\n", "file": "no folder"})
     patch = "*** Begin Patch\n*** Update File: a.txt\n-one\n+two\n*** Add File: file/x\n+x\n*** End Patch"
     assert "a part of the path is a file" in await said(ApplyPatch(), {"patch": patch}, workspace)
     assert (root / "a.txt").read_text() == "one\n"
@@ -344,10 +344,10 @@ async def test_a_file_with_two_names_for_which_there_is_no_room_is_put_back(size
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, limits[1]))
     try:
-        told = await said(Write(), {"path": "a.txt", "content": "n" * size}, workspace)
+        message = await said(Write(), {"path": "a.txt", "content": "n" * size}, workspace)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert told.endswith("file too large")
+    assert message.endswith("file too large")
     assert path.read_bytes() == b"old\n" * 1_000
     assert sorted(entry.name for entry in workspace.root.iterdir()) == ["a.txt", "other.txt"]
 
@@ -360,7 +360,7 @@ async def test_a_copy_stays_where_what_a_file_held_cannot_be_put_back(
     if why == "two names":
         os.link(path, workspace.root / "other.txt")
     else:
-        monkeypatch.setattr("ebbtide.tools.files.read_write._has_owner", lambda name, of, folder: False)
+        monkeypatch.setattr("ebbtide.tools.files.read_write._copy_owner", lambda name, of, folder: False)
     synced, sync = list[int](), os.fsync
     before = 1 if why == "two names" else 2  # a new file was filled in vain, then the copy
 
@@ -371,9 +371,9 @@ async def test_a_copy_stays_where_what_a_file_held_cannot_be_put_back(
         sync(descriptor)
 
     monkeypatch.setattr("ebbtide.tools.files.read_write.os.fsync", failing)
-    told = await said(Edit(), {"path": "a.txt", "old": "old", "new": "new"}, workspace)
+    message = await said(Edit(), {"path": "a.txt", "old": "old", "new": "new"}, workspace)
     (copy,) = {entry.name for entry in workspace.root.iterdir()} - {"a.txt", "other.txt"}
-    assert told == (
+    assert message == (
         f"cannot write the file or restore its content: input/output error. A copy is in `{copy}` beside it"
     )
     assert (workspace.root / copy).read_bytes() == b"old\n"
@@ -400,7 +400,7 @@ async def test_a_file_whose_owner_cannot_be_given_is_written_where_it_is(
     def refused(name: str, of: os.stat_result, folder: int) -> bool:
         return False
 
-    monkeypatch.setattr("ebbtide.tools.files.read_write._has_owner", refused)
+    monkeypatch.setattr("ebbtide.tools.files.read_write._copy_owner", refused)
     await Edit().run({"path": "a.txt", "old": "old", "new": "new"}, workspace)
     assert (path.stat().st_ino, path.read_bytes()) == (before.st_ino, b"new\n")
     assert [entry.name for entry in workspace.root.iterdir()] == ["a.txt"]

@@ -8,6 +8,7 @@ from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.base import ToolError, Workspace
 from ebbtide.tools.bash import Bash
 from ebbtide.tools.edit import Edit
+from tests.kit.files import write_file
 
 LOOP = "for x in y:\n    if x:\n        return 1\n    return 1\n"
 
@@ -53,7 +54,7 @@ async def test_an_edit_that_is_refused_leads_to_one_that_is_made(
 ) -> None:
     path = workspace.root / "f"
     path.write_text(before)
-    workspace.seen.note(path, path.read_bytes())
+    workspace.seen.record_content(path, path.read_bytes())
     with pytest.raises(ToolError) as caught:
         await Edit().run({"path": "f", "old": call[0], "new": call[1]}, workspace)
     assert (str(caught.value), path.read_text()) == (answer, before)
@@ -97,7 +98,7 @@ async def test_a_patch_that_is_refused_leads_to_one_that_is_made(
 ) -> None:
     path = workspace.root / "f"
     path.write_text(before)
-    workspace.seen.note(path, path.read_bytes())
+    workspace.seen.record_content(path, path.read_bytes())
     with pytest.raises(ToolError) as caught:
         await ApplyPatch().run({"patch": call}, workspace)
     assert (str(caught.value), path.read_text()) == (f"no file was changed: {answer}", before)
@@ -165,7 +166,7 @@ async def test_an_edit_says_what_it_let_go(
 ) -> None:
     path = workspace.root / "f"
     path.write_text(before)
-    workspace.seen.note(path, path.read_bytes())
+    workspace.seen.record_content(path, path.read_bytes())
     result = await Edit().run({"path": "f", "old": old, "new": new}, workspace)
     assert path.read_text() == after
     assert f"; {remark}. It now reads:\n" in result.text
@@ -187,7 +188,7 @@ async def test_an_edit_that_moves_or_levels_lines_is_made(
 ) -> None:
     path = workspace.root / "f"
     path.write_text(before)
-    workspace.seen.note(path, path.read_bytes())
+    workspace.seen.record_content(path, path.read_bytes())
     await Edit().run({"path": "f", "old": old, "new": new}, workspace)
     assert path.read_text() == after
 
@@ -205,7 +206,7 @@ async def test_what_leaves_open_how_lines_are_indented_is_refused(
 ) -> None:
     path = workspace.root / "f"
     path.write_text(before)
-    workspace.seen.note(path, path.read_bytes())
+    workspace.seen.record_content(path, path.read_bytes())
     with pytest.raises(ToolError):
         await Edit().run({"path": "f", "old": old, "new": new}, workspace)
     assert path.read_text() == before
@@ -214,7 +215,7 @@ async def test_what_leaves_open_how_lines_are_indented_is_refused(
 async def test_a_patch_that_does_not_tell_alike_lines_apart_is_refused(workspace: Workspace) -> None:
     path = workspace.root / "f"
     path.write_text(FLAT)
-    workspace.seen.note(path, path.read_bytes())
+    workspace.seen.record_content(path, path.read_bytes())
     with pytest.raises(ToolError, match="does not tell how far 'b\\(\\)' is to be indented"):
         await ApplyPatch().run({"patch": patch("@@", " with a:", " b()", "-b()")}, workspace)
     assert path.read_text() == FLAT
@@ -223,7 +224,7 @@ async def test_a_patch_that_does_not_tell_alike_lines_apart_is_refused(workspace
 async def test_a_patch_is_indented_as_the_file_is_and_says_so(workspace: Workspace) -> None:
     path = workspace.root / "f"
     path.write_text("class A:\n    def f(self):\n        a()\n        b()\n")
-    workspace.seen.note(path, path.read_bytes())
+    workspace.seen.record_content(path, path.read_bytes())
     result = await ApplyPatch().run({"patch": patch("@@", " a()", "-b()", "+if x:", "+    c()")}, workspace)
     assert path.read_text() == "class A:\n    def f(self):\n        a()\n        if x:\n            c()\n"
     assert result.text == (
@@ -250,7 +251,7 @@ async def test_what_is_exact_and_unique_needs_no_look_before(workspace: Workspac
     )
     await Edit().run({"path": "f", "old": "b()", "new": "c()"}, workspace)
     path.write_text("if a:\n    c()\nd()\n")
-    changed = re.escape('`f` changed since you read it: call `read` with path="f" again, then decide anew')
+    changed = re.escape('`f` changed since you read it: call `read` with path="f" again, then decide again')
     with pytest.raises(ToolError, match=changed):
         await Edit().run({"path": "f", "old": "c()", "new": "e()"}, workspace)
     with pytest.raises(ToolError, match=changed):
@@ -264,8 +265,7 @@ async def test_what_is_exact_and_unique_needs_no_look_before(workspace: Workspac
 async def test_an_empty_old_text_fills_a_file_that_holds_nothing(before: str | None, workspace: Workspace) -> None:
     path = workspace.root / "sub/f"
     if before is not None:
-        path.parent.mkdir()
-        path.write_text(before)
+        write_file(path, before)
     await Edit().run({"path": "sub/f", "old": "", "new": "a\n"}, workspace)
     assert path.read_text() == "a\n"
 

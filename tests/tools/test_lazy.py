@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ebbtide.tools import lazy
-from tests.running import ROOT
+from tests.kit.commands import ROOT
 
 THREADS = 8
 
@@ -152,6 +152,6 @@ def test_a_wrong_regular_expression_is_raised_by_its_first_use() -> None:
 
 def test_all_is_made_at_once_for_a_process_that_others_are_forked_from() -> None:
     # In a process of its own: here there are classes that cannot be written.
-    asked = "from ebbtide.tools import base, lazy; lazy.write_all(); print(vars(base.Result)['__eq__'])"
+    asked = "from ebbtide.tools import base, lazy; lazy.build_pending(); print(vars(base.Result)['__eq__'])"
     done = subprocess.run([sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("<function ")

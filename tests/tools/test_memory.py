@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.agent.calls.permission_request import request_for
 from ebbtide.agent.calls.policy import Policy, decide
-from ebbtide.agent.calls.rule_suggestions import offers_for
+from ebbtide.agent.calls.rule_suggestions import offered_rules
 from ebbtide.tools.base import ToolError, Workspace
 from ebbtide.tools.memory import MAX_ENTRIES, MAX_TOTAL_BYTES, Memory
 
@@ -93,5 +93,5 @@ def test_writing_is_asked_about_and_a_rule_ends_that_while_listing_is_not(tmp_pa
     workspace, tool = Workspace(tmp_path / "project", tmp_path), Memory(folder)
     save = request_for(tool, {"action": "save", "name": "tests", "text": TEXT}, workspace, policy.mode)
     assert decide(save, policy).verdict == "ask"
-    assert offers_for(save, policy) == (f"memory({folder / 'tests.md'})", f"memory({folder})")
+    assert offered_rules(save, policy) == (f"memory({folder / 'tests.md'})", f"memory({folder})")
     assert decide(request_for(tool, {"action": "list"}, workspace, policy.mode), policy).verdict == "allow"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ebbtide.tools.base import ReadLimits, ToolError, Workspace
 from ebbtide.tools.edit_notebook import EditNotebook
-from ebbtide.tools.files.notebook import delete_cell, insert_cell, notebook_of, replace_cell
+from ebbtide.tools.files.notebook import delete_cell, insert_cell, parse_notebook, replace_cell
 from ebbtide.tools.outputs.extent import Extent
 from ebbtide.tools.read import Read
 
@@ -50,17 +50,17 @@ async def test_a_notebook_is_shown_as_cells_with_long_outputs_by_their_ends(work
     head = "notebook `a.ipynb`, python, 3 cells\n[cell 1: markdown]\n# Title\nGrüße\n[cell 2: code, ran as [3]]\n"
     head += "import os\nos.getcwd()\n[output]\n"
     rest = "[output]\n<Figure>\n[picture image/png, 1 kB]\n[output]\nE: no\n[cell 3: code]"
-    shown = "\n".join([*lines[:12], "[… 22 lines left out …]", *lines[-6:]])
-    assert result.text == f"{head}{shown}\n{rest}"
-    assert result.uncut == "{}{}\n{}".format(head, "\n".join(lines), rest)
+    cell_output = "\n".join([*lines[:12], "[… 22 lines left out …]", *lines[-6:]])
+    assert result.text == f"{head}{cell_output}\n{rest}"
+    assert result.full_text == "{}{}\n{}".format(head, "\n".join(lines), rest)
     assert result.extent == Extent("cells", 3, 3)
     part = await Read().run({"path": "a.ipynb", "offset": 3}, workspace)
     assert part.text == "notebook `a.ipynb`, python, 3 cells\n[cell 3: code]\n(cells 3-3 of 3)"
-    small = Workspace(workspace.root, workspace.outputs, reads=ReadLimits(most_bytes=29))
+    small = Workspace(workspace.root, workspace.outputs, read_limits=ReadLimits(max_bytes=29))
     part = await Read().run({"path": "a.ipynb"}, small)
     assert part.text.endswith("\n[cell 1: markdown]\n# Title\nGr… [cut]\n(cells 1-1 of 3; go on with offset=2)")
-    assert part.uncut is not None
-    assert part.uncut.endswith("\n[cell 1: markdown]\n# Title\nGrüße\n(cells 1-1 of 3; go on with offset=2)")
+    assert part.full_text is not None
+    assert part.full_text.endswith("\n[cell 1: markdown]\n# Title\nGrüße\n(cells 1-1 of 3; go on with offset=2)")
     with pytest.raises(ToolError, match=r"`a.ipynb` has 3 cells: offset=4 is beyond its end"):
         await Read().run({"path": "a.ipynb", "offset": 4}, workspace)
 
@@ -125,7 +125,7 @@ async def test_a_changed_cell_is_as_nbformat_would_write_it(workspace: Workspace
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"action": "delete", "cell": 9}, "`a.ipynb`: there is no cell 9: it has 3 cells"),
         ({"action": "replace", "cell": 0, "source": ""}, "`a.ipynb`: there is no cell 0: it has 3 cells"),
@@ -141,7 +141,7 @@ async def test_a_changed_cell_is_as_nbformat_would_write_it(workspace: Workspace
     ],
 )
 async def test_a_change_that_cannot_be_made_is_explained(
-    arguments: dict[str, object], said: str, workspace: Workspace
+    arguments: dict[str, object], message: str, workspace: Workspace
 ) -> None:
     (workspace.root / "a.ipynb").write_text(as_written(NOTEBOOK))
     call = {"path": "a.ipynb", **arguments}
@@ -150,7 +150,7 @@ async def test_a_change_that_cannot_be_made_is_explained(
     await Read().run({"path": "a.ipynb"}, workspace)
     with pytest.raises(ToolError) as caught:
         await EditNotebook().run(call, workspace)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 async def test_what_a_change_would_do_is_shown_before_and_is_what_it_does(workspace: Workspace) -> None:
@@ -177,13 +177,13 @@ def test_a_change_keeps_every_byte_outside_its_cell(
     cells = [{"metadata": {"n": 1.50, "é": "☃"}, "source": each, "cell_type": "markdown"} for each in sources]
     value = {"nbformat_minor": 4, "z": 1e2, "cells": cells, "nbformat": 4, "metadata": {"a": []}}
     text = json.dumps(value, ensure_ascii=is_ascii, **layout).replace("\n", newline) + newline  # type: ignore[arg-type]  # any layout
-    notebook = notebook_of(text.encode())
+    notebook = parse_notebook(text.encode())
     assert notebook is not None
     place = data.draw(st.integers(0, len(cells)))
     made = insert_cell(notebook, place, new, "raw")
     assert [cell.source for cell in made.cells] == [*sources[:place], new, *sources[place:]]
     assert {**json.loads(made.text), "cells": 0} == {**value, "cells": 0}
-    before, after = notebook.text[: notebook.array.start], notebook.text[notebook.array.end :]
+    before, after = notebook.text[: notebook.cells_span.start], notebook.text[notebook.cells_span.end :]
     assert made.text.startswith(before)
     assert made.text.endswith(after)
     back = delete_cell(made, place + 1)

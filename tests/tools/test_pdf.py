@@ -46,7 +46,7 @@ async def test_pages_are_shown_as_text_and_gone_through(workspace: Workspace, tm
     part = await Read().run({"path": "a.pdf", "offset": 2, "limit": 1}, workspace)
     assert part.text == "[page 2]\ntwo\n(pages 2-2 of 3; go on with offset=3)"
     assert part.extent == Extent("pages", 1, 3, 2)
-    small = Workspace(workspace.root, tmp_path, reads=ReadLimits(most_bytes=30))
+    small = Workspace(workspace.root, tmp_path, read_limits=ReadLimits(max_bytes=30))
     assert (await Read().run({"path": "a.pdf"}, small)).text.endswith("world\n(pages 1-1 of 3; go on with offset=2)")
 
 
@@ -58,31 +58,31 @@ def encrypted(password: str) -> bytes:
 
 
 async def test_a_pdf_that_cannot_be_shown_is_explained(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def shown(content: bytes, **arguments: object) -> str:
+    async def read_pdf(content: bytes, **arguments: object) -> str:
         (workspace.root / "a.pdf").write_bytes(content)
         try:
             return (await Read().run({"path": "a.pdf", **arguments}, workspace)).text
         except ToolError as error:
             return f"error: {error}"
 
-    assert await shown(encrypted("")) == "[page 1]\nsecret"
-    assert await shown(encrypted("x")) == (
+    assert await read_pdf(encrypted("")) == "[page 1]\nsecret"
+    assert await read_pdf(encrypted("x")) == (
         "error: `a.pdf` is encrypted: ask for its password, then decrypt it in bash with qpdf --decrypt"
     )
-    assert await shown(pdf(["", ""])) == (
+    assert await read_pdf(pdf(["", ""])) == (
         "pages 1-2 of 2 of `a.pdf` contain no text, so they are pictures, as in a scan: "
         "convert them to pictures in bash with `pdftoppm -r 100 -png` and read those"
     )
-    assert await shown(pdf(["one"]), offset=2) == "error: `a.pdf` has 1 page: offset=2 is beyond its end"
-    broken = await shown(b"%PDF-1.7\n" + os.urandom(64))
+    assert await read_pdf(pdf(["one"]), offset=2) == "error: `a.pdf` has 1 page: offset=2 is beyond its end"
+    broken = await read_pdf(b"%PDF-1.7\n" + os.urandom(64))
     assert broken.startswith("error: `a.pdf` cannot be read as a PDF (")
     assert broken.endswith("): try pdftotext in bash")
     monkeypatch.setattr(ebbtide.tools.documents.pdf, "READ_TIMEOUT_S", 0.01)
-    assert await shown(pdf(["one"])) == (
+    assert await read_pdf(pdf(["one"])) == (
         "error: `a.pdf` cannot be read as a PDF (it takes too much time or memory): try pdftotext in bash"
     )
     monkeypatch.undo()
     monkeypatch.setattr(ebbtide.tools.documents.converter, "MAX_MEMORY_BYTES", 14 << 20)
-    assert await shown(pdf(["one"])) == (
+    assert await read_pdf(pdf(["one"])) == (
         "error: `a.pdf` cannot be read as a PDF (it takes too much time or memory): try pdftotext in bash"
     )

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ebbtide.tools.base import Picture, ReadLimits, Result, ToolError, Workspace
-from ebbtide.tools.files.large import page_of_file
+from ebbtide.tools.files.large import read_numbered_page
 from ebbtide.tools.files.read_write import run_exclusive
 from ebbtide.tools.outputs.extent import Extent
-from ebbtide.tools.read import Read, page_of
+from ebbtide.tools.read import Read, numbered_page
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
@@ -56,7 +56,7 @@ async def test_what_is_shown_of_a_file_is_told_in_figures(workspace: Workspace) 
     assert (await read(workspace, "empty.txt")).extent == Extent("lines", 0, 0)
     page = await read(workspace, "long.txt", limit=1)
     assert page.extent == Extent("lines", 1, 2)
-    assert page.uncut == f"1\t{'x' * 3000}\n(lines 1-1 of 2; go on with offset=2)"
+    assert page.full_text == f"1\t{'x' * 3000}\n(lines 1-1 of 2; go on with offset=2)"
 
 
 async def test_a_page_ends_before_it_is_too_large(workspace: Workspace) -> None:
@@ -68,7 +68,7 @@ async def test_a_page_ends_before_it_is_too_large(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "shown"),
+    ("raw", "text"),
     [
         (b"", "`f` is empty"),
         ("käse".encode("utf-16"), "1\tkäse"),
@@ -82,9 +82,9 @@ async def test_a_page_ends_before_it_is_too_large(workspace: Workspace) -> None:
         ),
     ],
 )
-async def test_every_encoding_is_shown(raw: bytes, shown: str, workspace: Workspace) -> None:
+async def test_every_encoding_is_shown(raw: bytes, text: str, workspace: Workspace) -> None:
     (workspace.root / "f").write_bytes(raw)
-    assert (await read(workspace, "f")).text == shown
+    assert (await read(workspace, "f")).text == text
 
 
 async def test_a_picture_is_a_picture(workspace: Workspace) -> None:
@@ -138,7 +138,7 @@ LARGE = 100
 @pytest.fixture
 def few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ebbtide.tools.read.MAX_FILE_BYTES", LARGE)
-    monkeypatch.setattr("ebbtide.tools.files.large._CHUNK", 7)  # so that lines lie across what is read at a time
+    monkeypatch.setattr("ebbtide.tools.files.large._CHUNK_BYTES", 7)  # so that lines lie across what is read at a time
 
 
 @pytest.mark.usefixtures("few_bytes")
@@ -157,11 +157,11 @@ def test_a_part_of_a_large_file_is_what_a_small_one_shows(
     with io.BytesIO(data.encode()) as file:
         if not data or offset > len(known):
             with pytest.raises(ToolError, match="beyond its end"):
-                page_of_file(file, "a", max(offset, 2), limit, ReadLimits(200, 20))
+                read_numbered_page(file, "a", max(offset, 2), limit, ReadLimits(200, 20))
             return
-        page = page_of_file(file, "a", offset, limit, ReadLimits(200, 20))
-    small = page_of(known, offset, limit, ReadLimits(200, 20))
-    assert (page.last, page.lines) == (small.last, len(known))
+        page = read_numbered_page(file, "a", offset, limit, ReadLimits(200, 20))
+    small = numbered_page(known, offset, limit, ReadLimits(200, 20))
+    assert (page.last_line, page.line_count) == (small.last_line, len(known))
     assert [line[:20] for line in page.text.split("\n")] == [line[:20] for line in small.text.split("\n")]
 
 

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from ebbtide.agent.archive.content import LogFile
 from ebbtide.store.blobs import Blobs
 from ebbtide.tools.base import Picture, Result, Tool, ToolError, Workspace
-from ebbtide.tools.outputs.cap import MAX_ANSWER_BYTES, NOTE_BYTES, Cap
-from ebbtide.tools.outputs.stored import Content, FramedContent, InMemory, StoredContent
-from ebbtide.tools.read_result import ESCAPED_NOTE, HEXADECIMAL_NOTE, ReadResult, exact, matches
+from ebbtide.tools.outputs.cap import MAX_ANSWER_BYTES, RESERVED_NOTE_BYTES, Cap
+from ebbtide.tools.outputs.stored import Content, ContentWithNote, InMemoryContent, StoredContent
+from ebbtide.tools.read_result import ESCAPED_NOTE, HEXADECIMAL_NOTE, ReadResult, matching_lines, unambiguous_text
 from ebbtide.tools.search import outputs, scan
 from ebbtide.tools.tool_output_cache import ToolOutputCache, ToolOutputCacheGrep
-from tests.tools.reading import as_bytes
+from tests.kit.read_result_text import as_bytes
 
 LOG = b"".join(b"line %d%s\n" % (number, b" error" if number % 500 == 0 else b"") for number in range(1, 2001))
 
@@ -53,11 +53,11 @@ async def ask(workspace: Workspace, found: Content | StoredContent, tool: Tool |
     ],
 )  # fmt: skip
 async def test_a_part_is_shown(arguments: dict[str, Any], text: str, workspace: Workspace) -> None:
-    assert await ask(workspace, InMemory(LOG), **arguments) == text
+    assert await ask(workspace, InMemoryContent(LOG), **arguments) == text
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"lines": "5", "offset": 1}, "`lines` cannot be combined with `offset` and `limit`"),
         ({"lines": "0-5"}, '`lines` is written "10-50", counted from 1'),
@@ -67,44 +67,44 @@ async def test_a_part_is_shown(arguments: dict[str, Any], text: str, workspace: 
         ({"pattern": "("}, "the pattern is not a regular expression"),
     ],
 )
-async def test_what_cannot_be_shown_is_explained(arguments: dict[str, Any], said: str, workspace: Workspace) -> None:
+async def test_what_cannot_be_shown_is_explained(arguments: dict[str, Any], message: str, workspace: Workspace) -> None:
     with pytest.raises(ToolError) as caught:
-        await ask(workspace, InMemory(LOG), **arguments)
-    assert str(caught.value).startswith(said)
+        await ask(workspace, InMemoryContent(LOG), **arguments)
+    assert str(caught.value).startswith(message)
 
 
 async def test_a_reference_may_name_the_part(workspace: Workspace) -> None:
-    found = StoredContent("r1", InMemory(LOG), lines=(2, 2))
+    found = StoredContent("r1", InMemoryContent(LOG), line_range=(2, 2))
     assert await ask(workspace, found) == "2\tline 2\n(lines 2-2 of 2,000)"
-    found = StoredContent("r1", InMemory(LOG), span=(7, 13))
+    found = StoredContent("r1", InMemoryContent(LOG), byte_range=(7, 13))
     assert await ask(workspace, found) == "line 2\n(bytes 7-13 of 18,917; continue at offset=13)"
     assert await ask(workspace, found, lines="3") == "3\tline 3\n(lines 3-3 of 2,000)"
 
 
 async def test_an_answer_is_limited_and_says_how_to_go_on(workspace: Workspace) -> None:
-    large = InMemory(LOG * 50)
-    shown = await ask(workspace, large, lines="1-100000")
-    assert MAX_ANSWER_BYTES - 600 < len(shown) <= MAX_ANSWER_BYTES
-    last = int(shown.rpartition("\n")[0].rpartition("\n")[2].partition("\t")[0])
-    assert shown.endswith(f'(lines 1-{last} of 100,000; continue at lines="{last + 1}-100000")')
+    large = InMemoryContent(LOG * 50)
+    answer = await ask(workspace, large, lines="1-100000")
+    assert MAX_ANSWER_BYTES - 600 < len(answer) <= MAX_ANSWER_BYTES
+    last = int(answer.rpartition("\n")[0].rpartition("\n")[2].partition("\t")[0])
+    assert answer.endswith(f'(lines 1-{last} of 100,000; continue at lines="{last + 1}-100000")')
     assert (await ask(workspace, large, lines=f"{last + 1}-100000")).startswith(f"{last + 1}\t")
-    shown = await ask(workspace, large, limit=10**9)
-    assert shown.endswith("\n(bytes 0-51000 of 945,850; continue at offset=51000)")
-    assert len(shown) <= MAX_ANSWER_BYTES
-    shown = await ask(workspace, large, pattern="line")
-    assert len(shown) <= MAX_ANSWER_BYTES
-    last = int(shown.splitlines()[-2].partition(":")[0])
-    assert shown.endswith(f'(there is more; continue at lines="{last + 1}-" with the same pattern)')
+    answer = await ask(workspace, large, limit=10**9)
+    assert answer.endswith("\n(bytes 0-51000 of 945,850; continue at offset=51000)")
+    assert len(answer) <= MAX_ANSWER_BYTES
+    answer = await ask(workspace, large, pattern="line")
+    assert len(answer) <= MAX_ANSWER_BYTES
+    last = int(answer.splitlines()[-2].partition(":")[0])
+    assert answer.endswith(f'(there is more; continue at lines="{last + 1}-" with the same pattern)')
     assert (await ask(workspace, large, pattern="line", lines=f"{last + 1}-")).startswith(f"{last + 1}:")
 
 
 async def test_a_long_line_is_cut_and_its_rest_can_be_read(workspace: Workspace) -> None:
     line = b"x" * 1_999_990 + b"needle" + b"y" * 3_000_000
-    content = InMemory(b"first\n" + line + b"\nlast")
-    shown = await ask(workspace, content, lines="2-3")
-    assert shown == "2\t" + "x" * 2000 + "… [cut: 4,999,996 bytes; continue at offset=2006]\n3\tlast\n(lines 2-3 of 3)"
-    shown = await ask(workspace, content, pattern="needle")
-    assert shown == "2:[byte 1,999,790 of the line] " + "x" * 200 + "needle" + "y" * 194
+    content = InMemoryContent(b"first\n" + line + b"\nlast")
+    answer = await ask(workspace, content, lines="2-3")
+    assert answer == "2\t" + "x" * 2000 + "… [cut: 4,999,996 bytes; continue at offset=2006]\n3\tlast\n(lines 2-3 of 3)"
+    answer = await ask(workspace, content, pattern="needle")
+    assert answer == "2:[byte 1,999,790 of the line] " + "x" * 200 + "needle" + "y" * 194
     at = 6 + 1_999_990
     assert await ask(workspace, content, offset=at, limit=6) == (
         f"needle\n(bytes {at}-{at + 6} of 5,000,007; continue at offset={at + 6})"
@@ -112,25 +112,25 @@ async def test_a_long_line_is_cut_and_its_rest_can_be_read(workspace: Workspace)
 
 
 async def test_a_match_at_the_seam_of_a_long_line_is_found_once(workspace: Workspace) -> None:
-    content = InMemory(b"x" * (scan.PIECE - 3) + b"needle" + b"y" * scan.PIECE)
-    shown = await ask(workspace, content, pattern="needle")
-    assert shown.count("needle") == 1
-    assert shown.startswith(f"1:[byte {scan.PIECE - 203:,} of the line] xxx")
+    content = InMemoryContent(b"x" * (scan.PIECE_BYTES - 3) + b"needle" + b"y" * scan.PIECE_BYTES)
+    answer = await ask(workspace, content, pattern="needle")
+    assert answer.count("needle") == 1
+    assert answer.startswith(f"1:[byte {scan.PIECE_BYTES - 203:,} of the line] xxx")
 
 
 async def test_a_pattern_that_blows_up_is_ended(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """RE2 has no way to say `\\1`, so `re` takes the pattern."""
     monkeypatch.setattr(outputs, "SEARCH_TIMEOUT_S", 1.0)
-    content = InMemory(b"found\n" + b"a" * 5000 + b"b\n")
-    shown = await ask(workspace, content, pattern=r"found|(a+)+\1$")
-    assert shown == (
+    content = InMemoryContent(b"found\n" + b"a" * 5000 + b"b\n")
+    answer = await ask(workspace, content, pattern=r"found|(a+)+\1$")
+    assert answer == (
         "1:found\n(stopped after 1 s at line 1 of 2, byte 0 of 5,008; "
         "so lines may be missing: use a simpler `pattern` or other `lines`)"
     )
 
 
 async def test_a_pattern_that_would_blow_up_takes_no_longer_than_others(workspace: Workspace) -> None:
-    content = InMemory((b"a" * 5000 + b"b\n") * 200 + b"aaa\n")
+    content = InMemoryContent((b"a" * 5000 + b"b\n") * 200 + b"aaa\n")
     assert await ask(workspace, content, pattern="(a+)+$") == "201:aaa"
 
 
@@ -140,14 +140,14 @@ async def test_a_search_that_is_ended_says_how_far_it_got_and_goes_on_from_there
     """Blocks that are done are told of at once here, and the slow line stands in the third."""
     monkeypatch.setattr(outputs, "SEARCH_TIMEOUT_S", 1.5)
     line = b"x" * 1023 + b"\n"
-    content = InMemory(b"one found\n" + line * 2048 + b"a" * 5000 + b"b\n" + b"two found\n")
-    shown = await ask(workspace, content, pattern=r"found$|(a+)+\1$")
-    first, told = shown.split("\n")
+    content = InMemoryContent(b"one found\n" + line * 2048 + b"a" * 5000 + b"b\n" + b"two found\n")
+    answer = await ask(workspace, content, pattern=r"found$|(a+)+\1$")
+    first, note = answer.split("\n")
     assert first == "1:one found"
     match = re.fullmatch(
         r"\(stopped after 2 s at line ([\d,]+) of 2,051, byte ([\d,]+) of 2,102,174; "
         r'continue at lines="(\d+)-" with the same pattern\)',
-        told,
+        note,
     )
     assert match is not None
     assert 1 < int(match[3]) <= 2050
@@ -160,16 +160,18 @@ async def test_a_search_goes_on_inside_a_line_that_is_longer_than_what_is_search
     workspace: Workspace,
 ) -> None:
     """Of a line without an end, `lines` can name no part."""
-    piece = b"x" * (scan.PIECE - 1) + b"."
-    content = InMemory(b"first\n" + b"".join(b"needle%d" % number + piece for number in range(5)))
+    piece = b"x" * (scan.PIECE_BYTES - 1) + b"."
+    content = InMemoryContent(b"first\n" + b"".join(b"needle%d" % number + piece for number in range(5)))
     found, offset = list[str](), ""
     while True:
         start = int(offset) if offset else None
-        told = (
-            await matches(StoredContent("r1", content), r"needle\d", (0, 0), None, Cap(NOTE_BYTES + 500), start=start)
+        note = (
+            await matching_lines(
+                StoredContent("r1", content), r"needle\d", (0, 0), None, Cap(RESERVED_NOTE_BYTES + 500), start=start
+            )
         ).text
-        found += re.findall(r"needle\d", told)
-        going_on = re.search(r"continue at offset=(\d+) with the same pattern\)$", told)
+        found += re.findall(r"needle\d", note)
+        going_on = re.search(r"continue at offset=(\d+) with the same pattern\)$", note)
         if going_on is None:
             break
         offset = going_on[1]
@@ -185,15 +187,15 @@ async def test_a_search_that_is_ended_inside_a_long_line_goes_on_inside_it(
 ) -> None:
     monkeypatch.setattr(outputs, "SEARCH_TIMEOUT_S", 1.5)
     slow = b"a" * 5000 + b"b"
-    content = InMemory(b"x" * 3 * scan.PIECE + slow + b"needle" + b"y" * scan.PIECE)
-    told = await ask(workspace, content, pattern=r"(a+)+\1$")
+    content = InMemoryContent(b"x" * 3 * scan.PIECE_BYTES + slow + b"needle" + b"y" * scan.PIECE_BYTES)
+    note = await ask(workspace, content, pattern=r"(a+)+\1$")
     match = re.fullmatch(
         r"\(stopped after 2 s at line 1 of 1, byte [\d,]+ of 4,199,311; "
         r"continue at offset=(\d+) with the same pattern\)",
-        told,
+        note,
     )
     assert match is not None
-    assert scan.PIECE <= int(match[1]) <= 3 * scan.PIECE
+    assert scan.PIECE_BYTES <= int(match[1]) <= 3 * scan.PIECE_BYTES
     assert "needle" in await ask(workspace, content, pattern="needle", offset=int(match[1]))
 
 
@@ -211,10 +213,10 @@ TEXTS = st.lists(
 
 @given(st.lists(SPELLINGS, min_size=1, max_size=4).map("".join), TEXTS.map(b"".join), st.integers(0, 2))
 def test_both_engines_find_the_same(pattern: str, data: bytes, again: int) -> None:
-    data = scan._plain(data)
+    data = scan._without_returns(data)
     again = min(again, len(data.split(b"\n")[0])) if data.isascii() else 0  # pieces may part a character
     block = scan.ScanBlock(1, 0, again, data)
-    fast, slow = scan.searcher(pattern, print), scan._by_line(pattern, print)
+    fast, slow = scan.block_searcher(pattern, print), scan._line_searcher(pattern, print)
     assert [data[:start] for start, _ in fast(block)] == [data[:start] for start, _ in slow(block)]
 
 
@@ -228,13 +230,13 @@ def test_the_lines_around_matches_are_those_of_the_text(
     wanted = {n for hit in hits for n in range(hit - before, hit + after + 1) if 1 <= n <= min(last, len(lines))}
     expected = [(number, lines[number - 1].decode("utf-8", "replace"), number in hits) for number in sorted(wanted)]
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        output = scan._Output(last, before, after, 10**9)
-        search = scan.searcher("a", print)
+        output = scan._MatchPrinter(last, before, after, 10**9)
+        search = scan.block_searcher("a", print)
         rows = [line for line in data.removesuffix(b"\n").split(b"\n")] if data else []
         number = 1
         for at in range(0, len(rows), piece):
             part = b"\n".join(line.rstrip(b"\r") for line in rows[at : at + piece])
-            if not output.take(scan.ScanBlock(number, 0, 0, part), search):
+            if not output.print_matches(scan.ScanBlock(number, 0, 0, part), search):
                 break
             number += len(rows[at : at + piece])
     found = [record for record in map(json.loads, printed.getvalue().splitlines()) if len(record) == 4]
@@ -242,17 +244,19 @@ def test_the_lines_around_matches_are_those_of_the_text(
 
 
 async def test_bytes_that_are_no_text_can_be_read(workspace: Workspace) -> None:
-    assert await ask(workspace, InMemory(b"\0\1\2\xff" * 8), offset=4) == (
+    assert await ask(workspace, InMemoryContent(b"\0\1\2\xff" * 8), offset=4) == (
         "(not text; as hexadecimal numbers)\n"
         "00 01 02 ff 00 01 02 ff 00 01 02 ff 00 01 02 ff\n"
         "00 01 02 ff 00 01 02 ff 00 01 02 ff\n"
         "(bytes 4-32 of 32)"
     )
-    assert await ask(workspace, InMemory(b"caf\xe9 with a long enough text\n")) == (
+    assert await ask(workspace, InMemoryContent(b"caf\xe9 with a long enough text\n")) == (
         f"{ESCAPED_NOTE}\ncaf\\xe9 with a long enough text\n\n(bytes 0-29 of 29)"
     )
-    assert await ask(workspace, InMemory("é".encode() * 3), limit=3) == "é\n(bytes 0-2 of 6; continue at offset=2)"
-    assert await ask(workspace, InMemory(b"")) == "`r1` is empty"
+    assert (
+        await ask(workspace, InMemoryContent("é".encode() * 3), limit=3) == "é\n(bytes 0-2 of 6; continue at offset=2)"
+    )
+    assert await ask(workspace, InMemoryContent(b"")) == "`r1` is empty"
 
 
 pieces = st.sampled_from(
@@ -266,10 +270,10 @@ def test_any_bytes_come_back_as_they_were(data: bytes, limit: int) -> None:
     parts, at = [], 0
     while at < len(data):
         piece = data[at : at + limit]
-        shown, taken = exact(piece, is_end=at + len(piece) >= len(data))
-        parts.append(as_bytes(shown))
-        assert len(parts[-1]) == taken > 0
-        at += taken
+        text, size = unambiguous_text(piece, is_end=at + len(piece) >= len(data))
+        parts.append(as_bytes(text))
+        assert len(parts[-1]) == size > 0
+        at += size
     assert b"".join(parts) == data
 
 
@@ -279,7 +283,7 @@ def test_any_bytes_come_back_as_they_were(data: bytes, limit: int) -> None:
 )
 def test_a_frame_reads_as_the_end_of_what_it_belongs_to(data: bytes, frame: str) -> None:
     edge = b"\n" if data and not data.endswith(b"\n") else b""
-    framed, whole = FramedContent(InMemory(data), frame), InMemory(data + edge + frame.encode())
+    framed, whole = ContentWithNote(InMemoryContent(data), frame), InMemoryContent(data + edge + frame.encode())
     assert (framed.size, framed.lines) == (whole.size, whole.lines)
     numbers = range(1, whole.lines + 3)
     assert [framed.line_start(number) for number in numbers] == [whole.line_start(number) for number in numbers]
@@ -291,24 +295,24 @@ def test_a_frame_reads_as_the_end_of_what_it_belongs_to(data: bytes, frame: str)
 
 async def test_a_picture_comes_back_as_a_picture(workspace: Workspace) -> None:
     async def find(ref: str) -> StoredContent:
-        return StoredContent(ref, InMemory(b"\x89PNG..."), "image/png")
+        return StoredContent(ref, InMemoryContent(b"\x89PNG..."), "image/png")
 
     result = await ReadResult().run({"ref_id": "r1"}, replace(workspace, stored_content=find))
     assert result == Result("picture, image/png, 7 bytes", pictures=(Picture("image/png", b"\x89PNG..."),))
 
 
 async def test_the_names_of_other_programs_are_answered(workspace: Workspace) -> None:
-    content = InMemory(LOG)
-    shown = await ask(workspace, content, ToolOutputCache())
-    assert shown.startswith("1\tline 1\n")
-    assert shown.endswith("\n200\tline 200\n(lines 1-200 of 2,000)")
-    shown = await ask(workspace, content, ToolOutputCache(), offset=9, limit=2)
-    assert shown == "10\tline 10\n11\tline 11\n(lines 10-11 of 2,000)"
-    named = StoredContent("r1", content, lines=(5, 6))
+    content = InMemoryContent(LOG)
+    answer = await ask(workspace, content, ToolOutputCache())
+    assert answer.startswith("1\tline 1\n")
+    assert answer.endswith("\n200\tline 200\n(lines 1-200 of 2,000)")
+    answer = await ask(workspace, content, ToolOutputCache(), offset=9, limit=2)
+    assert answer == "10\tline 10\n11\tline 11\n(lines 10-11 of 2,000)"
+    named = StoredContent("r1", content, line_range=(5, 6))
     assert await ask(workspace, named, ToolOutputCache()) == "5\tline 5\n6\tline 6\n(lines 5-6 of 2,000)"
     assert await ask(workspace, named, ToolOutputCache(), offset=0, limit=1) == "1\tline 1\n(lines 1-1 of 2,000)"
-    shown = await ask(workspace, content, ToolOutputCacheGrep(), pattern="1500", before=1)
-    assert shown == "1499-line 1499\n1500:line 1500 error"
+    answer = await ask(workspace, content, ToolOutputCacheGrep(), pattern="1500", before=1)
+    assert answer == "1499-line 1499\n1500:line 1500 error"
 
 
 async def test_without_an_archive_nothing_is_found(workspace: Workspace) -> None:
@@ -321,7 +325,7 @@ def test_every_kind_of_content_reads_the_same(data: bytes, tmp_path: Path) -> No
     path = tmp_path / "log"
     path.write_bytes(data)
     blobs = Blobs(tmp_path / "b")
-    contents: list[Content] = [InMemory(data), LogFile(path), blobs.open(blobs.put([data], "s").digest)]
+    contents: list[Content] = [InMemoryContent(data), LogFile(path), blobs.open(blobs.put([data], "s").digest)]
     assert len({(content.size, content.lines) for content in contents}) == 1
     numbers = sorted({1, 2, 3, contents[0].lines // 2, contents[0].lines, contents[0].lines + 1})
     assert len({tuple(content.line_start(number) for number in numbers) for content in contents}) == 1

@@ -13,14 +13,14 @@ import pytest
 from ebbtide.agent.calls.permission_request import PermissionRequest as Call
 from ebbtide.agent.calls.policy import Policy, decide
 from ebbtide.agent.config.options import MODES
-from ebbtide.agent.context.estimate import estimate_text
+from ebbtide.agent.tokens.estimate import estimate_text
 from ebbtide.tools.base import Picture, ToolError, Workspace
-from ebbtide.tools.outputs.cap import MAX_ANSWER_BYTES, NOTE_TOKENS
-from ebbtide.tools.outputs.recall_scope import Scope
+from ebbtide.tools.outputs.cap import MAX_ANSWER_BYTES, RESERVED_NOTE_TOKENS
+from ebbtide.tools.outputs.recall_scope import RecallScope
 from ebbtide.tools.outputs.recalled import RecalledItem, RecallQuery, RecallResult
-from ebbtide.tools.outputs.stored import Content, InMemory, StoredContent
-from ebbtide.tools.recall import Recall, moment
-from ebbtide.tools.schema import mismatches
+from ebbtide.tools.outputs.stored import Content, InMemoryContent, StoredContent
+from ebbtide.tools.recall import Recall, parse_time
+from ebbtide.tools.schema import schema_violations
 
 AT = datetime(2026, 11, 22, 4, 30).timestamp()
 ONE = RecalledItem("r1", "output", "", AT, "Viewed a.py – 2 lines", "x = 1\ny = 2", "read", "a.py")
@@ -30,74 +30,79 @@ TEXT = b"".join(b"line %d%s\n" % (number, b" error" if number % 50 == 0 else b""
 async def look_up(workspace: Workspace, memory: RecallResult, **arguments: Any) -> tuple[str, RecallQuery]:
     asked: list[RecallQuery] = []
 
-    async def answer(wanted: RecallQuery, told: Callable[[int, int], None]) -> RecallResult:
+    async def answer(wanted: RecallQuery, on_progress: Callable[[int, int], None]) -> RecallResult:
         asked.append(wanted)
         return memory
 
-    result = await Recall().run(arguments, replace(workspace, look_up=answer))
+    result = await Recall().run(arguments, replace(workspace, search_history=answer))
     return result.text, asked[0]
 
 
 async def fetch(workspace: Workspace, content: Content, media_type: str = "text/plain", **arguments: Any) -> str:
-    async def find(ref: str, scope: Scope | None) -> StoredContent:
+    async def find(ref: str, scope: RecallScope | None) -> StoredContent:
         return StoredContent(ref, content, media_type)
 
     text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find))).text
-    shown, told = text.rsplit("\n", 1)
-    assert told.startswith(f"[recall:r1 – {media_type}; truncated: ")
-    return shown
+    body, note = text.rsplit("\n", 1)
+    assert note.startswith(f"[recall:r1 – {media_type}; truncated: ")
+    return body
 
 
 async def test_an_answer_says_what_it_is_and_how_much_of_it(workspace: Workspace) -> None:
     about = StoredContent(
-        "r1", InMemory(TEXT), kind="output of read", paths=("src/a.py", "b.py", "c.py"), accesses=2, accessed=AT
+        "r1",
+        InMemoryContent(TEXT),
+        kind="output of read",
+        paths=("src/a.py", "b.py", "c.py"),
+        access_count=2,
+        last_accessed_at=AT,
     )
 
-    async def find(ref: str, scope: Scope | None) -> StoredContent:
+    async def find(ref: str, scope: RecallScope | None) -> StoredContent:
         return about
 
-    async def told(**arguments: object) -> str:
-        result = await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find, measure=len))
+    async def answer_to(**arguments: object) -> str:
+        result = await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find, estimate_tokens=len))
         content, line = result.text.rsplit("\n", 1)
         assert f"; tokens: {len(content):,}; " in line
         return line.replace(f"tokens: {len(content):,}", "tokens: N")
 
     begins = "[recall:r1 – output of read; paths: src/a.py, b.py and 1 more; truncated: "
     ends = "; tokens: N; looked up 2 times before, last 2026-11-22 04:30]"
-    assert await told(lines="1-2") == f"{begins}no{ends}"
-    assert await told(search="line 2$") == f"{begins}no{ends}"
-    assert await told(max_tokens=500) == f"{begins}yes{ends}"
-    assert await told(max_tokens=500, search="line") == f"{begins}yes{ends}"
+    assert await answer_to(lines="1-2") == f"{begins}no{ends}"
+    assert await answer_to(search="line 2$") == f"{begins}no{ends}"
+    assert await answer_to(max_tokens=500) == f"{begins}yes{ends}"
+    assert await answer_to(max_tokens=500, search="line") == f"{begins}yes{ends}"
 
 
 async def test_names_of_others_bring_no_reference_into_an_answer(workspace: Workspace) -> None:
-    about = StoredContent("r1", InMemory(b"x\n"), kind="output of \x1b[1mmine", paths=("a\n[recall:r9]\x07.py",))
+    about = StoredContent("r1", InMemoryContent(b"x\n"), kind="output of \x1b[1mmine", paths=("a\n[recall:r9]\x07.py",))
 
-    async def find(ref: str, scope: Scope | None) -> StoredContent:
+    async def find(ref: str, scope: RecallScope | None) -> StoredContent:
         return about
 
-    told = (await Recall().run({"ref_id": "r1"}, replace(workspace, fetch=find))).text.split("\n")
-    assert told[2].startswith(
+    lines = (await Recall().run({"ref_id": "r1"}, replace(workspace, fetch=find))).text.split("\n")
+    assert lines[2].startswith(
         r"[recall:r1 – output of \x1b(1mmine; paths: a\n(recall:r9)\x07.py; truncated: no; tokens: "
     )
 
 
 async def test_bytes_that_a_reference_names_are_what_is_shown(workspace: Workspace) -> None:
-    async def shown(start: int, end: int, **arguments: object) -> tuple[str, str]:
-        async def find(ref: str, scope: Scope | None) -> StoredContent:
-            return StoredContent("r1", InMemory(TEXT), span=(start, end))
+    async def bytes_of(start: int, end: int, **arguments: object) -> tuple[str, str]:
+        async def find(ref: str, scope: RecallScope | None) -> StoredContent:
+            return StoredContent("r1", InMemoryContent(TEXT), byte_range=(start, end))
 
         text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find))).text
-        content, _, told = text.rpartition("\n")
-        return content, told.split("; ")[1]
+        content, _, note = text.rpartition("\n")
+        return content, note.split("; ")[1]
 
     where = f"{len(TEXT):,}"
-    told = f'line 1\n\n(bytes 0-7 of {where}; continue at ref_id="r1:B7-")'
-    assert await shown(0, 7) == (told, "truncated: no")
-    content, truncated = await shown(7, 4096, max_tokens=300)
+    reference_line = f'line 1\n\n(bytes 0-7 of {where}; continue at ref_id="r1:B7-")'
+    assert await bytes_of(0, 7) == (reference_line, "truncated: no")
+    content, truncated = await bytes_of(7, 4096, max_tokens=300)
     assert (content[:7], "; continue at ref_id=" in content, truncated) == ("line 2\n", True, "truncated: yes")
     with pytest.raises(ToolError, match="offset=99999 is beyond its end"):
-        await shown(99_999, 100_000)
+        await bytes_of(99_999, 100_000)
 
 
 async def test_what_is_found_names_its_reference_and_shows_where_the_words_stand(workspace: Workspace) -> None:
@@ -126,14 +131,14 @@ async def test_all_that_may_be_asked_for_is(workspace: Workspace) -> None:
 
 
 async def test_a_long_preparation_is_told_now_and_then(workspace: Workspace) -> None:
-    async def answer(wanted: RecallQuery, told: Callable[[int, int], None]) -> RecallResult:
+    async def answer(wanted: RecallQuery, on_progress: Callable[[int, int], None]) -> RecallResult:
         for done in range(200, 4401, 200):
-            told(done, 4400)
-        told(100, 100)
+            on_progress(done, 4400)
+        on_progress(100, 100)
         return RecallResult(())
 
     seen: list[str] = []
-    await Recall().run({"query": "x"}, replace(workspace, look_up=answer, progress=seen.append))
+    await Recall().run({"query": "x"}, replace(workspace, search_history=answer, on_progress=seen.append))
     assert seen == [f"indexed {done:,} of 4,400 messages\n" for done in (2000, 4000, 4400)]
 
 
@@ -153,7 +158,7 @@ async def test_an_answer_is_never_longer_than_was_asked_for_or_allowed(workspace
 
 @pytest.mark.parametrize("most", [1, 40, 2000, 10**30])
 async def test_a_part_of_what_is_kept_says_where_it_goes_on(workspace: Workspace, most: int) -> None:
-    text = await fetch(workspace, InMemory(TEXT * 20), max_tokens=most)
+    text = await fetch(workspace, InMemoryContent(TEXT * 20), max_tokens=most)
     assert text.startswith("1\tline 1\n")
     assert 'continue at lines="' in text
     assert len(text.encode()) <= min(max(3 * most, 200), MAX_ANSWER_BYTES)
@@ -173,21 +178,23 @@ KINDS_OF_TEXT = {
 @pytest.mark.parametrize("most", [60, 300, 2000, 12_000])
 @pytest.mark.parametrize("kind", KINDS_OF_TEXT)
 async def test_the_cap_holds_in_tokens_of_the_session_for_any_text(kind: str, most: int, workspace: Workspace) -> None:
-    content = InMemory(KINDS_OF_TEXT[kind].encode())
+    content = InMemoryContent(KINDS_OF_TEXT[kind].encode())
     for count in (estimate_text, lambda text: len(text.encode())):
-        measured = replace(workspace, measure=count)
+        measured = replace(workspace, estimate_tokens=count)
         for arguments in ({}, {"search": "[0-9a-z会]"}):
             text = await fetch(measured, content, max_tokens=most, **arguments)
-            assert count(text) <= max(most, most // 2 + 2 * NOTE_TOKENS), (arguments, text[-300:])
-    text = await fetch(replace(workspace, measure=estimate_text), content, max_tokens=most)
+            assert count(text) <= max(most, most // 2 + 2 * RESERVED_NOTE_TOKENS), (arguments, text[-300:])
+    text = await fetch(replace(workspace, estimate_tokens=estimate_text), content, max_tokens=most)
     if most >= 300 and "\n" in KINDS_OF_TEXT[kind]:
-        assert estimate_text(text) >= (most - NOTE_TOKENS) * 0.75  # there is more, and most of the room is used
+        assert (
+            estimate_text(text) >= (most - RESERVED_NOTE_TOKENS) * 0.75
+        )  # there is more, and most of the room is used
 
 
 async def test_lines_that_carry_numbers_are_known_by_them(workspace: Workspace) -> None:
-    async def find(ref: str, scope: Scope | None = None) -> StoredContent:
-        content = InMemory(b"41\tdef a():\n42\t    pass\n43\t\n(lines 41-43 of 90)")
-        return StoredContent(ref, content, first=41, unnumbered=1)
+    async def find(ref: str, scope: RecallScope | None = None) -> StoredContent:
+        content = InMemoryContent(b"41\tdef a():\n42\t    pass\n43\t\n(lines 41-43 of 90)")
+        return StoredContent(ref, content, first_line=41, unnumbered_lines=1)
 
     async def recalled(**arguments: str) -> str:
         text = (
@@ -209,44 +216,44 @@ async def test_lines_that_carry_numbers_are_known_by_them(workspace: Workspace) 
 
 
 async def test_a_line_of_which_only_the_beginning_is_shown_is_told_to_be_cut(workspace: Workspace) -> None:
-    async def find(ref: str, scope: Scope | None = None) -> StoredContent:
-        return StoredContent(ref, InMemory(b"short\n" + b"x" * 5000))
+    async def find(ref: str, scope: RecallScope | None = None) -> StoredContent:
+        return StoredContent(ref, InMemoryContent(b"short\n" + b"x" * 5000))
 
-    async def told(**arguments: str) -> str:
+    async def is_truncated(**arguments: str) -> str:
         text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch=find))).text
         return text.rpartition("truncated: ")[2].partition(";")[0]
 
-    assert (await told(), await told(lines="2"), await told(lines="1")) == ("yes", "yes", "no")
+    assert (await is_truncated(), await is_truncated(lines="2"), await is_truncated(lines="1")) == ("yes", "yes", "no")
 
 
 async def test_lines_and_searches_narrow_what_is_shown(workspace: Workspace) -> None:
-    assert await fetch(workspace, InMemory(TEXT), lines="2-3") == "2\tline 2\n3\tline 3\n(lines 2-3 of 1,000)"
-    found = await fetch(workspace, InMemory(TEXT), search="e 100 error$")
+    assert await fetch(workspace, InMemoryContent(TEXT), lines="2-3") == "2\tline 2\n3\tline 3\n(lines 2-3 of 1,000)"
+    found = await fetch(workspace, InMemoryContent(TEXT), search="e 100 error$")
     assert found.split("\n") == ["98-line 98", "99-line 99", "100:line 100 error", "101-line 101", "102-line 102"]
-    assert await fetch(workspace, InMemory(b"a [b\nc"), search="[b") == "1:a [b\n2-c"
-    assert await fetch(workspace, InMemory(TEXT), search="nowhere") == "no lines match"
+    assert await fetch(workspace, InMemoryContent(b"a [b\nc"), search="[b") == "1:a [b\n2-c"
+    assert await fetch(workspace, InMemoryContent(TEXT), search="nowhere") == "no lines match"
 
 
 async def test_a_picture_comes_back_as_one(workspace: Workspace) -> None:
-    async def find(ref: str, scope: Scope | None) -> StoredContent:
-        return StoredContent(ref, InMemory(b"png"), "image/png")
+    async def find(ref: str, scope: RecallScope | None) -> StoredContent:
+        return StoredContent(ref, InMemoryContent(b"png"), "image/png")
 
     result = await Recall().run({"ref_id": "r1"}, replace(workspace, fetch=find))
-    told = "picture, image/png, 3 bytes\n[recall:r1 – image/png; truncated: no; tokens: 9]"
-    assert (result.text, result.pictures) == (told, (Picture("image/png", b"png"),))
+    text = "picture, image/png, 3 bytes\n[recall:r1 – image/png; truncated: no; tokens: 9]"
+    assert (result.text, result.pictures) == (text, (Picture("image/png", b"png"),))
 
 
 @pytest.mark.parametrize("wanted", ["yesterday", "1x", "9999999w", "0000-00-00", "-1h"])
 def test_a_time_that_is_none_says_how_one_is_written(wanted: str) -> None:
     with pytest.raises(ToolError, match="a time is written"):
-        moment(wanted, 0.0)
+        parse_time(wanted, 0.0)
 
 
 @pytest.mark.parametrize(
     ("wanted", "at"), [("", None), ("90s", -90.0), ("2 days ago", -172_800.0), ("5min", -300.0), ("1w", -604_800.0)]
 )
 def test_times_are_read(wanted: str, at: float | None) -> None:
-    assert moment(wanted, 0.0) == at
+    assert parse_time(wanted, 0.0) == at
 
 
 async def test_lines_without_a_reference_are_a_mistake(workspace: Workspace) -> None:
@@ -271,4 +278,4 @@ def test_it_needs_no_permission(mode: Any, workspace: Workspace) -> None:
     "arguments", [{"max_tokens": 0}, {"scope": "world"}, {"kind": "picture"}, {"query": 5}, {"unheard_of": 1}]
 )
 def test_arguments_that_mean_nothing_are_refused(arguments: dict[str, object]) -> None:
-    assert mismatches(arguments, Recall.schema)
+    assert schema_violations(arguments, Recall.schema)

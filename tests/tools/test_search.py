@@ -18,6 +18,7 @@ from ebbtide.tools.glob import Glob
 from ebbtide.tools.grep import Grep
 from ebbtide.tools.outputs.extent import Extent
 from ebbtide.tools.search.files import find_rg
+from tests.kit.files import write_file, write_files
 
 RG = shutil.which("rg")
 SLOW = "(?=a)(a+)+$"
@@ -35,9 +36,7 @@ async def found(tool: Tool, workspace: Workspace, **arguments: object) -> str:
 
 def fill(root: Path, files: Mapping[str, str | bytes]) -> None:
     for age, (name, content) in enumerate(files.items()):
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        path = write_file(root / name, content if isinstance(content, bytes) else content.encode())
         os.utime(path, (1e9 - age, 1e9 - age))
 
 
@@ -105,7 +104,7 @@ async def test_what_is_too_much_to_be_counted_has_no_total(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(workspace.root, {"a.txt": "x\n" * 3, "b.txt": "x\n" * 3, "c.txt": "x\n" * 3})
-    monkeypatch.setattr(ebbtide.tools.grep, "MAX_COUNTED", 1)
+    monkeypatch.setattr(ebbtide.tools.grep, "MAX_COUNTED_MATCHES", 1)
     result = await Grep().run({"pattern": "x", "limit": 1}, workspace)
     assert result.extent == Extent("matches", 1, None)
     assert result.text == ("a.txt\n1:x\n(there are more: these are the first 1; narrow `pattern`, `path` or `glob`)")
@@ -145,7 +144,7 @@ async def test_odd_names_are_shown_on_one_line(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
+    ("tool", "arguments", "message"),
     [
         (Grep(), {"pattern": "a("}, "the pattern is not a regular expression: missing ), unterminated subpattern"),
         (Grep(), {"pattern": "[[:alpha:]]"}, "the pattern is ambiguous"),
@@ -159,11 +158,11 @@ async def test_odd_names_are_shown_on_one_line(workspace: Workspace) -> None:
     ],
 )
 async def test_a_pattern_that_cannot_be_used_is_explained(
-    tool: Tool, arguments: Mapping[str, object], said: str, workspace: Workspace
+    tool: Tool, arguments: Mapping[str, object], message: str, workspace: Workspace
 ) -> None:
     with pytest.raises(ToolError) as caught:
         await tool.run(arguments, workspace)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
 
 
 def test_a_pattern_that_leaves_the_folder_shows_where_it_goes(workspace: Workspace) -> None:
@@ -191,11 +190,11 @@ async def test_a_line_on_which_an_expression_explodes_is_left_out_and_told(
     monkeypatch.setattr(ebbtide.tools.search.files, "LINE_TIMEOUT_S", 0.1)
     evil = f"{'a' * 40}b\n"
     fill(workspace.root, {"a": f"caa\n{evil}daa\n", "b": f"{evil}eaa\n"})
-    told = "not searched, since the pattern takes too long there: line 2 of `a`{}; avoid nested repetition"
+    note = "not searched, since the pattern takes too long there: line 2 of `a`{}; avoid nested repetition"
     assert await found(Grep(), workspace, pattern=SLOW) == (
-        f"a\n1:caa\n3:daa\nb\n2:eaa\n({told.format(' and 1 other line')})"
+        f"a\n1:caa\n3:daa\nb\n2:eaa\n({note.format(' and 1 other line')})"
     )
-    assert await found(Grep(), workspace, pattern=SLOW, path="a", mode="count") == f"a: 2\n({told.format('')})"
+    assert await found(Grep(), workspace, pattern=SLOW, path="a", mode="count") == f"a: 2\n({note.format('')})"
 
 
 async def test_a_search_that_was_ended_tells_how_far_it_came_and_shows_what_it_found(
@@ -217,25 +216,30 @@ async def test_a_file_with_more_lines_than_are_held_is_handed_over_in_pieces(
 ) -> None:
     fill(workspace.root, {"a.txt": "x\n" * 25, "b.txt": "y\n" * 3 + "x\n" * 4, "c.txt": "x\n" * 11})
     whole = await Grep().run({"pattern": "x", "mode": mode, "limit": 30, "context": 1}, workspace)
-    for name, held in (("MAX_HELD_LINES", 1), ("MAX_HELD_LINES", 5), ("MAX_HELD_LINES", 24), ("MAX_HELD_CHARS", 9)):
-        monkeypatch.setattr(ebbtide.tools.search.files, name, held)
+    for name, limit in (
+        ("MAX_BUFFERED_LINES", 1),
+        ("MAX_BUFFERED_LINES", 5),
+        ("MAX_BUFFERED_LINES", 24),
+        ("MAX_BUFFERED_CHARS", 9),
+    ):
+        monkeypatch.setattr(ebbtide.tools.search.files, name, limit)
         assert await Grep().run({"pattern": "x", "mode": mode, "limit": 30, "context": 1}, workspace) == whole
 
 
 async def test_what_is_found_in_a_file_is_not_held_without_end(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken: list[int] = []
+    counts: list[int] = []
     query = ebbtide.tools.search.files.LineQuery("x")
     fill(workspace.root, {"a.txt": "x\n" * 20_000})
 
-    def take(lines: Sequence[ebbtide.tools.search.files.FoundLine]) -> ebbtide.tools.search.files.WalkWish:
-        taken.append(len(lines))
+    def take(lines: Sequence[ebbtide.tools.search.files.FoundLine]) -> ebbtide.tools.search.files.SearchContinuation:
+        counts.append(len(lines))
         return "more"
 
     end = await ebbtide.tools.search.files.search_lines(workspace.root, workspace.root, query, take)
-    assert (taken, end) == (
-        [ebbtide.tools.search.files.MAX_HELD_LINES] * 4,
+    assert (counts, end) == (
+        [ebbtide.tools.search.files.MAX_BUFFERED_LINES] * 4,
         ebbtide.tools.search.files.SearchEnd("complete"),
     )
 
@@ -280,8 +284,7 @@ def random_tree(root: Path, chance: random.Random) -> list[Path]:
     for folder in chance.sample(folders, 6):
         (folder / ".gitignore").write_text("\n".join(chance.sample(RULES.split(), 3)))
     for folder in {root, chance.choice(folders)} if chance.random() < 0.6 else set[Path]():
-        (folder / ".git" / "info").mkdir(parents=True)
-        (folder / ".git" / "info" / "exclude").write_text(chance.choice(RULES.split()))
+        write_file(folder / ".git" / "info" / "exclude", chance.choice(RULES.split()))
     return folders
 
 
@@ -459,7 +462,7 @@ async def test_lines_of_one_named_file_are_a_look_at_it(
     fill(workspace.root, TREE)
     path = workspace.root / "b.py"
     await found(Grep(), workspace, **{"pattern": "foo", **arguments})
-    assert workspace.seen.last_look(path, path.read_bytes()) == look
+    assert workspace.seen.view_state(path, path.read_bytes()) == look
 
 
 async def test_a_file_that_changes_while_it_is_searched_was_not_looked_at(
@@ -476,18 +479,16 @@ async def test_a_file_that_changes_while_it_is_searched_was_not_looked_at(
 
     monkeypatch.setattr(ebbtide.tools.search.files, "search_lines", changing)
     assert "foo = 1" in await found(Grep(), workspace, pattern="foo", path="b.py")
-    assert workspace.seen.last_look(path, path.read_bytes()) == "never"
+    assert workspace.seen.view_state(path, path.read_bytes()) == "never"
 
 
 def test_stars_behind_stars_mean_no_more_than_one() -> None:
-    pattern = ebbtide.tools.search.globs.parse("**/" * 2000 + "x")
+    pattern = ebbtide.tools.search.globs.parse_glob("**/" * 2000 + "x")
     assert [pattern.matches(path) for path in ("x", "a/b/x", "a/b")] == [True, True, False]
 
 
 async def test_a_search_of_a_folder_shows_no_lines_of_files_with_secrets(workspace: Workspace) -> None:
-    for name in (".env", "deploy/server.key", "a.py"):
-        (workspace.root / name).parent.mkdir(exist_ok=True)
-        (workspace.root / name).write_text("word = 12\n")
+    write_files(workspace.root, (".env", "deploy/server.key", "a.py"), "word = 12\n")
     found = await Grep().run({"pattern": "word"}, workspace)
     hint = "give the file as `path`, so that the user is asked"
     assert found.text == f"a.py\n1:word = 12\n(left out, since it may hold secrets: `.env` and 1 other file; {hint})"

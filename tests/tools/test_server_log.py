@@ -19,23 +19,23 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_it_begins_anew_when_it_has_grown_large_and_keeps_what_came_before(path: Path) -> None:
-    kept = ServerLog(path, secrets=["s3cret"])
+    log = ServerLog(path, secrets=["s3cret"])
     for text in (b"one s3cret", b"two\n", b"three\n", b"a longer line\n"):
-        kept.write(text)
-    kept.close()
+        log.write(text)
+    log.close()
     assert (path.read_bytes(), path.with_name("forge.log.1").read_bytes()) == (b"nger line\n", b"two\nthree\n")
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    assert (kept.last_line, last_lines(path, 5)) == ("a longer line", ["nger line"])
+    assert (log.last_line, last_lines(path, 5)) == ("a longer line", ["nger line"])
 
 
 @pytest.mark.parametrize("in_the_way", ["forge.log", "forge.log.1/full"])
 def test_what_cannot_be_written_harms_nobody_and_its_end_is_known(path: Path, in_the_way: str) -> None:
     (path.parent / in_the_way).mkdir(parents=True)
-    kept = ServerLog(path)
+    log = ServerLog(path)
     for text in (b"one\n", b"it will not\n", b"start\n"):
-        kept.write(text)
-    kept.close()
-    assert kept.last_line == "start"
+        log.write(text)
+    log.close()
+    assert log.last_line == "start"
 
 
 SECRETS = ("abcabd", "abc", "bcabdd", "aabb")
@@ -46,32 +46,32 @@ def test_a_secret_is_hidden_however_it_is_cut_into_pieces(text: str, data: st.Da
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
     with TemporaryDirectory() as folder:
         path = Path(folder) / "forge.log"
-        kept = ServerLog(path, secrets=SECRETS)
+        log = ServerLog(path, secrets=SECRETS)
         for start, end in pairwise([0, *cuts, len(text)]):
-            kept.write(text[start:end].encode())
-        kept.close()
+            log.write(text[start:end].encode())
+        log.close()
         written = path.read_text()
     assert not [secret for secret in SECRETS if secret in written]
     if not any(secret in text for secret in SECRETS):
         whole = written.removesuffix("***")
         assert text.startswith(whole)
-        assert written == text or len(text) - len(whole) >= server_log._TELLING
+        assert written == text or len(text) - len(whole) >= server_log._MIN_REVEALING_BYTES
 
 
 def test_what_begins_no_secret_is_written_at_once(path: Path) -> None:
-    kept = ServerLog(path, secrets=["s3cret-of-mine"])
-    kept.write(b"a s3c")
+    log = ServerLog(path, secrets=["s3cret-of-mine"])
+    log.write(b"a s3c")
     assert path.read_bytes() == b"a "
-    kept.write(b"at\n")
+    log.write(b"at\n")
     assert path.read_bytes() == b"a s3cat\n"
-    kept.write(b"s3c")
-    kept.close()
-    assert kept.last_line == "s3c"
+    log.write(b"s3c")
+    log.close()
+    assert log.last_line == "s3c"
 
 
 def test_a_secret_is_hidden_in_whatever_form_it_is_printed(tmp_path: Path) -> None:
-    kept = ServerLog(tmp_path / "forge.log", secrets=['s3cr"et/key'])
+    log = ServerLog(tmp_path / "forge.log", secrets=['s3cr"et/key'])
     for form in ("s3cr%22et%2Fkey", '{"key": "s3cr\\"et/key"}', b's3cr"et/key'.hex(), "czNjciJldC9rZXk="):
-        kept.write(f"{form}\n".encode())
-    kept.close()
+        log.write(f"{form}\n".encode())
+    log.close()
     assert (tmp_path / "forge.log").read_text() == '***\n{"key": "***"}\n***\n***k=\n'

@@ -20,14 +20,14 @@ async def test_several_changes_are_made_together(workspace: Workspace) -> None:
     result = await Edit().run({"path": "a.py", "edits": edits}, workspace)
     assert path.read_bytes() == b"uno = 10\r\n# second\r\ntwo = 2\r\nthree = 3\r\nfour = 10\r\n"
     assert result.text == "edited `a.py` in 4 places"
-    assert (result.changed, len(result.file_changes)) == ((path,), 1)
+    assert (result.changed_files, len(result.file_changes)) == ((path,), 1)
     assert [line for line in preview.split("\n")[3:] if line[0] in "+-"] == [
         *("-one = 1", "+uno = 10", "+# second", "-four = 1", "+four = 10")
     ]
 
 
 @pytest.mark.parametrize(
-    ("edits", "said"),
+    ("edits", "message"),
     [
         (
             [{"old": "one", "new": "uno"}, {"old": "nowhere", "new": "x"}],
@@ -51,13 +51,13 @@ async def test_several_changes_are_made_together(workspace: Workspace) -> None:
         (["one"], "each of `edits` must be an object with `old` and `new`"),
     ],
 )
-async def test_where_one_cannot_be_made_none_is(edits: list[object], said: str, workspace: Workspace) -> None:
+async def test_where_one_cannot_be_made_none_is(edits: list[object], message: str, workspace: Workspace) -> None:
     path = workspace.root / "a"
     path.write_text("one\ntwo\n")
     await Read().run({"path": "a"}, workspace)
     with pytest.raises(ToolError) as caught:
         await Edit().run({"path": "a", "edits": edits}, workspace)
-    assert (str(caught.value), path.read_text()) == (said, "one\ntwo\n")
+    assert (str(caught.value), path.read_text()) == (message, "one\ntwo\n")
 
 
 async def test_a_new_file_is_made_by_the_first_of_several(workspace: Workspace) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.tools.ask_user import AskUser
 from ebbtide.tools.base import Result, ToolError, Workspace
-from ebbtide.tools.schema import check
+from ebbtide.tools.schema import validate_arguments
 from ebbtide.tools.todo import Todo
 
 
@@ -42,11 +42,11 @@ async def test_the_user_is_asked(workspace: Workspace) -> None:
     async def ask_for_several(question: str, options: tuple[str, ...]) -> str:
         return "\n".join(options)
 
-    there = replace(workspace, ask=ask, ask_for_several=ask_for_several)
+    there = replace(workspace, ask=ask, ask_multiple=ask_for_several)
     assert await AskUser().run({**asked, "several": True}, there) == Result("this\nthat")
     assert await AskUser().run({**asked, "several": False}, there) == Result("which? this")
 
 
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(ToolError, match=r"`items\.0\.status`"):
-        check({"items": [{"text": "a", "status": "later"}]}, Todo().schema, "todo")
+        validate_arguments({"items": [{"text": "a", "status": "later"}]}, Todo().schema, "todo")

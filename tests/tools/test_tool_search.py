@@ -8,9 +8,9 @@ import pytest
 
 from ebbtide.tools.base import Tool, ToolError, Workspace
 from ebbtide.tools.call_tool import CallTool
-from ebbtide.tools.schema import object_of
-from ebbtide.tools.tool_search import MAX_ANSWER_CHARS, ToolSearch, search
-from tests.served import DEEDS, THINGS, Served, served_tools
+from ebbtide.tools.schema import object_schema
+from ebbtide.tools.tool_search import MAX_ANSWER_CHARS, ToolSearch, search_tools
+from tests.kit.server_tools import DEEDS, THINGS, Served, served_tools
 
 
 async def answered(workspace: Workspace, query: str, tools: Sequence[Tool]) -> str:
@@ -24,7 +24,7 @@ def test_each_of_sixty_tools_is_found_by_what_it_does() -> None:
         f"{deed} {thing}"
         for deed in DEEDS
         for thing in THINGS
-        if not any(f"__{deed}_{thing}" in tool.name for tool in search(f"I want to {deed} a {thing}", tools))
+        if not any(f"__{deed}_{thing}" in tool.name for tool in search_tools(f"I want to {deed} a {thing}", tools))
     ]
     assert missed == []
 
@@ -41,16 +41,16 @@ def test_each_of_sixty_tools_is_found_by_what_it_does() -> None:
     ],
 )
 def test_a_name_a_word_in_any_form_and_a_parameter_find_a_tool(query: str, found: str) -> None:
-    inner = {"type": "array", "items": object_of({"nested_parameter": {"type": "string"}}, ())}
+    inner = {"type": "array", "items": object_schema({"nested_parameter": {"type": "string"}}, ())}
     tools = (
         Served("mcp__a", "Says mcp__b."),
         Served("mcp__b", "Does nothing."),
         Served("mcp__forge__delete_branch", "Removes a line of work."),
-        Served("listIssues", "Shows them.", object_of({"assignee": {"type": "string"}}, ())),
+        Served("listIssues", "Shows them.", object_schema({"assignee": {"type": "string"}}, ())),
         Served("grafana", "显示 面板"),
-        Served("deep", "Has much to say.", object_of({"outer": inner}, ())),
+        Served("deep", "Has much to say.", object_schema({"outer": inner}, ())),
     )
-    assert search(query, tools)[0].name == found
+    assert search_tools(query, tools)[0].name == found
 
 
 async def test_what_is_found_is_shown_with_description_and_schema(workspace: Workspace) -> None:
@@ -61,7 +61,7 @@ async def test_what_is_found_is_shown_with_description_and_schema(workspace: Wor
 
 @pytest.mark.parametrize("query", ["tools", "can you use the tool", "*", ""])
 def test_a_query_that_says_nothing_finds_nothing(query: str) -> None:
-    assert search(query, served_tools()) == ()
+    assert search_tools(query, served_tools()) == ()
 
 
 async def test_a_search_that_finds_nothing_names_what_there_is(workspace: Workspace) -> None:
@@ -74,7 +74,7 @@ async def test_a_search_that_finds_nothing_names_what_there_is(workspace: Worksp
 
 
 async def test_an_answer_is_bounded_whatever_the_tools_say_of_themselves(workspace: Workspace) -> None:
-    huge = object_of({f"parameter_{n}": {"description": "x" * 1000} for n in range(5000)}, ())
+    huge = object_schema({f"parameter_{n}": {"description": "x" * 1000} for n in range(5000)}, ())
     tools = [Served(f"mcp__{n}", "find me " * 10_000, huge) for n in range(5)]
     text = await answered(workspace, "find", tools)
     assert len(text) <= MAX_ANSWER_CHARS + 200

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.tui.idle import find_idle_soon
-from tests.tui.picturing import Picture
+from tests.kit.app_pilot import find_idle_soon
+from tests.kit.pictures import Picture
 
 find_idle_soon()
 
@@ -20,6 +20,6 @@ def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 def picture(
     snap_compare: Callable[..., bool], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Picture:
-    monkeypatch.setattr("ebbtide.tui.view.greeting.TIPS", ("Ctrl-O shows less or more of the work",))  # one every day
+    monkeypatch.setattr("ebbtide.tui.view.greeting.TIPS", ("Ctrl-O shows more or less detail",))  # one every day
     monkeypatch.setattr("ebbtide.tui.session.controller.monotonic", lambda: 0.0)  # a turn takes no time on it
     return Picture(snap_compare, getattr(request, "param", (80, 24)))

@@ -16,11 +16,11 @@ from ebbtide.agent.events.subagents import RunningAgent
 from ebbtide.agent.messages import Usage
 from ebbtide.agent.window.session_context import Agents
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.commands import Invocation, command_named
+from ebbtide.tui.slash_commands import Invocation, command_by_name
 from ebbtide.tui.view.blocks import Call
-from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, Hold, session_info
-from tests.tui.picturing import SIZES, Picture
-from tests.tui.piloting import list_on, started
+from tests.kit.app_pilot import list_on, started
+from tests.kit.fake_sessions import FakeLibrary, FakeSession, FakeSessions, Hold, session_info
+from tests.kit.pictures import SIZES, Picture
 
 DONE = "[Agent review answered: 3 requests, 41,200 tokens, $0.0312]\nNothing is wrong."
 PROMPTS = {
@@ -56,7 +56,7 @@ def does(call: str, seconds: float, event: Event) -> AgentActivity:
 
 
 def turn() -> list[Event | Hold]:
-    begun = [ToolStarted(id, "task", {"agent": name, "prompt": said}) for id, (name, said) in PROMPTS.items()]
+    begun = [ToolStarted(id, "task", {"agent": name, "prompt": prompt}) for id, (name, prompt) in PROMPTS.items()]
     reply = ReplyFinished("openai/gpt", "calls", Usage(9_000, 200), 0.01)
     return [
         TextDelta("I have them looked at."),
@@ -85,7 +85,7 @@ def at_work() -> tuple[FakeSessions, FakeAgents]:
 
 
 def waits(app: EbbApp) -> bool:
-    calls = [block for block in app.controller.view.turn if isinstance(block, Call)]
+    calls = [block for block in app.controller.view.turn_blocks if isinstance(block, Call)]
     return len(calls) == 3 and calls[-1].tail != ""
 
 
@@ -100,7 +100,7 @@ def test_what_agents_do(picture: Picture, *, has_list: bool) -> None:
 
     def lists() -> bool:
         if waits(app) and not list_on(app, "agents"):
-            app.jobs.invoke(Invocation(command_named("agents"), ""))
+            app.jobs.invoke(Invocation(command_by_name("agents"), ""))
         return list_on(app, "agents")
 
     assert picture(app, *([lists] if has_list else [lambda: waits(app)]), start=begin)

@@ -15,8 +15,8 @@ from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.startup import LazySessions
 from ebbtide.tui.view.blocks import AnswerText, Call, Failure, Notice, UserText
-from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation, measured, session_info
-from tests.tui.piloting import Driven, Terminal, asks_on, list_on, started, terminal
+from tests.kit.app_pilot import Driven, Terminal, asks_on, list_on, started, terminal
+from tests.kit.fake_sessions import FakeSession, FakeSessions, Hold, conversation, measured, session_info
 
 DONE = TurnFinished("answered", "x")
 DIFF = "--- a/calc.py\n+++ b/calc.py\n@@ -1,2 +1,2 @@\n def add(a, b):\n-    return a - b\n+    return a + b\n"
@@ -68,11 +68,11 @@ async def test_a_question_mark_in_an_empty_prompt_shows_the_help() -> None:
 async def test_a_key_shows_more_or_less_of_the_work_and_tells() -> None:
     async with terminal(FakeSession([[*ran("make", "built\nfine"), DONE]])) as t:
         await t.type("go", shows="│ fine")
-        await t.press("ctrl+o", shows="│ make", until=lambda: "full: all of every call" in t.reads("status"))
-        await t.press("ctrl+o", until=lambda: "compact: a line for each call" in t.reads("status"))
+        await t.press("ctrl+o", shows="│ make", until=lambda: "full: everything" in t.reads("status"))
+        await t.press("ctrl+o", until=lambda: "compact: one line per call" in t.reads("status"))
         assert "fine" not in t.transcript.visible_text()
         await t.press(
-            "ctrl+o", shows="│ fine", until=lambda: "normal: diffs, lists and the end of outputs" in t.reads("status")
+            "ctrl+o", shows="│ fine", until=lambda: "normal: diffs, lists and last output lines" in t.reads("status")
         )
 
 
@@ -214,7 +214,7 @@ async def test_a_question_answered_elsewhere_goes_away() -> None:
 
 def asked(t: Terminal, question: PermissionAsked) -> Callable[[], bool]:
     def is_asked() -> bool:
-        return asks_on(t.app, PermissionAsked) and t.asked.spec.about == question
+        return asks_on(t.app, PermissionAsked) and t.asked.spec.source == question
 
     return is_asked
 
@@ -304,7 +304,7 @@ async def test_without_a_first_session_there_is_no_terminal() -> None:
     app = EbbApp(FakeSessions([failure]), first_message="hello", guard=0.0)
     async with app.run_test() as pilot:
         await Driven(app, pilot).until(lambda: not app.is_running)
-    assert (app.return_value, app.jobs.refused) == (None, failure)
+    assert (app.return_value, app.jobs.opening_error) == (None, failure)
 
 
 async def test_a_session_that_was_picked_and_cannot_be_opened_is_a_sentence_and_a_second_chance() -> None:
@@ -319,8 +319,8 @@ async def test_a_session_that_was_picked_and_cannot_be_opened_is_a_sentence_and_
         assert sessions.opened == [("old1", None), ("old1", None)]
 
 
-@pytest.mark.parametrize(("word", "said"), [("cafe", ["cafe is where we meet"]), ("beef", ["is where we meet"])])
-async def test_what_follows_the_flag_is_an_id_or_the_first_word(word: str, said: list[str]) -> None:
+@pytest.mark.parametrize(("word", "texts"), [("cafe", ["cafe is where we meet"]), ("beef", ["is where we meet"])])
+async def test_what_follows_the_flag_is_an_id_or_the_first_word(word: str, texts: list[str]) -> None:
     session = FakeSession(id="beef01")
     sessions = FakeSessions([session], (session_info("beef01", "parser work"),))
     async with started(sessions, resume=word, may_be_word=True, first_message="is where we meet") as t:
@@ -328,7 +328,7 @@ async def test_what_follows_the_flag_is_an_id_or_the_first_word(word: str, said:
             await t.lists("sessions")
             await t.pilot.press("enter")
         await t.rests()
-        assert session.said == said
+        assert session.said == texts
 
 
 async def test_what_was_to_be_said_in_an_earlier_session_is_not_sent_when_none_is_picked() -> None:
@@ -412,8 +412,8 @@ async def test_esc_while_the_first_session_is_opened_begins_a_new_one() -> None:
         await t.until(lambda: t.app.controller.session is not None)
         await t.rests()
         assert sessions.opened == [("old1", None), (None, None)]
-        told = "opening the session was interrupted: this is a new one, `/resume` goes on with an earlier one"
-        assert t.app.controller.view.blocks == (Notice(told),)
+        message = "opening was interrupted. This is a new session; `/resume` opens an earlier one."
+        assert t.app.controller.view.blocks == (Notice(message),)
 
 
 async def test_the_end_of_a_long_session_is_shown_before_all_of_it_is_read() -> None:
@@ -424,7 +424,7 @@ async def test_the_end_of_a_long_session_is_shown_before_all_of_it_is_read() -> 
         await t.shows("Answer 299.")
         await t.type("hello")
         await t.pilot.press("pageup", "pageup")
-        await t.until(lambda: not t.transcript.following)
+        await t.until(lambda: not t.transcript.is_following)
         before = t.transcript.visible_text()
         assert (len(t.app.controller.view.blocks), session.said) == (40, [])
         assert sessions.may_open is not None
@@ -498,7 +498,7 @@ async def test_a_message_may_have_lines() -> None:
 
 async def test_unknown_commands_name_the_closest() -> None:
     async with terminal() as t:
-        await t.type("/modle", shows="there is no /modle; did you mean /mode or /model?")
+        await t.type("/modle", shows="unknown command /modle; did you mean /mode or /model?")
 
 
 async def test_tab_completes_a_command_and_enter_runs_it() -> None:
@@ -628,7 +628,7 @@ async def test_a_storm_of_sizes_breaks_nothing() -> None:
         for size in ((10, 4), (1, 1), (200, 60), (80, 24)):
             await t.pilot.resize_terminal(*size)
             await t.pilot.press("pageup", "slash", "f1", "escape", "backspace")
-        t.transcript.go_end()
+        t.transcript.go_to_end()
         await t.until(lambda: "日本語" in t.transcript.visible_text())
 
 
@@ -720,6 +720,6 @@ async def test_ctrl_c_at_a_question_takes_away_what_is_being_written_and_stops_t
         await t.type("go", asks=PermissionAsked)
         await t.press(*"zzz", until=lambda: t.prompt.text == "zzz")
         await t.press("ctrl+c", until=lambda: t.prompt.text == "")
-        assert t.app.controller.view.asked == (QUESTION,)
+        assert t.app.controller.view.open_questions == (QUESTION,)
         await t.until(lambda: asks_on(t.app, PermissionAsked))
-        await t.press("ctrl+c", until=lambda: not t.app.controller.occupied)
+        await t.press("ctrl+c", until=lambda: not t.app.controller.is_occupied)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fake_provider import Call, FakeProvider, Turn
-from tests.tui.ptys import SAYS, STREAMS, left_behind, ready
+from tests.kit.fake_provider import Call, FakeProvider, Turn
+from tests.kit.pty_terminal import SAYS, STREAMS, left_behind, ready
 
 BEYOND = (
     b"\x1b[99999999999u", b"\x1b[1:2u", b"\xff\xfe\xc3(", b"\xed\xa0\x80", b"\x1b[55296u", b"\x1b[48;0;0;0;0t",
@@ -75,13 +75,12 @@ def most_taken(process: int) -> int:
 def test_answers_lines_and_pastes_of_any_size_leave_the_screen_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.fake_frames.pieces", cut)
+    monkeypatch.setattr("tests.kit.fake_frames.pieces", cut)
     prints = Turn(calls=(Call("bash", {"command": LINE}),))
     texts = [Turn(text=f"{text}\n\nThe {end}.") for text, end in ((CRUMBS, "end"), (WHOLE, "second end"))]
     with FakeProvider([*texts, prints, Turn(text="The third end.")]) as server:
-        env = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"}
         flags = ["-m", "anthropic/claude-sonnet-5-5", "--permission-mode", "auto"]
-        with ready(tmp_path, SAYS, flags=flags, env=env) as terminal:
+        with ready(tmp_path, SAYS, flags=flags, env=server.environment) as terminal:
             for end in ("The end.", "The second end.", "The third end."):
                 terminal.send("go\r", until=end)
             dice = random.Random(1)

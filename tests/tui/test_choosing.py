@@ -5,30 +5,29 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.input.memory import memory_files, remember
-from ebbtide.agent.providers.base import Prices
+from ebbtide.agent.input.memory import append_memory, memory_files
 from ebbtide.agent.providers.choices import ModelChoice
-from ebbtide.tui.commands import COMMANDS, SlashCommand
+from ebbtide.tui.commands.help import OTHER_TOPIC, TOPICS, help_entries, palette_entries
+from ebbtide.tui.commands.models import model_details, model_line, plain_model_line, switch_cost_text
 from ebbtide.tui.keys import KEYS, KeyBinding
+from ebbtide.tui.slash_commands import COMMANDS, SlashCommand
 from ebbtide.tui.text.spans import strip_backticks
-from ebbtide.tui.view.command_palette import palette_entries
-from ebbtide.tui.view.help import AREAS, OTHERS, help_entries
-from ebbtide.tui.view.models import in_words, lines_about, model_line, switch_cost_text
 from ebbtide.tui.view.panel import row_line
-from tests.tui.doubles import FakeSession, FakeSessions, conversation, measured, session_info
-from tests.tui.inked import plain
-from tests.tui.piloting import Terminal, terminal
-from tests.tui.set_up import Setup
+from tests.kit.app_pilot import Terminal, terminal
+from tests.kit.fake_sessions import FakeSession, FakeSessions, conversation, measured, session_info
+from tests.kit.plain_lines import plain
+from tests.kit.user_settings import Setup
 
 KNOWN = ModelChoice("a/b", 200_000, Prices(3.0, 15.0, 0.3, 3.75), True, True, False, True, "A_KEY")
 
 
 def test_a_model_is_told_in_words() -> None:
-    told = "window 200k; in 3.00, out 15.00, cache read 0.30; takes tools, pictures"
-    assert in_words(KNOWN, "a/b") == f"a/b (in use); {told}"
-    assert in_words(replace(KNOWN, has_key=False), "") == f"a/b; {told}; no key"
-    assert in_words(ModelChoice("a/c\x1b[2J"), "a/b") == "a/c␛[2J"
+    line = "window 200k; in 3.00, out 15.00, cache read 0.30; supports tools, images"
+    assert plain_model_line(KNOWN, "a/b") == f"a/b (in use); {line}"
+    assert plain_model_line(replace(KNOWN, has_key=False), "") == f"a/b; {line}; no key"
+    assert plain_model_line(ModelChoice("a/c\x1b[2J"), "a/b") == "a/c␛[2J"
 
 
 # Help
@@ -40,7 +39,7 @@ def test_every_key_and_every_command_is_in_the_help() -> None:
         assert any(strip_backticks(key.help) in line for line in lines), key
     for command in COMMANDS:
         assert any(strip_backticks(command.help) in line for line in lines), command
-    assert sum(entry.is_heading for entry in help_entries(KEYS, COMMANDS)) <= len(AREAS) + 1
+    assert sum(entry.is_heading for entry in help_entries(KEYS, COMMANDS)) <= len(TOPICS) + 1
 
 
 def test_what_nobody_has_sorted_comes_last() -> None:
@@ -48,7 +47,7 @@ def test_what_nobody_has_sorted_comes_last() -> None:
         [KeyBinding("", "F9", "", "fly")], [SlashCommand("dance", "", "dance"), SlashCommand("quit", "", "leave")]
     )
     assert [entry.value for entry in entries] == ["", "/quit", "", "F9", "/dance"]
-    assert [plain(row_line(entry, 100)) for entry in entries if entry.is_heading] == ["The program", OTHERS]
+    assert [plain(row_line(entry, 100)) for entry in entries if entry.is_heading] == ["Program", OTHER_TOPIC]
 
 
 async def test_a_command_is_found_in_the_help_and_written_into_the_prompt() -> None:
@@ -101,20 +100,20 @@ def test_the_palette_holds_everything() -> None:
 
 
 def test_what_is_known_of_a_model_is_in_its_line() -> None:
-    assert plain(model_line(KNOWN, True)) == f"● {'a/b':<28}    200k    3.00   15.00    0.30  tools, pictures"
+    assert plain(model_line(KNOWN, True)) == f"● {'a/b':<28}    200k    3.00   15.00    0.30  tools, images"
     unknown = ModelChoice("x/y", has_key=False)
-    assert plain(model_line(unknown, False)) == f"  {'x/y':<28}       —       —       —       —  —  no key"
+    assert plain(model_line(unknown, False)) == f"  {'x/y':<28}       ?       ?       ?       ?  ?  no key"
 
 
 def test_what_a_switch_costs_is_told() -> None:
-    told = "to go on with it: about 100k tokens are sent that it has not cached, "
-    assert switch_cost_text(KNOWN, 100_000) == told + "about $0.38"
-    assert switch_cost_text(ModelChoice("x/y"), 100_000) == told + "at an unknown price"
-    assert switch_cost_text(ModelChoice("x/y", prices=Prices(0, 0, 0, 0)), 100_000) == told + "for nothing"
-    assert "costs nothing" in switch_cost_text(KNOWN, 0)
-    assert [plain(line) for line in lines_about(KNOWN, "a/b", 9)] == [
-        "takes tools, pictures",
-        "$ per million tokens: in 3.00, out 15.00, cache read 0.30, written 3.75",
+    message = "switching resends about 100k uncached tokens "
+    assert switch_cost_text(KNOWN, 100_000) == message + "(≈ $0.38)"
+    assert switch_cost_text(ModelChoice("x/y"), 100_000) == message + "(price unknown)"
+    assert switch_cost_text(ModelChoice("x/y", prices=Prices(0, 0, 0, 0)), 100_000) == message + "(free)"
+    assert "free" in switch_cost_text(KNOWN, 0)
+    assert [plain(line) for line in model_details(KNOWN, "a/b", 9)] == [
+        "supports tools, images",
+        "$ per million tokens: in 3.00, out 15.00, cache read 0.30, cache write 3.75",
     ]
 
 
@@ -130,7 +129,7 @@ async def test_the_price_of_a_switch_is_shown_before_it_is_done(tmp_path: Path) 
     async with choosing(tmp_path, old) as (screen, opener):
         await screen.says("go on")
         await screen.type("/model openai/gpt-6-sol", lists="model")
-        await screen.until(lambda: "that it has not cached, about $" in screen.reads("said"))
+        await screen.until(lambda: "uncached tokens (≈ $" in screen.reads("said"))
         assert len(opener.opened) == 1
         await screen.press("enter", until=lambda: opener.opened[-1] == ("abc123", "openai/gpt-6-sol"))
 
@@ -145,14 +144,14 @@ async def test_models_without_a_key_say_which(tmp_path: Path) -> None:
     async with choosing(tmp_path, FakeSession()) as (screen, _):
         await screen.type("/model", lists="model")
         await screen.pilot.press(*"anthropic opus")
-        await screen.until(lambda: "no key for it: `/key anthropic` takes one" in screen.reads("said"))
+        await screen.until(lambda: "no API key: add one with `/key anthropic`" in screen.reads("said"))
         await screen.press("escape")
 
 
 async def test_a_note_is_forgotten_with_a_key(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     own = memory_files(setup.settings.config)[1].path
-    remember("use tabs", own)
+    append_memory("use tabs", own)
     async with terminal(FakeSession(root=setup.project), settings=lambda: setup.settings) as t:
         await t.press(*"/memory", "enter", lists="memory")
         await t.press("x", until=lambda: not own.exists())

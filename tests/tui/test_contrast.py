@@ -12,21 +12,21 @@ from textual.widgets.text_area import Selection
 
 from ebbtide.agent.config.options import THEMES, ThemeName
 from ebbtide.agent.events.session import Event, Noticed, TurnFailed
-from ebbtide.tui.text.contrast import MIN_CONTRAST, contrast
+from ebbtide.tui.text.contrast import MIN_CONTRAST, contrast_ratio
 from ebbtide.tui.widgets.completions import Completions
 from ebbtide.tui.widgets.question_panel import QuestionPanel
 from ebbtide.tui.widgets.side_panel import SidePanel
 from tests.conftest import NIGHTLY
-from tests.tui.doubles import FakeSession
-from tests.tui.every_screen import SCREENS, closed, opened, stocked
-from tests.tui.piloting import Driven, terminal
+from tests.kit.app_pilot import Driven, terminal
+from tests.kit.every_screen import SCREENS, closed, opened, stocked
+from tests.kit.fake_sessions import FakeSession
 from tests.tui.test_pictures_side import app_in
 from tests.tui.test_snapshots import QUESTION, REST, TURN
 
 MIXED: list[ThemeName] = [name for name in THEMES if name not in ("auto", "ansi")]
 USUAL = ("help", "context", "settings", "permission of a diff", "plan", "diff")
 """Screens that are measured with every change; the others every night."""
-SAID: list[Event] = [*(event for event in TURN if event is not QUESTION), *REST]
+EVENTS: list[Event] = [*(event for event in TURN if event is not QUESTION), *REST]
 
 
 def words_in(strip: Strip) -> Iterator[tuple[str, Style]]:
@@ -44,7 +44,7 @@ def shown_contrast(style: Style, ground: Color) -> float:
     behind = Color.from_rich_color(style.bgcolor) if style.bgcolor is not None else ground
     if style.dim:
         front = behind.blend(front, 0.5)
-    return contrast(front, behind)
+    return contrast_ratio(front, behind)
 
 
 def too_pale(t: Driven, least: float) -> dict[str, float]:
@@ -62,9 +62,9 @@ def too_pale(t: Driven, least: float) -> dict[str, float]:
 
 async def worn(t: Driven, name: ThemeName) -> float:
     """Wears a theme, and gives the contrast that its words need."""
-    t.app.looks.apply_theme(name)
+    t.app.theme_choice.apply_theme(name)
     await t.pilot.pause()
-    await t.until(lambda: not t.app.context.showing.is_behind)
+    await t.until(lambda: not t.app.context.presenter.is_drawing_due)
     return 7.0 if name == "high-contrast" else MIN_CONTRAST
 
 
@@ -76,8 +76,8 @@ async def measured(t: Driven) -> dict[str, dict[str, float]]:
 
 async def test_a_conversation_can_be_read_in_every_theme() -> None:
     turn = [
-        *SAID[:-1],
-        Noticed("`/undo` takes it back"),
+        *EVENTS[:-1],
+        Noticed("`/undo` to revert"),
         TurnFailed("rate_limit", "the limit of `forge` is reached", 1),
     ]
     async with terminal(FakeSession([turn]), size=(120, 70), first_message="the tests fail") as t:
@@ -122,9 +122,9 @@ async def test_every_screen_can_be_read(theme: ThemeName, tmp_path: Path) -> Non
     async with app.run_test(size=(120, 40)) as pilot:
         t, found = Driven(app, pilot), {}
         least = await worn(t, theme)
-        for shown in SCREENS:
-            if NIGHTLY or shown.name in USUAL:
-                await opened(t, shown)
-                found[shown.name] = too_pale(t, least)
+        for screen in SCREENS:
+            if NIGHTLY or screen.name in USUAL:
+                await opened(t, screen)
+                found[screen.name] = too_pale(t, least)
                 await closed(t)
         assert {name: pale for name, pale in found.items() if pale} == {}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from tests.tui.ptys import Screen, ready
+from tests.kit.pty_terminal import Screen, ready
 
 
 @pytest.fixture

@@ -8,25 +8,25 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from ebbtide.tools.files.change import diff_lines
-from ebbtide.tui.render.diff_lines import RenderedDiff, SegmentLine, cut_at_blanks, displayed_line, with_blanks
-from ebbtide.tui.render.diff_pairing import Marks, marks_of, pair_lines
+from ebbtide.tui.render.diff_lines import RenderedDiff, SegmentLine, displayed_line, with_visible_spaces, wrap_at_spaces
+from ebbtide.tui.render.diff_pairing import ChangedRanges, changed_ranges, pair_lines
 from ebbtide.tui.render.diff_rows import (
-    Layout,
+    DiffLayout,
     LineRow,
     PairRow,
     RemarkRow,
     code_layout,
+    diff_layout,
     first_change,
-    layout_of,
     without_blank_ends,
 )
 from ebbtide.tui.render.prose import PaletteConsole
 from ebbtide.tui.text.sanitise import sanitised
 from ebbtide.tui.text.styles import palette_of
-from ebbtide.tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark, count_changes, files_of
+from ebbtide.tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark, count_changes, parse_diff
 from ebbtide.tui.view.blocks import Call
-from ebbtide.tui.view.outcomes import diff_of
-from tests.tui.inked import PALETTE
+from ebbtide.tui.view.outcomes import call_diff
+from tests.kit.plain_lines import PALETTE
 
 CONSOLE = PaletteConsole(PALETTE)
 
@@ -37,13 +37,13 @@ def plain(line: SegmentLine) -> str:
 
 def drawn(diff: str, width: int, name: str = "") -> list[str]:
     """All lines of a diff, without the blanks at their ends."""
-    layout = layout_of(files_of(diff), width=width, name=name)
+    layout = diff_layout(parse_diff(diff), width=width, name=name)
     found = RenderedDiff(layout, width, CONSOLE)
     return [plain(found.line(y)).rstrip() for y in range(found.count)]
 
 
 def test_lines_are_numbered_and_files_named() -> None:
-    assert files_of("--- a/x.py\n+++ b/x.py\n@@ -3,3 +3,3 @@ def f():\n a\n-b\n+c\n d\n") == (
+    assert parse_diff("--- a/x.py\n+++ b/x.py\n@@ -3,3 +3,3 @@ def f():\n a\n-b\n+c\n d\n") == (
         FileDiff(
             "x.py",
             parts=(
@@ -63,7 +63,7 @@ def test_lines_are_numbered_and_files_named() -> None:
 
 def test_no_changed_line_can_pose_as_a_header() -> None:
     diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n--- a/innocent\n+++ b/innocent\n @@ -0,0 +1 @@\n"
-    (file,) = files_of(diff)
+    (file,) = parse_diff(diff)
     assert [line.kind for line in file.lines] == ["removed", "added", "kept"]
     assert count_changes(diff) == (1, 1)
     assert "++ b/innocent" in "\n".join(drawn(diff, 80))
@@ -79,7 +79,7 @@ def test_files_that_come_go_and_move_say_so() -> None:
 
 def test_what_is_no_line_of_a_file_is_shown_as_a_remark() -> None:
     diff = "--- a/x.png\n+++ b/x.png\nbinary data, not shown: 3 bytes -> 4 bytes"
-    assert files_of(diff) == (FileDiff("x.png", parts=(Remark("binary data, not shown: 3 bytes -> 4 bytes"),)),)
+    assert parse_diff(diff) == (FileDiff("x.png", parts=(Remark("binary data, not shown: 3 bytes -> 4 bytes"),)),)
     assert drawn(diff, 80) == ["x.png", "binary data, not shown: 3 bytes -> 4 bytes"]
 
 
@@ -101,34 +101,34 @@ def test_a_line_has_its_number_in_the_file_as_it_becomes_and_a_removed_one_that_
 
 
 def test_blank_lines_that_stay_are_no_beginning_and_no_end_where_little_is_shown() -> None:
-    (file,) = files_of("\n".join(diff_lines("f", b"\na\n\nb\n\n", b"\na\n\nc\n\n")))
+    (file,) = parse_diff("\n".join(diff_lines("f", b"\na\n\nb\n\n", b"\na\n\nc\n\n")))
     (hunk,) = without_blank_ends(file).parts
     assert isinstance(hunk, Hunk)
     assert [line.text for line in hunk.lines] == ["a", "", "b", "c"]
-    (added,) = files_of("\n".join(diff_lines("f", b"a\n", b"a\n\n")))
+    (added,) = parse_diff("\n".join(diff_lines("f", b"a\n", b"a\n\n")))
     assert without_blank_ends(added) == added
 
 
 def test_the_first_change_is_what_changes_and_stands_together() -> None:
     diff = "\n".join(diff_lines("f", b"a\nb\nc\nd\ne\n", b"a\nB\nc\nd\nE\n"))
-    assert first_change(layout_of(files_of(diff)).rows) == (2, 4)
-    assert first_change(layout_of(files_of(diff), width=200).rows) == (2, 3)
+    assert first_change(diff_layout(parse_diff(diff)).rows) == (2, 4)
+    assert first_change(diff_layout(parse_diff(diff), width=200).rows) == (2, 3)
     assert first_change(code_layout("a\nb", "python").rows) == (0, 0)
 
 
 def test_calls_without_a_preview_show_what_their_arguments_change() -> None:
-    assert count_changes(diff_of(Call("1", "edit", {"path": "a", "old": "x\ny", "new": "x\nz\nw"}))) == (2, 1)
-    assert count_changes(diff_of(Call("1", "write", {"path": "a", "content": "x\ny\n"}))) == (2, 0)
+    assert count_changes(call_diff(Call("1", "edit", {"path": "a", "old": "x\ny", "new": "x\nz\nw"}))) == (2, 1)
+    assert count_changes(call_diff(Call("1", "write", {"path": "a", "content": "x\ny\n"}))) == (2, 0)
     patch = "*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@ def f\n-x\n+y\n*** Delete File: c\n*** End Patch"
-    assert count_changes(diff_of(Call("1", "apply_patch", {"patch": patch}))) == (1, 1)
+    assert count_changes(call_diff(Call("1", "apply_patch", {"patch": patch}))) == (1, 1)
     assert drawn(patch, 80) == ["a → b", "⋯ def f", "- x", "+ y", "c  deleted"]
-    assert diff_of(Call("1", "bash", {"command": "x"})) == ""
-    assert diff_of(Call("1", "edit", {"path": 3})) == ""
+    assert call_diff(Call("1", "bash", {"command": "x"})) == ""
+    assert call_diff(Call("1", "edit", {"path": 3})) == ""
 
 
 def test_a_file_of_one_side_has_the_whole_width() -> None:
-    new = files_of("--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,2 @@\n+one\n+two\n")
-    assert layout_of(new, width=200).rows == layout_of(new).rows
+    new = parse_diff("--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,2 @@\n+one\n+two\n")
+    assert diff_layout(new, width=200).rows == diff_layout(new).rows
 
 
 def test_side_by_side_where_there_is_room() -> None:
@@ -152,10 +152,12 @@ def test_tabs_and_wide_characters_keep_their_columns() -> None:
 
 
 def test_the_words_that_changed_are_marked() -> None:
-    assert marks_of("return old_name(a, b)", "return new_name(a, c)") == Marks(((7, 15), (19, 20)), ((7, 15), (19, 20)))
-    assert marks_of("return 1", "class Other: pass") is None
-    assert marks_of("  x = 1", "    x = 1") == Marks(((0, 2),), ((0, 4),))
-    assert marks_of("a" * 3_000, "a" * 3_000 + "b") is None
+    assert changed_ranges("return old_name(a, b)", "return new_name(a, c)") == ChangedRanges(
+        ((7, 15), (19, 20)), ((7, 15), (19, 20))
+    )
+    assert changed_ranges("return 1", "class Other: pass") is None
+    assert changed_ranges("  x = 1", "    x = 1") == ChangedRanges(((0, 2),), ((0, 4),))
+    assert changed_ranges("a" * 3_000, "a" * 3_000 + "b") is None
 
 
 def test_lines_that_are_alike_stand_beside_each_other() -> None:
@@ -168,11 +170,11 @@ def test_lines_that_are_alike_stand_beside_each_other() -> None:
 def test_blanks_that_look_the_same_are_shown_where_they_are_all_that_changed() -> None:
     diff = "@@ -1 +1 @@\n-\tx = 1\n+    x = 1"
     assert drawn(diff, 40) == ["- →   x·=·1", "+ ····x·=·1"]
-    assert len(with_blanks("\ta b\tc")) == len(displayed_line("\ta b\tc"))
+    assert len(with_visible_spaces("\ta b\tc")) == len(displayed_line("\ta b\tc"))
 
 
 def test_changed_words_and_grounds_are_styled() -> None:
-    layout = layout_of(files_of("@@ -1 +1 @@\n-a = one\n+a = two"), name="x.py")
+    layout = diff_layout(parse_diff("@@ -1 +1 @@\n-a = one\n+a = two"), name="x.py")
     line = RenderedDiff(layout, 20, CONSOLE).line(1)
     assert {segment.text: segment.style.bgcolor for segment in line if segment.style}[
         "two"
@@ -184,16 +186,16 @@ def test_where_colours_do_not_mix_changed_lines_have_inks() -> None:
     names = ("background", "foreground", "primary", "accent", "success", "warning", "error")
     inks = ("ansi_black", "ansi_white", "ansi_blue", "ansi_cyan", "ansi_green", "ansi_yellow", "ansi_red")
     palette = palette_of(dict(zip(names, inks, strict=True)))
-    layout = layout_of(files_of("@@ -1 +1 @@\n-a = one\n+a = two"), name="x.py")
+    layout = diff_layout(parse_diff("@@ -1 +1 @@\n-a = one\n+a = two"), name="x.py")
     line = RenderedDiff(layout, 20, PaletteConsole(palette)).line(1)
     assert {segment.style.color for segment in line if segment.style} == {palette.good.color}
 
 
 def test_a_huge_diff_is_capped_and_says_so() -> None:
     diff = "--- /dev/null\n+++ b/x\n@@ -0,0 +1,100000 @@\n" + "\n".join(f"+{number}" for number in range(100_000))
-    layout = layout_of(files_of(diff), most=100, how="; `m` shows more")
+    layout = diff_layout(parse_diff(diff), max_rows=100, hint="; `m` shows more")
     assert layout.left_out == 99_901
-    assert layout.rows[-1] == RemarkRow("… 99,901 more lines are not shown; `m` shows more")
+    assert layout.rows[-1] == RemarkRow("… 99,901 more lines; `m` shows more")
     assert count_changes(diff) == (100_000, 0)
 
 
@@ -207,7 +209,7 @@ TEXTS = st.text(st.sampled_from("ab \t日\x1b\r\u202eé\x00\u0301🙂_(x"), max_
 FILES = st.lists(TEXTS.map(lambda text: text.replace("\n", "")), max_size=14).map("\n".join)
 
 
-def sides(layout: Layout) -> tuple[list[DiffLine], list[DiffLine]]:
+def sides(layout: DiffLayout) -> tuple[list[DiffLine], list[DiffLine]]:
     """The lines that are shown of the old file and of the new one, in order."""
     rows = [half for row in layout.rows for half in ((row.old, row.new) if isinstance(row, PairRow) else (row,))]
     lines = [row for row in rows if isinstance(row, LineRow)]
@@ -216,16 +218,16 @@ def sides(layout: Layout) -> tuple[list[DiffLine], list[DiffLine]]:
     return old, [row.line for row in lines if row.side == "new"]
 
 
-def any_pairs(layout: Layout) -> bool:
+def any_pairs(layout: DiffLayout) -> bool:
     return any(isinstance(row, PairRow) for row in layout.rows)
 
 
 @pytest.mark.parametrize("wide", [False, True])
 @given(before=FILES, after=FILES)
 def test_every_line_is_shown_once_on_each_side(wide: bool, before: str, after: str) -> None:
-    files = files_of("\n".join(diff_lines("x.py", before.encode(), after.encode())))
+    files = parse_diff("\n".join(diff_lines("x.py", before.encode(), after.encode())))
     lines = [line for file in files for line in file.lines]
-    old, new = sides(layout_of(files, width=200 * wide))
+    old, new = sides(diff_layout(files, width=200 * wide))
     assert old == [line for line in lines if line.kind != "added"]
     assert new == [line for line in lines if line.kind != "removed"]
 
@@ -233,7 +235,7 @@ def test_every_line_is_shown_once_on_each_side(wide: bool, before: str, after: s
 @given(before=FILES, after=FILES, width=st.integers(1, 150), name=st.sampled_from(["a.py", "Makefile", "b.md", "\x1b"]))
 def test_no_line_is_wider_than_there_is_room_and_none_steers(before: str, after: str, width: int, name: str) -> None:
     diff = "\n".join(diff_lines(name, before.encode(), after.encode()))
-    found = RenderedDiff(layout_of(files_of(diff), width=width), width, CONSOLE)
+    found = RenderedDiff(diff_layout(parse_diff(diff), width=width), width, CONSOLE)
     for y in range(found.count):
         line = plain(found.line(y))
         assert cell_len(line) == width
@@ -244,7 +246,7 @@ def test_no_line_is_wider_than_there_is_room_and_none_steers(before: str, after:
 
 @given(TEXTS, TEXTS)
 def test_marks_lie_in_their_lines_and_leave_the_rest_equal(old: str, new: str) -> None:
-    marks = marks_of(old, new)
+    marks = changed_ranges(old, new)
     if marks is not None:
         assert _without(old, marks.old).split() == _without(new, marks.new).split()
 
@@ -271,18 +273,18 @@ def test_any_text_can_be_read_as_a_diff(text: str) -> None:
 
 @given(st.text("ab \t界é"), st.integers(2, 12))
 def test_the_pieces_of_a_long_line_are_the_line_and_fit(text: str, room: int) -> None:
-    pieces = cut_at_blanks(text, room)
+    pieces = wrap_at_spaces(text, room)
     assert "".join(pieces) == text
     assert all(cell_len(piece) <= room for piece in pieces)
 
 
 def test_a_long_line_is_cut_at_a_blank_that_is_near() -> None:
-    assert cut_at_blanks("total(lines, discount) -> int", 12) == ["total(lines,", " discount) ", "-> int"]
-    assert cut_at_blanks("", 3) == [""]
+    assert wrap_at_spaces("total(lines, discount) -> int", 12) == ["total(lines,", " discount) ", "-> int"]
+    assert wrap_at_spaces("", 3) == [""]
 
 
 @pytest.mark.parametrize("sign", ["a\u0300", "e\u0301\u0302\u0303", "👩‍👩‍👧‍👦", "👍🏽", "🏳️‍🌈"])
 def test_a_sign_of_several_characters_is_not_torn(sign: str) -> None:
-    pieces = cut_at_blanks(sign * 60, 11)
+    pieces = wrap_at_spaces(sign * 60, 11)
     assert "".join(pieces) == sign * 60
     assert all(piece == sign * (len(piece) // len(sign)) and cell_len(piece) <= 11 for piece in pieces)

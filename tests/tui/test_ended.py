@@ -11,9 +11,10 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from tests.running import ebb
-from tests.tui.ptys import ROOT, SAYS, STREAMS, Screen, left_behind, ready, running
-from tests.waiting import is_gone
+from tests.kit.commands import ROOT, ebb
+from tests.kit.files import write_program
+from tests.kit.polling import is_gone
+from tests.kit.pty_terminal import SAYS, STREAMS, Screen, left_behind, ready, running
 
 COMMAND = "echo $$ > pid; mv pid started; sleep 600; :"
 RUNS = f"""
@@ -231,24 +232,20 @@ def test_while_it_is_stopped_it_ends_without_coming_back(tmp_path: Path, end: st
 
 
 def test_ctrl_c_in_the_editor_is_for_the_editor(tmp_path: Path) -> None:
-    file = tmp_path / "asking"
-    file.write_text("#!/bin/sh\nprintf 'the editor'\nread line\n")
-    file.chmod(0o755)
+    file = write_program(tmp_path / "asking", "printf 'the editor'\nread line\n")
     with ready(tmp_path, SAYS, env={"VISUAL": str(file)}) as terminal:
         terminal.send("a draft\x07", until="the editor")
         terminal.send("\x03", until="so nothing was changed")
         terminal.until(" a draft ")
-        terminal.send("\x03", until="Up brings it back")  # the first one for the program takes the draft away
+        terminal.send("\x03", until="Up restores it")  # the first one for the program takes the draft away
         left_behind(terminal)
 
 
 def test_a_write_is_changed_in_the_editor_before_it_is_done(tmp_path: Path) -> None:
-    file = tmp_path / "changing"
-    file.write_text('#!/bin/sh\nsed -i "s/a + b/b + a/" "$1"; echo; echo "$1" > edited\n')
-    file.chmod(0o755)
+    file = write_program(tmp_path / "changing", 'sed -i "s/a + b/b + a/" "$1"; echo; echo "$1" > edited\n')
     with ready(tmp_path, f"{ASKS}\n{SAYS}", env={"VISUAL": str(file)}) as terminal:
         terminal.send("fix it\r", until="Change calc.py?")
-        terminal.press_until("e", "as you changed it")
+        terminal.press_until("e", "edited by you")
         terminal.until("b + a")
         terminal.press_until("y", "Said.")
         left_behind(terminal)

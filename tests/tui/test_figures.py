@@ -12,25 +12,25 @@ from typing import Any
 
 import pytest
 
+from ebbtide.agent.budget.summary_cost import SUMMARY_REQUEST_TOKENS
+from ebbtide.agent.compaction.view_edits import EditRequest
 from ebbtide.agent.config.load import load_config
-from ebbtide.agent.context.summary_cost import ASKS
-from ebbtide.agent.context.view_edits import EditRequest
 from ebbtide.agent.messages import Usage
 from ebbtide.agent.overview import Overview, total_cost
 from ebbtide.agent.sessions import Sessions
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.screens.context import ContextScreen
-from ebbtide.tui.session.compaction import begin, take_back, what_undo_does
+from ebbtide.tui.session.compaction import begin_compaction, preview_undo, undo_last_rewrite
 from ebbtide.tui.session.view_edits import carry_out, propose, propose_undo
-from ebbtide.tui.text.numbers import dollars, tokens
-from ebbtide.tui.view.compaction_preview import headline
+from ebbtide.tui.text.numbers import format_dollars, tokens
+from ebbtide.tui.view.compaction_preview import compaction_headline
 from ebbtide.tui.view.context import overview_lines
 from ebbtide.tui.view.context_tree import component_table
-from ebbtide.tui.view.receipts import Compaction, title_of
+from ebbtide.tui.view.receipts import Compaction, receipt_title
 from ebbtide.tui.view.status import StatusLineState, status_line
-from tests.fake_provider import Call, FakeProvider, Recorded, Turn
-from tests.tui.inked import plain
-from tests.tui.piloting import Driven
+from tests.kit.app_pilot import Driven
+from tests.kit.fake_provider import Call, FakeProvider, Recorded, Turn
+from tests.kit.plain_lines import plain
 
 INPUT, OUTPUT, READ = 2.0, 8.0, 0.2
 """US dollars per million tokens."""
@@ -45,20 +45,20 @@ class Bill:
     what its cache holds."""
 
     has_cache: bool
-    taken: list[Usage] = field(default_factory=list)
+    usages: list[Usage] = field(default_factory=list)
     _before: str = ""
 
     def of(self, body: dict[str, Any]) -> Usage:
-        said = json.dumps([body.get("tools"), body["messages"]], ensure_ascii=False)
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(said, self._before, strict=False)))
-        self._before = said
+        text = json.dumps([body.get("tools"), body["messages"]], ensure_ascii=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, self._before, strict=False)))
+        self._before = text
         read = same // 4 if self.has_cache and same >= 4096 else 0
-        self.taken.append(Usage(input=len(said) // 4 - read, cache_read=read, output=20))
-        return self.taken[-1]
+        self.usages.append(Usage(input=len(text) // 4 - read, cache_read=read, output=20))
+        return self.usages[-1]
 
     @property
     def cost(self) -> float:
-        return sum(map(cost_of, self.taken))
+        return sum(map(cost_of, self.usages))
 
 
 def cost_of(usage: Usage) -> float:
@@ -139,13 +139,13 @@ async def same_everywhere(t: Driven, home: Home, bill: Bill) -> Overview:
     view, session = t.app.controller.view, t.app.controller.session
     assert session is not None
     here, there = await t.app.controller.sessions.overview(session.id), await home.elsewhere()
-    assert (view.used, view.room) == (here.used_tokens, here.effective)
+    assert (view.used_tokens, view.available_tokens) == (here.used_tokens, here.effective)
     assert here == there
-    line = plain(status_line(StatusLineState(view, wanted=("model", "cost", "context")), 200))
-    told = figure(r"(\S+)  (\S+)  \S* ~?(\S+) of (\S+) \((\d+)%\)$", line)
+    line = plain(status_line(StatusLineState(view, visible_parts=("model", "cost", "context")), 200))
+    figures = figure(r"(\S+)  (\S+)  \S* ~?(\S+) of (\S+) \((\d+)%\)$", line)
     used, room = tokens(here.used_tokens), tokens(here.effective)
     share = f"{here.used_tokens / here.effective:.0%}"[:-1]
-    assert told == (here.model, dollars(bill.cost), used, room, share)
+    assert figures == (here.model, format_dollars(bill.cost), used, room, share)
     head, rows = await screen_of(t)
     of_screen = figure(r"(\S+) of (\S+) usable, (\d+)%  \S+ free  window (\S+)  (\S+)$", head)
     assert of_screen == (used, room, share, tokens(here.window.tokens), here.model)
@@ -169,7 +169,7 @@ async def test_every_place_tells_the_same_through_the_life_of_a_session(tmp_path
         home = Home(tmp_path, provider)
         async with home.terminal(model=MODELS[0]) as t:
             await said(t, "go", "Read.")
-            assert (await same_everywhere(t, home, bill)).used_tokens == bill.taken[-1].total
+            assert (await same_everywhere(t, home, bill)).used_tokens == bill.usages[-1].total
             assert await told_for_nothing(t, "r2") is not has_cache
             await carry_out(t.app.controller, EditRequest("evict", "r2"))
             await same_everywhere(t, home, bill)
@@ -178,23 +178,23 @@ async def test_every_place_tells_the_same_through_the_life_of_a_session(tmp_path
             receipt = await compacted(t, before)
             after = (await same_everywhere(t, home, bill)).used_tokens
             assert (receipt.event.before_tokens, receipt.event.after_tokens) == (before, after)
-            assert title_of(receipt).endswith(f"summary · {dollars(cost_of(bill.taken[-1]))}")
+            assert receipt_title(receipt).endswith(f"summary · {format_dollars(cost_of(bill.usages[-1]))}")
             await said(t, "again", "Again.")
             await same_everywhere(t, home, bill)
-            event, offered = await what_undo_does(t.app.controller), await propose_undo(t.app.controller)
+            event, offered = await preview_undo(t.app.controller), await propose_undo(t.app.controller)
             assert event is not None
-            assert offered.text.endswith(f"costs {dollars(event.cost)} now")
+            assert offered.text.endswith(f"costs {format_dollars(event.cost)} now")
             assert event.is_cached is has_cache
-            await take_back(t.app.controller)
+            await undo_last_rewrite(t.app.controller)
             assert (await same_everywhere(t, home, bill)).used_tokens == event.after_tokens
         async with home.terminal(resume="") as t:
-            await t.until(lambda: t.app.controller.view.used)
+            await t.until(lambda: t.app.controller.view.used_tokens)
             await same_everywhere(t, home, bill)
             assert await told_for_nothing(t, "r3") is not has_cache
             await said(t, "on", "On.")
             await same_everywhere(t, home, bill)
         async with home.terminal(resume="", model=MODELS[1]) as t:
-            await t.until(lambda: t.app.controller.view.used)
+            await t.until(lambda: t.app.controller.view.used_tokens)
             await same_everywhere(t, home, bill)
             await said(t, "now you", "Two.")
             await same_everywhere(t, home, bill)
@@ -202,7 +202,7 @@ async def test_every_place_tells_the_same_through_the_life_of_a_session(tmp_path
 
 async def test_the_rent_of_outputs_is_what_the_requests_have_cost_for_them(tmp_path: Path) -> None:
     """Four outputs: the first was sent again with three requests, the last with none."""
-    rents = {}
+    costs = {}
     for has_cache in (True, False):
         bill = Bill(has_cache)
         (folder := tmp_path / str(has_cache)).mkdir()
@@ -212,18 +212,18 @@ async def test_the_rent_of_outputs_is_what_the_requests_have_cost_for_them(tmp_p
                 await said(t, "go", "Read.")
                 rows = {row.ref: row for row in component_table(await same_everywhere(t, home, bill)).rows()}
         price = READ if has_cache else INPUT
-        rents[has_cache] = [rows[ref].carrying_cost for ref in ("r1", "r2", "r3", "r4")]
+        costs[has_cache] = [rows[ref].carrying_cost for ref in ("r1", "r2", "r3", "r4")]
         again = [rows[f"r{number}"].tokens * (4 - number) * price / 1e6 for number in (1, 2, 3, 4)]
-        assert rents[has_cache] == pytest.approx(again, rel=0.02)
-    assert rents[True][-1] == rents[False][-1] == 0
+        assert costs[has_cache] == pytest.approx(again, rel=0.02)
+    assert costs[True][-1] == costs[False][-1] == 0
 
 
 async def compacted(t: Driven, used: int) -> Compaction:
     """The receipt of a compaction by hand, whose offer tells what a request takes."""
-    by_hand = await begin(t.app.controller, "")
+    by_hand = await begin_compaction(t.app.controller, "")
     assert by_hand is not None
-    assert headline(by_hand.preview).startswith(f"{used:,} → about ")
-    assert by_hand.preview.quote.read == used + ASKS
+    assert compaction_headline(by_hand.preview).startswith(f"{used:,} → about ")
+    assert by_hand.preview.quote.read_tokens == used + SUMMARY_REQUEST_TOKENS
     await by_hand.draft()
     await by_hand.apply(by_hand.text)
     receipt = t.app.controller.view.blocks[-1]

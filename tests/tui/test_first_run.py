@@ -4,9 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from textual.events import AppBlur, Paste
@@ -15,19 +13,28 @@ from textual.widgets import Input, Static
 from ebbtide.agent.config.values import ProviderConfig
 from ebbtide.agent.errors import AuthFailed, UsageError
 from ebbtide.agent.providers import first_run
-from ebbtide.agent.providers.first_run import KeyFound, LocalModelServer, address, is_first, keys_found, local_servers
+from ebbtide.agent.providers.first_run import (
+    DetectedKey,
+    LocalModelServer,
+    detected_keys,
+    is_first_run,
+    local_servers,
+    ollama_address,
+)
 from ebbtide.agent.providers.keys import stored_key
 from ebbtide.agent.providers.setup import find_endpoint
 from ebbtide.tui.app import EbbApp
+from ebbtide.tui.commands.first_run import first_run_panel, first_run_rows
 from ebbtide.tui.screens.panel import PanelScreen
-from ebbtide.tui.view.first_run import chosen_by_key, first_panel, first_steps
+from ebbtide.tui.view.greeting import model_choice_note
 from ebbtide.tui.widgets.keyline import KeyLine
-from tests.fake_provider import FakeProvider, Turn
-from tests.tui.doubles import FakeSession, FakeSessions
-from tests.tui.every_screen import take_key
-from tests.tui.picturing import SIZES, Picture, asks
-from tests.tui.piloting import Driven
-from tests.tui.set_up import Setup
+from tests.kit.app_pilot import Driven
+from tests.kit.every_screen import take_key
+from tests.kit.fake_provider import FakeProvider, Turn
+from tests.kit.fake_sessions import FakeSession, FakeSessions
+from tests.kit.pictures import SIZES, Picture, asks
+from tests.kit.user_settings import Setup
+from tests.kit.web_server import web_server
 
 SECRET = "sk-not-to-be-seen"
 OLLAMA = LocalModelServer("Ollama", "http://127.0.0.1:11434", ("qwen3:8b",))
@@ -36,7 +43,7 @@ STUDIO = LocalModelServer("LM Studio", "http://127.0.0.1:1234/v1", ("devstral",)
 
 @pytest.fixture(autouse=True)
 def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ebbtide.tui.actions.first_run.local_servers", lambda url: ())
+    monkeypatch.setattr("ebbtide.tui.commands.first_run.local_servers", lambda url: ())
 
 
 @asynccontextmanager
@@ -50,17 +57,17 @@ async def starting(
 
 
 def told(screen: Driven) -> str:
-    shown = screen.app.screen
-    return f"{shown.query_one('#said', Static).render()}\n{shown.query_one(KeyLine).said}"
+    screen_now = screen.app.screen
+    return f"{screen_now.query_one('#said', Static).render()}\n{screen_now.query_one(KeyLine).text}"
 
 
 def looked_again(screen: Driven) -> bool:
-    shown = screen.app.screen
-    return isinstance(shown, PanelScreen) and "Looked again" in str(shown.panel.head)
+    screen_now = screen.app.screen
+    return isinstance(screen_now, PanelScreen) and "Refreshed" in str(screen_now.panel.head)
 
 
 async def test_a_model_of_this_machine_is_chosen_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ebbtide.tui.actions.first_run.local_servers", lambda url: (OLLAMA, STUDIO))
+    monkeypatch.setattr("ebbtide.tui.commands.first_run.local_servers", lambda url: (OLLAMA, STUDIO))
     async with starting(tmp_path) as (screen, opener, setup):
         await screen.lists("first-run")
         await screen.press("enter")
@@ -72,7 +79,7 @@ async def test_a_server_that_is_started_meanwhile_is_found_without_a_new_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = iter([(), (OLLAMA,)])
-    monkeypatch.setattr("ebbtide.tui.actions.first_run.local_servers", lambda url: next(found))
+    monkeypatch.setattr("ebbtide.tui.commands.first_run.local_servers", lambda url: next(found))
     async with starting(tmp_path) as (screen, opener, _):
         await screen.lists("first-run")
         await screen.press(*"ollama", "enter", until=lambda: looked_again(screen))
@@ -83,7 +90,7 @@ async def test_a_server_that_is_started_meanwhile_is_found_without_a_new_start(
 async def test_a_model_of_another_server_of_this_machine_is_reached_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ebbtide.tui.actions.first_run.local_servers", lambda url: (OLLAMA, STUDIO))
+    monkeypatch.setattr("ebbtide.tui.commands.first_run.local_servers", lambda url: (OLLAMA, STUDIO))
     async with starting(tmp_path) as (screen, opener, setup):
         await screen.lists("first-run")
         await screen.press("down", "enter")
@@ -100,7 +107,7 @@ async def test_a_key_that_is_typed_is_tried_kept_and_never_shown(tmp_path: Path)
             await screen.press(
                 *"anthropic", "enter", *"sk-wrong", "enter", until=lambda: "sk-wrong" in str(server.requests)
             )
-            await screen.until(lambda: "key" in told(screen) and "trying" not in told(screen))
+            await screen.until(lambda: "key" in told(screen) and "testing" not in told(screen))
             assert opener.opened == []
             await screen.pilot.press(*SECRET)  # in the place of the one that was refused
             assert SECRET not in screen.pilot.app.export_screenshot()
@@ -108,8 +115,8 @@ async def test_a_key_that_is_typed_is_tried_kept_and_never_shown(tmp_path: Path)
         assert opener.opened == [(None, ANTHROPIC)]
         assert [one.headers["x-api-key"] for one in server.requests] == ["sk-wrong", SECRET]
         assert stored_key(setup.settings.environment, "anthropic", server.url) == SECRET
-        kept = setup.file.with_name("keys.json")
-        assert (kept.stat().st_mode & 0o777, SECRET in setup.written) == (0o600, False)
+        file = setup.file.with_name("keys.json")
+        assert (file.stat().st_mode & 0o777, SECRET in setup.written) == (0o600, False)
 
 
 async def test_a_key_is_pasted_into_a_terminal_that_has_no_focus(tmp_path: Path) -> None:
@@ -131,7 +138,7 @@ async def test_a_key_that_cannot_be_tried_is_kept_when_it_is_given_again(tmp_pat
     environment = {"OPENAI_BASE_URL": "http://127.0.0.1:9"}
     async with starting(tmp_path, environment) as (screen, opener, setup):
         await screen.lists("first-run")
-        await screen.press(*"openai", "enter", *SECRET, "enter", until=lambda: "Enter once more" in told(screen))
+        await screen.press(*"openai", "enter", *SECRET, "enter", until=lambda: "Press Enter again" in told(screen))
         await screen.press("enter", until=lambda: opener.opened)
         assert opener.opened == [(None, OPENAI)]
         assert stored_key(setup.settings.environment, "openai", "http://127.0.0.1:9") == SECRET
@@ -150,10 +157,10 @@ async def test_a_key_of_another_name_is_used_and_not_written(tmp_path: Path) -> 
 async def test_any_model_may_be_chosen_and_what_it_needs_is_told(tmp_path: Path) -> None:
     async with starting(tmp_path) as (screen, opener, setup):
         await screen.lists("first-run")
-        await screen.press(*"speaks as", until=lambda: "base_url" in told(screen))
+        await screen.press(*"compatible", until=lambda: "base_url" in told(screen))
         await screen.pilot.press("enter")
         await screen.until(lambda: looked_again(screen))
-        await screen.press(*"or as you write", "enter", lists="model")
+        await screen.press(*"pick from", "enter", lists="model")
         await screen.press(*"ollama/mine", "enter")
         assert opener.opened == [(None, "ollama/mine")]
         assert setup.written == '[agent]\nmodel = "ollama/mine"\n'
@@ -162,7 +169,7 @@ async def test_any_model_may_be_chosen_and_what_it_needs_is_told(tmp_path: Path)
 async def test_who_leaves_is_told_what_is_missing(tmp_path: Path) -> None:
     async with starting(tmp_path, {}, "", UsageError("no model is set; name one")) as (screen, _, setup):
         await screen.lists("first-run")
-        await screen.press("escape", until=lambda: screen.app.jobs.refused is not None)
+        await screen.press("escape", until=lambda: screen.app.jobs.opening_error is not None)
         assert setup.written == ""
 
 
@@ -185,23 +192,26 @@ def test_variables_that_could_hold_a_key_are_found() -> None:
         "MONKEY": "x",
         "PATH": "/bin",
     }
-    assert keys_found(environment) == (KeyFound("CLAUDE_TOKEN", "anthropic"), KeyFound("MY_OPENAI_KEY", "openai"))
-    assert SECRET not in repr(first_steps(keys_found(environment), ()))
+    assert detected_keys(environment) == (
+        DetectedKey("CLAUDE_TOKEN", "anthropic"),
+        DetectedKey("MY_OPENAI_KEY", "openai"),
+    )
+    assert SECRET not in repr(first_run_rows(detected_keys(environment), ()))
 
 
 ANTHROPIC, OPENAI = "anthropic/claude-sonnet-5-5", "openai/gpt-6-sol"
-HOW = "/model switches to another, /settings agent.model keeps one"
+HOW = "/model switches, /settings agent.model sets a default"
 
 
 @pytest.mark.parametrize(
     ("keys", "model", "lines"),
     [
-        (["ANTHROPIC_API_KEY"], ANTHROPIC, ("ANTHROPIC_API_KEY chose the model", HOW)),
-        (["OPENAI_API_KEY"], OPENAI, ("OPENAI_API_KEY chose the model", HOW)),
+        (["ANTHROPIC_API_KEY"], ANTHROPIC, ("model chosen by ANTHROPIC_API_KEY", HOW)),
+        (["OPENAI_API_KEY"], OPENAI, ("model chosen by OPENAI_API_KEY", HOW)),
         (
             ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"],
             ANTHROPIC,
-            ("ANTHROPIC_API_KEY chose the model; OPENAI_API_KEY is set, too", HOW),
+            ("model chosen by ANTHROPIC_API_KEY (OPENAI_API_KEY is also set)", HOW),
         ),
         (["OPENAI_API_KEY"], "openai/other", ()),
         ([], "ollama/qwen3", ()),
@@ -211,14 +221,14 @@ def test_a_model_that_a_key_has_chosen_says_so(
     tmp_path: Path, keys: list[str], model: str, lines: tuple[str, ...]
 ) -> None:
     environment = dict.fromkeys(keys, SECRET)
-    assert chosen_by_key(model, Setup(tmp_path / "a", environment=environment).settings) == lines
+    assert model_choice_note(model, Setup(tmp_path / "a", environment=environment).settings) == lines
     named = Setup(tmp_path / "b", f'[agent]\nmodel = "{model}"\n', environment).settings
-    assert chosen_by_key(model, named) == chosen_by_key(model, None) == ()
+    assert model_choice_note(model, named) == model_choice_note(model, None) == ()
 
 
 async def test_the_greeting_says_which_key_chose_the_model(tmp_path: Path) -> None:
     async with starting(tmp_path, {"OPENAI_API_KEY": SECRET}, "", FakeSession(model=OPENAI)) as (screen, _, _setup):
-        await screen.shows("OPENAI_API_KEY chose the model")
+        await screen.shows("model chosen by OPENAI_API_KEY")
         assert SECRET not in screen.transcript.visible_text()
 
 
@@ -233,32 +243,20 @@ def test_who_lacks_the_key_of_a_model_is_told_of_the_one_that_there_is() -> None
 
 
 def test_a_server_on_this_machine_is_sought_where_it_is_said_to_be() -> None:
-    said = {
+    addresses = {
         "": "http://127.0.0.1:11434",
         "127.0.0.1:1234": "http://127.0.0.1:1234",
         "http://localhost:80/": "http://localhost:80",
         "https://example.org": "http://127.0.0.1:11434",
         "ftp://x": "http://127.0.0.1:11434",
     }
-    assert {host: address({"OLLAMA_HOST": host}) for host in said} == said
+    assert {host: ollama_address({"OLLAMA_HOST": host}) for host in addresses} == addresses
 
 
 def test_the_first_run_is_one_without_any_choice(tmp_path: Path) -> None:
     setup = Setup(tmp_path, environment={})
-    assert is_first(setup.load(), {})
-    assert not is_first(setup.load(), {"ANTHROPIC_API_KEY": SECRET})
-
-
-class Tags(BaseHTTPRequestHandler):
-    body = b""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(self.body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Says nothing."""
+    assert is_first_run(setup.load(), {})
+    assert not is_first_run(setup.load(), {"ANTHROPIC_API_KEY": SECRET})
 
 
 def _of_ollama(url: str) -> tuple[str, ...] | None:
@@ -275,16 +273,9 @@ def _of_ollama(url: str) -> tuple[str, ...] | None:
     ],
 )
 async def test_a_server_on_this_machine_says_what_it_has(body: bytes, models: tuple[str, ...] | None) -> None:
-    server = HTTPServer(("127.0.0.1", 0), type("Handler", (Tags,), {"body": body}))
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        assert await asyncio.to_thread(_of_ollama, f"http://127.0.0.1:{server.server_port}") == models
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-    assert _of_ollama(f"http://127.0.0.1:{server.server_port}") is None
+    with web_server(lambda _: (200, body)) as url:
+        assert await asyncio.to_thread(_of_ollama, url) == models
+    assert _of_ollama(url) is None
     assert first_run.PROBE_TIMEOUT_S <= 1
 
 
@@ -292,31 +283,24 @@ async def test_servers_that_speak_as_openai_does_are_found_where_they_usually_ar
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     body = json.dumps({"object": "list", "data": [{"id": "devstral"}, {"id": "a\x1b[2J"}, {}]}).encode()
-    server = HTTPServer(("127.0.0.1", 0), type("Handler", (Tags,), {"body": body}))
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    here = f"http://127.0.0.1:{server.server_port}"
-    monkeypatch.setattr(
-        first_run, "CHAT_SERVERS", (("LM Studio", f"{here}/v1", ""), ("llama.cpp", "http://127.0.0.1:9/v1", ""))
-    )
-    try:
+    with web_server(lambda _: (200, body)) as here:
+        servers = (("LM Studio", f"{here}/v1", ""), ("llama.cpp", "http://127.0.0.1:9/v1", ""))
+        monkeypatch.setattr(first_run, "CHAT_SERVERS", servers)
         found = await asyncio.to_thread(local_servers, "http://127.0.0.1:9")
         assert found == (LocalModelServer("LM Studio", f"{here}/v1", ("devstral",)),)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @SIZES
 @pytest.mark.parametrize(
     ("keys", "models"),
-    [((KeyFound("WORK_OPENAI_KEY", "openai"),), (OLLAMA, STUDIO)), ((), ())],
+    [((DetectedKey("WORK_OPENAI_KEY", "openai"),), (OLLAMA, STUDIO)), ((), ())],
     ids=["of somebody who has something", "of somebody who has nothing"],
 )
-def test_the_first_screen(picture: Picture, keys: tuple[KeyFound, ...], models: tuple[LocalModelServer, ...]) -> None:
+def test_the_first_screen(
+    picture: Picture, keys: tuple[DetectedKey, ...], models: tuple[LocalModelServer, ...]
+) -> None:
     app = EbbApp(FakeSessions([FakeSession()]))
-    screen = PanelScreen(first_panel(keys, models, "~/.config/ebbtide/config.toml", take_key))
+    screen = PanelScreen(first_run_panel(keys, models, take_key))
     assert picture(app, asks(app, PanelScreen), start=lambda: app.push_screen(screen))
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from ebbtide.tui.view.blocks import AnswerText, Notice
-from tests.tui.doubles import FakeSession, conversation
-from tests.tui.piloting import terminal
+from tests.kit.app_pilot import terminal
+from tests.kit.fake_sessions import FakeSession, conversation
 from tests.tui.widgets.test_transcript import controller, stage
 
 HEIGHT = 12
@@ -28,16 +28,16 @@ async def test_near_the_end_what_is_read_stays_or_the_end_does(above: int) -> No
                 await pilot.pause()
                 at, bottom = transcript.scroll_offset.y, transcript.max_scroll_y
                 is_end = last(transcript.visible_text()) == end
-                assert (at == bottom, transcript.following) == (is_end, is_end), (change, height)
+                assert (at == bottom, transcript.is_following) == (is_end, is_end), (change, height)
                 assert is_end or at == top, (change, height)
                 if not above:
                     assert is_end, (change, height)
-            was_end = transcript.following
+            was_end = transcript.is_following
             before = transcript.visible_text()
             transcript.show((*blocks, Notice("new")))
             await pilot.pause()
-            shown = transcript.visible_text()
-            assert last(shown) == "· new" if was_end else shown == before, change
+            text = transcript.visible_text()
+            assert last(text) == "· new" if was_end else text == before, change
 
 
 @pytest.mark.parametrize("above", [0, 1, 3])
@@ -48,7 +48,7 @@ async def test_a_prompt_that_grows_and_shrinks_again_moves_nothing(above: int) -
         before, top = t.transcript.visible_text(), t.transcript.scroll_offset.y
         await t.pilot.press("a", "ctrl+j", "ctrl+j", "ctrl+j")
         await t.pilot.pause()
-        assert t.transcript.following == (above == 0)
+        assert t.transcript.is_following == (above == 0)
         assert t.transcript.scroll_offset.y == (top if above else t.transcript.max_scroll_y)
         t.prompt.set_text("")
         await t.pilot.pause()

@@ -4,12 +4,13 @@ import json
 import os
 from pathlib import Path
 
-from tests.tui.every_screen import SCREENS
-from tests.tui.hostile import PAYLOADS
-from tests.tui.ptys import left_behind, ready, running
-from tests.tui.streams import foreign, modes
+from tests.kit.every_screen import SCREENS
+from tests.kit.files import write_file
+from tests.kit.hostile_text import PAYLOADS
+from tests.kit.pty_terminal import left_behind, ready, running
+from tests.kit.terminal_bytes import foreign, modes
 
-PLAYED = "from tests.tui.played import main; main()"
+PLAYED = "from tests.kit.hostile_session import main; main()"
 
 
 def test_the_parser_finds_every_payload_and_takes_nothing_of_ours_for_one() -> None:
@@ -19,13 +20,13 @@ def test_the_parser_finds_every_payload_and_takes_nothing_of_ours_for_one() -> N
 
 def test_of_a_session_full_of_hostile_texts_only_our_own_sequences_reach_the_terminal(tmp_path: Path) -> None:
     with running(tmp_path, "", start=PLAYED, flags=["shown.json"]) as terminal:
-        terminal.until("[that is all of it; Enter goes back]")
+        terminal.until("[end of conversation; press Enter to return]")
         terminal.child.send("\r")
         terminal.until_it_ends()
         assert terminal.child.exitstatus == 0, terminal.text
         assert terminal.is_given_back()
         assert json.loads((tmp_path / "project" / "shown.json").read_text()) == [
-        *(shown.name for shown in SCREENS), "turn", "end",
+        *(screen.name for screen in SCREENS), "turn", "end",
     ]  # fmt: skip
     assert foreign(terminal.sent, 80, 24) == []
     switched = modes(terminal.sent)
@@ -62,8 +63,7 @@ LOOKS = {
 
 def test_real_names_outputs_and_a_branch_are_drawn_and_do_not_steer(tmp_path: Path) -> None:
     project = tmp_path / "project"
-    (project / ".git").mkdir(parents=True)
-    (project / ".git" / "HEAD").write_text(f"ref: refs/heads/{BRANCH}\n")
+    write_file(project / ".git" / "HEAD", f"ref: refs/heads/{BRANCH}\n")
     (project / "x\x1b]0;owned\x07\u202ey.py").write_text("a")
     (project / "mean\ning\x9b31m.py").write_text("a")
     (project / os.fsdecode(b"bytes\xff\x9b.py")).write_text("a")

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from textual.screen import ModalScreen
 
-from ebbtide.agent.context.summary import Draft
-from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation
-from tests.tui.piloting import started
+from ebbtide.agent.compaction.summary import Draft
+from tests.kit.app_pilot import started
+from tests.kit.fake_sessions import FakeLibrary, FakeSession, FakeSessions, conversation
+from tests.kit.user_settings import Setup
 from tests.tui.plain.test_app import talking
 from tests.tui.screens.test_compaction import READS, WRITTEN, files, looking
 from tests.tui.screens.test_rewind import TREE
-from tests.tui.set_up import Setup
 from tests.tui.test_real_session import working
 
 NEVER = 600.0
@@ -51,7 +51,7 @@ async def test_a_summary_that_is_being_written_is_interrupted_first(
         screen = await looking(t)
         await t.press("enter", until=lambda: t.app.controller.view.activity == "summarising")
         await t.press("ctrl+c", "ctrl+c", "ctrl+c", until=lambda: t.app.controller.session is None)
-        drafts.append(screen._by_hand.drafted.draft)
+        drafts.append(screen._compaction.last_draft.draft)
     assert drafts == [None]
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import ebb
-from tests.tui.ptys import Screen, left_behind, ready, running
+from tests.kit.commands import ebb
+from tests.kit.pty_terminal import Screen, left_behind, ready, running
 
 ASKS = """
 [[reply]]
@@ -55,8 +55,8 @@ def test_a_script_that_goes_on_is_told_that_it_was_never_approved(tmp_path: Path
     model, project, home = f"scripted/{tmp_path}/script.toml", str(tmp_path / "project"), tmp_path / "home"
     run = ebb("-p", "go on", "-c", "-m", model, "-C", project, "--output-format", "json", home=home)
     assert (run.code, run.result["result"], run.result["denied"]) == (0, "All done.", [])
-    shown = ebb("sessions", "show", run.result["session"], "--json", home=home)
-    outputs = [part for line in shown.lines for part in line["parts"] if part["type"] == "output"]
+    listing = ebb("sessions", "show", run.result["session"], "--json", home=home)
+    outputs = [part for line in listing.lines for part in line["parts"] if part["type"] == "output"]
     assert [output.get("status", "done") for output in outputs] == ["done", "denied"]
     assert "never approved" in outputs[1]["text"]
 

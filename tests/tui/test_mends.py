@@ -8,15 +8,15 @@ from ebbtide.agent.archive.listing import ContentPage
 from ebbtide.agent.errors import AgentError, QuotaExceeded
 from ebbtide.agent.events.permissions import QuestionAsked
 from ebbtide.agent.events.session import Event, Noticed, TextDelta, TurnFailed
-from ebbtide.agent.mcp.approvals import tools_question
-from ebbtide.tools.mcp.client_handlers import ClientHandlers
-from ebbtide.tools.mcp.offers import McpTool
-from ebbtide.tools.mcp.server import Server
-from ebbtide.tools.mcp.spec import ServerSpec
-from ebbtide.tui.view.advice import ADVICE, advice_for
-from ebbtide.tui.widgets.pages import place_of
-from tests.tui.doubles import FakeSession
-from tests.tui.piloting import terminal
+from ebbtide.agent.integrations.mcp.approvals import tools_question
+from ebbtide.tools.integrations.mcp.client_handlers import ClientHandlers
+from ebbtide.tools.integrations.mcp.offers import McpTool
+from ebbtide.tools.integrations.mcp.server import McpServer
+from ebbtide.tools.integrations.mcp.spec import ServerSpec
+from ebbtide.tui.view.advice import ADVICE_BY_CODE, advice_for
+from ebbtide.tui.widgets.pages import page_heading
+from tests.kit.app_pilot import terminal
+from tests.kit.fake_sessions import FakeSession
 
 
 def codes(error: type[AgentError]) -> set[str]:
@@ -24,7 +24,7 @@ def codes(error: type[AgentError]) -> set[str]:
 
 
 def test_every_error_has_its_advice() -> None:
-    assert codes(AgentError) <= set(ADVICE)
+    assert codes(AgentError) <= set(ADVICE_BY_CODE)
 
 
 def test_advice_is_not_given_twice() -> None:
@@ -55,7 +55,7 @@ async def test_a_long_question_shows_what_came_before_and_can_be_read_to_its_end
         await t.type("go", asks=QuestionAsked)
         assert "· the server has changed␛[2J" in t.transcript.visible_text()
         subject = t.app.screen.query_one("#subject", VerticalScroll)
-        assert "Ctrl-O shows 1" in t.reads("answers")
+        assert "Ctrl-O show 1" in t.reads("answers")
         await t.press("ctrl+o", until=lambda: subject.size.height > 12)
         assert t.transcript.region.height <= 1
         for _ in range(30):
@@ -67,7 +67,7 @@ async def test_a_long_question_shows_what_came_before_and_can_be_read_to_its_end
 def test_a_question_shows_all_that_is_approved() -> None:
     description = f"{'Reads a file. ' * 40}\nThen it sends it away."
     schema = {"properties": {"path": {"description": "and everything beside it"}, "deep": {"type": "string"}}}
-    server = Server(ServerSpec("s"), ClientHandlers(), Path("log"), Path("login"))
+    server = McpServer(ServerSpec("s"), ClientHandlers(), Path("log"), Path("login"))
     tools = [McpTool(f"mcp__s__t{n}", f"t{n}", description, schema, server) for n in range(60)]
     asked = tools_question("s", tools, ("t1 says that it is read", "t2 hides signs"), {}, has_changed=False)
     lines = asked.splitlines()
@@ -77,5 +77,5 @@ def test_a_question_shows_all_that_is_approved() -> None:
 
 
 def test_one_line_is_one_line() -> None:
-    assert place_of("r1", ContentPage(("a",), 5, 9)) == "r1  line 5 of 9"
-    assert place_of("r1", ContentPage(("a", "b"), 5, 9)) == "r1  lines 5-6 of 9"
+    assert page_heading("r1", ContentPage(("a",), 5, 9)) == "r1  line 5 of 9"
+    assert page_heading("r1", ContentPage(("a", "b"), 5, 9)) == "r1  lines 5-6 of 9"

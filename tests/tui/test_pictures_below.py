@@ -10,17 +10,17 @@ from ebbtide.agent.config.options import ThemeName
 from ebbtide.agent.events.session import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.terminal.colour_query import BackgroundColour
-from ebbtide.tui.text.themes import Ground
+from ebbtide.tui.text.themes import BackgroundTone
 from ebbtide.tui.widgets.below_mark import BelowMark
-from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation
-from tests.tui.picturing import SIZES, WORN, Picture
+from tests.kit.fake_sessions import FakeSession, FakeSessions, Hold, conversation
+from tests.kit.pictures import SIZES, WORN, Picture
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
 
 Seen: TypeAlias = Callable[[Pilot[str]], Awaitable[None]]
 
 
-def reading(theme: ThemeName = "dark", ground: Ground | None = None) -> tuple[EbbApp, Seen]:
+def reading(theme: ThemeName = "dark", ground: BackgroundTone | None = None) -> tuple[EbbApp, Seen]:
     """A session in which something comes while what is above is read."""
     hold = Hold()
     turn: list[Event | Hold] = [
@@ -39,11 +39,11 @@ def reading(theme: ThemeName = "dark", ground: Ground | None = None) -> tuple[Eb
         if ground is not None:
             app.post_message(BackgroundColour(ground))
         await pilot.press(*"Why do the tests fail?", "enter")
-        while "I look at it first." not in app.main.transcript.visible_text():
+        while "I look at it first." not in app.main_screen.transcript.visible_text():
             await pilot.pause()
         await pilot.press("pageup")
         hold.event.set()
-        while not app.controller.view.used or app.is_working or not app.main.query(BelowMark):
+        while not app.controller.view.used_tokens or app.is_working or not app.main_screen.query(BelowMark):
             await pilot.pause()
         await pilot.pause()
 
@@ -57,6 +57,6 @@ def test_new_blocks_below_what_is_read(picture: Picture) -> None:
 
 
 @WORN
-def test_the_mark_in_other_themes(picture: Picture, theme: ThemeName, ground: Ground | None) -> None:
+def test_the_mark_in_other_themes(picture: Picture, theme: ThemeName, ground: BackgroundTone | None) -> None:
     app, read_above = reading(theme, ground)
     assert picture.compare(app, terminal_size=picture.size, run_before=read_above)

@@ -5,18 +5,18 @@ from typing import Any, cast
 
 import pytest
 
+from ebbtide.agent.compaction.edit_cost import ViewEditPlan
+from ebbtide.agent.compaction.edit_view import EditQuote
 from ebbtide.agent.config.options import ThemeName
-from ebbtide.agent.context.edit_cost import ViewEditPlan
-from ebbtide.agent.context.view_items import ViewItem
 from ebbtide.agent.messages import Conversation, Usage
 from ebbtide.agent.overview import Epoch, Overview, SourcedNumber, ToolShare
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
-from ebbtide.agent.window.edit_view import EditQuote
+from ebbtide.agent.view.items import ViewItem
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.screens.context import ContextScreen
-from ebbtide.tui.text.themes import Ground
-from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, overview
-from tests.tui.picturing import SIZES, Picture
+from ebbtide.tui.text.themes import BackgroundTone
+from tests.kit.fake_sessions import FakeSession, FakeSessions, FakeShelf, overview
+from tests.kit.pictures import SIZES, Picture
 
 TEXT = "\n".join(f"{number}\tdef parse_{number}(text: str) -> Tree:" for number in range(1, 90))
 
@@ -74,7 +74,7 @@ class Opened(FakeSessions):
 
     looked_at: Overview | None = None
 
-    async def overview(self, prefix: str, held: Conversation | None = None) -> Overview:
+    async def overview(self, prefix: str, current: Conversation | None = None) -> Overview:
         return self.looked_at or seen()
 
 
@@ -82,7 +82,7 @@ class Opened(FakeSessions):
 class Pricing(FakeSession):
     """A session in which everything that is asked for has the same price."""
 
-    async def change(self, *work: Any, **how: Any) -> Any:
+    async def change_conversation(self, *work: Any, **how: Any) -> Any:
         plan = ViewEditPlan("evict", "r12", "Viewed src/parser.py", Conversation(), 3, 8_212, 9_000, 10_350.0, 821.2)
         return EditQuote(Conversation(), plan, 3e-6)
 
@@ -139,8 +139,8 @@ def test_the_context_in_other_themes(picture: Picture, theme: str) -> None:
 
     def wear() -> None:
         name, _, ground = theme.partition("ansi-")
-        app.looks.apply_theme(cast(ThemeName, name or "ansi"))
+        app.theme_choice.apply_theme(cast(ThemeName, name or "ansi"))
         if ground:
-            app.looks.set_ground(cast(Ground, ground))
+            app.theme_choice.set_background(cast(BackgroundTone, ground))
 
     assert shown(picture, app, *DOWN, start=wear, size=(100, 30))

@@ -10,9 +10,9 @@ from ebbtide.agent.events.session import Event, ToolFinished, TurnFinished
 from ebbtide.agent.records.file_change import FileChange
 from ebbtide.tools.files.change import diff_lines
 from ebbtide.tui.app import EbbApp
-from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, measured
-from tests.tui.picturing import SIZES, Picture, asks
-from tests.tui.piloting import list_on
+from tests.kit.app_pilot import list_on
+from tests.kit.fake_sessions import FakeFiles, FakeSession, FakeSessions, measured
+from tests.kit.pictures import SIZES, Picture, asks
 
 BEFORE = '''"""Prices."""
 
@@ -61,7 +61,7 @@ EDIT = PermissionAsked(
     "1",
     "apply_patch",
     {"patch": ""},
-    "ask mode asks before a file changes",
+    "ask mode: file changes need your OK",
     PREVIEW,
     ("apply_patch(.)",),
     (RuleTrial("apply_patch(.)", 4, 4, ("src/prices.py",)),),
@@ -72,7 +72,7 @@ COMMAND = PermissionAsked(
     "1",
     "bash",
     {"command": "pytest -q tests/test_prices.py"},
-    "ask mode asks before a command runs",
+    "ask mode: commands need your OK",
     "",
     ("bash(pytest)", "bash(pytest -q tests/test_prices.py)"),
     (
@@ -124,12 +124,12 @@ CHANGED = (
     FileChange("data/prices.bin", unknown="what it held before was not kept"),
     FileChange("build/out.txt", b"1\n", b"2\n", by_tool=False),
 )
-TOLD = ("git compares with the last commit, which may be older than this session",)
+NOTES = ("git compares with the last commit, which may be older than this session",)
 
 
 @SIZES
 def test_the_files_that_were_changed(picture: Picture) -> None:
-    session = FakeSession(files=FakeFiles(CHANGED, TOLD))
+    session = FakeSession(files=FakeFiles(CHANGED, NOTES))
     app = EbbApp(FakeSessions([session]), guard=0.0)
     assert picture(app, *"/files", "enter", lambda: list_on(app, "diff"))
 
@@ -141,7 +141,7 @@ def test_no_file_was_changed(picture: Picture) -> None:
 
 def test_only_git_knows_of_changed_files(picture: Picture) -> None:
     others = tuple(replace(change, by_tool=False) for change in CHANGED)
-    app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(others, TOLD))]), guard=0.0)
+    app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(others, NOTES))]), guard=0.0)
     assert picture(app, *"/files", "enter", lambda: list_on(app, "diff"))
 
 
@@ -158,4 +158,4 @@ def test_a_diff_in_the_transcript(picture: Picture) -> None:
     ]
     session = FakeSession([turn], answers={"q": Decision("allow")})
     app = EbbApp(FakeSessions([session]), first_message="the totals are wrong", guard=0.0)
-    assert picture(app, "ctrl+home", start=lambda: app.main.transcript.show_in("full"))
+    assert picture(app, "ctrl+home", start=lambda: app.main_screen.transcript.set_detail("full"))

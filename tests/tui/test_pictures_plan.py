@@ -6,8 +6,8 @@ from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
 from ebbtide.agent.events.session import Event, Noticed, TextDelta, ToolFinished, ToolStarted, TurnFinished
 from ebbtide.tools.submit_plan import PLAN_ACCEPTED
 from ebbtide.tui.app import EbbApp
-from tests.tui.doubles import FakeSession, FakeSessions, measured
-from tests.tui.picturing import SIZES, Picture, asks
+from tests.kit.fake_sessions import FakeSession, FakeSessions, measured
+from tests.kit.pictures import SIZES, Picture, asks
 
 PLAN = """\
 # Round prices to cents
@@ -36,9 +36,9 @@ ASKED = PlanSubmitted("plan-1", "1", PLAN, ("ask", "accept-edits"))
 
 def shown(picture: Picture, question: PlanSubmitted, *keys: str) -> bool:
     """Whether a question is what it was, after these keys."""
-    told = Noticed("`forge` was lost: it ended with exit code 1; `/mcp` starts it again")
+    notice = Noticed("`forge` was lost: it ended with exit code 1; `/mcp` starts it again")
     started = ToolStarted("1", "submit_plan", {"plan": question.plan})
-    turn: list[Event] = [measured(), TextDelta("I have read the shop."), told, started, question]
+    turn: list[Event] = [measured(), TextDelta("I have read the shop."), notice, started, question]
     app = EbbApp(FakeSessions([FakeSession([turn])]), first_message="plan it", guard=0.0)
     return picture(app, asks(app, PlanSubmitted), *keys)
 

@@ -13,9 +13,10 @@ from ebbtide.tui.prompt.history import History
 from ebbtide.tui.widgets.completions import Completions
 from ebbtide.tui.widgets.history_search import HistorySearchBar
 from ebbtide.tui.widgets.prompt import PromptInput
-from tests.tui.doubles import FakeSession, FakeSessions, conversation
-from tests.tui.picturing import SIZES, Picture
-from tests.tui.piloting import list_on
+from tests.kit.app_pilot import list_on
+from tests.kit.fake_sessions import FakeSession, FakeSessions, conversation
+from tests.kit.files import write_files
+from tests.kit.pictures import SIZES, Picture
 
 
 @SIZES
@@ -40,9 +41,7 @@ def test_history_search(picture: Picture, tmp_path: Path) -> None:
 
 @SIZES
 def test_files_that_are_offered(picture: Picture, tmp_path: Path) -> None:
-    for name in ("src/parse.py", "src/parser/tokens.py", "docs/pa\x1brser 日本.md", "tests/test_parser.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("")
+    write_files(tmp_path, ("src/parse.py", "src/parser/tokens.py", "docs/pa\x1brser 日本.md", "tests/test_parser.py"))
     app = EbbApp(FakeSessions([FakeSession(root=tmp_path, history=conversation(30))]), guard=0.0)
     assert picture(app, *"look at @pars", lambda: len(app.query_one(Completions).candidates) == 5)
 
@@ -94,7 +93,7 @@ def test_what_sessions_begin_with(picture: Picture, monkeypatch: pytest.MonkeyPa
         MemoryNote(folder / "release.md", "A release is a tag on main.\n\nCI does the rest.", "release"),
         MemoryNote(Path("/home/me/ebb/config/memory.md"), "- be brief", "all your projects", is_line=True),
     )
-    monkeypatch.setattr("ebbtide.tui.actions.memory._files_and_notes", lambda *_: (files, notes))
+    monkeypatch.setattr("ebbtide.tui.commands.memory._files_and_notes", lambda *_: (files, notes))
     settings = Settings(config, lambda: config, lambda _: None, {})
     app = EbbApp(FakeSessions([FakeSession()]), guard=0.0, settings=lambda: settings)
     assert picture(app, *"/memory", "enter", lambda: list_on(app, "memory"), "down", "down", "down")

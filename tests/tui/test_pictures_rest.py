@@ -17,14 +17,14 @@ from ebbtide.agent.events.session import (
     TurnFailed,
     TurnFinished,
 )
-from ebbtide.agent.mcp.elicitation import fields_of
+from ebbtide.agent.integrations.mcp.elicitation import parse_fields
 from ebbtide.agent.messages import Conversation, Summary
 from ebbtide.tools.process.state import ProgramState
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.commands import Invocation, command_named
-from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, conversation, measured, session_info
-from tests.tui.picturing import SIZES, Picture, asks
-from tests.tui.piloting import list_on
+from ebbtide.tui.slash_commands import Invocation, command_by_name
+from tests.kit.app_pilot import list_on
+from tests.kit.fake_sessions import FakeFiles, FakeSession, FakeSessions, conversation, measured, session_info
+from tests.kit.pictures import SIZES, Picture, asks
 from tests.tui.screens.test_hooks import PlayedHooks
 from tests.tui.test_pictures_diffs import CHANGED
 
@@ -61,7 +61,7 @@ FORM = {
 
 @SIZES
 def test_a_question_of_a_server(picture: Picture) -> None:
-    field = fields_of(FORM)[0]
+    field = parse_fields(FORM)[0]
     app = app_with(QuestionAsked("q", f"`forge` asks for {field.question()}", field.options))
     assert picture(app, asks(app, QuestionAsked), "down")
 
@@ -74,8 +74,8 @@ def test_what_the_last_turn_changed(picture: Picture) -> None:
 
 @SIZES
 def test_an_error_with_what_to_do(picture: Picture) -> None:
-    said = "anthropic answers HTTP 429: the limit of 40,000 input tokens a minute is reached for this organisation"
-    app = app_with(TextDelta("I read the parser first."), TurnFailed("rate_limit", said, 1))
+    message = "anthropic answers HTTP 429: the limit of 40,000 input tokens a minute is reached for this organisation"
+    app = app_with(TextDelta("I read the parser first."), TurnFailed("rate_limit", message, 1))
     assert picture(app)
 
 
@@ -97,9 +97,9 @@ def test_a_thought_and_a_call_that_are_open(picture: Picture) -> None:
     )
 
     def both_open() -> bool:
-        return len(app.main.transcript.opened_blocks) == 2
+        return len(app.main_screen.transcript.expanded_blocks) == 2
 
-    assert picture(app, "enter", "up", "enter", both_open, start=lambda: app.main.transcript.focus())
+    assert picture(app, "enter", "up", "enter", both_open, start=lambda: app.main_screen.transcript.focus())
 
 
 FOREIGN = """\
@@ -122,24 +122,25 @@ def test_a_wide_table_and_foreign_words(picture: Picture) -> None:
     assert picture(app)
 
 
-SAID = conversation(120).messages
+MESSAGES = conversation(120).messages
 SUMMARY = Summary(summary="The parser fails at the end of a file.")
 
 
 @SIZES
 def test_a_session_that_was_compacted_goes_on(picture: Picture) -> None:
-    app = EbbApp(FakeSessions([FakeSession(history=Conversation(SAID[-2:], SUMMARY, messages_before=238))]), guard=0.0)
-    assert picture(app, "up", "up", start=lambda: app.main.transcript.focus())
+    history = Conversation(MESSAGES[-2:], SUMMARY, messages_before=238)
+    app = EbbApp(FakeSessions([FakeSession(history=history)]), guard=0.0)
+    assert picture(app, "up", "up", start=lambda: app.main_screen.transcript.focus())
 
 
 def test_what_was_said_before_is_read(picture: Picture) -> None:
-    session = FakeSession(id="s1", history=Conversation(SAID[-2:], SUMMARY, messages_before=238))
-    app = EbbApp(FakeSessions([session], said_before={"s1": SAID}), guard=0.0)
+    session = FakeSession(id="s1", history=Conversation(MESSAGES[-2:], SUMMARY, messages_before=238))
+    app = EbbApp(FakeSessions([session], said_before={"s1": MESSAGES}), guard=0.0)
 
     async def above() -> None:
-        await app.controller.read_earlier()
-        app.main.transcript.go_end()
-        app.main.transcript.page(-1)
+        await app.controller.load_earlier_messages()
+        app.main_screen.transcript.go_to_end()
+        app.main_screen.transcript.scroll_page(-1)
 
     assert picture(app, start=above)
 
@@ -172,15 +173,15 @@ WORK: list[Event] = [
 @SIZES
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_the_work_in_view(picture: Picture, theme: ThemeName) -> None:
-    said = "the last token of a line gets lost"
-    app = EbbApp(FakeSessions([FakeSession([WORK])]), first_message=said, guard=0.0, theme=theme)
+    text = "the last token of a line gets lost"
+    app = EbbApp(FakeSessions([FakeSession([WORK])]), first_message=text, guard=0.0, theme=theme)
     assert picture(app)
 
 
 @SIZES
 def test_the_hooks_of_a_session(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession(hooks=PlayedHooks())]), guard=0.0)
-    asked = Invocation(command_named("hooks"), "")
+    asked = Invocation(command_by_name("hooks"), "")
     assert picture(app, lambda: list_on(app, "hooks"), "down", "down", start=lambda: app.jobs.invoke(asked))
 
 
@@ -206,7 +207,7 @@ def test_jobs_and_the_ports_that_they_listen_on(picture: Picture) -> None:
     app = EbbApp(FakeSessions([session]), first_message="start it", guard=0.0)
 
     def look() -> None:
-        app.controller.notice("job-1 listens on port 5173: you reach it at http://127.0.0.1:5173")
-        app.jobs.invoke(Invocation(command_named("tasks"), ""))
+        app.controller.show_notice("job-1 listens on port 5173: you reach it at http://127.0.0.1:5173")
+        app.jobs.invoke(Invocation(command_by_name("tasks"), ""))
 
     assert picture(app, lambda: list_on(app, "tasks"), start=look)

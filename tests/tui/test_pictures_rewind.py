@@ -5,25 +5,25 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree, rows_of
-from ebbtide.agent.context.compaction import plan_compaction, solve_floor
-from ebbtide.agent.context.settings import Caps
-from ebbtide.agent.context.strategies import Room, size_of
-from ebbtide.agent.context.summary import Draft
+from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree, tree_rows
+from ebbtide.agent.compaction.manual import Preview, SummaryDraft, SummaryQuote
+from ebbtide.agent.compaction.plan import plan_compaction, solve_floor
+from ebbtide.agent.compaction.room import Room, conversation_tokens
+from ebbtide.agent.compaction.summary import Draft
+from ebbtide.agent.compaction.undo import UndoOffer
 from ebbtide.agent.events.view import ContextCompacted, ReceiptItem, RewriteUndone
+from ebbtide.agent.eviction.settings import CompactionCaps
 from ebbtide.agent.messages import Assistant, Conversation, Text, ToolCall, User
-from ebbtide.agent.window.manual_compact import Preview, Quote, SummaryDraft
-from ebbtide.agent.window.undo import UndoOffer
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.commands import Invocation, command_named
+from ebbtide.tui.commands.sessions import tree_panel
 from ebbtide.tui.screens.compaction import CompactionScreen
 from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.session.session_list import SessionList
-from ebbtide.tui.view.session_tree import tree_panel
+from ebbtide.tui.slash_commands import Invocation, command_by_name
 from ebbtide.tui.widgets.question_panel import QuestionPanel
-from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation, measured, session_info
-from tests.tui.picturing import SIZES, Picture, asks
-from tests.tui.piloting import list_on
+from tests.kit.app_pilot import list_on
+from tests.kit.fake_sessions import FakeLibrary, FakeSession, FakeSessions, conversation, measured, session_info
+from tests.kit.pictures import SIZES, Picture, asks
 
 OLDER = "older steps, replaced by a summary"
 ITEMS = (
@@ -43,16 +43,23 @@ DRAFT = Draft(
 
 
 def preview() -> Preview:
-    caps = Caps(ledger=60)
+    caps = CompactionCaps(ledger=60)
     demand = User((Text("Fix the tests. Never touch the lock file, and keep Python 3.11 working."),))
     history = Conversation((demand, *conversation(40).messages))
     plan = plan_compaction(history, 500)
     assert plan is not None
     room = Room(175_000, 2_400, 1_800)
     floor = replace(solve_floor(history, caps, room), caps=caps)
-    quote = Quote("anthropic/claude", 86_900, True, 3_000, 0.0711)
+    quote = SummaryQuote("anthropic/claude", 86_900, True, 3_000, 0.0711)
     return Preview(
-        history, "the parser", EXPECTED, quote, plan, floor, room, lambda view: room.fixed_tokens + size_of(view)
+        history,
+        "the parser",
+        EXPECTED,
+        quote,
+        plan,
+        floor,
+        room,
+        lambda view: room.fixed_tokens + conversation_tokens(view),
     )
 
 
@@ -62,7 +69,7 @@ def app_with(*changes: object) -> EbbApp:
 
 
 def compact(app: EbbApp) -> Callable[[], None]:
-    return lambda: app.jobs.invoke(Invocation(command_named("compact"), "the parser"))
+    return lambda: app.jobs.invoke(Invocation(command_by_name("compact"), "the parser"))
 
 
 @SIZES
@@ -86,7 +93,7 @@ def test_a_summary_to_be_edited(picture: Picture) -> None:
 @SIZES
 def test_an_undo_with_its_price(picture: Picture) -> None:
     app = app_with(UndoOffer(Conversation(), 1, RewriteUndone(9_800, 84_300, 63_000, 0.2363, 180_000)))
-    undo = Invocation(command_named("context"), "undo")
+    undo = Invocation(command_by_name("context"), "undo")
     assert picture(app, asks(app, QuestionPanel), start=lambda: app.jobs.invoke(undo))
 
 
@@ -157,5 +164,5 @@ TREE = Tree(
 @SIZES
 def test_the_tree_to_go_back_in(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession(history=conversation(2))]), guard=0.0)
-    screen = PanelScreen(tree_panel(TREE, rows_of(TREE, "abc123"), 10_000.0))
+    screen = PanelScreen(tree_panel(TREE, tree_rows(TREE, "abc123"), 10_000.0))
     assert picture(app, lambda: list_on(app, "rewind"), "up", start=lambda: app.push_screen(screen))

@@ -4,26 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.config.options import BY_KEY
-from ebbtide.agent.config.settings import setting_of
-from ebbtide.agent.context.control_calls import TodoItem
+from ebbtide.agent.budget.prices import Prices
+from ebbtide.agent.config.options import OPTIONS_BY_KEY
+from ebbtide.agent.config.settings import current_setting
+from ebbtide.agent.control_calls import TodoItem
 from ebbtide.agent.events.session import TextDelta, ToolFinished, ToolStarted
-from ebbtide.agent.providers.base import Prices
 from ebbtide.agent.providers.choices import ModelChoice
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.commands import SlashCommand
+from ebbtide.tui.commands.help import help_panel, palette_entries, palette_panel
+from ebbtide.tui.commands.models import models_panel
+from ebbtide.tui.commands.settings import settings_panel
 from ebbtide.tui.keys import KeyBinding
 from ebbtide.tui.screens.panel import PanelScreen
-from ebbtide.tui.view.command_palette import palette_entries, palette_panel
-from ebbtide.tui.view.help import help_panel
-from ebbtide.tui.view.models import models_panel
+from ebbtide.tui.slash_commands import SlashCommand
 from ebbtide.tui.view.panel import Panel
-from ebbtide.tui.view.settings import settings_panel
 from ebbtide.tui.view.todos import todos_panel
 from ebbtide.tui.widgets.todos import TodoLine
-from tests.tui.doubles import FakeSession, FakeSessions, Hold, measured, session_info
-from tests.tui.picturing import SIZES, Picture, asks
-from tests.tui.set_up import Setup
+from tests.kit.fake_sessions import FakeSession, FakeSessions, Hold, measured, session_info
+from tests.kit.pictures import SIZES, Picture, asks
+from tests.kit.user_settings import Setup
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
 
@@ -33,14 +32,15 @@ def some_settings(folder: Path) -> Panel:
     mine = '[agent]\nmodel = "ollama/qwen3"\n'
     settings = Setup(folder, mine, {"EBB_SANDBOX": "off"}).settings
     return settings_panel(
-        lambda: [*settings.rows()[:20], setting_of(BY_KEY["tui.theme"], settings.config)], settings.set_value
+        lambda: [*settings.all_settings()[:20], current_setting(OPTIONS_BY_KEY["tui.theme"], settings.config)],
+        settings.set_value,
     )
 
 
-def panel(picture: Picture, shown: Panel, *keys: str) -> bool:
+def panel(picture: Picture, panel_on_screen: Panel, *keys: str) -> bool:
     """Whether a list is what it was, after these keys."""
     app = EbbApp(FakeSessions([FakeSession()]))
-    screen = PanelScreen(shown)
+    screen = PanelScreen(panel_on_screen)
     return picture(app, asks(app, PanelScreen), *keys, start=lambda: app.push_screen(screen))
 
 
@@ -63,18 +63,18 @@ def test_themes(picture: Picture) -> None:
 SOME_KEYS = [
     KeyBinding("", "Enter", "", "send; while it works, with its next step"),
     KeyBinding("", "/", "", "commands; Tab completes"),
-    KeyBinding("escape", "Esc", "escape", "interrupt; what waits comes back"),
-    KeyBinding("ctrl+f", "Ctrl-F", "find", "find words in the conversation"),
-    KeyBinding("ctrl+p", "Ctrl-P", "command('commands')", "everything that can be done, in one list"),
+    KeyBinding("escape", "Esc", "escape", "interrupt; queued messages return to the prompt"),
+    KeyBinding("ctrl+f", "Ctrl-F", "find", "find text in the conversation"),
+    KeyBinding("ctrl+p", "Ctrl-P", "command('commands')", "open the command palette"),
     KeyBinding("f1", "F1", "command('help')", "this help"),
 ]
 SOME_COMMANDS = [
-    SlashCommand("help", "", "keys and commands", when_busy=True),
-    SlashCommand("commands", "", "everything that can be done, in one list", when_busy=True),
-    SlashCommand("compact", "[focus]", "summarise the conversation to make room"),
-    SlashCommand("why", "TEXT", "whether the model sees a text, and where it went"),
-    SlashCommand("model", "[name]", "go on with another model"),
-    SlashCommand("quit", "", "leave", when_busy=True),
+    SlashCommand("help", "", "show keys and commands", when_busy=True),
+    SlashCommand("commands", "", "open the command palette", when_busy=True),
+    SlashCommand("compact", "[focus]", "summarise to free space"),
+    SlashCommand("why", "TEXT", "find out where a text went"),
+    SlashCommand("model", "[name]", "switch to another model"),
+    SlashCommand("quit", "", "quit Ebbtide", when_busy=True),
 ]
 
 
@@ -102,7 +102,7 @@ def test_something_found_in_the_palette(picture: Picture) -> None:
 
 
 SOME_OFFERS = [
-    ModelChoice("ollama/qwen3", 32_768, Prices(0, 0, 0, 0), is_own=True),
+    ModelChoice("ollama/qwen3", 32_768, Prices(0, 0, 0, 0), is_configured=True),
     ModelChoice("anthropic/claude-opus-5", 1_000_000, Prices(5.0, 25.0, 0.5, 6.25), True, True, True),
     ModelChoice(
         "openai/gpt-6-sol", 1_050_000, Prices(2.0, 10.0, 0.2, 2.5, 272_000, 4.0, 15.0), True, True, True, False,
@@ -132,13 +132,13 @@ def test_the_list_of_what_is_to_be_done(picture: Picture) -> None:
 @SIZES
 def test_where_it_stands_while_it_works(picture: Picture) -> None:
     items = [{"text": "read the lexer", "status": "done"}, {"text": "mend the lexer", "status": "doing"}]
-    kept = ToolStarted("1", "todo", {"items": items}), ToolFinished("1", "todo", "done", "list kept")
+    listed = ToolStarted("1", "todo", {"items": items}), ToolFinished("1", "todo", "done", "list kept")
     reads = ToolStarted("2", "read", {"path": "lexer.py"})
-    session = FakeSession([[measured(), TextDelta("I mend the lexer now."), *kept, reads, Hold()]])
+    session = FakeSession([[measured(), TextDelta("I mend the lexer now."), *listed, reads, Hold()]])
     app = EbbApp(FakeSessions([session]), first_message="mend it")
 
     def stands_there() -> bool:
-        line, transcript = str(app.query_one(TodoLine).render()), app.main.transcript
+        line, transcript = str(app.query_one(TodoLine).render()), app.main_screen.transcript
         return "1 of 2 done" in line and "lexer.py" in transcript.visible_text()
 
     assert picture(app, stands_there)

@@ -9,12 +9,12 @@ from ebbtide.agent.records.file_change import FileChange
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.widgets.side_panel import SidePanel
-from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions
-from tests.tui.inked import plain
-from tests.tui.picturing import Picture
-from tests.tui.piloting import Driven
-from tests.tui.screens.test_servers import FakeBoard
-from tests.tui.set_up import Setup
+from tests.kit.app_pilot import Driven
+from tests.kit.fake_sessions import FakeFiles, FakeSession, FakeSessions
+from tests.kit.pictures import Picture
+from tests.kit.plain_lines import plain
+from tests.kit.user_settings import Setup
+from tests.tui.integrations.mcp.test_server_list import FakeBoard
 from tests.tui.test_pictures_rest import WORK
 
 
@@ -25,9 +25,9 @@ def plain_lines(panel: SidePanel) -> list[str]:
 def app_in(folder: Path, theme: ThemeName) -> EbbApp:
     changed = tuple(FileChange(name, b"a\n", b"b\n") for name in ("src/a.py", "src/lexer.py", "tests/test_lexer.py"))
     session = FakeSession([WORK], servers=FakeBoard(), files=FakeFiles(changed=changed))
-    said = "the last token of a line gets lost"
+    text = "the last token of a line gets lost"
     settings = Setup(folder, f'[tui]\ntheme = "{theme}"\n').settings
-    return EbbApp(FakeSessions([session]), first_message=said, guard=0.0, theme=theme, settings=lambda: settings)
+    return EbbApp(FakeSessions([session]), first_message=text, guard=0.0, theme=theme, settings=lambda: settings)
 
 
 @pytest.mark.parametrize(("theme", "picture"), [("dark", (160, 44)), ("light", (200, 60))], indirect=["picture"])
@@ -45,8 +45,8 @@ async def test_what_was_taken_back_is_no_change_any_more(tmp_path: Path) -> None
         assert isinstance(session, FakeSession)
         await t.until(lambda: "Files  +3 −3" in plain_lines(panel))
         session.files = FakeFiles(changed=(FileChange("src/a.py", b"a\n", b"a\n"),))
-        with app.controller.busy_with("bringing files back"):
-            await t.until(lambda: t.app.controller.view.busy and not t.app.context.showing.is_behind)
+        with app.controller.busy_with("restoring files"):
+            await t.until(lambda: t.app.controller.view.busy and not t.app.context.presenter.is_drawing_due)
         await t.until(lambda: not any(line.startswith("Files") for line in plain_lines(panel)))
 
 
@@ -60,7 +60,7 @@ async def test_it_is_there_where_there_is_room_and_wanted_and_a_click_on_a_file_
         await t.rests()
         panel = app.screen.query_one(SidePanel)
         await t.until(lambda: "Files  +3 −3" in plain_lines(panel))
-        assert (panel.display, app.main.transcript.size.width < 125) == (True, True)
+        assert (panel.display, app.main_screen.transcript.size.width < 125) == (True, True)
         at = next(at for at, line in enumerate(panel.lines) if "src/lexer.py" in line[0][0])
         await pilot.click(SidePanel, offset=(6, at + 1))
         await t.lists("diff")
@@ -70,7 +70,7 @@ async def test_it_is_there_where_there_is_room_and_wanted_and_a_click_on_a_file_
         await t.press("escape")
         await t.pilot.resize_terminal(139, 40)
         await t.until(lambda: not panel.display)
-        assert app.main.transcript.size.width > 130
+        assert app.main_screen.transcript.size.width > 130
         await t.pilot.resize_terminal(160, 40)
         await t.until(lambda: panel.display)
         await t.press("f5", until=lambda: not app.screen.query(SidePanel))

@@ -10,8 +10,9 @@ from ebbtide.tui.app import EbbApp
 from ebbtide.tui.view.blocks import AnswerText
 from ebbtide.tui.widgets.queue import QueueLines
 from ebbtide.tui.widgets.transcript import TranscriptView
-from tests.tui.doubles import FakeSession, FakeSessions, Hold, measured
-from tests.tui.picturing import SIZES, Picture
+from tests.kit.fake_sessions import FakeSession, FakeSessions, Hold, measured
+from tests.kit.files import write_file
+from tests.kit.pictures import SIZES, Picture
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
 
@@ -35,7 +36,7 @@ def test_messages_that_wait(picture: Picture) -> None:
         lines = app.query_one(QueueLines)
         if not lines.has_focus:
             lines.focus()
-        return "Enter edits" in str(lines.render()) and "running" in app.controller.view.activity
+        return "Enter edit" in str(lines.render()) and "running" in app.controller.view.activity
 
     assert picture(app, is_there)
 
@@ -65,12 +66,11 @@ def test_an_answer_that_is_marked_to_be_copied(picture: Picture) -> None:
 
 @SIZES
 def test_the_status_of_a_long_session(picture: Picture, tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/trailing-commas\n")
+    write_file(tmp_path / ".git" / "HEAD", "ref: refs/heads/trailing-commas\n")
     parts = (("system", 9_000), ("instructions", 8_000), ("tools", 22_000), ("summary", 18_000), ("history", 75_000))
     usage = Usage(2_000, 128_000, 2_000, 900)
     measured = ContextMeasured(132_000, 200_000, 180_000, parts)
     session = FakeSession([[measured, ReplyFinished("m", "calls", usage, 0.25), Hold()]], mode="auto", cost=3.15)
     session.root = tmp_path
     app = EbbApp(FakeSessions([session]), first_message="make the parser accept trailing commas")
-    assert picture(app, lambda: app.controller.view.read > 0)
+    assert picture(app, lambda: app.controller.view.cached_tokens > 0)

@@ -4,8 +4,9 @@ import signal
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from tests.running import ebb
-from tests.tui.ptys import Screen, left_behind, ready, running
+from tests.kit.commands import ebb
+from tests.kit.files import write_program
+from tests.kit.pty_terminal import Screen, left_behind, ready, running
 
 SUBMITS = """
 [[reply]]
@@ -42,19 +43,17 @@ def killed_at_the_question(folder: Path) -> None:
 
 
 def test_a_plan_is_rejected_with_words_and_a_better_one_changed_and_carried_out(tmp_path: Path) -> None:
-    editor = tmp_path / "editor"
-    editor.write_text('#!/bin/sh\necho "# The best plan" > "$1"\n')
-    editor.chmod(0o755)
+    editor = write_program(tmp_path / "editor", 'echo "# The best plan" > "$1"\n')
     env = {"VISUAL": "", "EDITOR": str(editor)}
     with ready(tmp_path, SUBMITS + BETTER + WRITES, flags=PLANNING, env=env) as terminal:
         terminal.send("plan it\r", until=ASKS)
         assert "Mend the sum" in terminal.text
         assert "**calc.py**" not in terminal.text
-        terminal.press_until("d", "Enter rejects the plan")
+        terminal.press_until("d", "Enter reject the plan")
         terminal.send("no new file", until="no new file")
         terminal.press_until("\r", "A better plan")
         assert files(tmp_path) == ["calc.py"]
-        terminal.press_until("e", "as you changed it")
+        terminal.press_until("e", "edited by you")
         assert "The best plan" in terminal.text
         terminal.press_until("2", "All done.")
         assert "no new file" in terminal.text
@@ -77,9 +76,9 @@ def test_killed_at_a_plan_it_is_asked_about_again_in_lines_where_a_command_decid
     killed_at_the_question(tmp_path)
     with plain(tmp_path, BETTER + WRITES, "-c") as terminal:
         terminal.until("Answer: ")
-        for line in (f"Question: {ASKS}", "# Mend the sum", "2: Yes, changing files without asking"):
+        for line in (f"Question: {ASKS}", "# Mend the sum", "2: Yes, edit files without asking"):
             assert line in terminal.text
-        terminal.press_until("/mode auto\r", "Answer: /mode auto")
+        terminal.press_until("/status\r", "Answer: /status")
         terminal.press_until("no new file\r", "# A better plan")
         assert "Rejected." in terminal.text
         terminal.press_until("2\r", "All done.")

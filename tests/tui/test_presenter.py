@@ -4,29 +4,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.tui.presenter import FLUSH_INTERVAL_S, next_drawing
+from ebbtide.tui.presenter import FLUSH_INTERVAL_S, next_drawing_time
 from ebbtide.tui.widgets.status import StatusBar
-from tests.tui.doubles import FakeSession
-from tests.tui.piloting import terminal
+from tests.kit.app_pilot import terminal
+from tests.kit.fake_sessions import FakeSession
 
 
 @given(st.integers(0, 10**6), st.integers(0, 60))
 def test_half_of_the_time_is_left_however_long_a_drawing_takes(began: int, took: int) -> None:
     ended = began + took
-    at = next_drawing(began, ended)
+    at = next_drawing_time(began, ended)
     assert at - ended >= ended - began
     assert at >= began + FLUSH_INTERVAL_S
 
 
 async def test_a_later_hint_stands_for_all_of_its_time() -> None:
     async with terminal(FakeSession()) as t:
-        showing = t.app.context.showing
+        showing = t.app.context.presenter
         showing.show_hint("the first")
         timer = showing._hint_timer
         showing.show_hint("the second")
         assert timer is not None
         await t.until(lambda: timer._task is None or timer._task.done())
-        assert t.app.main.query_one(StatusBar)._shown.hint == "the second"
+        assert t.app.main_screen.query_one(StatusBar)._state.hint == "the second"
 
 
 async def test_a_size_is_taken_though_textuals_timer_for_it_never_goes_off(monkeypatch: pytest.MonkeyPatch) -> None:

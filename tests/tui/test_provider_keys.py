@@ -11,17 +11,17 @@ from textual.widgets import Static
 from ebbtide.agent.providers.keys import KeyStore
 from ebbtide.agent.providers.setup import find_endpoint
 from ebbtide.tui.app import EbbApp
+from ebbtide.tui.commands.provider_keys import keys_panel
 from ebbtide.tui.screens.panel import PanelScreen
-from ebbtide.tui.view.provider_keys import keys_panel
 from ebbtide.tui.widgets.keyline import KeyLine
-from tests.fake_provider import FakeProvider, Turn
-from tests.tui.doubles import FakeSession, FakeSessions
-from tests.tui.every_screen import take_key
-from tests.tui.picturing import SIZES, Picture, asks
-from tests.tui.piloting import Driven
+from tests.kit.app_pilot import Driven
+from tests.kit.every_screen import take_key
+from tests.kit.fake_provider import FakeProvider, Turn
+from tests.kit.fake_sessions import FakeSession, FakeSessions
+from tests.kit.pictures import SIZES, Picture, asks
+from tests.kit.user_settings import Setup
 from tests.tui.plain.test_app import talking
 from tests.tui.plain.test_panel import chooses
-from tests.tui.set_up import Setup
 
 SECRET, MODEL = "sk-not-to-be-seen", "anthropic/claude-sonnet-5-5"
 
@@ -33,7 +33,7 @@ def server() -> Iterator[FakeProvider]:
 
 
 def said_on(screen: Screen[Any]) -> str:
-    return f"{screen.query_one('#said', Static).render()}{screen.query_one(KeyLine).said}"
+    return f"{screen.query_one('#said', Static).render()}{screen.query_one(KeyLine).text}"
 
 
 def key_in_use(setup: Setup) -> str | None:
@@ -49,13 +49,13 @@ async def test_a_wrong_key_in_a_variable_is_replaced_on_the_screen(tmp_path: Pat
         await screen.rests()
         await screen.press(*"/key", "enter", lists="key")
         await screen.press("enter", *"sk-wrong", "enter", until=lambda: len(server.requests) == 1)
-        shown = app.screen
-        await screen.until(lambda: "rejected the API key" in said_on(shown))
+        screen_now = app.screen
+        await screen.until(lambda: "rejected the API key" in said_on(screen_now))
         assert (len(opener.opened), key_in_use(setup)) == (1, "sk-old")
         await screen.pilot.press(*SECRET)
         assert SECRET not in app.export_screenshot()
         await screen.press("enter", until=lambda: len(opener.opened) == 2)
-        await screen.shows("the new key for anthropic works from now on and is stored. ANTHROPIC_API_KEY")
+        await screen.shows("the new key for anthropic is stored and in use. ANTHROPIC_API_KEY")
         assert opener.opened == [(None, None), (None, MODEL)]
     assert [one.headers["x-api-key"] for one in server.requests] == ["sk-wrong", SECRET]
     assert (key_in_use(setup), KeyStore(setup.file.parent).key_for("anthropic")) == (SECRET, SECRET)
@@ -66,14 +66,14 @@ async def test_a_key_is_replaced_in_lines(
 ) -> None:
     setup = Setup(tmp_path, environment={"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "sk-old"})
     typed = iter(["sk-wrong", SECRET])
-    monkeypatch.setattr("ebbtide.tui.plain.lines.read_hidden", lambda question: next(typed))
+    monkeypatch.setattr("ebbtide.tui.plain.panel.read_hidden", lambda question: next(typed))
     async with talking(FakeSession(model=MODEL), settings=setup.settings) as controller:
         await controller.rests()
         await chooses(controller, "/key", "1")
         await controller.shows("rejected the API key")
-        await controller.shows("the new key for anthropic works from now on and is stored")
+        await controller.shows("the new key for anthropic is stored and in use")
         controller.type(f"/key {SECRET}")
-        await controller.shows("`/key` takes the name of a provider: anthropic, openai, openai-chat, ollama.")
+        await controller.shows("Type `/key PROVIDER` (anthropic, openai, openai-chat, ollama, cerebras,")
     assert key_in_use(setup) == SECRET
 
 
@@ -81,12 +81,12 @@ async def test_a_key_for_a_provider_of_which_no_model_is_known_is_stored_untried
     tmp_path: Path, server: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setup = Setup(tmp_path, environment={"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "sk-old"})
-    monkeypatch.setattr("ebbtide.tui.plain.lines.read_hidden", lambda question: SECRET)
+    monkeypatch.setattr("ebbtide.tui.plain.panel.read_hidden", lambda question: SECRET)
     async with talking(FakeSession(model=MODEL), settings=setup.settings) as controller:
         await controller.rests()
         controller.type("/key openai-chat")
-        await controller.shows("no model of openai-chat is in use. Enter once more keeps it untried")
-        await controller.shows("the new key for openai-chat works from now on and is stored")
+        await controller.shows("no model of openai-chat is in use. Press Enter again to save it untested")
+        await controller.shows("the new key for openai-chat is stored and in use")
     assert (KeyStore(setup.file.parent).key_for("openai-chat"), server.requests) == (SECRET, [])
 
 

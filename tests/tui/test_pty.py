@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui.ptys import Screen, left_behind, ready, running, seen
+from tests.kit.pty_terminal import Screen, left_behind, ready, running, seen
 
 SCRIPT = """
 [[reply]]
@@ -170,8 +170,8 @@ def left_with(terminal: Screen, code: int) -> str:
 @pytest.mark.parametrize("word", ["0123456789ab", "zzz"])
 def test_a_session_that_is_not_there_is_one_sentence_behind_the_screen(tmp_path: Path, word: str) -> None:
     with running(tmp_path, SCRIPT, flags=["-r", word]) as terminal:
-        said = left_with(terminal, 2)
-    assert said == f"ebb: there is no session `{word}`; `ebb sessions list` shows them"
+        message = left_with(terminal, 2)
+    assert message == f"ebb: there is no session `{word}`; `ebb sessions list` shows them"
     assert b"\x1b[?1049h" in terminal.sent
 
 
@@ -179,14 +179,14 @@ def test_a_session_that_is_open_elsewhere_is_one_sentence_behind_the_screen(tmp_
     with ready(tmp_path, SCRIPT) as first:
         first.send("look\r", until="Change ")
         with running(tmp_path, SCRIPT, flags=["-c"]) as second:
-            said = left_with(second, 1)
-    assert re.fullmatch(r"ebb: session `\w{12}` is open in another window; close it there or start a new one", said)
+            message = left_with(second, 1)
+    assert re.fullmatch(r"ebb: session `\w{12}` is open in another window; close it there or start a new one", message)
 
 
 def test_settings_that_cannot_be_read_are_one_sentence_before_any_screen(tmp_path: Path) -> None:
     with running(tmp_path, SCRIPT, flags=["--config", "agent.nothing=1"]) as terminal:
-        said = left_with(terminal, 2)
-    assert re.fullmatch(r"ebb: [^\n]*`agent.nothing`[^\n]*", said)
+        message = left_with(terminal, 2)
+    assert re.fullmatch(r"ebb: [^\n]*`agent.nothing`[^\n]*", message)
     assert b"\x1b[?1049h" not in terminal.sent
 
 
@@ -196,7 +196,8 @@ from pathlib import Path
 import ebbtide.tui.startup
 
 def loaded(sessions):
-    Path("loaded.part").write_text(json.dumps(sorted(sys.modules)))
+    folders = {name for name, one in sys.modules.items() if name.startswith("ebbtide.") and hasattr(one, "__path__")}
+    Path("loaded.part").write_text(json.dumps(sorted(sys.modules.keys() - folders)))
     Path("loaded.part").rename("loaded.json")
     threading.Event().wait()
 
@@ -204,17 +205,21 @@ ebbtide.tui.startup.load_sessions = loaded
 from ebbtide.tui.cli.main import main
 main(sys.argv[1:])
 """
-"""Nothing is loaded any more from the moment on at which that would begin."""
+"""Nothing is loaded any more from the moment on at which that would begin. Folders do not count: they load their
+modules on first use."""
 
 AT_ONCE = (
     "ebbtide.agent.config",
     "ebbtide.agent.config.aliases",
+    "ebbtide.agent.config.chat_hosts",
+    "ebbtide.agent.config.clouds",
     "ebbtide.agent.config.load",
     "ebbtide.agent.config.option_values",
     "ebbtide.agent.config.options",
     "ebbtide.agent.config.table_keys",
     "ebbtide.agent.config.values",
     "ebbtide.agent.errors",
+    "ebbtide.agent.integration_rows",
     "ebbtide.tools.outputs.extent",
     "ebbtide.tools.lazy",
     "ebbtide.tools.files",
@@ -223,9 +228,11 @@ AT_ONCE = (
     "ebbtide.tools.files.pictures",
     "ebbtide.tools.files.private_folder",
     "ebbtide.tools.outputs.recall_scope",
+    "ebbtide.tools.tool_traits",
 )  # fmt: skip
-"""Besides the widgets: the settings and the reading of their files, their errors, how pictures begin, how
-folders are kept from others, and how dataclasses are made when they are first used."""
+"""Apart from the widgets: the settings and the reading of their files, their errors, the formats that integrations
+add, how pictures begin, how folders are made private, how dataclasses are made when they are first used, and how calls
+of tools are shown. The tools themselves are loaded later."""
 
 
 def test_nothing_is_loaded_before_the_first_paint_but_what_it_needs(tmp_path: Path) -> None:
@@ -242,7 +249,7 @@ def test_nothing_is_loaded_before_the_first_paint_but_what_it_needs(tmp_path: Pa
         "ebbtide.tui.view.reduce",
         "ebbtide.tui.render.blocks",
         "ebbtide.tui.session.controller",
-        "ebbtide.tui.actions.registry",
+        "ebbtide.tui.commands.registry",
     }.isdisjoint(modules)
 
 

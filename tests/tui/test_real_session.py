@@ -10,9 +10,10 @@ from ebbtide.agent.events.permissions import PermissionAsked, QuestionAsked
 from ebbtide.agent.messages import User
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.view.blocks import AnswerText, Call, Failure, Notice
-from tests.agent.mcp.serving import House
+from tests.kit.app_pilot import Driven, asks_on, list_on
+from tests.kit.files import write_file
+from tests.kit.mcp_project import McpProject
 from tests.kit.project import Project
-from tests.tui.piloting import Driven, asks_on, list_on
 
 Reply = dict[str, object]
 
@@ -26,8 +27,7 @@ async def working(
     tmp_path: Path, *replies: Reply, resume: str | None = None, rests: bool = True
 ) -> AsyncIterator[Driven]:
     """The app in a project with `calc.py`, on a model that gives these replies. `rests`: it asks nothing at first."""
-    (tmp_path / "project").mkdir(exist_ok=True)
-    (tmp_path / "project" / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    write_file(tmp_path / "project" / "calc.py", "def add(a, b):\n    return a - b\n")
     async with Project(tmp_path) as opened:
         app = EbbApp(opened.sessions(*(replies or ({"text": "ok"},)), interactive=True), resume=resume, guard=0.0)
         async with app.run_test(size=(80, 24)) as pilot:
@@ -51,7 +51,7 @@ async def test_an_edit_that_is_allowed_happens(tmp_path: Path) -> None:
         await t.type("fix it", asks=PermissionAsked)
         await t.press("y", shows="Done.")
         await t.rests()
-        assert (call_of(t, 1).status, call_of(t, 1).changed) == ("done", ("calc.py",))
+        assert (call_of(t, 1).status, call_of(t, 1).changed_files) == ("done", ("calc.py",))
         assert "a + b" in (tmp_path / "project" / "calc.py").read_text()
 
 
@@ -106,14 +106,14 @@ async def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
         id = session.id
     async with working(tmp_path, {"text": "The second answer."}, resume=id) as t:
         await t.shows("The first answer.")
-        await t.until(lambda: t.app.controller.view.used)
+        await t.until(lambda: t.app.controller.view.used_tokens)
         resumed = t.app.controller.view
-        assert sum(size for _, size in resumed.parts) == resumed.used
+        assert sum(size for _, size in resumed.component_tokens) == resumed.used_tokens
         overview = await t.app.controller.sessions.overview(id)
-        assert (resumed.used, resumed.room) == (overview.used_tokens, overview.effective)
+        assert (resumed.used_tokens, resumed.available_tokens) == (overview.used_tokens, overview.effective)
         await t.says("and now?", shows="The second answer.")
-        said = [message.text for message in t.session.history.messages if isinstance(message, User)]
-        assert said == ["remember me", "and now?"]
+        texts = [message.text for message in t.session.history.messages if isinstance(message, User)]
+        assert texts == ["remember me", "and now?"]
         await t.type("/model " + t.session.model.replace("script.json", "other.json"), lists="model")
         await t.press("enter")
         assert isinstance(t.app.controller.view.blocks[-1], Failure), (
@@ -133,7 +133,7 @@ async def test_compacting_by_hand_says_what_it_did_or_why_not(tmp_path: Path) ->
 async def test_the_archive_is_looked_through_and_a_reference_goes_into_the_prompt(tmp_path: Path) -> None:
     async with working(tmp_path, calls("bash", command="env seq 5000"), {"text": "Counted."}) as t:
         await t.type("/archive", until=lambda: list_on(t.app, "archive"))
-        assert t.reads("said") == "nothing was kept yet"
+        assert t.reads("said") == "nothing stored yet"
         await t.press("escape")
         await t.type("count", asks=PermissionAsked)
         await t.press("y", shows="Counted.")
@@ -150,13 +150,13 @@ async def test_why_shows_where_a_text_is_and_brings_back_what_left_the_view(tmp_
         await t.type("print", asks=PermissionAsked)
         await t.press("y", shows="Done.")
         await t.rests()
-        before = t.app.controller.view.used
+        before = t.app.controller.view.used_tokens
         await t.type("/why 1500", until=lambda: list_on(t.app, "why"))
         content = t.reads("content").splitlines()
         assert content[:2] == ["1499", "1500"]
-        await t.press("enter", shows="the model sees r1 again")
+        await t.press("enter", shows="r1 is back in context")
         await t.rests()
-        assert t.app.controller.view.used > before
+        assert t.app.controller.view.used_tokens > before
         session = t.session
         assert "\\n1500\\n" in str(session.history.messages[-1])
 
@@ -164,12 +164,12 @@ async def test_why_shows_where_a_text_is_and_brings_back_what_left_the_view(tmp_
 def asks_for(t: Driven, words: str) -> bool:
     if not asks_on(t.app, QuestionAsked):
         return False
-    question = t.asked.spec.about
+    question = t.asked.spec.source
     return isinstance(question, QuestionAsked) and words in question.question
 
 
 async def test_a_projects_server_is_approved_before_anything_is_said(tmp_path: Path) -> None:
-    command = House(tmp_path).server("forge", echo="Says it again.")
+    command = McpProject(tmp_path).server("forge", echo="Says it again.")
     declared = {"mcpServers": {"forge": {"command": command[0], "args": command[1:]}}}
     (tmp_path / "project" / ".mcp.json").write_text(json.dumps(declared))
     async with working(tmp_path, calls("mcp__forge__echo", text="hi"), {"text": "Done."}, rests=False) as t:
@@ -189,10 +189,10 @@ async def test_after_an_interruption_the_status_line_says_what_the_context_list_
     async with working(tmp_path, calls("bash", command="touch made; seq 3000; sleep 600"), {"text": "never"}) as t:
         await t.type("go", asks=PermissionAsked)
         await t.press("y", shows="│ 3000")
-        before = t.app.controller.view.used
+        before = t.app.controller.view.used_tokens
         await t.press("escape")
         await t.rests()
         session = t.session
-        await t.until(lambda: t.app.controller.view.used != before)
+        await t.until(lambda: t.app.controller.view.used_tokens != before)
         found = await t.app.controller.sessions.overview(session.id, session.history)
-        assert t.app.controller.view.used == found.used_tokens
+        assert t.app.controller.view.used_tokens == found.used_tokens

@@ -1,15 +1,17 @@
 """Commands that tell how it stands, write the conversation down, and go on with it otherwise, on the real session."""
 
+import re
 from pathlib import Path
 
-from ebbtide.agent.archive.readable_export import of_messages, readable_pieces
-from ebbtide.agent.archive.transcript_entries import SessionAbout
+from ebbtide.agent.integrations.export.readable_export import readable_pieces, session_from_messages
+from ebbtide.agent.integrations.export.transcript_entries import SessionDetails
 from ebbtide.agent.messages import Assistant, Reasoning, Text, ToolCall, ToolOutput, User
 from ebbtide.tui.app import EbbApp
+from ebbtide.tui.plain.print_events import plain_lines
 from ebbtide.tui.view.blocks import Notice
+from tests.kit.app_pilot import Driven
 from tests.kit.project import Project
-from tests.tui.piloting import Driven
-from tests.tui.set_up import Setup
+from tests.kit.user_settings import Setup
 from tests.tui.test_real_session import calls, working
 
 
@@ -26,18 +28,18 @@ async def test_a_session_is_told_renamed_written_down_and_copied(tmp_path: Path)
             await t.says(command)
         notices = [block.text for block in t.app.controller.view.blocks if isinstance(block, Notice)]
         assert [text.partition(":")[0] for text in notices] == [
-            "say something first", "there is nothing to go on from in a copy", "there is nothing to write down",
+            "Send a message first", "nothing to fork", "nothing to export",
         ]  # fmt: skip
         await t.says("what does it do?", shows="It subtracts.")
         await t.says("/rename  What it does ")
         screen = await t.opens("/cost", "status")
-        said = dict(line.split(": ", 1) for line in screen.panel.plain_head.split("\n"))
+        rows = dict(re.split(" {2,}", line.strip(), maxsplit=1) for line in plain_lines(screen.panel.empty_details))
         first = t.session.id
-        assert (said["id"], said["files"]) == (first, "none changed (/files)")
-        assert said["requests"].startswith("2 requests")
+        assert (rows["id"], rows["files"]) == (first, "no changes  /files")
+        assert rows["requests"].startswith("2 requests")
         assert t.session.title == "What it does"
         await t.press("escape")
-        await t.says("/export notes.md", shows="4 messages are in")
+        await t.says("/export notes.md", shows="4 messages exported to")
         written = (tmp_path / "project" / "notes.md").read_text()
         assert (written.startswith("# What it does\n"), "**read** (done)" in written) == (True, True)
         await t.says("/export notes.md", shows="already exists")
@@ -46,8 +48,8 @@ async def test_a_session_is_told_renamed_written_down_and_copied(tmp_path: Path)
         await t.until(lambda: "talk.html" in told(t))
         page = (tmp_path / "project" / "talk.html").read_text()
         assert (page.startswith("<!doctype html>"), "2 requests: " in page, "<b>read</b>" in page) == (True, True, True)
-        await t.says("/fork", shows="this is a copy of the session")
-        assert told(t) == f"this is a copy of the session; `/resume {first}` goes back to that"
+        await t.says("/fork", shows="this is a copy")
+        assert told(t) == f"this is a copy; `/resume {first}` returns to the original"
         assert t.session.id != first
 
 
@@ -76,7 +78,7 @@ def test_a_conversation_is_written_down_without_its_secrets() -> None:
         Assistant((Reasoning("I look.", {}), Text("Look:"), call)),
         User((ToolOutput("1", f"KEY={key}\n```\nfence\n```\nhunter2pass", "done"),)),
     )
-    session = of_messages(SessionAbout("4f2a", "A  title", "m/a", cost=0.1), messages, (), ())
+    session = session_from_messages(SessionDetails("4f2a", "A  title", "m/a", cost=0.1), messages, (), ())
     written = "".join(readable_pieces("md", session, {"MY_PASSWORD": "hunter2pass"}))
     assert written == (
         "# A title\n\n- session 4f2a\n- model m/a\n- cost $0.10\n"

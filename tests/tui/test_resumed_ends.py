@@ -4,16 +4,16 @@ from pathlib import Path
 
 from ebbtide.agent.events.permissions import PermissionAsked
 from ebbtide.tui.view.blocks import Block, Failure, Notice, TurnTotal, UserText
-from tests.tui.piloting import Driven
+from tests.kit.app_pilot import Driven
 from tests.tui.test_real_session import Reply, calls, working
 
 
 def outcomes(t: Driven) -> list[Block]:
     """What the user said, and how each turn ended, without what it took."""
-    shown = [
+    blocks_now = [
         block for block in t.app.controller.view.blocks if isinstance(block, UserText | Failure | Notice | TurnTotal)
     ]
-    return [TurnTotal(files=block.files) if isinstance(block, TurnTotal) else block for block in shown]
+    return [TurnTotal(files=block.files) if isinstance(block, TurnTotal) else block for block in blocks_now]
 
 
 async def test_a_resumed_session_shows_failures_interruptions_and_changes(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from ebbtide.agent.events.session import ToolsFound
 from ebbtide.agent.messages import Assistant, ProviderItem, Text
-from ebbtide.agent.providers.stream import tools_found
+from ebbtide.agent.providers.stream import found_tool_names
 from ebbtide.tui.view.blocks import Notice, SessionView
 from ebbtide.tui.view.reduce import advance
 
@@ -21,14 +21,14 @@ def test_what_each_search_has_found_is_known() -> None:
         ),
         "a/b",
     )
-    assert tuple(tools_found(reply)) == (("mcp__forge__echo",), ("a", "b"), ())
+    assert tuple(found_tool_names(reply)) == (("mcp__forge__echo",), ("a", "b"), ())
 
 
 def test_a_search_is_one_line() -> None:
     many = tuple(f"t{n}" for n in range(9))
     view = advance(advance(advance(SessionView(), ToolsFound(("a",))), ToolsFound(())), ToolsFound(many))
-    assert view.turn == (
-        Notice("searched the tools: found `a`"),
-        Notice("searched the tools: nothing found"),
-        Notice("searched the tools: found `t0`, `t1`, `t2`, `t3`, `t4`, `t5` and 3 more"),
+    assert view.turn_blocks == (
+        Notice("tool search: found `a`"),
+        Notice("tool search: nothing found"),
+        Notice("tool search: found `t0`, `t1`, `t2`, `t3`, `t4`, `t5` and 3 more"),
     )

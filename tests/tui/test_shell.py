@@ -2,18 +2,18 @@
 
 from pathlib import Path
 
-from ebbtide.agent.input.shell import NOT_ASKED
+from ebbtide.agent.input.shell import RUN_BY_USER_NOTE
 from ebbtide.agent.messages import Assistant, Conversation, User
-from ebbtide.tui.commands import Invocation, command_named, mode_of, parse
+from ebbtide.tui.slash_commands import Invocation, command_by_name, parse_command, prompt_mode
 from ebbtide.tui.view.blocks import AnswerText, UserText
-from tests.tui.doubles import FakeSession, Hold
-from tests.tui.piloting import terminal
+from tests.kit.app_pilot import terminal
+from tests.kit.fake_sessions import FakeSession, Hold
 from tests.tui.test_real_session import call_of, working
 
 
 def test_an_exclamation_mark_is_a_command_for_the_shell() -> None:
-    assert parse("!git status\n") == Invocation(command_named("shell"), "git status")
-    assert (parse(" !git"), mode_of("a!"), mode_of("!")) == (None, "message", "shell")
+    assert parse_command("!git status\n") == Invocation(command_by_name("shell"), "git status")
+    assert (parse_command(" !git"), prompt_mode("a!"), prompt_mode("!")) == (None, "message", "shell")
 
 
 async def test_a_command_of_the_user_runs_unasked_and_the_model_sees_it(tmp_path: Path) -> None:
@@ -25,11 +25,11 @@ async def test_a_command_of_the_user_runs_unasked_and_the_model_sees_it(tmp_path
         await t.says("what does it say?", shows="It says hello.")
         history = t.session.history
         assert [type(message) for message in history.messages] == [User, Assistant, User, User, Assistant]
-        assert NOT_ASKED in str(history.messages[0])
+        assert RUN_BY_USER_NOTE in str(history.messages[0])
         session = t.session.id
     async with working(tmp_path, resume=session) as t:
-        shown = [block for block in t.app.controller.view.blocks if isinstance(block, UserText | AnswerText)]
-        assert shown[0] == UserText("!echo hel''lo; exit 3")
+        blocks = [block for block in t.app.controller.view.blocks if isinstance(block, UserText | AnswerText)]
+        assert blocks[0] == UserText("!echo hel''lo; exit 3")
         assert call_of(t).text == "hello\nexit code 3"
 
 
@@ -61,7 +61,7 @@ async def test_the_prompt_shows_what_a_message_is_for() -> None:
     async with terminal(FakeSession()) as t:
         t.prompt.set_text("!ls")
         await t.pilot.pause()
-        assert (t.prompt.has_class("shell"), str(t.prompt.border_title)) == (True, "! you run this")
+        assert (t.prompt.has_class("shell"), str(t.prompt.border_title)) == (True, "! run as your command")
         t.prompt.set_text("ls")
         await t.pilot.pause()
         assert (t.prompt.has_class("shell"), t.prompt.border_title) == (False, "")

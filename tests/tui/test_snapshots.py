@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from ebbtide.agent.archive.listing import ArchiveItem
-from ebbtide.agent.context.provenance import Occurrence
 from ebbtide.agent.events.permissions import PermissionAsked
 from ebbtide.agent.events.session import (
     Event,
@@ -20,15 +19,16 @@ from ebbtide.agent.events.session import (
 )
 from ebbtide.agent.events.view import CompactionStarted, ContextCompacted, ReceiptItem
 from ebbtide.agent.messages import ToolCall, Usage
+from ebbtide.agent.view.provenance import Occurrence
 from ebbtide.tools.process.state import ProgramState
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.commands import Invocation, command_named
+from ebbtide.tui.commands.context import archive_panel, archive_rows
 from ebbtide.tui.screens.panel import PanelScreen
-from ebbtide.tui.view.archive import archive_panel, rows_of
-from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, Hold, measured
-from tests.tui.picturing import SIZES, Picture, asks
-from tests.tui.piloting import list_on
-from tests.tui.screens.test_servers import FakeBoard
+from ebbtide.tui.slash_commands import Invocation, command_by_name
+from tests.kit.app_pilot import list_on
+from tests.kit.fake_sessions import FakeSession, FakeSessions, FakeShelf, Hold, measured
+from tests.kit.pictures import SIZES, Picture, asks
+from tests.tui.integrations.mcp.test_server_list import FakeBoard
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
 
@@ -52,7 +52,7 @@ QUESTION = PermissionAsked(
     "3",
     "edit",
     {"path": "calc.py", "old": "a - b", "new": "a + b"},
-    "ask mode asks before a file changes",
+    "ask mode: file changes need your OK",
     DIFF,
     ("edit(calc.py)", "edit"),
 )
@@ -116,7 +116,7 @@ def test_words_that_are_looked_for(picture: Picture) -> None:
     command, output = {"command": "pytest -q tests/test_lexer.py"}, "F..\nthe lexer dropped a token\n1 failed, 2 passed"
     run: list[Event] = [ToolStarted("1", "bash", command), ToolFinished("1", "bash", "failed", output)]
     app = app_with([measured(), TextDelta("The lexer it is."), *run, TextDelta(ANSWER), *REST[-2:]])
-    assert picture(app, "ctrl+f", *"lexer", *["enter"] * 4, lambda: bool(app.main.transcript.opened_blocks))
+    assert picture(app, "ctrl+f", *"lexer", *["enter"] * 4, lambda: bool(app.main_screen.transcript.expanded_blocks))
 
 
 RECEIPT = ContextCompacted(
@@ -144,9 +144,9 @@ def test_the_receipt_of_a_compaction_opened(picture: Picture) -> None:
     app = app_with([measured(), *before, CompactionStarted(121_000), RECEIPT, TextDelta("On it."), *REST[-2:]])
 
     def is_open() -> bool:
-        return bool(app.main.transcript.opened_blocks)
+        return bool(app.main_screen.transcript.expanded_blocks)
 
-    assert picture(app, "enter", is_open, start=lambda: app.main.transcript.focus())
+    assert picture(app, "enter", is_open, start=lambda: app.main_screen.transcript.focus())
 
 
 def test_a_compaction_that_runs(picture: Picture) -> None:
@@ -165,14 +165,14 @@ def test_the_permission_question_with_a_command(picture: Picture) -> None:
     app = app_with(
         [
             PermissionAsked(
-                "q", "1", "bash", {"command": command}, "ask mode asks before a command runs", "", ("bash(make *)",)
+                "q", "1", "bash", {"command": command}, "ask mode: commands need your OK", "", ("bash(make *)",)
             )
         ]
     )
     assert picture(app, asks(app, PermissionAsked))
 
 
-KEPT = (
+ITEMS = (
     ArchiveItem(
         "r31", "visible", 310, 12, 9_990.0, ToolCall("9", "read", {"path": "calc.py", "offset": 1, "limit": 40})
     ),
@@ -192,9 +192,9 @@ REPORT = "\n".join(
 
 @SIZES
 def test_the_archive(picture: Picture) -> None:
-    listing = FakeShelf(KEPT, {"r31": "1 def add", "r30": REPORT})
+    listing = FakeShelf(ITEMS, {"r31": "1 def add", "r30": REPORT})
     app = EbbApp(FakeSessions([FakeSession(listing=listing)]), guard=0.0)
-    screen = PanelScreen(archive_panel(listing, rows_of(KEPT, 10_000.0)))
+    screen = PanelScreen(archive_panel(listing, archive_rows(ITEMS, 10_000.0)))
 
     def listed() -> bool:
         return list_on(app, "archive")
@@ -220,7 +220,7 @@ def test_where_a_text_went(picture: Picture, keys: tuple[str, ...]) -> None:
         unsearched=("only the first 262,144 bytes of r2 are searched here; `/archive` shows all of one",),
     )
     app = EbbApp(FakeSessions([session]), guard=0.0)
-    why = Invocation(command_named("why"), "test_calc.py:40")
+    why = Invocation(command_by_name("why"), "test_calc.py:40")
 
     def listed() -> bool:
         return list_on(app, "why")
@@ -239,6 +239,6 @@ def test_the_servers(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession(servers=FakeBoard())]), guard=0.0)
 
     def stands_there() -> bool:
-        return any("Forge" in str(said.render()) for said in app.screen.query("#said"))
+        return any("Forge" in str(widget.render()) for widget in app.screen.query("#said"))
 
     assert picture(app, stands_there, start=lambda: app.action_command("mcp"))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pexpect
 
-from tests.tui.ptys import ROOT, Screen, left_behind, ready
+from tests.kit.commands import ROOT
+from tests.kit.pty_terminal import Screen, left_behind, ready
 
 SLOW = """
 [[reply]]
@@ -46,7 +47,7 @@ def test_a_turn_that_streams_is_stopped_by_the_shell_and_goes_on(tmp_path: Path)
         shell.send("\x03")  # what was typed goes first
         terminal.until("Ask, or / for commands")
         shell.send("\x03")
-        terminal.until("again leaves")
+        terminal.until("again to exit")
         shell.send("\x03")
         terminal.until("\nleft")
         assert terminal.sent.count(b"\x1b[23;2t") == 2
@@ -57,7 +58,7 @@ def test_a_turn_that_streams_is_stopped_by_the_shell_and_goes_on(tmp_path: Path)
 
 def test_with_no_shell_to_come_back_from_it_stays(tmp_path: Path) -> None:
     with ready(tmp_path, SLOW) as terminal:
-        terminal.send("\x1a", until="no shell to come back from")
+        terminal.send("\x1a", until="no shell to suspend to")
         left_behind(terminal)
     assert b"\x1b]2;ebb \xc2\xb7 project\x07" in terminal.sent
     assert terminal.sent.rfind(b"\x1b[23;2t") > terminal.sent.rfind(b"\x1b]2;")

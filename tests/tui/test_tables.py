@@ -3,85 +3,114 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.tui.actions.registry import ACTIONS
 from ebbtide.tui.cli.arguments import SUBCOMMANDS
-from ebbtide.tui.command_names import ALIASES, ELSEWHERE, WORDS, commands_meaning
-from ebbtide.tui.commands import COMMANDS, Invocation, Unknown, command_named, completions, hint_for, other_names, parse
+from ebbtide.tui.command_names import ALIASES, COMMANDS_BY_SYNONYM, MISSING_COMMAND_ADVICE, commands_for_word
+from ebbtide.tui.commands.registry import _BUILT_IN_ACTIONS, ACTIONS
+from ebbtide.tui.integration_rows import SLASH_COMMANDS
 from ebbtide.tui.keys import KEYS
 from ebbtide.tui.prompt.history import History
-from ebbtide.tui.text.numbers import age, dollars, seconds, tokens
+from ebbtide.tui.slash_commands import (
+    COMMANDS,
+    Invocation,
+    UnknownCommand,
+    alias_completions,
+    command_awaiting_argument,
+    command_by_name,
+    command_completions,
+    parse_command,
+)
+from ebbtide.tui.text.numbers import age, format_dollars, seconds, tokens
 
 
 def test_a_command_is_found_with_its_argument() -> None:
-    assert parse("/compact the parser\nand more") == Invocation(COMMANDS[1], "the parser\nand more")
-    assert parse("/HELP ") == Invocation(COMMANDS[0], "")
+    assert parse_command("/compact the parser\nand more") == Invocation(COMMANDS[1], "the parser\nand more")
+    assert parse_command("/HELP ") == Invocation(COMMANDS[0], "")
 
 
 @pytest.mark.parametrize("word", ["exit", "quit", ":q", ":q!", ":wq", " exit "])
 def test_a_word_that_leaves_other_programs_leaves(word: str) -> None:
-    assert parse(word) == Invocation(command_named("quit"), "")
-    assert parse(f"{word.strip()} now") is None
+    assert parse_command(word) == Invocation(command_by_name("quit"), "")
+    assert parse_command(f"{word.strip()} now") is None
 
 
 def test_messages_and_paths_are_no_commands() -> None:
-    assert parse("please /help me") is None
-    assert parse("/usr/bin/env fails") is None
-    assert parse("/") is None
+    assert parse_command("please /help me") is None
+    assert parse_command("/usr/bin/env fails") is None
+    assert parse_command("/") is None
 
 
 def test_an_unknown_command_names_the_closest() -> None:
-    assert parse("/modle x") == Unknown("modle", ("mode", "model"))
-    assert parse("/res") == Unknown("res", ("resume",))
-    assert parse("/xyzzy") == Unknown("xyzzy", ())
+    assert parse_command("/modle x") == UnknownCommand("modle", ("mode", "model"))
+    assert parse_command("/res") == UnknownCommand("res", ("resume",))
+    assert parse_command("/xyzzy") == UnknownCommand("xyzzy", ())
 
 
 def test_names_of_other_programs_do_the_same_here() -> None:
-    assert [parse(f"/{name}") for name in ("exit", "new", "cost", "usage", "stats", "config")] == [
-        Invocation(command_named(name), "") for name in ("quit", "clear", "status", "status", "status", "settings")
+    assert [parse_command(f"/{name}") for name in ("exit", "new", "cost", "usage", "stats", "config")] == [
+        Invocation(command_by_name(name), "") for name in ("quit", "clear", "status", "status", "status", "settings")
     ]
-    assert parse("/permissions bash") == Invocation(command_named("settings"), "permissions bash")
-    assert all(isinstance(parse(f"/{name}"), Invocation) and name not in ELSEWHERE for name in ALIASES)
-    assert [(name, command.name) for name, command in other_names("/ex")] == [("exit", "quit")]
-    assert other_names("/") == other_names("/e") == other_names("/exit now") == ()
+    assert parse_command("/permissions bash") == Invocation(command_by_name("settings"), "permissions bash")
+    assert all(
+        isinstance(parse_command(f"/{name}"), Invocation) and name not in MISSING_COMMAND_ADVICE for name in ALIASES
+    )
+    assert [(name, command.name) for name, command in alias_completions("/ex")] == [("exit", "quit")]
+    assert alias_completions("/") == alias_completions("/e") == alias_completions("/exit now") == ()
 
 
 @pytest.mark.parametrize("name", ["logout", "import", "worktree", "plugin"])
 def test_what_no_command_does_is_told_and_not_offered(name: str) -> None:
-    unknown = parse(f"/{name} x")
-    assert isinstance(unknown, Unknown)
-    assert unknown.message == f"there is no `/{name}`: {ELSEWHERE[name]}"
-    assert (completions(f"/{name}"), other_names(f"/{name}")) == ((), ())
+    unknown = parse_command(f"/{name} x")
+    assert isinstance(unknown, UnknownCommand)
+    assert unknown.message == f"no command `/{name}`: {MISSING_COMMAND_ADVICE[name]}"
+    assert (command_completions(f"/{name}"), alias_completions(f"/{name}")) == ((), ())
 
 
 def test_sentences_name_only_what_there_is() -> None:
-    named_there = re.findall(r"`/([a-z-]+)", " ".join(ELSEWHERE.values()))
-    assert all(isinstance(parse(f"/{name}"), Invocation) for name in named_there)
-    assert {name for names in map(commands_meaning, WORDS) for name in names} <= {command.name for command in COMMANDS}
+    named_there = re.findall(r"`/([a-z-]+)", " ".join(MISSING_COMMAND_ADVICE.values()))
+    assert all(isinstance(parse_command(f"/{name}"), Invocation) for name in named_there)
+    assert {name for names in map(commands_for_word, COMMANDS_BY_SYNONYM) for name in names} <= {
+        command.name for command in COMMANDS
+    }
 
 
 @pytest.mark.parametrize(
     ("name", "meant"), [("money", "status"), ("background-tasks", "tasks"), ("dark-theme", "theme")]
 )
 def test_an_unknown_command_is_understood_by_what_it_means(name: str, meant: str) -> None:
-    unknown = parse(f"/{name}")
-    assert isinstance(unknown, Unknown)
-    assert meant in unknown.closest
+    unknown = parse_command(f"/{name}")
+    assert isinstance(unknown, UnknownCommand)
+    assert meant in unknown.suggestions
 
 
 def test_completions_follow_what_is_typed() -> None:
-    assert [command.name for command in completions("/c")] == ["compact", "context", "clear", "commands", "copy"]
-    assert len(completions("/")) == len(COMMANDS)
-    assert completions("/compact now") == completions("text") == completions("") == ()
+    assert [command.name for command in command_completions("/c")] == [
+        "compact",
+        "context",
+        "clear",
+        "commands",
+        "copy",
+    ]
+    assert len(command_completions("/")) == len(COMMANDS)
+    assert command_completions("/compact now") == command_completions("text") == command_completions("") == ()
 
 
 def test_a_command_says_what_may_follow_it() -> None:
-    assert (hint_for("/compact the"), hint_for("/compact"), hint_for("/help "), hint_for("text ")) == (
-        command_named("compact"), None, None, None,
-    )  # fmt: skip
+    assert (
+        command_awaiting_argument("/compact the"),
+        command_awaiting_argument("/compact"),
+        command_awaiting_argument("/help "),
+        command_awaiting_argument("text "),
+    ) == (
+        command_by_name("compact"),
+        None,
+        None,
+        None,
+    )
 
 
 def test_every_command_does_something_on_the_screen() -> None:
-    assert list(ACTIONS) == [command.name for command in COMMANDS]
+    assert {*ACTIONS} == {*_BUILT_IN_ACTIONS, *SLASH_COMMANDS}
+    assert len(ACTIONS) == len(_BUILT_IN_ACTIONS) + len(SLASH_COMMANDS) == len(COMMANDS)
 
 
 def test_every_key_says_what_it_does() -> None:
@@ -89,16 +118,17 @@ def test_every_key_says_what_it_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "expected"),
+    ("text", "expected"),
     [
         (tokens(950), "950"), (tokens(12_340), "12.3k"), (tokens(200_000), "200k"), (tokens(999_999), "1.0M"),
-        (dollars(None), "—"), (dollars(0.0), "$0.00"), (dollars(0.01234), "$0.0123"), (dollars(12.345), "$12.35"),
+        (format_dollars(None), "unknown"), (format_dollars(0.0), "$0.00"), (format_dollars(0.01234), "$0.0123"),
+        (format_dollars(12.345), "$12.35"),
         (seconds(59), "59s"), (seconds(185), "3m 05s"), (age(5), "now"), (age(125), "2 min ago"),
         (age(90_000), "1 d ago"), (age(-5), "now"),
     ],
 )  # fmt: skip
-def test_numbers_as_people_read_them(shown: str, expected: str) -> None:
-    assert shown == expected
+def test_numbers_as_people_read_them(text: str, expected: str) -> None:
+    assert text == expected
 
 
 def test_a_damaged_history_keeps_what_can_be_read(tmp_path: Path) -> None:
@@ -124,6 +154,6 @@ def test_the_history_is_private_and_keeps_no_repeats(tmp_path: Path) -> None:
 
 
 def test_every_subcommand_that_no_command_is_called_like_is_named() -> None:
-    unknown = [parsed for name in SUBCOMMANDS if isinstance(parsed := parse(f"/{name}"), Unknown)]
+    unknown = [parsed for name in SUBCOMMANDS if isinstance(parsed := parse_command(f"/{name}"), UnknownCommand)]
     untold = {each.name for each in unknown if f"`ebb {each.name}" not in each.alternative}
     assert untold <= {"key", "claude-code"}  # `/key` is one that a session should have; nobody types the other

@@ -11,11 +11,11 @@ import pytest
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
 from ebbtide.agent.events.session import TurnFinished
-from tests.tui.doubles import FakeSession
-from tests.tui.every_screen import SCREENS, closed, opened, stocked
-from tests.tui.hostile import HOSTILE
-from tests.tui.piloting import Driven, terminal
-from tests.tui.streams import is_shown
+from tests.kit.app_pilot import Driven, terminal
+from tests.kit.every_screen import SCREENS, closed, opened, stocked
+from tests.kit.fake_sessions import FakeSession
+from tests.kit.hostile_text import HOSTILE
+from tests.kit.terminal_bytes import is_shown
 
 ROOM = (80, 24)
 TINY = [(10, 5), (10, 3), (1, 1), (80, 3)]
@@ -63,9 +63,9 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     async def look() -> dict[str, str]:
         async with started(tmp_path_factory.mktemp("fresh"), ROOM) as t:
             found = {"main": await drawn_at_rest(t)}
-            for shown in SCREENS:
-                await opened(t, shown)
-                found[shown.name] = await drawn_at_rest(t)
+            for screen in SCREENS:
+                await opened(t, screen)
+                found[screen.name] = await drawn_at_rest(t)
                 await closed(t)
             return found
 
@@ -80,12 +80,12 @@ async def test_every_screen_is_whole_again_once_there_is_room(
     async with started(tmp_path, sizes[0]) as t:
         await sized(t, ROOM)
         again = {"main": await drawn_at_rest(t)}
-        for shown in SCREENS:
+        for screen in SCREENS:
             await sized(t, sizes[0])
-            await opened(t, shown)
+            await opened(t, screen)
             for size in (*sizes[1:], ROOM):
                 await sized(t, size)
-            again[shown.name] = await drawn_at_rest(t)
+            again[screen.name] = await drawn_at_rest(t)
             await closed(t)
     assert {name: text for name, text in again.items() if text != fresh[name]} == {}
 
@@ -93,10 +93,10 @@ async def test_every_screen_is_whole_again_once_there_is_room(
 @pytest.mark.parametrize("size", [(1, 1), (300, 3)], ids=str)
 async def test_keys_where_there_is_no_room_do_no_harm_whatever_is_shown(size: tuple[int, int], tmp_path: Path) -> None:
     async with started(tmp_path, size, HOSTILE) as t:
-        for shown in SCREENS:
-            await opened(t, shown)
+        for screen in SCREENS:
+            await opened(t, screen)
             await t.pilot.press("down", "pagedown", "end", "up", "x")
-            assert is_shown(drawn(t).replace("\n", "")), shown.name
+            assert is_shown(drawn(t).replace("\n", "")), screen.name
             await closed(t)
 
 

@@ -8,7 +8,7 @@ from ebbtide.agent.messages import Note, User
 from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.view.blocks import Notice, TurnTotal
 from ebbtide.tui.view.turn_total import total_text
-from tests.tui.piloting import Driven, list_on
+from tests.kit.app_pilot import Driven, list_on
 from tests.tui.test_real_session import Reply, calls, working
 
 BEFORE = "def add(a, b):\n    return a - b\n"
@@ -20,7 +20,9 @@ def told(t: Driven) -> str:
 
 
 def shows_diffs(t: Driven, name: str) -> bool:
-    return list_on(t.app, name) and isinstance(t.app.screen, PanelScreen) and t.app.screen.panel.min_width_beside > 0
+    return (
+        list_on(t.app, name) and isinstance(t.app.screen, PanelScreen) and t.app.screen.panel.min_side_by_side_width > 0
+    )
 
 
 async def changes_files(t: Driven, *answers: Reply) -> None:
@@ -29,7 +31,7 @@ async def changes_files(t: Driven, *answers: Reply) -> None:
     await t.rests()
     total = t.app.controller.view.blocks[-1]
     assert isinstance(total, TurnTotal)
-    assert total_text(total).endswith("  2 files +2 −0, `/undo` takes them back")
+    assert total_text(total).endswith("  2 files +2 −0, `/undo` to revert")
 
 
 async def agrees(t: Driven, key: str = "enter") -> None:
@@ -54,15 +56,15 @@ async def test_a_turn_is_taken_back_and_brought_back(tmp_path: Path) -> None:
         await t.type("/undo", lists="undo")
         await agrees(t)
         assert ((project / "calc.py").read_text(), (project / "made").exists()) == (BEFORE, False)
-        assert told(t) == "2 files as before; `/redo` brings them back"
+        assert told(t) == "2 files restored · `/redo` reapplies the changes"
         note = "[The user brought these files back to what they were before; read them again: calc.py, made/new.txt]"
         assert t.session.history.messages[-1] == User((Note(note),))
-        await t.type("/undo", shows="the changes of all turns are undone")
+        await t.type("/undo", shows="all changes are reverted")
         await t.type("/redo", lists="redo")
         await agrees(t)
         assert (project / "made" / "new.txt").read_text() == "new\n"
-        assert told(t) == "2 files changed again; `/undo` takes them back"
-        await t.type("/redo", shows="there is nothing to redo")
+        assert told(t) == "2 files changed again · `/undo` to revert"
+        await t.type("/redo", shows="nothing to redo")
 
 
 async def test_an_undone_change_is_not_reported_as_one_from_outside(tmp_path: Path) -> None:
@@ -87,7 +89,7 @@ async def test_what_somebody_else_changed_is_asked_about(tmp_path: Path) -> None
         await t.type("/undo", lists="undo")
         await agrees(t)
         assert ((project / "calc.py").read_text(), (project / "made").exists()) == ("mine", False)
-        assert told(t) == "1 file as before; `/redo` brings it back. Left as they are: calc.py"
+        assert told(t) == "1 file restored · `/redo` reapplies the change · left unchanged: calc.py"
         await t.type("/redo", lists="redo")
         await agrees(t)
         await t.type("/undo", lists="undo")
@@ -149,7 +151,7 @@ async def test_a_fork_takes_back_what_its_parent_did_up_to_there(tmp_path: Path)
         await t.type("/undo", lists="undo")
         await agrees(t)
         assert ((project / "calc.py").read_text(), (project / "made").exists()) == (BEFORE, False)
-        await t.type("/undo", shows="there is nothing to undo")
+        await t.type("/undo", shows="nothing to undo")
         await t.type("/redo", lists="redo")
         await agrees(t)
         assert (project / "made" / "new.txt").read_text() == "new\n"
@@ -174,9 +176,9 @@ def test_a_clock_that_was_set_back_hides_no_turn() -> None:
 
 
 def test_what_a_fork_did_counts_from_where_it_did_it_whatever_its_clock_said() -> None:
-    told = (("b", 0, 8.0), ("a", 0, 9.0), ("b", 2, 9.5), ("b", 4, 2.0), ("a", 4, 3.0), ("b", 6, 1.0), ("c", 0, 7.0))
+    turns = (("b", 0, 8.0), ("a", 0, 9.0), ("b", 2, 9.5), ("b", 4, 2.0), ("a", 4, 3.0), ("b", 6, 1.0), ("c", 0, 7.0))
     points = tuple(
         UndoPoint(number, session, position, at, "turn", False, "")
-        for number, (session, position, at) in enumerate(told)
+        for number, (session, position, at) in enumerate(turns)
     )
     assert [point.id for point in turns_since(points, ("a", "b"), 2.0, "a", 4)] == [2, 3, 4, 5]

@@ -1,4 +1,4 @@
-"""Marks the parts of a command line that may do irreversible harm, for people to see. Parts without a mark are not
+"""Marks the parts of a command line that may do irreversible harm, to show them to people. A part without a mark is not
 necessarily safe."""
 
 import posixpath
@@ -7,28 +7,30 @@ from collections.abc import Iterator, Sequence
 
 from ebbtide.tools.commands.command_line import Redirection, SimpleCommand, Word
 from ebbtide.tools.commands.grammar import parse_command_line
-from ebbtide.tools.commands.nested import SHELLS, program_of, wrapped_at
+from ebbtide.tools.commands.nested import SHELLS, program_name, wrapped_program_index
 from ebbtide.tools.lazy import dataclass, regex
 
 LANGUAGES = {"python", "python3", "perl", "ruby", "node", "php"}
 _INTERPRETERS = SHELLS | LANGUAGES
-_AS_ROOT = {"sudo", "doas", "su", "pkexec", "runuser"}
+_USER_SWITCHERS = {"sudo", "doas", "su", "pkexec", "runuser"}
 _DISK_TOOLS = {
     "fdisk", "sfdisk", "parted", "wipefs", "shred", "blkdiscard", "mkswap", "cryptsetup", "lvremove", "zpool",
 }  # fmt: skip
-_RUN_PRINTED = _INTERPRETERS | {"eval", "source", "."}
+_CODE_RUNNERS = _INTERPRETERS | {"eval", "source", "."}
 _FETCHED_SCRIPT = regex(r"(?:[<$]\(|`)\s*(?:curl|wget)\b")
-_ELSEWHERE = {
+_REMOTE_DELETIONS = {
     "kubectl": {"delete", "drain"}, "helm": {"uninstall", "delete"}, "terraform": {"destroy"}, "tofu": {"destroy"},
     "pulumi": {"destroy"}, "docker": {"prune"}, "podman": {"prune"}, "gh": {"delete"}, "aws": {"rm", "rb"},
     "gcloud": {"delete"}, "az": {"delete"}, "redis-cli": {"flushall", "flushdb", "FLUSHALL", "FLUSHDB"},
     "npm": {"unpublish"},
 }  # fmt: skip
 """Deleting subcommands, by program."""
-_PUBLISHING = {name: {"publish"} for name in ("npm", "pnpm", "yarn", "cargo", "poetry", "uv")} | {"twine": {"upload"}}
+_PUBLISHING_COMMANDS = {name: {"publish"} for name in ("npm", "pnpm", "yarn", "cargo", "poetry", "uv")} | {
+    "twine": {"upload"}
+}
 _DATABASES = {"psql", "mysql", "mariadb", "sqlite3"}
-_DROPS = regex(r"(?i)\b(?:drop\s+(?:table|database|schema)|truncate\s+table|delete\s+from)\b")
-_MAX_DANGERS = 20
+_DELETING_SQL = regex(r"(?i)\b(?:drop\s+(?:table|database|schema)|truncate\s+table|delete\s+from)\b")
+_MAX_MARKS = 20
 """Maximum number of marks in a line."""
 _MAX_DEPTH = 3
 
@@ -37,39 +39,40 @@ _MAX_DEPTH = 3
 class Danger:
     start: int
     end: int
-    """Position in the line."""
+    """Offset at which the part ends in the line."""
     why: str
-    """What it does, as the end of a sentence."""
+    """What the part does, worded as the end of a sentence."""
 
 
 def dangers_in(text: str, root: str) -> tuple[Danger, ...]:
-    """Return the dangerous parts of a line in order. `root`: the working folder, absolute."""
-    return tuple(sorted(dict.fromkeys(_dangers(text, root, 0)), key=lambda one: (one.start, one.end)))[:_MAX_DANGERS]
+    """Return the dangerous parts of a line, in order. `root`: the working folder, absolute."""
+    return tuple(sorted(dict.fromkeys(_find_dangers(text, root, 0)), key=lambda one: (one.start, one.end)))[:_MAX_MARKS]
 
 
-def _dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
+def _find_dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
     line = parse_command_line(text)
     for command in line.commands:
-        for why in _reasons(command.texts, is_fed=command.joint in ("|", "|&")):
+        for why in _danger_reasons(command.texts, has_input=command.preceding_operator in ("|", "|&")):
             yield Danger(command.start, command.end, why)
-        if program_of(command.texts) in _RUN_PRINTED and any(map(_is_fetched, command.words)):
+        if program_name(command.texts) in _CODE_RUNNERS and any(map(_is_fetched, command.words)):
             yield Danger(command.start, command.end, "runs downloaded code")
         for file in _written_files(command):
             if _is_outside(file, root):
                 yield Danger(command.start, command.end, f"writes outside the working folder, to `{file}`")
-        for word in command.words if depth < _MAX_DEPTH and runs_texts(command) else ():
+        for word in command.words if depth < _MAX_DEPTH and may_run_arguments(command) else ():
             if not word.is_bare and re.search(r"\s", word.text):
-                for danger in _dangers(word.text, root, depth + 1):
+                for danger in _find_dangers(word.text, root, depth + 1):
                     yield Danger(command.start, command.end, danger.why)
     for one in (*line.redirections, *(each for command in line.commands for each in command.redirections)):
-        if _leads_outside(one, root):
+        if _writes_outside(one, root):
             yield Danger(one.start, one.end, f"writes outside the working folder, to `{one.target.text}`")
 
 
-def runs_texts(command: SimpleCommand) -> bool:
-    """Whether its arguments may be commands. That is true of programs that run others, but not of git's messages."""
-    name = program_of(command.texts)
-    return name in _INTERPRETERS | _AS_ROOT | {
+def may_run_arguments(command: SimpleCommand) -> bool:
+    """Whether the arguments of the command may themselves be commands. This is true of programs that run others, but
+    not of git, whose arguments may be messages."""
+    name = program_name(command.texts)
+    return name in _INTERPRETERS | _USER_SWITCHERS | {
         "eval",
         "trap",
         "env",
@@ -82,92 +85,102 @@ def runs_texts(command: SimpleCommand) -> bool:
     }
 
 
-def _reasons(words: Sequence[str], *, is_fed: bool = False) -> Iterator[str]:
-    name = program_of(words)
+def _danger_reasons(words: Sequence[str], *, has_input: bool = False) -> Iterator[str]:
+    name = program_name(words)
     if not name:
         return
-    given = words[list(map(posixpath.basename, words)).index(name) + 1 :]
-    if name in _AS_ROOT:
+    arguments = words[list(map(posixpath.basename, words)).index(name) + 1 :]
+    if name in _USER_SWITCHERS:
         yield "runs as another user, with all rights"
-    is_told = all(word[:1] == "-" for word in given) or (name in SHELLS and any(word == "-s" for word in given[:3]))
-    if is_fed and name in _INTERPRETERS and is_told:
+    reads_program_from_stdin = all(word[:1] == "-" for word in arguments) or (
+        name in SHELLS and any(word == "-s" for word in arguments[:3])
+    )
+    if has_input and name in _INTERPRETERS and reads_program_from_stdin:
         yield "runs the output of the pipe"
-    yield from _by_program(name, given)
-    inner = wrapped_at(words)
+    yield from _reasons_by_program(name, arguments)
+    inner = wrapped_program_index(words)
     if inner is not None and inner < len(words):
-        yield from _reasons(words[inner:], is_fed=is_fed)
-    elif name in _AS_ROOT and given:
-        yield from _reasons([word for word in given if word[:1] != "-"])
+        yield from _danger_reasons(words[inner:], has_input=has_input)
+    elif name in _USER_SWITCHERS and arguments:
+        yield from _danger_reasons([word for word in arguments if word[:1] != "-"])
     if name == "find":
-        if "-delete" in given:
+        if "-delete" in arguments:
             yield "deletes every file that it finds"
-        for at, word in enumerate(given):
+        for at, word in enumerate(arguments):
             if word in ("-exec", "-execdir", "-ok", "-okdir"):
-                yield from _reasons(given[at + 1 :])
+                yield from _danger_reasons(arguments[at + 1 :])
 
 
-def _by_program(name: str, given: Sequence[str]) -> Iterator[str]:
-    if (name == "rm" and _has(given, "rR", "--recursive")) or name == "rimraf":
+def _reasons_by_program(name: str, arguments: Sequence[str]) -> Iterator[str]:
+    if (name == "rm" and _has_option(arguments, "rR", "--recursive")) or name == "rimraf":
         yield "deletes folders and everything in them"
     elif name == "git":
-        yield from _of_git([word for word in given if word])
-    elif name == "dd" and any(word.startswith("of=") for word in given):
+        yield from _git_reasons([word for word in arguments if word])
+    elif name == "dd" and any(word.startswith("of=") for word in arguments):
         yield "overwrites a file or a disk"
     elif name in _DISK_TOOLS or name.startswith("mkfs"):
         yield "changes or erases disks"
-    elif name in ("chmod", "chown", "chgrp") and _has(given, "R", "--recursive"):
+    elif name in ("chmod", "chown", "chgrp") and _has_option(arguments, "R", "--recursive"):
         yield "changes the permissions of everything in a folder"
     elif name in ("shutdown", "reboot", "halt", "poweroff"):
         yield "stops this machine"
-    elif name == "crontab" and "-r" in given:
+    elif name == "crontab" and "-r" in arguments:
         yield "deletes all your jobs"
-    elif name == "kill" and len(given) > 1 and given[-1] == "-1":
+    elif name == "kill" and len(arguments) > 1 and arguments[-1] == "-1":
         yield "ends all your programs"
-    elif not _leading_words(given).isdisjoint(_ELSEWHERE.get(name, ())):
+    elif not _leading_words(arguments).isdisjoint(_REMOTE_DELETIONS.get(name, ())):
         yield "deletes or replaces data on other systems"
-    elif not _leading_words(given).isdisjoint(_PUBLISHING.get(name, ())):
+    elif not _leading_words(arguments).isdisjoint(_PUBLISHING_COMMANDS.get(name, ())):
         yield "publishes for everybody"
-    elif name in _DATABASES and any(map(_DROPS.search, given)):
+    elif name in _DATABASES and any(map(_DELETING_SQL.search, arguments)):
         yield "deletes data from a database"
-    elif name == "ssh" and (at := next((at for at, word in enumerate(given) if word in _AS_ROOT | {"rm", "dd"}), None)):
-        yield from _reasons(given[at:])
-    elif name == "truncate" or (name == "rsync" and any(word.startswith("--delete") for word in given)):
+    elif name == "ssh" and (
+        at := next((at for at, word in enumerate(arguments) if word in _USER_SWITCHERS | {"rm", "dd"}), None)
+    ):
+        yield from _danger_reasons(arguments[at:])
+    elif name == "truncate" or (name == "rsync" and any(word.startswith("--delete") for word in arguments)):
         yield "deletes the content of files or folders"
 
 
-def _leading_words(given: Sequence[str]) -> set[str]:
+def _leading_words(arguments: Sequence[str]) -> set[str]:
     """Return the first few words that are not options."""
-    return set([word for word in given if word[:1] != "-"][:3])
+    return set([word for word in arguments if word[:1] != "-"][:3])
 
 
 def _is_fetched(word: Word) -> bool:
-    return word.expands and _FETCHED_SCRIPT.search(word.text) is not None
+    return word.has_expansion and _FETCHED_SCRIPT.search(word.text) is not None
 
 
 def _written_files(command: SimpleCommand) -> Iterator[str]:
-    """Yield the files that a known file-writing command writes."""
-    name, files = program_of(command.texts), [word for word in command.texts[1:] if word[:1] != "-"]
+    """Yield the files that a known file-writing command would write."""
+    name, files = program_name(command.texts), [word for word in command.texts[1:] if word[:1] != "-"]
     if name == "tee":
         yield from files
     elif name in ("cp", "mv", "ln", "install", "rsync") and len(files) > 1 and ":" not in files[-1]:
         yield files[-1]
 
 
-def _of_git(given: Sequence[str]) -> Iterator[str]:
-    verb = next((word for word in given if word in _GIT_HARM), "")
-    rest = given[given.index(verb) + 1 :] if verb else ()
-    letters, names, why = _GIT_HARM.get(verb, ("", (), ""))
+def _git_reasons(arguments: Sequence[str]) -> Iterator[str]:
+    verb = next((word for word in arguments if word in _HARMFUL_GIT_OPTIONS), "")
+    later_words = arguments[arguments.index(verb) + 1 :] if verb else ()
+    letters, names, why = _HARMFUL_GIT_OPTIONS.get(verb, ("", (), ""))
     if verb in ("checkout", "restore"):
-        is_index_alone = verb == "restore" and _has(rest, "S", "--staged") and not _has(rest, "W", "--worktree")
-        if (_has(rest, "f", "--force") or not {"--", "."}.isdisjoint(rest) or verb == "restore") and not is_index_alone:
+        is_index_alone = (
+            verb == "restore"
+            and _has_option(later_words, "S", "--staged")
+            and not _has_option(later_words, "W", "--worktree")
+        )
+        if (
+            _has_option(later_words, "f", "--force") or not {"--", "."}.isdisjoint(later_words) or verb == "restore"
+        ) and not is_index_alone:
             yield why
         return
-    is_refspec = verb == "push" and any(word[:1] in "+:" for word in rest)
-    if is_refspec or (verb and (_has(rest, letters, *names) or not (letters or names))):
+    is_refspec = verb == "push" and any(word[:1] in "+:" for word in later_words)
+    if is_refspec or (verb and (_has_option(later_words, letters, *names) or not (letters or names))):
         yield why
 
 
-_GIT_HARM: dict[str, tuple[str, tuple[str, ...], str]] = {
+_HARMFUL_GIT_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "push": ("fd", ("--force", "--delete", "--mirror", "--prune"), "overwrites or deletes what others have"),
     "reset": ("", ("--hard",), "discards uncommitted changes"),
     "clean": ("f", ("--force",), "deletes files that git does not track"),
@@ -186,18 +199,18 @@ _GIT_HARM: dict[str, tuple[str, tuple[str, ...], str]] = {
 }
 
 
-def _has(given: Sequence[str], letters: str, *names: str) -> bool:
-    """Whether a word is one of these letters as a short option, alone or combined, or starts with a long name."""
+def _has_option(words: Sequence[str], letters: str, *names: str) -> bool:
+    """Whether a word contains one of these letters as a short option, alone or combined, or starts with a long name."""
     return any(
         bool(names) and word.startswith(names)
         if word[:2] == "--" or word[:1] != "-"
         else any(letter in word for letter in letters)
-        for word in given
+        for word in words
     )
 
 
-def _leads_outside(one: Redirection, root: str) -> bool:
-    return one.sign.startswith((">", "&>")) and one.sign != ">&" and _is_outside(one.target.text, root)
+def _writes_outside(one: Redirection, root: str) -> bool:
+    return one.operator.startswith((">", "&>")) and one.operator != ">&" and _is_outside(one.target.text, root)
 
 
 def _is_outside(file: str, root: str) -> bool:

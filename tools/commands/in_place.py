@@ -1,25 +1,25 @@
-"""Which files a command line edits in place (`sed -i`, `perl -pi`), judged by its text."""
+"""Which files a command line edits in place (`sed -i`, `perl -pi`), judged by its text alone."""
 
 import posixpath
 
 from ebbtide.tools.commands.grammar import parse_command_line
-from ebbtide.tools.commands.named_files import IN_PLACE, entered_folder, is_in_place
-from ebbtide.tools.commands.nested import behind_assignments, program_of, wrapped_at
+from ebbtide.tools.commands.named_files import IN_PLACE_EDITORS, entered_folder, is_in_place_option
+from ebbtide.tools.commands.nested import program_index, program_name, wrapped_program_index
 
 
-def edited_in_place(text: str) -> tuple[str, ...]:
-    """Return the words that may name files edited in place, without duplicates and relative to the folder the line
-    changes to. Empty if a pattern is among them or the line cannot be parsed."""
+def files_edited_in_place(text: str) -> tuple[str, ...]:
+    """Return the words that may name files edited in place, without duplicates, relative to the folder that the line
+    changes to. Empty if they include a pattern, or if the line cannot be parsed."""
     line = parse_command_line(text)
-    found, place = dict[str, None](), ""
-    for command in line.commands if not line.is_broken else ():
-        words = command.words[behind_assignments(command.texts) :]
-        inner = wrapped_at([word.text for word in words])
+    found, folder = dict[str, None](), ""
+    for command in line.commands if not line.is_unparsable else ():
+        words = command.words[program_index(command.texts) :]
+        inner = wrapped_program_index([word.text for word in words])
         words = words[inner:] if inner is not None else words
         texts = [word.text for word in words]
-        if program_of(texts) in IN_PLACE and any(map(is_in_place, texts[1:])):
+        if program_name(texts) in IN_PLACE_EDITORS and any(map(is_in_place_option, texts[1:])):
             if any(word.is_bare and not word.is_plain for word in words[1:]):
                 return ()
-            found |= {posixpath.join(place, each): None for each in texts[1:] if not each.startswith("-")}
-        place = entered_folder(command, place)
+            found |= {posixpath.join(folder, each): None for each in texts[1:] if not each.startswith("-")}
+        folder = entered_folder(command, folder)
     return tuple(found)

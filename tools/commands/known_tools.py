@@ -1,19 +1,21 @@
-"""Programs for which a permission rule by name, or by the first words of a command, may be offered.
+"""Programs for which a permission rule may be offered that covers a program's name or a command's first words.
 
-Programs not listed may run other programs or code, or write files anywhere, depending on their arguments. Allowing such
-a prefix would allow anything, so only the whole command is offered.
+Depending on their arguments, programs that are not listed may run other programs or code, or write files anywhere. A
+rule for such a prefix would allow anything, so only the whole command is offered.
 """
 
 import re
 from collections.abc import Sequence
 
-from ebbtide.tools.commands.nested import behind_assignments
-from ebbtide.tools.commands.programs import ROWS, set_of
-from ebbtide.tools.commands.tool_options import unknown_at
+from ebbtide.tools.commands.nested import program_index
+from ebbtide.tools.commands.programs import READ_ONLY_ROWS, word_set
+from ebbtide.tools.commands.tool_options import unknown_word_indices
 
-_TOOLS = set_of("pytest ruff mypy pyright flake8 black isort pylint eslint prettier tsc shellcheck gofmt rustfmt")
-"""Programs that check or change the project's own files, wherever they are run in it."""
-_COMMANDS = frozenset(
+_PROJECT_TOOLS = word_set(
+    "pytest ruff mypy pyright flake8 black isort pylint eslint prettier tsc shellcheck gofmt rustfmt"
+)
+"""Programs that check or change the project's own files, regardless of the folder in which they run."""
+_KNOWN_COMMANDS = frozenset(
     tuple(line.split())
     for line in (
         "git add", "git commit", "git fetch", "cargo build", "cargo check", "cargo test", "cargo clippy", "cargo fmt",
@@ -22,36 +24,40 @@ _COMMANDS = frozenset(
 )  # fmt: skip
 _RUN_PREFIXES = {"uv run", "poetry run", "pipenv run", "pdm run", "hatch run", "rye run", "pixi run", "bundle exec"}
 """Prefixes that run the command after them, if no option comes first."""
-_MODULES = {(python, "-m") for python in ("python", "python3", "py")}
-_SCRIPTS = {"sed", "awk", "find", "jq", "command", "type"}
-"""Programs that are read-only depending on their arguments: a rule by name would say too little."""
+_MODULE_PREFIXES = {(python, "-m") for python in ("python", "python3", "py")}
+_ARGUMENT_DEPENDENT_PROGRAMS = {"sed", "awk", "find", "jq", "command", "type"}
+"""Programs that are read-only only with certain arguments, so that a rule by name would allow too much."""
 
 
-def beginning_of(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the words that identify what a command does: the program and its subcommand. Empty if that takes all
-    words."""
+def rule_prefix(command: Sequence[str]) -> tuple[str, ...]:
+    """Return the words that identify what a command does: the program and its subcommand. Empty if the command is not
+    known."""
     words = tuple(command[: 2 if len(command) > 1 and command[1][:1] != "-" else 1])
     if " ".join(words) in _RUN_PREFIXES:
-        followed = beginning_of(command[2:]) if command[2:] else ()
-        is_command = bool(followed) and not any(map(is_place, followed)) and followed[0][:1] != "-"
+        followed = rule_prefix(command[2:]) if command[2:] else ()
+        is_command = bool(followed) and not any(map(looks_like_path, followed)) and followed[0][:1] != "-"
         return (*words, *followed) if is_command else ()
-    is_known = " ".join(words) in ROWS or words in _COMMANDS or (words[0] in ROWS and words[0] not in _SCRIPTS)
-    return words if is_known or words[0] in _TOOLS else ()
+    is_known = (
+        " ".join(words) in READ_ONLY_ROWS
+        or words in _KNOWN_COMMANDS
+        or (words[0] in READ_ONLY_ROWS and words[0] not in _ARGUMENT_DEPENDENT_PROGRAMS)
+    )
+    return words if is_known or words[0] in _PROJECT_TOOLS else ()
 
 
-def further_from(command: Sequence[str]) -> int:
-    """Return how many words a rule must name, since a word among them may make the tool do something else: the index
-    after the last such word, or 0 if there is none."""
-    skipped = 2 if " ".join(command[:2]) in _RUN_PREFIXES or tuple(command[:2]) in _MODULES else 0
-    unknown = unknown_at(command[skipped:])
+def min_rule_words(command: Sequence[str]) -> int:
+    """Return how many words a rule must contain so that it includes each word that may make the tool do something else;
+    0 if there is no such word."""
+    skipped = 2 if " ".join(command[:2]) in _RUN_PREFIXES or tuple(command[:2]) in _MODULE_PREFIXES else 0
+    unknown = unknown_word_indices(command[skipped:])
     return skipped + unknown[-1] + 1 if unknown else 0
 
 
-def is_place(word: str) -> bool:
-    """Whether a word looks like a file name rather than part of a program's own language."""
+def looks_like_path(word: str) -> bool:
+    """Whether a word looks like a file name rather than a word of a program's own language."""
     return "/" in word or "." in word
 
 
-def is_the_same_anywhere(command: Sequence[str]) -> bool:
-    """Whether the program is known to do the same in every folder of a project."""
-    return behind_assignments(command) == 0 and bool(re.fullmatch(r"[\w-]+", command[0])) and command[0] in _TOOLS
+def is_folder_independent(command: Sequence[str]) -> bool:
+    """Whether the program is known to do the same thing in every folder of a project."""
+    return program_index(command) == 0 and bool(re.fullmatch(r"[\w-]+", command[0])) and command[0] in _PROJECT_TOOLS

@@ -1,8 +1,8 @@
 """Recognises tools that are started indirectly: `python -m pytest`, `uv run pytest`, `.venv/bin/pytest`, `CI=1 pytest`
 and `timeout 60 pytest` are all calls of pytest. Pure; no file is read.
 
-A rule for a tool covers these, since allowing `pytest` means the project's tests however they are started. An unknown
-option or variable could change the meaning of a call, so such a call is not recognised.
+A rule for a tool covers these calls, because allowing `pytest` allows the project's tests in general. An unknown option
+or variable could change the meaning of a call, so such a call is not recognised.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from ebbtide.tools.commands.command_line import Word
 from ebbtide.tools.commands.nested import SHELLS, WRAPPERS
-from ebbtide.tools.commands.programs import ONLY_KNOWN, ROWS, set_of
+from ebbtide.tools.commands.programs import COVERED_OPTION_ROWS, READ_ONLY_ROWS, word_set
 from ebbtide.tools.lazy import dataclass, regex
 
-_NAME = regex(r"[A-Za-z][\w-]*")
+_TOOL_NAME = regex(r"[A-Za-z][\w-]*")
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*=.*")
-_VALUE = regex(r"[\w.,+@-]{0,80}|[A-Z][a-z]+/[A-Za-z_]+")
-"""Neither a path nor an address, except for time zones."""
-_HARMLESS = set_of(
+_PLAIN_VALUE = regex(r"[\w.,+@-]{0,80}|[A-Z][a-z]+/[A-Za-z_]+")
+"""A value that is neither a path nor an address; time zones are allowed."""
+_HARMLESS_VARIABLES = word_set(
     "CI TERM TZ LANG LANGUAGE NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE PY_COLORS COLUMNS LINES DEBUG VERBOSE"
     " LOG_LEVEL PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONUTF8 PYTHONIOENCODING PYTHONDEVMODE"
     " PYTHONFAULTHANDLER PYTHONASYNCIODEBUG PYTHONTRACEMALLOC PYTHONNOUSERSITE PYTHONSAFEPATH HYPOTHESIS_PROFILE"
@@ -27,15 +27,15 @@ _HARMLESS = set_of(
     " UV_OFFLINE UV_FROZEN UV_NO_SYNC QT_QPA_PLATFORM SDL_VIDEODRIVER"
 )
 """Variables that only change a tool's output or its number of threads, and load nothing."""
-_HARMLESS_VALUES = regex(
+_HARMLESS_ASSIGNMENT = regex(
     r"PYTHONWARNINGS=(?:default|error|always|module|once|ignore)(?:::[A-Za-z]+)?"
     r"|GOFLAGS=-(?:mod=(?:vendor|mod|readonly)|v|race|count=\d+)"
     r"|GIT_(?:SEQUENCE_)?EDITOR=(?:true|:)|(?:GIT_)?PAGER=(?:cat|)|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)=[^\n]*"
     r"|GIT_(?:TERMINAL_PROMPT|OPTIONAL_LOCKS|LFS_SKIP_SMUDGE|TRACE)=[012]|GIT_MERGE_AUTOEDIT=no"
 )
-"""Variables and values that are harmless. Other values would load code: a warning class that is not built in, or a
-program that go starts."""
-_CODE = regex(r"PYTHONPATH=(?P<folders>[\w./:-]*)|DJANGO_SETTINGS_MODULE=[A-Za-z_][\w.]*")
+"""Assignments of harmless values to variables whose other values could load code, such as a warning class that is not
+built in, or a program that go starts."""
+_CODE_ASSIGNMENT = regex(r"PYTHONPATH=(?P<folders>[\w./:-]*)|DJANGO_SETTINGS_MODULE=[A-Za-z_][\w.]*")
 """Variables that name code of the project."""
 _RUNNERS: Mapping[str, str] = {
     "uv run": "--frozen --locked --no-sync --offline --quiet -q --verbose -v --dev --no-dev --all-extras --all-groups "
@@ -44,37 +44,37 @@ _RUNNERS: Mapping[str, str] = {
     "npx": "--no-install --no", "npm exec": "--no-install --no --", "bunx": "--no-install", "pnpm exec": "",
     "yarn exec": "", "yarn run": "", "yarn": "", "pnpm": "",
 }  # fmt: skip
-"""Programs that start a tool from the project's environment, with their harmless options."""
-_FETCHES = {"npx", "npm exec", "bunx"}
+"""Programs that start a tool from the project's environment, each with its harmless options."""
+_FETCHING_RUNNERS = {"npx", "npm exec", "bunx"}
 """Runners that download a tool if it is not installed."""
-_STAY_HERE = {"--no-install", "--no"}
+_NO_FETCH_OPTIONS = {"--no-install", "--no"}
 _PYTHON, _PYTHON_FLAGS = regex(r"python(?:3(?:\.\d{1,2})?)?"), regex("-[uBqbOsPI]+")
-_MODULES = set_of(
+_MODULES = word_set(
     "pytest ruff mypy black isort flake8 pylint pyright tox nox unittest coverage pip build alembic bandit"
 )
-"""Python modules that are the program of the same name."""
-_NODE_TOOLS = set_of(
+"""Python modules that are equivalent to the program of the same name."""
+_NODE_TOOLS = word_set(
     "eslint prettier tsc jest vitest mocha ava playwright cypress tsx biome vue-tsc rollup vite webpack"
 )
-_RUNS_PROJECT = set_of(
+_PROJECT_CODE_TOOLS = word_set(
     "pytest tox nox unittest coverage mypy pylint flake8 alembic eslint prettier jest vitest mocha ava playwright "
     "cypress vite webpack rollup rspec rake rails phpunit npm pnpm yarn make"
 )
-"""Tools that always run the project's code: its tests, plugins or settings. Starting them from the project itself runs
-no more than the user has allowed."""
-_FOLDER = regex(r"(?:\./)?(?:(?:\.?venv|env|vendor)/bin|node_modules/\.bin)/(?P<name>[\w.-]+)")
-_LIMITS: Mapping[str, str] = {"timeout": r"[\d.]+[smhd]?", "nice": "", "stdbuf": ""}
-"""Programs that only limit the one after them, with the argument they need before it."""
+"""Tools that always run the project's code: its tests, plugins or settings. If the project's own copy of such a tool is
+started, no more code runs than the user has allowed."""
+_TOOL_PATH = regex(r"(?:\./)?(?:(?:\.?venv|env|vendor)/bin|node_modules/\.bin)/(?P<name>[\w.-]+)")
+_LIMITING_PROGRAMS: Mapping[str, str] = {"timeout": r"[\d.]+[smhd]?", "nice": "", "stdbuf": ""}
+"""Programs that only limit the program after them, with the argument that must come before it."""
 _LIMIT_OPTIONS = regex(
     r"-[ks][\w.]+|--(?:signal|kill-after)=[\w.]+|--foreground|--preserve-status|-n?\d{1,2}|--adjustment=\d+|-[ioe][L0]"
 )
 _LIMIT_VALUES = {"-k", "-s", "-n"}
-_LEADING: Mapping[str, str] = {
+_MOVABLE_OPTIONS: Mapping[str, str] = {
     "npm": "-s|--silent|--quiet", "pnpm": "-s|--silent", "yarn": "-s|--silent",
     "cargo": "-q|--quiet|-v|--verbose|--locked|--offline",
     "make": r"-[skB]+|--silent|--keep-going|--no-print-directory|--always-make|-j\d{0,3}",
 }  # fmt: skip
-"""Options before a subcommand that mean the same after it."""
+"""Options before a subcommand that have the same meaning after it."""
 _SCRIPTS = {(tool, word) for tool in ("npm", "pnpm", "yarn") for word in ("run", "run-script")}
 _ACTIVATION = regex(r"(?:\./)?(?P<folder>\.?venv|env)/bin/activate")
 _MAX_DEPTH = 4
@@ -87,58 +87,60 @@ class ToolLaunch:
     words: tuple[Word, ...]
     """The equivalent direct call."""
     programs: tuple[str, ...] = ()
-    """Programs of the project that are named by path."""
-    fetched: str = ""
+    """Programs of the project that are named by their paths."""
+    fetched_tool: str = ""
     """The tool that is downloaded if the project does not have it."""
-    runs_project: bool = False
-    """Whether the project's code may run before the tool or in place of it."""
+    may_run_project_code: bool = False
+    """Whether code of the project may run before the tool or in place of it."""
 
     @property
-    def runs_more(self) -> bool:
-        """Whether more of the project's code may run than the tool runs anyway."""
-        return self.runs_project and self.words[0].text not in _RUNS_PROJECT
+    def runs_other_project_code(self) -> bool:
+        """Whether more of the project's code may run than the tool itself runs."""
+        return self.may_run_project_code and self.words[0].text not in _PROJECT_CODE_TOOLS
 
     @property
-    def is_in_doubt(self) -> bool:
-        """Whether files must be examined to be sure that it is that tool and nothing more."""
-        return bool(self.programs or self.fetched or self.runs_more)
+    def needs_file_check(self) -> bool:
+        """Whether files must be examined to make sure that the command starts this tool."""
+        return bool(self.programs or self.fetched_tool or self.runs_other_project_code)
 
 
 def tool_launch(words: Sequence[Word]) -> ToolLaunch | None:
-    """Return the tool that a command starts indirectly, or None if there is none or it is unclear."""
-    found = _last_of(ToolLaunch(tuple(words)))
-    if found is None:
+    """Return the tool that a command starts indirectly; None if there is none or if it is unclear."""
+    launch = _without_indirections(ToolLaunch(tuple(words)))
+    if launch is None:
         return None
-    found = replace(found, words=_with_task_first(found.words))
-    name = found.words[0].text
-    is_tool = _NAME.fullmatch(name) is not None and name not in _NO_TOOLS
-    return found if is_tool and found.words != tuple(words) else None
+    launch = replace(launch, words=_with_subcommand_first(launch.words))
+    name = launch.words[0].text
+    is_tool = _TOOL_NAME.fullmatch(name) is not None and name not in _NOT_TOOLS
+    return launch if is_tool and launch.words != tuple(words) else None
 
 
-def _last_of(found: ToolLaunch) -> ToolLaunch | None:
-    """Remove all indirections from the call. None if one is unknown."""
+def _without_indirections(launch: ToolLaunch) -> ToolLaunch | None:
+    """Return the call with all indirections removed; None if one of them is unknown."""
     for _ in range(_MAX_DEPTH):
-        further = _further(found)
-        if further is None or further == found:
-            return further
-        found = further
-    return found
+        reduced = _without_one_indirection(launch)
+        if reduced is None or reduced == launch:
+            return reduced
+        launch = reduced
+    return launch
 
 
-def git_behind(words: Sequence[Word]) -> tuple[Word, ...] | None:
-    """Return the git call behind harmless variables and limits such as `timeout 60`, or None."""
-    found = _last_of(ToolLaunch(tuple(words)))
+def wrapped_git_call(words: Sequence[Word]) -> tuple[Word, ...] | None:
+    """Return the git call after harmless variables and limits such as `timeout 60`; None if it is not one."""
+    found = _without_indirections(ToolLaunch(tuple(words)))
     is_git = found is not None and found.words[0].text == "git" and found.words != tuple(words)
     return found.words if is_git and found is not None else None
 
 
-_NO_TOOLS = (
-    SHELLS | WRAPPERS | {name.split()[0] for name in _RUNNERS if " " in name and name.split()[0] not in _RUNS_PROJECT}
-    | {name.split()[0] for name in (*ROWS, *ONLY_KNOWN, "find", "sed", "awk")}
+_NOT_TOOLS = (
+    SHELLS
+    | WRAPPERS
+    | {name.split()[0] for name in _RUNNERS if " " in name and name.split()[0] not in _PROJECT_CODE_TOOLS}
+    | {name.split()[0] for name in (*READ_ONLY_ROWS, *COVERED_OPTION_ROWS, "find", "sed", "awk")}
     | {"eval", "source", "npx", "bunx"}
-)  # fmt: skip
-"""Not tools: read-only programs are proved by their own words, so rules cover them as written, and the others run
-programs."""
+)
+"""Programs that are not tools: programs that run others, and read-only programs, which are proved by their own words
+and which rules cover as written."""
 
 
 def venv_bin_folder(command: Sequence[str]) -> str:
@@ -148,45 +150,46 @@ def venv_bin_folder(command: Sequence[str]) -> str:
     return f"{path['folder']}/bin" if path is not None else ""
 
 
-def _further(found: ToolLaunch) -> ToolLaunch | None:
-    """Remove one indirection. The same call if there is none, None if one is unknown."""
-    words = found.words
+def _without_one_indirection(launch: ToolLaunch) -> ToolLaunch | None:
+    """Return the call without one indirection: the same call if there is none, or None if the indirection is
+    unknown."""
+    words = launch.words
     texts = [word.text if word.is_plain else "" for word in words]
     if not texts or not texts[0]:
         return None
     if _ASSIGNMENT.fullmatch(texts[0]):
-        return _behind_variable(found, texts[0]) if len(texts) > 1 else None
+        return _without_variable(launch, texts[0]) if len(texts) > 1 else None
     if texts[0] == "env":
         is_assigned = len(texts) > 1 and _ASSIGNMENT.fullmatch(texts[1])
-        return replace(found, words=words[1:]) if is_assigned else None
-    if texts[0] in _LIMITS:
-        at = _behind_limits(texts)
-        return replace(found, words=words[at:]) if at else None
-    folder = _FOLDER.fullmatch(texts[0])
+        return replace(launch, words=words[1:]) if is_assigned else None
+    if texts[0] in _LIMITING_PROGRAMS:
+        at = _index_after_limits(texts)
+        return replace(launch, words=words[at:]) if at else None
+    folder = _TOOL_PATH.fullmatch(texts[0])
     if folder is not None:
         named = (Word(folder["name"]), *words[1:])
-        return replace(found, words=named, programs=(*found.programs, texts[0]), runs_project=True)
+        return replace(launch, words=named, programs=(*launch.programs, texts[0]), may_run_project_code=True)
     if _PYTHON.fullmatch(texts[0]):
         at = next((at for at, text in enumerate(texts) if at and not _PYTHON_FLAGS.fullmatch(text)), len(texts))
         is_module = texts[at : at + 1] == ["-m"] and at + 1 < len(texts) and texts[at + 1] in _MODULES
-        return replace(found, words=words[at + 1 :], runs_project=True) if is_module else found
-    return _behind_runner(found, texts)
+        return replace(launch, words=words[at + 1 :], may_run_project_code=True) if is_module else launch
+    return _without_runner(launch, texts)
 
 
-def _behind_variable(found: ToolLaunch, text: str) -> ToolLaunch | None:
+def _without_variable(launch: ToolLaunch, text: str) -> ToolLaunch | None:
     name, _, value = text.partition("=")
-    code = _CODE.fullmatch(text)
+    code = _CODE_ASSIGNMENT.fullmatch(text)
     if code is not None:
         folders = (code["folders"] or "").split(":")
         is_inside = not any(each[:1] == "/" or ".." in each.split("/") for each in folders)
-        return replace(found, words=found.words[1:], runs_project=True) if is_inside else None
-    is_harmless = (name in _HARMLESS or name.startswith("LC_")) and _VALUE.fullmatch(value)
-    return replace(found, words=found.words[1:]) if is_harmless or _HARMLESS_VALUES.fullmatch(text) else None
+        return replace(launch, words=launch.words[1:], may_run_project_code=True) if is_inside else None
+    is_harmless = (name in _HARMLESS_VARIABLES or name.startswith("LC_")) and _PLAIN_VALUE.fullmatch(value)
+    return replace(launch, words=launch.words[1:]) if is_harmless or _HARMLESS_ASSIGNMENT.fullmatch(text) else None
 
 
-def _behind_limits(texts: Sequence[str]) -> int:
-    """Return the index of the program after a limiting one, or 0 if unknown."""
-    at, needed = 1, _LIMITS[texts[0]]
+def _index_after_limits(texts: Sequence[str]) -> int:
+    """Return the index of the program that follows a limiting one, or 0 if it is unknown."""
+    at, needed = 1, _LIMITING_PROGRAMS[texts[0]]
     while at < len(texts) and texts[at][:1] == "-":
         if texts[at] in _LIMIT_VALUES and at + 1 < len(texts) and texts[at + 1][:1] not in ("-", ""):
             at += 1
@@ -198,40 +201,44 @@ def _behind_limits(texts: Sequence[str]) -> int:
     return at if at < len(texts) else 0
 
 
-def _behind_runner(found: ToolLaunch, texts: Sequence[str]) -> ToolLaunch | None:
+def _without_runner(launch: ToolLaunch, texts: Sequence[str]) -> ToolLaunch | None:
     runner = next((name for name in (" ".join(texts[:2]), texts[0]) if name in _RUNNERS), None)
     if runner is None:
-        return found
+        return launch
     options, at = _RUNNERS[runner].split(), runner.count(" ") + 1
     while at < len(texts) and texts[at][:1] == "-":
         if runner == "uv run" and texts[at] in ("-m", "--module"):
             is_known = texts[at + 1 : at + 2] and texts[at + 1] in _MODULES
-            return replace(found, words=found.words[at + 1 :], runs_project=True) if is_known else None
+            return replace(launch, words=launch.words[at + 1 :], may_run_project_code=True) if is_known else None
         if texts[at] not in options and f"{texts[at]}:" not in options:
             return None
         if f"{texts[at]}:" in options:
             at += 1
-            if at >= len(texts) or not _VALUE.fullmatch(texts[at]) or texts[at][:1] in ("-", ""):
+            if at >= len(texts) or not _PLAIN_VALUE.fullmatch(texts[at]) or texts[at][:1] in ("-", ""):
                 return None
         at += 1
     if at >= len(texts) or not texts[at]:
         return None
     if runner.startswith(("yarn", "pnpm")) and runner[-5:] != " exec" and texts[at] not in _NODE_TOOLS:
-        return found  # a script, or a subcommand of the runner
-    is_fetched = runner in _FETCHES and _STAY_HERE.isdisjoint(texts[:at])
-    return replace(found, words=found.words[at:], runs_project=True, fetched=texts[at] if is_fetched else "")
+        return launch  # a script, or a subcommand of the runner itself
+    is_fetched = runner in _FETCHING_RUNNERS and _NO_FETCH_OPTIONS.isdisjoint(texts[:at])
+    return replace(
+        launch, words=launch.words[at:], may_run_project_code=True, fetched_tool=texts[at] if is_fetched else ""
+    )
 
 
-def _with_task_first(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the call with its subcommand first and the tool under its usual name."""
+def _with_subcommand_first(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the call with its subcommand first and `test` under its usual name."""
     name, *rest = words
-    leading = _LEADING.get(name.text)
+    leading = _MOVABLE_OPTIONS.get(name.text)
     if leading is None:
         return words
     at = next((at for at, word in enumerate(rest) if not regex(leading).fullmatch(word.text)), len(rest))
-    told = (name, *rest[at:], *rest[:at])
-    if tuple(word.text for word in told[:2]) in _SCRIPTS and [word.text for word in told[2:3]] == ["test"]:
-        return (name, *told[2:])
+    moved = (name, *rest[at:], *rest[:at])
+    if tuple(word.text for word in moved[:2]) in _SCRIPTS and [word.text for word in moved[2:3]] == ["test"]:
+        return (name, *moved[2:])
     return (
-        (name, Word("test"), *told[2:]) if [word.text for word in told[:2]] in (["npm", "t"], ["npm", "tst"]) else told
+        (name, Word("test"), *moved[2:])
+        if [word.text for word in moved[:2]] in (["npm", "t"], ["npm", "tst"])
+        else moved
     )

@@ -1,32 +1,32 @@
-"""Recognises options of a command however they are written: `-rf` as `-fr`, `-r -f` or `--recursive --force`. For deny
-rules, which should rather match too much."""
+"""Recognises options of a command in all forms: `-rf` as `-fr`, `-r -f` or `--recursive --force`. Used for deny rules,
+which should match too much rather than too little."""
 
 from collections.abc import Mapping, Sequence
 
 from ebbtide.tools.lazy import regex
 
-_NAMES: Mapping[str, str] = {"r": "--recursive", "f": "--force"}
-"""Letters that mean the same in nearly every program. All in lower case, so that `-R` is `-r`."""
-_LETTERS = {name: letter for letter, name in _NAMES.items()}
-_CLUSTER, _GIVEN = regex("-[a-z]{1,3}"), regex("-[a-z]+")
-_LONG_BEHIND_ONE_DASH = {"find", "go", "java", "javac", "terraform", "openssl", "ffmpeg", "xargs"}
-"""Programs whose options of several letters after one dash are not combined letters."""
+_LONG_NAMES: Mapping[str, str] = {"r": "--recursive", "f": "--force"}
+"""Letters that mean the same in nearly every program, in lower case; `-R` counts as `-r`."""
+_LETTERS = {name: letter for letter, name in _LONG_NAMES.items()}
+_CLUSTER, _LETTER_GROUP = regex("-[a-z]{1,3}"), regex("-[a-z]+")
+_SINGLE_DASH_LONG_OPTIONS = {"find", "go", "java", "javac", "terraform", "openssl", "ffmpeg", "xargs"}
+"""Programs in which several letters after one dash are one option, not combined letters."""
 
 
-def gives_option(program: str, words: Sequence[str], wanted: str) -> bool:
-    """Whether one word or several together give the option. All in lower case."""
-    if any(word == wanted or word.startswith(f"{wanted}=") for word in words if wanted[:2] == "--" or word == wanted):
+def has_option(program: str, words: Sequence[str], option: str) -> bool:
+    """Whether one or more words give the option. All arguments must be in lower case."""
+    if any(word == option or word.startswith(f"{option}=") for word in words if option[:2] == "--" or word == option):
         return True
-    if wanted[:2] == "--":
-        return _has_name(words, wanted) or _has_letter(words, _LETTERS.get(wanted, ""))
-    is_cluster = _CLUSTER.fullmatch(wanted) is not None and program not in _LONG_BEHIND_ONE_DASH
+    if option[:2] == "--":
+        return _has_name(words, option) or _has_letter(words, _LETTERS.get(option, ""))
+    is_cluster = _CLUSTER.fullmatch(option) is not None and program not in _SINGLE_DASH_LONG_OPTIONS
     return is_cluster and all(
-        _has_letter(words, letter) or _has_name(words, _NAMES.get(letter, "")) for letter in wanted[1:]
+        _has_letter(words, letter) or _has_name(words, _LONG_NAMES.get(letter, "")) for letter in option[1:]
     )
 
 
 def _has_letter(words: Sequence[str], letter: str) -> bool:
-    return bool(letter) and any(letter in word and _GIVEN.fullmatch(word) for word in words)
+    return bool(letter) and any(letter in word and _LETTER_GROUP.fullmatch(word) for word in words)
 
 
 def _has_name(words: Sequence[str], name: str) -> bool:

@@ -1,11 +1,11 @@
-"""A table of read-only programs with their read-only options and their operands. What is not listed is not proved.
+"""A table of read-only programs with their read-only options and their operands. Anything not listed is not proved.
 
 A row is `OPTIONS | OPERANDS`. Among the options, `-abc` are combinable letters without a value. `-n:n` takes a number,
-`:t` text, `:p` a file that is read, `:l` lines of one, `:e` the search pattern, which then is not an operand, and `:2`
-a name and a value in two words; `--color:o` takes an optional value after `=`. `-#` is a number of lines. Long options
-must match exactly: abbreviations are not recognised. Operands: `path*` is any number of files, `path+` at least one
-unless there is piped input, `path?` at most one, `pattern path*` a search pattern and files, `text*` arguments that are
-not files, `none` none.
+`:t` text, `:p` a file that is read, `:l` a file and lines of it, `:e` the search pattern, which is then not an operand,
+and `:2` a name and a value in two words; `--color:o` takes an optional value after `=`. `-#` is a number of lines. Long
+options must match exactly: abbreviations are not recognised. Operands: `path*` is any number of files, `path+` at least
+one unless there is piped input, `path?` at most one, `pattern path*` a search pattern and files, `text*` arguments that
+are not files, `none` none.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ _GREP = (
 )
 _SUMS = "-bt --binary --text --zero --tag | path+"
 
-ROWS: Mapping[str, str] = {
+READ_ONLY_ROWS: Mapping[str, str] = {
     "ls": "-1aACdFfGghiklnopqrRsStuUvXxZ -I:t --ignore:t "
     "--all --almost-all --human-readable --recursive --reverse --size --directory "
     "--full-time --inode --group-directories-first --color:o --sort:o --time:o --time-style:o --format:o | path*",
@@ -183,19 +183,19 @@ ROWS: Mapping[str, str] = {
     "git count-objects": "-vH --verbose --human-readable | none",
     "git check-ignore": "-qvzn --verbose --quiet | rev*",
 }
-"""By name, or for git by subcommand."""
+"""Rows by program name, or by `git` and its subcommand."""
 
-ONLY_KNOWN: Mapping[str, str] = {
+COVERED_OPTION_ROWS: Mapping[str, str] = {
     "git fetch": "-apqtvn --all --prune --tags --no-tags --quiet --verbose --dry-run --depth:n | text*",
     "git ls-remote": "-htq --heads --tags --refs --quiet --exit-code --sort:t | text*",
     "git archive": "-lv --list --format:t --prefix:t | rev*",
     "tar": "-cxtvzjJkpmhWO -f:p -C:p -T:x --create --extract --list --verbose --gzip --bzip2 --xz --file:p "
     "--directory:p --exclude:t --strip-components:n --wildcards --keep-old-files | text*",
 }
-"""Programs that do more than read, with the options that a rule by name covers. It does not cover others."""
+"""Programs that do more than read, with the only options that a rule by name covers."""
 
 
-VERSIONS: Mapping[str, str] = {
+VERSION_OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "python", "python3", "pip", "pip3", "gcc", "g++", "cc", "c++", "clang", "clang++", "make", "gmake", "cmake",
@@ -212,39 +212,32 @@ VERSIONS: Mapping[str, str] = {
     "python": "--version -V", "java": "--version -version", "perl": "--version -v", "php": "--version -v",
     "ruby": "--version -v",
 }  # fmt: skip
-"""Programs that only print their version if this is their only argument. Programs that a file of the project can
-replace with another version (`go.mod`, `rust-toolchain` and so on) are not listed: go, cargo, rustc, yarn and pnpm."""
+"""Programs that only print their version if this is their only argument. Not listed are programs that a file of the
+project (`go.mod`, `rust-toolchain` and so on) can replace with another version: go, cargo, rustc, yarn and pnpm."""
 
 
-def set_of(names: str) -> frozenset[str]:
+def word_set(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-FIND_ALONE = set_of(
+FIND_FLAGS = word_set(
     "! ( ) -not -a -and -o -or , -empty -print -print0 -prune -quit -executable -readable -writable "
     "-nouser -nogroup -ls -depth -xdev -mount -daystart -true -false -H -P"
 )
-FIND_WITH_TEXT = set_of(
+FIND_TEXT_TESTS = word_set(
     "-name -iname -path -ipath -wholename -iwholename -regex -iregex -type -xtype -maxdepth -mindepth "
     "-size -mtime -mmin -ctime -cmin -atime -amin -perm -user -group -links -inum -printf -regextype "
     "-newermt"
 )
-FIND_WITH_FILE = frozenset(("-newer", "-anewer", "-cnewer", "-samefile"))
+FIND_FILE_TESTS = frozenset(("-newer", "-anewer", "-cnewer", "-samefile"))
 
-AWK_WORDS = set_of(
-    "length substr split index match gsub sub gensub toupper tolower int sprintf printf print exit if for "
-    "while return sqrt log exp sin cos atan2 rand srand strftime systime mktime asort asorti strtonum and "
-    "or xor lshift rshift compl in switch else do"
-)
-"""Words that may precede a parenthesis in an awk program."""
-
-GIT_RUNS_OTHERS = set_of(
+GIT_PROGRAM_RUNNERS = word_set(
     "bisect submodule filter-branch config rebase for-each-repo difftool mergetool clone hook daemon "
     "credential send-email instaweb help web--browse upload-pack receive-pack shell remote-ext gui citool p4 svn "
     "cvsimport archimport quiltimport imap-send merge-index maintenance daemon request-pull"
 )
-"""Git commands not covered by a rule for git: they run other programs or make git run them."""
-GIT_KNOWN = set_of(
+"""Git commands that a rule for git does not cover, because they run other programs or make git run them."""
+GIT_KNOWN_COMMANDS = word_set(
     "add am annotate apply archive blame branch bundle cat-file check-attr check-ignore check-mailmap check-ref-format "
     "checkout checkout-index cherry cherry-pick clean column commit commit-graph commit-tree count-objects describe "
     "diff diff-files diff-index diff-tree fast-export fast-import fetch fetch-pack fmt-merge-msg for-each-ref "
@@ -256,8 +249,8 @@ GIT_KNOWN = set_of(
     "update-index update-ref update-server-info upload-archive var verify-commit verify-pack verify-tag version "
     "whatchanged worktree write-tree"
 )
-"""Known git commands. Any other is an alias, defined by the repository, or a program."""
-GIT_RUNS_WITH = (
+"""Known git commands. Any other command is an alias, which the repository may define, or a separate program."""
+GIT_DANGEROUS_OPTIONS = (
     "--exec",
     "--ext",
     "--upload-pack",

@@ -1,5 +1,5 @@
-"""Harmless options of tools that check, build or format a project: none of them makes a tool load or run something
-else, or write to other places. Options not listed are unknown."""
+"""Harmless options of tools that check, build or format a project. They do not make a tool load or run anything else,
+or write to other places. Options that are not listed are unknown."""
 
 import posixpath
 import re
@@ -66,9 +66,9 @@ _OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(("npm test", "npm ci", "pnpm test", "yarn test"), _NPM),
     "npm ls": _NPM + " -a -l -g --depth: --all --long --json --global --parseable --prod --omit: --link",
 }  # fmt: skip
-"""Rows as in `programs`: an option with a colon takes a value that is not a path, in the next word or after `=`; one
-with a slash takes a path. Single letters can be combined if none takes a value."""
-_BEHIND_DASHES: Mapping[str, str] = {
+"""Rows similar to those in `programs`. An option with a colon takes a value that is not a path, in the next word or
+after `=`; one with a slash takes a path. Single letters can be combined unless they take a value."""
+_OPTIONS_AFTER_DASHES: Mapping[str, str] = {
     "cargo test": "-q --nocapture --no-capture --test-threads: --ignored --include-ignored --exact --list --skip:"
     " --quiet --show-output",
     "cargo clippy": "-D: -W: -A: -F:",
@@ -79,117 +79,120 @@ _BEHIND_DASHES: Mapping[str, str] = {
         " --testPathPattern: --testPathPatterns: --passWithNoTests --grep: --no-coverage --updateSnapshot -u",
     ),
 }
-"""Arguments after `--`, which the tool passes to the tests or to the compiler. For other tools these are operands."""
+"""Options after `--` that the tool passes on to the tests or the compiler. For other tools, words after `--` are
+operands."""
 _LINT_LEVEL_OPTIONS = {"-D", "-W", "-A", "-F"}
-_OWN_NAMES = ("git", "npm", "pnpm", "yarn")
-"""Programs with arguments that begin with `@`. Others, such as pytest, ruff, mypy and tsc, read arguments from a file
-then."""
-_LINT = regex(r"[\w:-]{1,80}")
-_MODULE = regex(r"[\w.-]+\.[a-z]{2,}/.*|.*@.*")
+_NO_RESPONSE_FILES = ("git", "npm", "pnpm", "yarn")
+"""Programs whose arguments may begin with `@`. Other programs, such as pytest, ruff, mypy and tsc, then read arguments
+from a file."""
+_LINT_NAME = regex(r"[\w:-]{1,80}")
+_GO_MODULE = regex(r"[\w.-]+\.[a-z]{2,}/.*|.*@.*")
 """Modules that Go would download and then test."""
 
 
-_LEADS = regex(
+_DIVERTING_OPTION = regex(
     r"--?(?!no-)(?:[a-z]+-)*(?:config|configfile|config-file|kubeconfig|userconfig|globalconfig|rcfile|init-script|exec"
     r"|init-file|settings-file|execute|toolexec|shell|rsh|rsync-path|pager|editor|plugins?|require|preload|loader|eval"
     r"|askpass|modfile|overlay|vettool|manifest-path|node-options|registry|index-url|prefix|cwd|chdir|project-dir)"
     r"(?:=.*|\..*)?",
     re.DOTALL,
 )
-"""Options whose name suggests that they load, run or obey something else, or work elsewhere."""
-_LEADS_BY_LETTER: Mapping[str, str] = {
+"""Options whose names suggest that they make the tool load, run or read something else, or work in another place."""
+_DIVERTING_LETTERS: Mapping[str, str] = {
     "rsync": "e", "ssh": "oF", "scp": "oFS", "sftp": "oFSb", "curl": "K", "wget": "e", "kubectl": "s", "npm": "C",
     "pnpm": "C", "go": "C", "cargo": "CZ", "gradle": "Ibcp", "gradlew": "Ibcp", "mvn": "fs", "node": "rep",
     "perl": "eEmMI", "ruby": "erI", "php": "drBRFc",
 }  # fmt: skip
 _LANGUAGES = ("node", "perl", "ruby", "php", "python", "python3", "ssh")
-_SCRIPT = regex(r"\A\.?/|\.(?:py|[cm]?[jt]sx?|sh|rb|pl|php)\Z")
-"""After a script or a host come arguments of its own."""
-_MAKE_ALONE = regex(r"-j\d*|\d+|-[ksBiwnO]+|--(?:silent|keep-going|no-print-directory|always-make)|[A-Z_]+=\d{0,4}")
+_SCRIPT_NAME = regex(r"\A\.?/|\.(?:py|[cm]?[jt]sx?|sh|rb|pl|php)\Z")
+"""A script or a host. The words after it are its own arguments."""
+_HARMLESS_MAKE_WORD = regex(
+    r"-j\d*|\d+|-[ksBiwnO]+|--(?:silent|keep-going|no-print-directory|always-make)|[A-Z_]+=\d{0,4}"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Options:
     flags: frozenset[str]
-    valued: frozenset[str]
-    places: frozenset[str]
+    value_options: frozenset[str]
+    path_options: frozenset[str]
 
 
-def unknown_at(command: Sequence[str]) -> tuple[int, ...]:
-    """Return the indices of words that may change what the tool does or where it does it. Empty for unknown
-    programs."""
+def unknown_word_indices(command: Sequence[str]) -> tuple[int, ...]:
+    """Return the indices of words that may change what the tool does or where it does it; none for an unknown
+    program."""
     name = " ".join(command[:2]) if " ".join(command[:2]) in _OPTIONS else "".join(command[:1])
     if name not in _OPTIONS:
         return ()
-    options, found, at, is_over = _parse_row(_OPTIONS[name]), list[int](), 2 if " " in name else 1, False
+    options, found, at, after_dashes = _parse_row(_OPTIONS[name]), list[int](), 2 if " " in name else 1, False
     while at < len(command):
         word = command[at]
-        if word[:1] == "@" and not name.startswith(_OWN_NAMES):
+        if word[:1] == "@" and not name.startswith(_NO_RESPONSE_FILES):
             found.append(at)
-        elif word == "--" and not is_over:
-            options, is_over = _parse_row(_BEHIND_DASHES.get(name, "")), True
+        elif word == "--" and not after_dashes:
+            options, after_dashes = _parse_row(_OPTIONS_AFTER_DASHES.get(name, "")), True
         elif word[:1] != "-" or word == "-":
-            if not _is_inside(word) or (name[:3] == "go " and _MODULE.fullmatch(word)):
+            if not _is_inside(word) or (name[:3] == "go " and _GO_MODULE.fullmatch(word)):
                 found.append(at)
-        elif is_over and name not in _BEHIND_DASHES:
+        elif after_dashes and name not in _OPTIONS_AFTER_DASHES:
             pass  # a file whose name begins with a dash
         else:
-            is_known, taken = _option(command, at, options)
-            is_read = taken and command[at + 1][:1] == "@" and not name.startswith(_OWN_NAMES)
+            is_known, value_count = _check_option(command, at, options)
+            is_read = value_count and command[at + 1][:1] == "@" and not name.startswith(_NO_RESPONSE_FILES)
             found += [] if is_known and not is_read else [at]
-            at += taken
+            at += value_count
         at += 1
     return tuple(found)
 
 
-def leads_elsewhere(command: Sequence[str], named: int) -> bool:
-    """Whether words after those named by a rule make the program do something other than the rule says. A rule by name
-    alone says nothing about that."""
-    name, behind = posixpath.basename(command[0]), command[named:]
-    if named < 2:
+def diverts_from_rule(command: Sequence[str], rule_word_count: int) -> bool:
+    """Whether the words after those that a rule names make the program do something other than what the rule says.
+    False for a rule that only names the program, because such a rule does not say what the program does."""
+    name, later_words = posixpath.basename(command[0]), command[rule_word_count:]
+    if rule_word_count < 2:
         return False
     if name in ("make", "gmake"):
-        has_target = any(word[:1] != "-" and "=" not in word for word in command[1:named])
-        return has_target and not all(map(_MAKE_ALONE.fullmatch, behind))
-    letters = _LEADS_BY_LETTER.get(name, "")
-    told = [word for word in command[1:named] if word[:1] != "-"]
-    if len(told) > (name == "ssh") and (name in _LANGUAGES or any(map(_SCRIPT.search, told))):
+        has_target = any(word[:1] != "-" and "=" not in word for word in command[1:rule_word_count])
+        return has_target and not all(map(_HARMLESS_MAKE_WORD.fullmatch, later_words))
+    letters = _DIVERTING_LETTERS.get(name, "")
+    operands = [word for word in command[1:rule_word_count] if word[:1] != "-"]
+    if len(operands) > (name == "ssh") and (name in _LANGUAGES or any(map(_SCRIPT_NAME.search, operands))):
         return False
-    if _SCRIPT.search(command[0]) and not letters:
+    if _SCRIPT_NAME.search(command[0]) and not letters:
         return False
-    for word in behind[: behind.index("--")] if "--" in behind else behind:
+    for word in later_words[: later_words.index("--")] if "--" in later_words else later_words:
         if name == "ssh" and word[:1] != "-":
             return False
         is_short = word[:1] == "-" and (word[1:2] in letters or (word[1:].isalpha() and len(word) < 6))
-        if _LEADS.fullmatch(word) or (is_short and word != "-" and not set(letters).isdisjoint(word[1:])):
+        if _DIVERTING_OPTION.fullmatch(word) or (is_short and word != "-" and not set(letters).isdisjoint(word[1:])):
             return True
-    return name == "go" and command[1:2] == ["env"] and any(word in ("-w", "-u") for word in behind)
+    return name == "go" and command[1:2] == ["env"] and any(word in ("-w", "-u") for word in later_words)
 
 
-def _option(command: Sequence[str], at: int, options: _Options) -> tuple[bool, int]:
-    """Return whether an option is known with its value, and how many of the following words are that value."""
+def _check_option(command: Sequence[str], at: int, options: _Options) -> tuple[bool, int]:
+    """Return whether an option with its value is known, and how many of the following words belong to its value."""
     word = command[at]
     name, sign, value = word.partition("=")
     if name in options.flags:
         return not sign, 0
-    if name in options.valued or name in options.places:
-        taken = 0 if sign else 1
+    if name in options.value_options or name in options.path_options:
+        value_count = 0 if sign else 1
         value = value if sign else "".join(command[at + 1 : at + 2])
-        is_named = name in _LINT_LEVEL_OPTIONS and name in options.valued
-        is_meant = bool(_LINT.fullmatch(value)) if is_named else name in options.valued or _is_inside(value)
-        return is_meant and (bool(sign) or value == "-" or value[:1] != "-"), taken
+        is_named = name in _LINT_LEVEL_OPTIONS and name in options.value_options
+        is_meant = bool(_LINT_NAME.fullmatch(value)) if is_named else name in options.value_options or _is_inside(value)
+        return is_meant and (bool(sign) or value == "-" or value[:1] != "-"), value_count
     letters = [f"-{letter}" for letter in word[1:]]
-    if word[:2] != "--" and len(letters) > 1 and command[0] != "go":  # `-pkgdir` is a single option there
-        if letters[0] in options.valued and letters[0] not in _LINT_LEVEL_OPTIONS:
-            return True, 0  # for example `-j4` or `-k3`
+    if word[:2] != "--" and len(letters) > 1 and command[0] != "go":  # go has `-pkgdir` as one option
+        if letters[0] in options.value_options and letters[0] not in _LINT_LEVEL_OPTIONS:
+            return True, 0  # e.g. `-j4` or `-k3`
         *flags, last = letters
-        if all(letter in options.flags for letter in flags) and last in options.valued | options.flags:
-            return True, int(last in options.valued)
+        if all(letter in options.flags for letter in flags) and last in options.value_options | options.flags:
+            return True, int(last in options.value_options)
     return False, 0
 
 
 def _is_inside(word: str) -> bool:
-    """Whether it is not a path outside the working folder."""
+    """Whether the word is not a path outside the working folder."""
     return word[:1] not in ("/", "~", "") and ".." not in re.split("[/:]", word)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ebbtide.tools.commands.command_line import CommandLine, Redirection
 from ebbtide.tools.commands.grammar import parse_command_line
-from ebbtide.tools.commands.nested import SHELLS, behind_assignments, wrapped_at
+from ebbtide.tools.commands.nested import SHELLS, program_index, wrapped_program_index
 from ebbtide.tools.lazy import regex
 
 _VIEWERS = {
@@ -25,66 +25,68 @@ _VIEWERS = {
     "ag",
 }
 _POWERSHELL = {"get-content", "gc", "type", "select-string", "sls"}
-"""Viewers of PowerShell, in lower case, since case does not matter there. In other shells, `type` describes a
-command."""
-_GIT = {"show", "diff", "grep", "blame", "cat-file"}
-_BEFORE = {"command", "env", "nice", "stdbuf", "sudo", "time", "timeout"}
-"""Programs that run another one and add nothing to its output."""
+"""PowerShell commands that show files, in lower case because PowerShell ignores case. In other shells, `type` describes
+a command."""
+_GIT_VIEW_COMMANDS = {"show", "diff", "grep", "blame", "cat-file"}
+_TRANSPARENT_WRAPPERS = {"command", "env", "nice", "stdbuf", "sudo", "time", "timeout"}
+"""Programs that run another program and add nothing to its output."""
 _FILTERS = _VIEWERS | _POWERSHELL | {
     "awk", "column", "cut", "delta", "expand", "fold", "gawk", "jq", "mawk", "sort", "tr", "uniq", "wc", "yq",
     "out-string", "select", "select-object", "sort-object", "measure-object",
 }  # fmt: skip
-"""Programs that may follow a viewer in a pipe."""
+"""Programs that may come after a viewer in a pipe."""
 _BRIEF_COMMANDS = {
     "cd", "echo", "printf", "pwd", "true", ":", "test", "[", "wc", "ls", "set", "export", "date", "file", "stat",
     "sleep", "dirname", "basename", "realpath", "write-host", "write-output",
 }  # fmt: skip
-"""Programs that may accompany a viewer, since they print about a line."""
+"""Programs that may be used together with a viewer, because they print about one line."""
 _BRIEF_GIT_COMMANDS = {"status", "branch", "rev-parse"}
-_LISTERS = {"find", "fd", "ls", "rg", "grep", "echo", "printf", "sort", "head", "cat"}
-"""Programs that may name the files that `xargs` passes to a viewer."""
+_NAME_SOURCES = {"find", "fd", "ls", "rg", "grep", "echo", "printf", "sort", "head", "cat"}
+"""Programs that may supply the file names that `xargs` passes to a viewer."""
 _PLAIN_AWK = regex(r"(?!.*(getline|system))[^{}]*(\{\s*print(\s+(\$0|NR[^{}|>]{0,12}\$0))?\s*;?\s*\})?\s*")
-"""An awk program that prints lines unchanged or numbered."""
-_GIT_VALUES = ("-C", "-c")
-"""Options of git before the subcommand that take a value."""
+"""An awk program that prints lines unchanged or with numbers."""
+_GIT_VALUE_OPTIONS = ("-C", "-c")
+"""Options of git that come before the subcommand and take a value."""
 
 
 def shows_files(text: str) -> bool:
-    """Whether the command's output is the text of files or parts of them: `sed -n 1,80p a.py`, `cat a | head`, `cd x &&
-    git show HEAD:a`. False if unclear."""
-    return _shows(text, is_outer=True)
+    """Whether the command's output is the text of files, or parts of it: `sed -n 1,80p a.py`, `cat a | head`, `cd x &&
+    git show HEAD:a`. False if this is unclear."""
+    return _line_shows_files(text, is_outer=True)
 
 
 def viewed_names(text: str) -> tuple[str, ...]:
-    """Return the words of such a command line that may name the files shown, or none for other lines."""
+    """Return the words of such a command line that may name the shown files; none for any other line."""
     if not shows_files(text):
         return ()
-    views = [line[0] for line in _pipelines(parse_command_line(text)) if _shows_whole(line)]
+    views = [line[0] for line in _pipelines(parse_command_line(text)) if _pipeline_shows_files(line)]
     return tuple(dict.fromkeys(word for words in views for word in words[1:] if not word.startswith("-")))
 
 
-def _shows(text: str, *, is_outer: bool) -> bool:
+def _line_shows_files(text: str, *, is_outer: bool) -> bool:
     line = parse_command_line(text)
     redirections = (*line.redirections, *(one for command in line.commands for one in command.redirections))
-    if line.is_broken or line.is_in_background or not all(map(_keeps_stdout, redirections)):
+    if line.is_unparsable or line.is_in_background or not all(map(_keeps_stdout, redirections)):
         return False
-    if any(word.expands and word.text.startswith(("<", ">")) for command in line.commands for word in command.words):
-        return False  # the input comes from a program
+    if any(
+        word.has_expansion and word.text.startswith(("<", ">")) for command in line.commands for word in command.words
+    ):
+        return False  # its input comes from a program
     pipelines = tuple(_pipelines(line))
-    if is_outer and len(pipelines) == 1 and (inner := _given_to_a_shell(pipelines[0])) is not None:
-        return _shows(inner, is_outer=False)
-    others = [line for line in pipelines if not _shows_whole(line)]
-    return len(others) < len(pipelines) and all(_prints_little(line[0]) for line in others)
+    if is_outer and len(pipelines) == 1 and (inner := _shell_string(pipelines[0])) is not None:
+        return _line_shows_files(inner, is_outer=False)
+    others = [line for line in pipelines if not _pipeline_shows_files(line)]
+    return len(others) < len(pipelines) and all(_is_brief(line[0]) for line in others)
 
 
 def _pipelines(line: CommandLine) -> Iterator[list[tuple[str, ...]]]:
     """Yield the commands of each pipeline, as words."""
     pipeline = list[tuple[str, ...]]()
     for command in line.commands:
-        words = command.texts[behind_assignments(command.texts) :]
-        if command.is_inner or not words:
+        words = command.texts[program_index(command.texts) :]
+        if command.is_in_substitution or not words:
             continue
-        if pipeline and command.joint not in ("|", "|&"):
+        if pipeline and command.preceding_operator not in ("|", "|&"):
             yield pipeline
             pipeline = []
         pipeline.append(words)
@@ -93,20 +95,20 @@ def _pipelines(line: CommandLine) -> Iterator[list[tuple[str, ...]]]:
 
 
 def _keeps_stdout(one: Redirection) -> bool:
-    """Whether a redirection leaves standard output unchanged."""
+    """Whether a redirection leaves standard output as it is."""
     return (
-        one.sign == "<"
-        or (one.sign in (">", ">>") and one.target.text == "/dev/null")
-        or (one.sign == ">&" and one.target.text == "1")
+        one.operator == "<"
+        or (one.operator in (">", ">>") and one.target.text == "/dev/null")
+        or (one.operator == ">&" and one.target.text == "1")
     )
 
 
-def _given_to_a_shell(line: Sequence[tuple[str, ...]]) -> str | None:
-    """Return the string that `bash -lc '…'` runs."""
-    match line:
-        case [(shell, option, text)] if _name(shell) in SHELLS and option in ("-c", "-lc"):
+def _shell_string(pipeline: Sequence[tuple[str, ...]]) -> str | None:
+    """Return the string that `bash -lc '…'` runs, or None."""
+    match pipeline:
+        case [(shell, option, text)] if _base_name(shell) in SHELLS and option in ("-c", "-lc"):
             return text
-        case [(shell, *_, option, text)] if _name(shell) in ("pwsh", "powershell") and option.lower() in (
+        case [(shell, *_, option, text)] if _base_name(shell) in ("pwsh", "powershell") and option.lower() in (
             "-c",
             "-command",
         ):
@@ -114,16 +116,19 @@ def _given_to_a_shell(line: Sequence[tuple[str, ...]]) -> str | None:
     return None
 
 
-def _shows_whole(line: Sequence[tuple[str, ...]]) -> bool:
-    """Whether a pipeline shows files: the viewer comes first or receives file names, and only filters follow."""
-    given = next((at for at, words in enumerate(line) if _name(words[0]) == "xargs"), 0)
-    are_named = all(_name(words[0]) in _LISTERS or tuple(words[:2]) == ("git", "ls-files") for words in line[:given])
-    shows = _runs_viewer(line[given]) if given else _is_viewer(line[0])
-    return are_named and shows and all(map(_is_filter, line[given + 1 :]))
+def _pipeline_shows_files(pipeline: Sequence[tuple[str, ...]]) -> bool:
+    """Whether a pipeline shows files: a viewer comes first or is given file names, and only filters follow."""
+    xargs_index = next((at for at, words in enumerate(pipeline) if _base_name(words[0]) == "xargs"), 0)
+    are_named = all(
+        _base_name(words[0]) in _NAME_SOURCES or tuple(words[:2]) == ("git", "ls-files")
+        for words in pipeline[:xargs_index]
+    )
+    shows = _runs_viewer(pipeline[xargs_index]) if xargs_index else _is_viewer(pipeline[0])
+    return are_named and shows and all(map(_is_filter, pipeline[xargs_index + 1 :]))
 
 
 def _runs_viewer(words: Sequence[str]) -> bool:
-    """Whether the program passes its input to a viewer, named after its options and their values."""
+    """Whether the program passes its input to a viewer, which is named after the program's options and their values."""
     for at in range(1, len(words)):
         if words[at].startswith("-"):
             continue
@@ -135,73 +140,73 @@ def _runs_viewer(words: Sequence[str]) -> bool:
 
 
 def _is_viewer(words: Sequence[str]) -> bool:
-    match [_name(words[0]), *words[1:]]:
-        case ["git", *rest]:
-            return _is_git_view(*_git_command(rest))
+    match [_base_name(words[0]), *words[1:]]:
+        case ["git", *arguments]:
+            return _is_git_view(*_git_command(arguments))
         case ["gh", "pr", "diff", *_]:
             return True
         case ["sed", *options]:
-            return _has(options, "n", "--quiet", "--silent") and not _has(options, "i", "--in-place")
+            return _has_option(options, "n", "--quiet", "--silent") and not _has_option(options, "i", "--in-place")
         case [("awk" | "gawk" | "mawk"), program, _, *_]:
             return bool(_PLAIN_AWK.fullmatch(program))
-        case [("jq" | "yq"), *rest]:
-            return sum(not word.startswith("-") for word in rest) > 1
-        case ["find", *rest]:
-            return _is_given(rest, ("-exec", "-execdir"))
-        case [("fd" | "fdfind"), *rest]:
-            return _is_given(rest, ("-x", "-X", "--exec", "--exec-batch"))
+        case [("jq" | "yq"), *arguments]:
+            return sum(not word.startswith("-") for word in arguments) > 1
+        case ["find", *arguments]:
+            return _passes_to_viewer(arguments, ("-exec", "-execdir"))
+        case [("fd" | "fdfind"), *arguments]:
+            return _passes_to_viewer(arguments, ("-x", "-X", "--exec", "--exec-batch"))
         case [("diff" | "delta" | "difft"), _, *_]:
             return True
-        case [name, *_] if name in _BEFORE:
-            at = wrapped_at(words)
+        case [name, *_] if name in _TRANSPARENT_WRAPPERS:
+            at = wrapped_program_index(words)
             return at is not None and at < len(words) and _is_viewer(words[at:])
         case [name, *_]:
             return name in _VIEWERS or name.lower() in _POWERSHELL
     return False
 
 
-def _is_given(words: Sequence[str], options: Sequence[str]) -> bool:
-    """Whether a program that finds files passes them to a viewer, after one of these options."""
+def _passes_to_viewer(words: Sequence[str], options: Sequence[str]) -> bool:
+    """Whether a program that finds files passes them to a viewer, which is named after one of these options."""
     at = next((at for at, word in enumerate(words) if word in options), len(words))
     return at + 1 < len(words) and _is_viewer(words[at + 1 :])
 
 
-def _is_git_view(command: str, rest: Sequence[str]) -> bool:
+def _is_git_view(command: str, arguments: Sequence[str]) -> bool:
     match command:
         case "log":
-            return _has(rest, "p", "--patch")
+            return _has_option(arguments, "p", "--patch")
         case "stash":
-            return rest[:1] == ["show"] and _has(rest, "p", "--patch")
-    return command in _GIT
+            return arguments[:1] == ["show"] and _has_option(arguments, "p", "--patch")
+    return command in _GIT_VIEW_COMMANDS
 
 
-def _prints_little(words: Sequence[str]) -> bool:
+def _is_brief(words: Sequence[str]) -> bool:
     match words:
         case ["git", *rest]:
             return _git_command(rest)[0] in _BRIEF_GIT_COMMANDS
-    return _name(words[0]).lower() in _BRIEF_COMMANDS
+    return _base_name(words[0]).lower() in _BRIEF_COMMANDS
 
 
-def _name(program: str) -> str:
+def _base_name(program: str) -> str:
     """Return the base name of a program."""
     return program.rpartition("/")[2]
 
 
-def _has(options: Sequence[str], letter: str, *names: str) -> bool:
-    """Whether an option is that letter, alone or combined, or starts with a long name."""
+def _has_option(options: Sequence[str], letter: str, *names: str) -> bool:
+    """Whether one of the options is that letter, alone or combined, or starts with one of the long names."""
     return any(one.startswith(names) if one.startswith("--") else one[:1] == "-" and letter in one for one in options)
 
 
 def _is_filter(words: tuple[str, ...]) -> bool:
-    return _name(words[0]).lower() in _FILTERS
+    return _base_name(words[0]).lower() in _FILTERS
 
 
 def _git_command(words: Sequence[str]) -> tuple[str, Sequence[str]]:
     """Return the git subcommand and its arguments."""
-    rest = iter(words)
-    for word in rest:
-        if word in _GIT_VALUES:
-            next(rest, None)
+    remaining_words = iter(words)
+    for word in remaining_words:
+        if word in _GIT_VALUE_OPTIONS:
+            next(remaining_words, None)
         elif not word.startswith("-"):
-            return word, list(rest)
+            return word, list(remaining_words)
     return "", ()

@@ -1,5 +1,5 @@
-"""Runs a converter for untrusted data in a process with limited time and memory, since malicious input can make a
-library use any amount of both."""
+"""Runs a converter for untrusted data in a process with limited time and memory, because malicious input can make a
+library use any amount of either."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.process.own_module import own_module
+from ebbtide.tools.process.own_module import own_module_command
 
 MAX_MEMORY_BYTES = 1 << 30
 """Maximum address space, in bytes."""
@@ -30,24 +30,24 @@ except (ImportError, OSError, ValueError):
 class ConversionResult:
     records: tuple[Mapping[str, Any], ...]
     """The JSON objects that the process printed, one per line."""
-    is_late: bool
-    """Whether it timed out. The records printed by then are kept."""
+    timed_out: bool
+    """Whether it timed out. Records printed before the timeout are kept."""
     failed: bool
-    """Whether it ended abnormally, for example for lack of memory."""
+    """Whether it ended abnormally, e.g. because it ran out of memory."""
 
 
 async def run_converter(
     module: str, request: Mapping[str, object], source: IO[bytes], seconds: float
 ) -> ConversionResult:
-    """Run `main` of a module in its own process, with the source as standard input. Raises `ToolError` if it cannot
-    start."""
+    """Run `main` of a module in a separate process, with the source as standard input. Raises `ToolError` if the
+    process cannot be started."""
     process = _start_process(module, request, source)
     reading = asyncio.ensure_future(asyncio.to_thread(_collect_output, process))
     try:
         return await asyncio.wait_for(asyncio.shield(reading), seconds)
     except TimeoutError:
         process.kill()
-        return ConversionResult((await reading).records, is_late=True, failed=False)
+        return ConversionResult((await reading).records, timed_out=True, failed=False)
     except BaseException:
         process.kill()
         await asyncio.wait([reading])
@@ -57,7 +57,7 @@ async def run_converter(
 def _start_process(module: str, request: Mapping[str, object], source: IO[bytes]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            own_module(module, json.dumps(request), first=_LIMIT_PRELUDE.format(MAX_MEMORY_BYTES)),
+            own_module_command(module, json.dumps(request), prelude=_LIMIT_PRELUDE.format(MAX_MEMORY_BYTES)),
             stdin=source,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -71,7 +71,7 @@ def _collect_output(process: subprocess.Popen[bytes]) -> ConversionResult:
     records = list[Mapping[str, Any]]()
     with process:
         while process.stdout is not None and (line := process.stdout.readline(MAX_RECORD_BYTES)):
-            with suppress(ValueError):  # cut off when it was killed
+            with suppress(ValueError):  # the line is incomplete if the process was killed
                 records.append(json.loads(line))
         code = process.wait()
-    return ConversionResult(tuple(records), is_late=False, failed=code != 0)
+    return ConversionResult(tuple(records), timed_out=False, failed=code != 0)

@@ -8,28 +8,28 @@ from ebbtide.tools.base import ReadLimits, Result, ToolError
 from ebbtide.tools.documents.converter import run_converter
 from ebbtide.tools.files.read_write import open_regular
 from ebbtide.tools.outputs.extent import Extent, pluralize
-from ebbtide.tools.outputs.plain_text import plain
+from ebbtide.tools.outputs.plain_text import terminal_text
 
 READ_TIMEOUT_S = 30.0
-"""Seconds after which only the pages read so far are shown."""
+"""Seconds after which only the pages read by then are shown."""
 
 
-async def pages_of(path: Path, name: str, offset: int, limit: int, limits: ReadLimits) -> Result:
-    """Return the pages from the `offset`-th, as many as fit but at least one. Raises `ToolError`."""
-    request = {"first": offset, "last": offset + limit - 1, "most": limits.most_bytes}
+async def read_pages(path: Path, name: str, offset: int, limit: int, limits: ReadLimits) -> Result:
+    """Return the pages starting at number `offset`, as many as fit but at least one. Raises `ToolError`."""
+    request = {"first": offset, "last": offset + limit - 1, "most": limits.max_bytes}
     with open_regular(path) as (file, _):
         done = await run_converter(f"{__package__}.pdf_pages", request, file, READ_TIMEOUT_S)
     first, *pages = done.records or ({"problem": "it takes too much time or memory"},)
     if (problem := first.get("problem")) == "encrypted":
         raise ToolError(f"`{name}` is encrypted: ask for its password, then decrypt it in bash with qpdf --decrypt")
     if problem is not None:
-        raise ToolError(f"`{name}` cannot be read as a PDF ({plain(str(problem))}): try pdftotext in bash")
+        raise ToolError(f"`{name}` cannot be read as a PDF ({terminal_text(str(problem))}): try pdftotext in bash")
     total = int(first["pages"])
     if offset > total:
         raise ToolError(f"`{name}` has {pluralize(total, 'page')}: offset={offset} is beyond its end")
     if not pages:
         raise ToolError(f"page {offset} of `{name}` takes too much time or memory: try pdftotext in bash")
-    return _pages_result(pages, total, offset, name, limits, is_cut_short=done.is_late or done.failed)
+    return _pages_result(pages, total, offset, name, limits, is_cut_short=done.timed_out or done.failed)
 
 
 def _pages_result(
@@ -44,13 +44,13 @@ def _pages_result(
         )
     texts, size = list[str](), 0
     for page in pages:
-        texts.append(_page(page))
+        texts.append(_page_text(page))
         size += len(texts[-1].encode()) + 1
-        if size > limits.most_bytes and len(texts) > 1:
+        if size > limits.max_bytes and len(texts) > 1:
             del texts[-1]
             break
-    whole = "\n".join(texts)
-    shown = whole.encode()[: limits.most_bytes].decode("utf-8", "ignore")
+    full_text = "\n".join(texts)
+    text = full_text.encode()[: limits.max_bytes].decode("utf-8", "ignore")
     last = offset + len(texts) - 1
     note = ""
     if last < total or offset > 1:
@@ -59,10 +59,10 @@ def _pages_result(
     if is_cut_short:
         note += f"\n(page {last + 1} takes too much time or memory)"
     extent = Extent("pages", len(texts), total, offset)
-    uncut = f"{whole}{note}" if shown != whole else None
-    return Result(f"{shown}{'… [cut]' if uncut else ''}{note}", uncut=uncut, extent=extent)
+    uncut = f"{full_text}{note}" if text != full_text else None
+    return Result(f"{text}{'… [cut]' if uncut else ''}{note}", full_text=uncut, extent=extent)
 
 
-def _page(page: Mapping[str, Any]) -> str:
-    said = page.get("text", "") if "problem" not in page else f"(it cannot be read: {page['problem']})"
-    return f"[page {page['page']}]\n{plain(said).strip() or '(no text)'}"
+def _page_text(page: Mapping[str, Any]) -> str:
+    text = page.get("text", "") if "problem" not in page else f"(it cannot be read: {page['problem']})"
+    return f"[page {page['page']}]\n{terminal_text(text).strip() or '(no text)'}"

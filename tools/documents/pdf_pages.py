@@ -1,4 +1,5 @@
-"""The process that reads a PDF: takes the file, and prints one JSON object per page. Only this process loads pypdf."""
+"""The process that reads a PDF from standard input and prints one JSON object per page. Only this process loads
+pypdf."""
 
 import json
 import sys
@@ -9,8 +10,8 @@ MAX_PAGE_CHARS = 200_000
 
 
 def main(request_json: str) -> None:
-    """Print the number of pages, then the text of each from `first` to `last` until they reach `most` bytes; or what is
-    wrong with the file."""
+    """Print the number of pages, then the text of each page from `first` to `last` until `most` bytes are reached. If
+    the file cannot be read, print why."""
     from pypdf import PdfReader  # noqa: PLC0415  # deferred: import errors are reported like read errors
 
     try:

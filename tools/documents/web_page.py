@@ -1,5 +1,5 @@
-"""The process that converts HTML to Markdown: takes bytes, and prints one JSON object. Only this process loads the
-libraries."""
+"""The process that converts HTML from standard input to Markdown and prints one JSON object. Only this process loads
+the libraries for it."""
 
 import json
 import re
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _DROPPED_TAGS = (
     "script", "style", "noscript", "template", "iframe", "svg", "canvas", "nav", "footer", "object", "video", "audio",
 )  # fmt: skip
-_UNSEEN = re.compile(
+_INVISIBLE_STYLE = re.compile(
     r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden|clip\s*:\s*rect\(\s*0|color\s*:\s*transparent"
     r"|(?:left|right|top|text-indent|margin-left|margin-top)\s*:\s*-\d{3}"
     r"|(?:font-size|opacity|(?:max-)?(?:width|height))\s*:\s*0(?:\.0*)?[a-z%]*\s*(?:;|!|$))",
@@ -22,11 +22,11 @@ _UNSEEN = re.compile(
 )
 """Styles that make content invisible on the page."""
 _MIN_MAIN_CHARS = 200
-"""Minimum number of characters for a `main` or `article` element to count as the page's content."""
+"""Minimum number of characters in a `main` or `article` element for it to count as the page's main content."""
 
 
 def main(request_json: str) -> None:
-    """Print `title` and `text` of a page in UTF-8. `url`: the base of its links."""
+    """Print `title` and `text` of a page in UTF-8. The `url` in `request_json` is the base URL of its links."""
     from bs4 import BeautifulSoup  # noqa: PLC0415  # deferred: import errors are reported like read errors
     from markdownify import MarkdownConverter  # noqa: PLC0415  # deferred: as above
 
@@ -35,7 +35,7 @@ def main(request_json: str) -> None:
     title = " ".join(soup.title.get_text().split())[:300] if soup.title else ""
     for tag in soup.find_all(_DROPPED_TAGS):
         tag.decompose()
-    for tag in [*soup.find_all(hidden=True), *soup.find_all(style=_UNSEEN)]:
+    for tag in [*soup.find_all(hidden=True), *soup.find_all(style=_INVISIBLE_STYLE)]:
         if not tag.decomposed and tag.name not in ("html", "body"):
             tag.decompose()
     for link in soup.find_all("a", href=True):
@@ -44,17 +44,17 @@ def main(request_json: str) -> None:
     for picture in soup.find_all("img"):
         if str(picture.get("src", "")).startswith("data:"):
             picture.decompose()
-    about = _about(soup)
+    content = _main_content(soup)
     try:
-        text = MarkdownConverter(heading_style="ATX", bullets="-", autolinks=True).convert_soup(about)
-    except RecursionError:  # tags nested too deeply
-        text = about.get_text("\n")
+        text = MarkdownConverter(heading_style="ATX", bullets="-", autolinks=True).convert_soup(content)
+    except RecursionError:  # the tags are nested too deeply
+        text = content.get_text("\n")
     text = re.sub(r"[ \t]+\n", "\n", str(text))
     text = re.sub(r"\n{3,}", "\n\n", text).strip()
     print(json.dumps({"title": title, "text": text.encode("utf-8", "replace").decode()}), flush=True)
 
 
-def _about(soup: "BeautifulSoup") -> "Tag":
+def _main_content(soup: "BeautifulSoup") -> "Tag":
     """Return the element with the page's main content."""
     for name in ("main", "article"):
         found = soup.find_all(name)

@@ -1,19 +1,19 @@
-"""Byte order marks, as written by programs on Windows. Pure."""
+"""Byte order marks, as written by Windows programs. Pure."""
 
 import codecs
 
 BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # it starts like the next one
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, because this mark begins with the one of UTF-16
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
 )
-WIDEST = 4
-"""Maximum number of bytes of a mark, and of a character."""
+MAX_MARK_BYTES = 4
+"""Maximum number of bytes in a mark or a character."""
 
 
-def in_utf8(raw: bytes) -> bytes:
+def to_utf8(raw: bytes) -> bytes:
     """Return text as UTF-8 without a byte order mark. Text without a mark is returned unchanged."""
     for bom, codec in BOMS:
         if raw.startswith(bom):

@@ -5,76 +5,99 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from ebbtide.tools.base import AppliedChange, ToolError, Workspace
-from ebbtide.tools.files.diff import binary_diff, header, truncated_diff, unified_diff
-from ebbtide.tools.files.encodings import usable
-from ebbtide.tools.files.paths import display, read_call
-from ebbtide.tools.files.read_write import content_of, delete, mode_of, read_bytes, write_bytes
-from ebbtide.tools.files.text import EncodingError, TextFile, UnsureEncodingError, binary_kind, decode, showable
+from ebbtide.tools.base import AppliedChange, Result, ToolError, Workspace
+from ebbtide.tools.files.diff import binary_diff, diff_header, truncated_diff, unified_diff
+from ebbtide.tools.files.paths import display, read_call_text
+from ebbtide.tools.files.read_write import content_if_exists, delete_file, mode_if_exists, read_bytes, write_bytes
+from ebbtide.tools.files.text import (
+    EncodingError,
+    TextFile,
+    UnsureEncodingError,
+    binary_kind,
+    decode_file,
+    usable_codec,
+    without_surrogates,
+)
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.outputs.plain_text import printable
-from ebbtide.tools.seen_files import Look, SeenFiles
+from ebbtide.tools.outputs.plain_text import printable_name
+from ebbtide.tools.seen_files import SeenFiles, ViewState
 
-MAX_NOTED_FILES, MAX_NOTED_BYTES = 20, 4_000_000
-"""Maximum number of files recorded after a call that showed them, and bytes of each."""
+MAX_RECORDED_FILES, MAX_COMPARED_BYTES = 20, 4_000_000
+"""Maximum number of files recorded after a call that showed them, and maximum size of each in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     path: Path
     before: bytes | None
-    """The content that the change is based on, or None if the file does not exist."""
+    """The content that the change is based on; None if the file does not exist."""
     after: bytes | None
-    """The new content, or None to delete the file."""
+    """The new content; None to delete the file."""
     mode: int | None = None
-    """Permission bits of a new file, if not the default ones."""
+    """Permission bits of a new file; None for the default."""
     encoding: str = ""
-    """The codec of its text, if the model specified one."""
+    """The codec of the file's text, if the model specified one."""
 
 
-def make(changes: Sequence[Change], seen: SeenFiles) -> None:
-    """Apply every change. If one fails, those before it are reverted. Raises `ToolError`."""
+@dataclass(frozen=True, slots=True)
+class PlannedChanges:
+    """The changes of a call, checked but not yet made."""
+
+    changes: tuple[Change, ...]
+    message: str
+    """The message for the model once the changes have been made."""
+
+    def preview(self, root: Path) -> str:
+        return changes_diff(self.changes, root)
+
+    def apply(self, seen: SeenFiles) -> Result:
+        """Make all changes or none. Raises `ToolError`."""
+        apply_changes(self.changes, seen)
+        changed = tuple(change.path for change in self.changes)
+        made = tuple(AppliedChange(change.path, change.before, change.after) for change in self.changes)
+        return Result(self.message, changed_files=changed, file_changes=made)
+
+
+def apply_changes(changes: Sequence[Change], seen: SeenFiles) -> None:
+    """Apply every change. If one fails, the previous ones are reverted. Raises `ToolError`."""
     for change in changes:
         _require_writable(change.path, str(change.path))
-        if content_of(change.path) != change.before:
-            raise ToolError(f"`{change.path}` changed while it was being edited: {read_call(str(change.path))} again")
-    backward: list[Change] = []
+        if content_if_exists(change.path) != change.before:
+            raise ToolError(
+                f"`{change.path}` changed while it was being edited: {read_call_text(str(change.path))} again"
+            )
+    reverse_changes: list[Change] = []
     try:
         for change in changes:
-            back = Change(change.path, change.after, change.before, mode_of(change.path))
-            _put(change)
-            backward.append(back)
+            reverse_change = Change(change.path, change.after, change.before, mode_if_exists(change.path))
+            _write_change(change)
+            reverse_changes.append(reverse_change)
     except ToolError:
-        for back in reversed(backward):
+        for reverse_change in reversed(reverse_changes):
             with suppress(ToolError):  # report the first error
-                _put(back)
+                _write_change(reverse_change)
         raise
     for change in changes:
         if change.after is None:
             seen.forget(change.path)
         else:
-            seen.note(change.path, change.after)
-
-
-def applied_changes(changes: Sequence[Change]) -> tuple[AppliedChange, ...]:
-    """Return the changes for the caller that stores what they replaced."""
-    return tuple(AppliedChange(change.path, change.before, change.after) for change in changes)
+            seen.record_content(change.path, change.after)
 
 
 def require_read(path: Path, content: bytes, workspace: Workspace) -> None:
     """Check that the model has seen this content of the file. Raises `ToolError`."""
     require_text(path, content, workspace)
     name = display(path, workspace.root)
-    if not workspace.seen.knows(path):
-        raise ToolError(f"`{name}` was not read in this session: first {read_call(name)}")
+    if not workspace.seen.has_seen(path):
+        raise ToolError(f"`{name}` was not read in this session: first {read_call_text(name)}")
     if not workspace.seen.is_current(path, content):
-        raise ToolError(f"`{name}` changed since you read it: {read_call(name)} again, then decide anew")
+        raise ToolError(f"`{name}` changed since you read it: {read_call_text(name)} again, then decide again")
 
 
 def _require_writable(path: Path, name: str) -> None:
-    """Raise `ToolError` for a write-protected file. The system itself would not stop root, or a write that replaces the
-    file."""
-    mode = mode_of(path)
+    """Raise `ToolError` for a write-protected file. The check is necessary because the system lets root write to such a
+    file, and lets everyone replace it who may write to its folder."""
+    mode = mode_if_exists(path)
     if mode is not None and not mode & 0o222:
         how = "ask the user, or make it writable with chmod in bash first"
         raise ToolError(f"`{name}` is write-protected (mode {mode:04o}): {how}")
@@ -89,10 +112,10 @@ def require_text(path: Path, content: bytes, workspace: Workspace) -> None:
 
 
 def text_of(path: Path, raw: bytes, workspace: Workspace, encoding: str = "") -> TextFile:
-    """Return the text of a file, in the encoding that the model specifies now or specified before. Raises `ToolError`
-    if it cannot be in that encoding."""
-    codec, name = codec_named(encoding), display(path, workspace.root)
-    file = decode(raw, codec or workspace.seen.encodings.get(path, ""))
+    """Return the text of a file, in the encoding that the model specifies now or has specified before. Raises
+    `ToolError` if the file cannot be in that encoding."""
+    codec, name = require_codec(encoding), display(path, workspace.root)
+    file = decode_file(raw, codec or workspace.seen.encodings.get(path, ""))
     if codec and file.codec != codec:
         known = "" if file.is_guess else f" but in {file.codec}"
         raise ToolError(f"`{name}` is not in {encoding}{known}: name another `encoding`, or leave it out")
@@ -101,11 +124,13 @@ def text_of(path: Path, raw: bytes, workspace: Workspace, encoding: str = "") ->
     return file
 
 
-def codec_named(encoding: str) -> str:
-    """Return the codec of an encoding, or an empty string if none is given. Raises `ToolError` if it cannot be used."""
-    codec = usable(encoding)
+def require_codec(encoding: str) -> str:
+    """Return the codec of an encoding; empty if no encoding is given. Raises `ToolError` if it cannot be used."""
+    codec = usable_codec(encoding)
     if encoding and not codec:
-        raise ToolError(f"`encoding`: {printable(encoding)!r} cannot be used: give a name such as gbk, cp932 or cp1251")
+        raise ToolError(
+            f"`encoding`: {printable_name(encoding)!r} cannot be used: give a name such as gbk, cp932 or cp1251"
+        )
     return codec
 
 
@@ -113,52 +138,53 @@ def encoding_refusal(error: EncodingError, name: str, file: TextFile) -> ToolErr
     """Return the error for a change that cannot be written in the file's encoding."""
     if isinstance(error, UnsureEncodingError):
         known = f"`{name}` is not in UTF-8, and {file.codec} is only a guess"
-        how = f'{read_call(name)} and encoding="{file.codec}", or its actual encoding'
+        how = f'{read_call_text(name)} and encoding="{file.codec}", or its actual encoding'
         return ToolError(f"{known}: {error}, first {how}")
     return ToolError(
         f"`{name}` cannot be changed this way: {error}; use other characters, or convert it with iconv first"
     )
 
 
-def look_at(path: Path, content: bytes, workspace: Workspace) -> Look:
-    """Return what the model knows of the file for a partial change. It need not know anything if the change quotes
-    exactly what it replaces. Raises `ToolError` if the file is not text, or has changed since the model saw it."""
+def checked_view_state(path: Path, content: bytes, workspace: Workspace) -> ViewState:
+    """Return how much of the file the model has seen, for a partial change. The model need not have seen the file if it
+    quotes exactly the text that it replaces. Raises `ToolError` if the file is not text, or has changed since the model
+    saw it."""
     require_text(path, content, workspace)
-    look = workspace.seen.last_look(path, content)
-    if look == "outdated":
+    state = workspace.seen.view_state(path, content)
+    if state == "outdated":
         name = display(path, workspace.root)
-        raise ToolError(f"`{name}` changed since you read it: {read_call(name)} again, then decide anew")
-    return look
+        raise ToolError(f"`{name}` changed since you read it: {read_call_text(name)} again, then decide again")
+    return state
 
 
-def note_looks(paths: Iterable[Path], workspace: Workspace) -> None:
-    """Record that the first few of the files were shown in part, if they are regular and not large."""
-    for path in islice(paths, MAX_NOTED_FILES):
+def record_partial_views(paths: Iterable[Path], workspace: Workspace) -> None:
+    """Record that the first few of these files were shown in part, if they are regular and not large."""
+    for path in islice(paths, MAX_RECORDED_FILES):
         with suppress(OSError, ValueError):
             real = path.resolve()
-            if (content := look_content(real)) is not None:
-                workspace.seen.look(real, content)
+            if (content := comparable_content(real)) is not None:
+                workspace.seen.record_partial_view(real, content)
 
 
-def look_content(path: Path) -> bytes | None:
-    """Return the content of a file that is not large, for later comparison, or None."""
+def comparable_content(path: Path) -> bytes | None:
+    """Return the content of a file for a later comparison; None if it is large or cannot be read."""
     with suppress(ToolError, OSError, ValueError):
-        if path.is_file() and path.stat().st_size <= MAX_NOTED_BYTES:
+        if path.is_file() and path.stat().st_size <= MAX_COMPARED_BYTES:
             return read_bytes(path)
     return None
 
 
-def preview_of(changes: Sequence[Change], root: Path) -> str:
+def changes_diff(changes: Sequence[Change], root: Path) -> str:
     """Return all changes as one unified diff. A creation followed by a deletion is shown as a move."""
     lines: list[str] = []
-    left = list(changes)
-    while left:
-        change = left.pop(0)
-        gone = left[0] if left and change.before is None and left[0].after is None else None
-        if gone is not None and gone.before and change.after:
-            left.pop(0)
+    remaining = list(changes)
+    while remaining:
+        change = remaining.pop(0)
+        deletion = remaining[0] if remaining and change.before is None and remaining[0].after is None else None
+        if deletion is not None and deletion.before and change.after:
+            remaining.pop(0)
             new_name, codec = display(change.path, root), change.encoding
-            lines += diff_lines(display(gone.path, root), gone.before, change.after, new_name, codec)
+            lines += diff_lines(display(deletion.path, root), deletion.before, change.after, new_name, codec)
         else:
             lines += diff_lines(display(change.path, root), change.before, change.after, encoding=change.encoding)
     return truncated_diff(lines)
@@ -167,31 +193,34 @@ def preview_of(changes: Sequence[Change], root: Path) -> str:
 def diff_lines(
     name: str, before: bytes | None, after: bytes | None, new_name: str | None = None, encoding: str = ""
 ) -> list[str]:
-    r"""Return the lines of a unified diff of two contents, where None is no file. Line endings other than `\n` are
-    shown if they differ between the sides. Binary files are only reported as changed."""
+    r"""Return the lines of a unified diff of two contents; None means that there is no file. Line endings other than
+    `\n` are shown if they differ between the sides. A binary file is only reported as changed."""
     kind = next((kind for content in (before, after) if content and (kind := binary_kind(content))), None)
     if kind is not None:
         return binary_diff(name, before, after, kind, new_name) if before != after or new_name is not None else []
-    old = None if before is None else decode(before, encoding)
-    new = None if after is None else decode(after, encoding or (old.codec if old and old.is_guess else ""))
+    old = None if before is None else decode_file(before, encoding)
+    new = None if after is None else decode_file(after, encoding or (old.codec if old and old.is_guess else ""))
     files = [file for file in (old, new) if file is not None]
-    is_alike = all(map(_is_even, files)) and len({file.newline for file in files}) == 1
-    texts = [None if file is None else showable(file.normalised_text if is_alike else file.text) for file in (old, new)]
+    is_alike = all(map(_has_uniform_newlines, files)) and len({file.newline for file in files}) == 1
+    texts = [
+        None if file is None else without_surrogates(file.normalised_text if is_alike else file.text)
+        for file in (old, new)
+    ]
     lines = unified_diff(name, texts[0], texts[1], new_name)
     if old and new and before != after and texts[0] == texts[1]:
         encodings = (f"{file.codec}{' with a byte order mark' if file.bom else ''}" for file in (old, new))
-        lines += [*([] if lines else header(name)), f"encoding: {' -> '.join(encodings)}"]
+        lines += [*([] if lines else diff_header(name)), f"encoding: {' -> '.join(encodings)}"]
     return lines
 
 
-def _put(change: Change) -> None:
+def _write_change(change: Change) -> None:
     if change.after is None:
-        delete(change.path)
+        delete_file(change.path)
     else:
         write_bytes(change.path, change.after, change.mode)
 
 
-def _is_even(file: TextFile) -> bool:
+def _has_uniform_newlines(file: TextFile) -> bool:
     """Whether all line endings are the same."""
     rest = file.text.replace("\r\n", "") if file.newline == "\r\n" else file.text
     return not any(end in rest for end in ("\r", "\n") if end != file.newline)

@@ -1,12 +1,12 @@
-"""Artefacts that models add to quoted text: line numbers, escapes, surrounding empty lines. Pure.
+"""Artefacts that models add when they quote text: line numbers, escapes, surrounding empty lines. Pure.
 
-A correction is a reading of `old` and `new` without them, used only if `old` itself is not in the file.
+A correction is a reading of `old` and `new` without such artefacts, used only if `old` itself is not in the file.
 """
 
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ebbtide.tools.files.punctuation import plain_signs
+from ebbtide.tools.files.punctuation import ascii_punctuation
 from ebbtide.tools.lazy import dataclass, regex
 
 
@@ -14,17 +14,17 @@ from ebbtide.tools.lazy import dataclass, regex
 class Correction:
     old: str
     new: str | None
-    """None if it is unclear what the new text would be without the artefact."""
+    """The new text; None if it is unclear what it would be without the artefact."""
     note: str
     """What was removed."""
 
 
-_NUMBERS = tuple(
+_LINE_NUMBER_FORMS = tuple(
     regex(rf" *(\d+){sign}") for sign in (r"\t", "\u2192", "\u2192 ", r" \| ?", r"\|", "[:-]", ": ", r"\. ?", r"\) ?")
 )
-"""Line numbers as in `read`, `cat -n`, other agents' tools and `grep -n`."""
-_BARE = regex(r" *(\d+)\Z")
-"""The number of an empty line whose separator is missing."""
+"""Line numbers as `read`, `cat -n`, other agents' tools and `grep -n` print them."""
+_BARE_LINE_NUMBER = regex(r" *(\d+)\Z")
+"""The number of an empty line, without a separator after it."""
 
 _ESCAPE = regex(r"\\([ntr'\"`\\$])")
 _QUOTE = regex(r"\\.|['\"`]")
@@ -39,39 +39,48 @@ def corrections(old: str, new: str) -> Iterator[Correction]:
 
 
 def _without_numbers(old: str, new: str) -> Iterator[Correction]:
-    for form in _NUMBERS:
+    for number_form in _LINE_NUMBER_FORMS:
         lines = old.removesuffix("\n").split("\n")
-        found = [form.match(line) or _BARE.match(line) for line in lines]
+        found = [number_form.match(line) or _BARE_LINE_NUMBER.match(line) for line in lines]
         numbers = [int(match[1]) for match in found if match is not None]
         if len(numbers) < len(lines) or any(b - a != 1 for a, b in pairwise(numbers)):
             continue
-        if not any(form.match(line) for line in lines):
+        if not any(number_form.match(line) for line in lines):
             continue
-        rest = "\n".join(line[match.end() :] for line, match in zip(lines, found, strict=True) if match is not None)
-        put = [form.match(line) or _BARE.match(line) for line in new.split("\n")]
-        has = {match is not None for line, match in zip(new.split("\n"), put, strict=True) if line.strip()}
-        plain = None if len(has) > 1 or (has == {False} and form.pattern.endswith(" ")) else new
-        if has == {True}:
-            plain = "\n".join(
-                line[match.end() :] if match else line for line, match in zip(new.split("\n"), put, strict=True)
+        old_without_numbers = "\n".join(
+            line[match.end() :] for line, match in zip(lines, found, strict=True) if match is not None
+        )
+        new_matches = [number_form.match(line) or _BARE_LINE_NUMBER.match(line) for line in new.split("\n")]
+        is_numbered = {
+            match is not None for line, match in zip(new.split("\n"), new_matches, strict=True) if line.strip()
+        }
+        new_without_numbers = (
+            None if len(is_numbered) > 1 or (is_numbered == {False} and number_form.pattern.endswith(" ")) else new
+        )
+        if is_numbered == {True}:
+            new_without_numbers = "\n".join(
+                line[match.end() :] if match else line for line, match in zip(new.split("\n"), new_matches, strict=True)
             )
-        is_emptied = bool(new) and plain == ""  # one empty line is left, which differs from no lines
-        ends = (
-            old.endswith("\n") or is_emptied or (not new and rest.endswith("\n"))
-        )  # a numbered line without text is removed too
-        yield Correction(rest + "\n" * ends, "\n" if is_emptied else plain, "line numbers")
+        is_emptied = bool(new) and new_without_numbers == ""  # the result must be one empty line rather than no line
+        has_final_newline = (
+            old.endswith("\n") or is_emptied or (not new and old_without_numbers.endswith("\n"))
+        )  # so that a numbered line without text is removed as well
+        yield Correction(
+            old_without_numbers + "\n" * has_final_newline, "\n" if is_emptied else new_without_numbers, "line numbers"
+        )
 
 
 def _without_empty_edges(old: str, new: str) -> Iterator[Correction]:
-    """Yield the texts without leading and trailing empty lines that both have, or only the old one."""
+    """Yield the texts without leading and trailing empty lines that both texts have, or only the old one has."""
     if not old.strip() or not new.strip():
         return
     above, new_above = _blank_lines(old), _blank_lines(new)
     below, new_below = _blank_lines(old[::-1]), _blank_lines(new[::-1])
     if (above or below > 1) and new_above in (0, above) and new_below in (min(below, 1), below):
-        lines, put = old.split("\n"), new.split("\n")
-        rest, plain = lines[above : len(lines) - below], put[new_above : len(put) - new_below]
-        yield Correction("\n".join(rest), "\n".join(plain), "empty lines around it")
+        old_lines, new_lines = old.split("\n"), new.split("\n")
+        trimmed_old = old_lines[above : len(old_lines) - below]
+        trimmed_new = new_lines[new_above : len(new_lines) - new_below]
+        yield Correction("\n".join(trimmed_old), "\n".join(trimmed_new), "empty lines around it")
 
 
 def _blank_lines(text: str) -> int:
@@ -99,8 +108,8 @@ def _unescape(text: str) -> str:
 
 
 def _is_balanced(text: str) -> bool:
-    r"""Whether no line ends inside quotes, as it would if an unescaped `\n` was meant literally."""
-    return all(map(_ends_outside_quotes, plain_signs(text).split("\n")))
+    r"""Whether no line ends inside quotes, as would happen if a `\n` was meant literally but was unescaped."""
+    return all(map(_ends_outside_quotes, ascii_punctuation(text).split("\n")))
 
 
 def _ends_outside_quotes(line: str) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from ebbtide.tools.files.line_diff import Region, differing
+from ebbtide.tools.files.line_diff import Region, differing_regions
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.extent import pluralize
 
@@ -11,27 +11,27 @@ MAX_DIFF_LINES = 200_000
 """Maximum number of lines of a diff."""
 CONTEXT_LINES = 3
 """Number of unchanged lines shown before and after a change."""
-NO_END = "\\ No newline at end of file"
+NO_FINAL_NEWLINE = "\\ No newline at end of file"
 
 HunkGroup: TypeAlias = list[Region]
 
-_STEERING = regex(r"[\x00-\x1f\x7f]")
+_CONTROL_CHARACTER = regex(r"[\x00-\x1f\x7f]")
 
 
 def unified_diff(name: str, before: str | None, after: str | None, new_name: str | None = None) -> list[str]:
-    r"""Return the lines of a unified diff, where None is a missing file. Only `\n` ends a line, so that other line
-    endings are visible."""
+    r"""Return the lines of a unified diff; None means a missing file. Only `\n` ends a line, so other line endings are
+    visible."""
     old, new = _lines(before), _lines(after)
-    lines = [line for group in _groups(differing(old, new)) for line in _hunk(group, old, new)]
+    lines = [line for group in _hunk_groups(differing_regions(old, new)) for line in _hunk(group, old, new)]
     is_new, is_deleted = before is None, after is None
     if not (lines or is_new or is_deleted or new_name):
         return []
-    return [*header(name, new_name, is_new=is_new, is_deleted=is_deleted), *lines]
+    return [*diff_header(name, new_name, is_new=is_new, is_deleted=is_deleted), *lines]
 
 
-def size_of_change(before: str, after: str) -> tuple[int, int]:
+def changed_line_counts(before: str, after: str) -> tuple[int, int]:
     """Return the number of lines added and removed."""
-    regions = differing(_lines(before), _lines(after))
+    regions = differing_regions(_lines(before), _lines(after))
     return sum(one.new_end - one.new_start for one in regions), sum(one.old_end - one.old_start for one in regions)
 
 
@@ -40,41 +40,41 @@ def binary_diff(
 ) -> list[str]:
     """Return the diff lines of a binary change."""
     sizes = " -> ".join("none" if content is None else pluralize(len(content), "byte") for content in (before, after))
-    lines = header(name, new_name, is_new=before is None, is_deleted=after is None)
+    lines = diff_header(name, new_name, is_new=before is None, is_deleted=after is None)
     return [*lines, f"{kind}, not shown: {sizes}"]
 
 
-def header(name: str, new_name: str | None = None, *, is_new: bool = False, is_deleted: bool = False) -> list[str]:
-    name, target = in_one_line(name), in_one_line(new_name or name)
+def diff_header(name: str, new_name: str | None = None, *, is_new: bool = False, is_deleted: bool = False) -> list[str]:
+    name, target = single_line_name(name), single_line_name(new_name or name)
     lines = [f"rename from {name}", f"rename to {target}"] if target != name else []
     lines.append("--- /dev/null" if is_new else f"--- a/{name}")
     return [*lines, "+++ /dev/null" if is_deleted else f"+++ b/{target}"]
 
 
-def in_one_line(name: str) -> str:
-    """Return the name with control characters escaped, since a file name may contain any."""
-    return _STEERING.sub(lambda sign: f"\\x{ord(sign[0]):02x}", name)
+def single_line_name(name: str) -> str:
+    """Return the name with control characters escaped, because a file name may contain any."""
+    return _CONTROL_CHARACTER.sub(lambda sign: f"\\x{ord(sign[0]):02x}", name)
 
 
 def truncated_diff(lines: list[str]) -> str:
     left_out = len(lines) - MAX_DIFF_LINES
-    shown = lines[:MAX_DIFF_LINES] + (
+    visible = lines[:MAX_DIFF_LINES] + (
         [f"… {pluralize(left_out, 'more line')} of this diff {'is' if left_out == 1 else 'are'} not shown"]
         if left_out > 0
         else []
     )
-    return "\n".join(shown)
+    return "\n".join(visible)
 
 
 def _lines(text: str | None) -> list[str]:
-    """Return the lines with their endings, so that a missing one is a difference."""
+    """Return the lines with their endings, so that a missing final newline counts as a difference."""
     if not text:
         return []
     *whole, last = text.split("\n")
     return [f"{line}\n" for line in whole] + ([last] if last else [])
 
 
-def _groups(regions: Sequence[Region]) -> Iterator[HunkGroup]:
+def _hunk_groups(regions: Sequence[Region]) -> Iterator[HunkGroup]:
     """Group regions that are close enough to share context lines."""
     group: HunkGroup = []
     for region in regions:
@@ -92,7 +92,7 @@ def _hunk(group: HunkGroup, old: Sequence[str], new: Sequence[str]) -> list[str]
     below = min(CONTEXT_LINES, len(old) - last.old_end)
     start, end = first.old_start - above, last.old_end + below
     new_start, new_end = first.new_start - above, last.new_end + below
-    lines = [f"@@ -{_range(start, end)} +{_range(new_start, new_end)} @@"]
+    lines = [f"@@ -{_hunk_range(start, end)} +{_hunk_range(new_start, new_end)} @@"]
     at = start
     for region in group:
         lines += _prefixed_lines(" ", old[at : region.old_start])
@@ -106,11 +106,11 @@ def _prefixed_lines(sign: str, lines: Sequence[str]) -> Iterator[str]:
     for line in lines:
         yield sign + line.removesuffix("\n")
         if not line.endswith("\n"):
-            yield NO_END
+            yield NO_FINAL_NEWLINE
 
 
-def _range(start: int, end: int) -> str:
-    """Return a range for a hunk header. An empty range names the line before it."""
+def _hunk_range(start: int, end: int) -> str:
+    """Return a range for a hunk header. For an empty range, the header names the line before it."""
     count = end - start
     first = start + 1 if count else start
     return f"{first}" if count == 1 else f"{first},{count}"

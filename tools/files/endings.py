@@ -10,17 +10,18 @@ MAX_SCANNED_NAMES = 1000
 """Maximum number of names scanned."""
 
 
-def endings_in(folder: Path) -> Counter[str]:
-    """Count the suffixes of the first files in a folder and, level by level, below it: `.py`, `.ipynb`."""
-    waiting, left = deque([str(folder)]), MAX_SCANNED_NAMES
-    found: Counter[str] = Counter()
-    while waiting and left > 0:
-        with suppress(OSError), os.scandir(waiting.popleft()) as entries:
-            for entry in islice(entries, left):
-                left -= 1
+def count_suffixes(folder: Path) -> Counter[str]:
+    """Count the suffixes (such as `.py`, `.ipynb`) of the first files found in a folder and, level by level, below
+    it."""
+    pending_folders, names_left = deque([str(folder)]), MAX_SCANNED_NAMES
+    counts: Counter[str] = Counter()
+    while pending_folders and names_left > 0:
+        with suppress(OSError), os.scandir(pending_folders.popleft()) as entries:
+            for entry in islice(entries, names_left):
+                names_left -= 1
                 if entry.is_dir(follow_symlinks=False):
                     if entry.name[0] != "." and entry.name != "node_modules":
-                        waiting.append(entry.path)
+                        pending_folders.append(entry.path)
                 else:
-                    found[os.path.splitext(entry.name)[1]] += 1
-    return found
+                    counts[os.path.splitext(entry.name)[1]] += 1
+    return counts

@@ -1,5 +1,5 @@
-"""The state of configuration files near the top of a folder that other programs obey, to detect what a command
-changed."""
+"""The state of configuration files near the top of a folder that other programs run or read automatically, used to
+detect changes by a command."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,14 +7,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
-from ebbtide.tools.files.autorun import runs_later
+from ebbtide.tools.files.autorun import autorun_reason
 from ebbtide.tools.files.paths import display
 
 ConfigFileStates: TypeAlias = Mapping[str, tuple[int, int, int]]
 """Maps paths to values that identify a version of the file."""
 
-_AROUND = frozenset((".github", ".forgejo", ".gitea", ".cargo", ".bundle", ".config"))
-"""Folders that contain such files without being obeyed as a whole."""
+_PARTLY_LISTED_FOLDERS = frozenset((".github", ".forgejo", ".gitea", ".cargo", ".bundle", ".config"))
+"""Folders in which only some files are such files."""
 _MAX_ENTRIES = 1_000
 """Maximum number of names examined per folder."""
 _MAX_DEPTH = 3
@@ -22,13 +22,13 @@ _MAX_DEPTH = 3
 
 
 def config_file_states(folders: Iterable[str]) -> ConfigFileStates:
-    """Return the states of such files at the top of the folders and in known subfolders. For git, only hooks count,
-    since its settings change with every push."""
+    """Return the states of such files at the top of the folders and in known subfolders. In `.git` only hooks count,
+    because git's settings change with every push."""
     return {path: state for folder in folders for path, state in _find_config_files(folder, folder, 0)}
 
 
 def changes_note(before: ConfigFileStates, after: ConfigFileStates, root: str) -> str:
-    """Return a note on what changed, or an empty string."""
+    """Return a note on which files changed; empty if none did."""
     changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
     if not changed:
         return ""
@@ -44,7 +44,7 @@ def _find_config_files(folder: str, top: str, depth: int) -> Iterator[tuple[str,
     except OSError:
         return
     for entry in found:
-        is_wanted = depth > 0 or entry.name in _AROUND or _is_executed(entry.name)
+        is_wanted = depth > 0 or entry.name in _PARTLY_LISTED_FOLDERS or _is_autorun_name(entry.name)
         if not is_wanted or (os.path.basename(folder) == ".git" and entry.name != "hooks"):
             continue
         if entry.name.endswith(".sample") and os.path.basename(folder) == "hooks":
@@ -53,13 +53,13 @@ def _find_config_files(folder: str, top: str, depth: int) -> Iterator[tuple[str,
             if entry.is_dir(follow_symlinks=False):
                 if depth < _MAX_DEPTH:
                     yield from _find_config_files(entry.path, top, depth + 1)
-            elif runs_later(entry.path, top):
+            elif autorun_reason(entry.path, top):
                 status = entry.stat(follow_symlinks=False)
                 yield entry.path, (status.st_size, status.st_mtime_ns, status.st_ino)
-        except OSError:  # it has disappeared
+        except OSError:  # the file was deleted meanwhile
             continue
 
 
 @lru_cache(maxsize=4096)
-def _is_executed(name: str) -> bool:
-    return bool(runs_later(f"/{name}", "/"))
+def _is_autorun_name(name: str) -> bool:
+    return bool(autorun_reason(f"/{name}", "/"))

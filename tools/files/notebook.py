@@ -1,6 +1,6 @@
-"""Jupyter notebooks: their cells, and edits of a cell that preserve every other byte. Pure.
+"""Jupyter notebooks: their cells, and edits of a cell that preserve all other bytes. Pure.
 
-Edits are made in the file's own text at the position of the cell. Rewriting the whole file would change what other
+Edits are made in the file's text, at the position of the cell. Rewriting the whole file would change what other
 programs wrote in their own style: key order, numbers, escapes.
 """
 
@@ -33,15 +33,15 @@ class Cell:
     value: Mapping[str, Any]
     """The parsed JSON of the cell."""
     span: Span
-    """Position in the file."""
+    """The cell's range in the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
     text: str
     cells: tuple[Cell, ...]
-    array: Span
-    """Position of the list of cells in the text."""
+    cells_span: Span
+    """The range of the list of cells in the text."""
     language: str
     has_ids: bool
     """Whether the format gives each cell an id."""
@@ -51,18 +51,18 @@ class Notebook:
 
 
 class NotebookError(ValueError):
-    """Why a notebook cannot be changed, in words for the model."""
+    """A notebook cannot be changed; the message says why, worded for the model."""
 
 
-def notebook_of(raw: bytes) -> Notebook | None:
-    """Return the notebook in a file, or None if it is not a notebook of format 4 or later."""
+def parse_notebook(raw: bytes) -> Notebook | None:
+    """Return the notebook in a file; None if the file is not a notebook of format 4 or later."""
     try:
         text = raw.decode()
         value = json.loads(text.removeprefix(_BOM))
         if not isinstance(value, dict) or not all(map(_is_cell, value["cells"])) or value["nbformat"] < 4:
             return None
-        array = _members(text, _skip_blanks(text, text.startswith(_BOM)))["cells"]
-        spans = _elements(text, array.start)
+        array = _member_spans(text, _skip_blanks(text, text.startswith(_BOM)))["cells"]
+        spans = _element_spans(text, array.start)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     cells = tuple(
@@ -86,49 +86,51 @@ def _is_cell(cell: object) -> bool:
 
 
 def source_text(source: object) -> str:
-    """Return a multi-line string of the format, which is a string or a list of lines."""
+    """Return a multi-line string of the notebook format, which may be a string or a list of lines."""
     return source if isinstance(source, str) else "".join(map(str, source)) if isinstance(source, list) else ""
 
 
 def replace_cell(notebook: Notebook, number: int, source: str, kind: CellKind | None) -> Notebook:
     """Replace the source of a cell. Its outputs are removed. Raises `NotebookError`."""
-    cell = _cell(notebook, number)
+    cell = _require_cell(notebook, number)
     if kind is not None and kind != cell.kind:
         value = {name: each for name, each in cell.value.items() if name not in ("outputs", "execution_count")}
-        made = {**value, **_fresh(kind), "source": _value_like(source, cell.value["source"])}
-        made = dict(sorted(made.items())) if list(cell.value) == sorted(cell.value) else made
-        return _splice(notebook, cell.span, _render_value(made, notebook, cell.span.start))
-    members = _members(notebook.text, cell.span.start)
-    news: dict[str, object] = {"source": _value_like(source, cell.value["source"])}
+        new_cell = {**value, **_new_cell_fields(kind), "source": _source_in_style_of(source, cell.value["source"])}
+        new_cell = dict(sorted(new_cell.items())) if list(cell.value) == sorted(cell.value) else new_cell
+        return _splice(notebook, cell.span, _render_value(new_cell, notebook, cell.span.start))
+    members = _member_spans(notebook.text, cell.span.start)
+    new_values: dict[str, object] = {"source": _source_in_style_of(source, cell.value["source"])}
     if cell.kind == "code":
-        news |= {name: value for name, value in _fresh("code").items() if name in members and name != "cell_type"}
+        new_values |= {
+            name: value for name, value in _new_cell_fields("code").items() if name in members and name != "cell_type"
+        }
     text = notebook.text
     for name, span in sorted(members.items(), key=lambda member: -member[1].start):
-        if name in news:
-            text = text[: span.start] + _render_value(news[name], notebook, span.start) + text[span.end :]
-    return _read_again(text)
+        if name in new_values:
+            text = text[: span.start] + _render_value(new_values[name], notebook, span.start) + text[span.end :]
+    return _reparse(text)
 
 
 def insert_cell(notebook: Notebook, number: int, source: str, kind: CellKind) -> Notebook:
     """Insert a new cell after the given one, or at the start for 0. Raises `NotebookError`."""
     if number:
-        _cell(notebook, number)
+        _require_cell(notebook, number)
     like = notebook.cells[0].value["source"] if notebook.cells else []
-    value: dict[str, object] = {**_fresh(kind), "metadata": {}}
+    value: dict[str, object] = {**_new_cell_fields(kind), "metadata": {}}
     if notebook.has_ids:
         value["id"] = _new_id(notebook, number, source)
-    made = dict(sorted({**value, "source": _value_like(source, like)}.items()))
+    new_cell = dict(sorted({**value, "source": _source_in_style_of(source, like)}.items()))
     if not notebook.cells:
-        outer = _indent_at(notebook.text, notebook.array.start)
-        unit = _unit(notebook)
+        outer = _indent_at(notebook.text, notebook.cells_span.start)
+        unit = _indent_unit(notebook)
         inner = f"{outer}{unit}" if outer is not None and unit else None
-        text = _dump_json(made, notebook, inner)
+        text = _dump_json(new_cell, notebook, inner)
         body = f"[{text}]" if inner is None else f"[{inner}{text}{outer}]"
-        return _splice(notebook, notebook.array, body)
+        return _splice(notebook, notebook.cells_span, body)
     at = notebook.cells[max(number, 1) - 1].span
     indent = _indent_at(notebook.text, at.start)
-    text = _dump_json(made, notebook, indent)
-    between = _between(notebook, indent)
+    text = _dump_json(new_cell, notebook, indent)
+    between = _cell_separator(notebook, indent)
     if number:
         return _splice(notebook, Span(at.end, at.end), f"{between}{text}")
     return _splice(notebook, Span(at.start, at.start), f"{text}{between}")
@@ -136,26 +138,26 @@ def insert_cell(notebook: Notebook, number: int, source: str, kind: CellKind) ->
 
 def delete_cell(notebook: Notebook, number: int) -> Notebook:
     """Delete a cell. Raises `NotebookError`."""
-    span = _cell(notebook, number).span
+    span = _require_cell(notebook, number).span
     if len(notebook.cells) == 1:
-        return _splice(notebook, notebook.array, "[]")
+        return _splice(notebook, notebook.cells_span, "[]")
     if number < len(notebook.cells):
         return _splice(notebook, Span(span.start, notebook.cells[number].span.start), "")
     return _splice(notebook, Span(notebook.cells[number - 2].span.end, span.end), "")
 
 
-def _cell(notebook: Notebook, number: int) -> Cell:
+def _require_cell(notebook: Notebook, number: int) -> Cell:
     if not 1 <= number <= len(notebook.cells):
         raise NotebookError(f"there is no cell {number}: it has {pluralize(len(notebook.cells), 'cell')}")
     return notebook.cells[number - 1]
 
 
-def _fresh(kind: CellKind) -> dict[str, object]:
+def _new_cell_fields(kind: CellKind) -> dict[str, object]:
     code: dict[str, object] = {"execution_count": None, "outputs": []} if kind == "code" else {}
     return {"cell_type": kind, **code}
 
 
-def _value_like(source: str, like: object) -> object:
+def _source_in_style_of(source: str, like: object) -> object:
     """Return the source in the file's style: a string or a list of lines."""
     if isinstance(like, str):
         return source
@@ -164,70 +166,69 @@ def _value_like(source: str, like: object) -> object:
 
 
 def _new_id(notebook: Notebook, number: int, source: str) -> str:
-    """Return an unused id. It is the same for the preview of a change and the change itself."""
-    taken, salt = {str(cell.value.get("id")) for cell in notebook.cells}, 0
+    """Return an unused id, which is the same in the preview of a change and in the change itself."""
+    used_ids, salt = {str(cell.value.get("id")) for cell in notebook.cells}, 0
     while True:
-        said = f"{salt}\0{number}\0{source}\0{notebook.text}".encode("utf-8", "surrogatepass")
-        found = hashlib.sha256(said).hexdigest()[:8]
-        if found not in taken:
+        seed = f"{salt}\0{number}\0{source}\0{notebook.text}".encode("utf-8", "surrogatepass")
+        found = hashlib.sha256(seed).hexdigest()[:8]
+        if found not in used_ids:
             return found
         salt += 1
 
 
 def _splice(notebook: Notebook, span: Span, text: str) -> Notebook:
-    return _read_again(notebook.text[: span.start] + text + notebook.text[span.end :])
+    return _reparse(notebook.text[: span.start] + text + notebook.text[span.end :])
 
 
-def _read_again(text: str) -> Notebook:
+def _reparse(text: str) -> Notebook:
     try:
-        made = notebook_of(text.encode())
+        notebook = parse_notebook(text.encode())
     except UnicodeEncodeError as error:
         raise NotebookError("the source contains half a surrogate pair: write the whole character") from error
-    if made is None:
+    if notebook is None:
         raise AssertionError("the changed file would not be a valid notebook")
-    return made
+    return notebook
 
 
 def _render_value(value: object, notebook: Notebook, at: int) -> str:
-    """Return JSON for a value at a position of the text, in the file's style."""
+    """Return a value as JSON in the file's style, for a position of the text."""
     line = notebook.text.rfind("\n", 0, at) + 1
     blanks = _BLANKS.match(notebook.text, line)
-    is_on_lines = _unit(notebook) is not None
+    is_multiline = _indent_unit(notebook) is not None
     newline = "\r\n" if "\r\n" in notebook.text else "\n"
-    return _dump_json(value, notebook, f"{newline}{blanks[0]}" if is_on_lines and blanks else None)
+    return _dump_json(value, notebook, f"{newline}{blanks[0]}" if is_multiline and blanks else None)
 
 
 def _dump_json(value: object, notebook: Notebook, indent: str | None) -> str:
-    """Return JSON in the file's style. `indent`: newline and blanks at the start of each line, or None for a single
-    line."""
+    """Return JSON in the file's style. `indent`: the newline and blanks before each line; None for a single line."""
     is_ascii = notebook.text.isascii() and "\\u" in notebook.text
-    unit = _unit(notebook)
+    unit = _indent_unit(notebook)
     if indent is None or unit is None:
-        return json.dumps(value, ensure_ascii=is_ascii, separators=(",", ":") if _is_dense(notebook) else None)
+        return json.dumps(value, ensure_ascii=is_ascii, separators=(",", ":") if _is_compact_json(notebook) else None)
     text = json.dumps(value, ensure_ascii=is_ascii, indent=unit, separators=(",", ": "))
     return text.replace("\n", indent)
 
 
-def _between(notebook: Notebook, indent: str | None) -> str:
+def _cell_separator(notebook: Notebook, indent: str | None) -> str:
     """Return the text between two cells."""
     if len(notebook.cells) > 1:
         return notebook.text[notebook.cells[0].span.end : notebook.cells[1].span.start]
-    return f",{indent}" if indent is not None else "," if _is_dense(notebook) else ", "
+    return f",{indent}" if indent is not None else "," if _is_compact_json(notebook) else ", "
 
 
-def _is_dense(notebook: Notebook) -> bool:
-    """Whether it is written without blanks."""
+def _is_compact_json(notebook: Notebook) -> bool:
+    """Whether the notebook is written without blanks between JSON tokens."""
     return re.match(r'\ufeff?\{"[^"\\]*":[^ ]', notebook.text) is not None
 
 
-def _unit(notebook: Notebook) -> str | None:
-    """Return the indentation of one level, or None if everything is on one line."""
+def _indent_unit(notebook: Notebook) -> str | None:
+    """Return the indentation of one level; None if everything is on one line."""
     found = re.match(r"\ufeff?\s*\{\r?\n([ \t]*)", notebook.text)
     return found[1] or None if found else None
 
 
 def _indent_at(text: str, at: int) -> str | None:
-    """Return the newline and blanks before a position, or None if something else precedes it."""
+    """Return the newline and blanks before a position; None if something else precedes it."""
     found = re.search(r"(\r?\n)([ \t]*)(?:\"cells\"\s*:\s*)?\Z", text[max(at - 200, 0) : at])
     return f"{found[1]}{found[2]}" if found else None
 
@@ -237,8 +238,8 @@ def _skip_blanks(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _members(text: str, at: int) -> dict[str, Span]:
-    """Return the spans of the values of a valid object at a position. Of duplicate names the last counts."""
+def _member_spans(text: str, at: int) -> dict[str, Span]:
+    """Return the spans of the values of a valid object at a position. If a name occurs twice, the last value counts."""
     found: dict[str, Span] = {}
     at = _skip_blanks(text, at + 1)
     while text[at] != "}":
@@ -246,21 +247,21 @@ def _members(text: str, at: int) -> dict[str, Span]:
         start = _skip_blanks(text, _skip_blanks(text, at) + 1)
         end = _DECODER.raw_decode(text, start)[1]
         found[name] = Span(start, end)
-        at = _next(text, end)
+        at = _skip_comma(text, end)
     return found
 
 
-def _elements(text: str, at: int) -> Sequence[Span]:
+def _element_spans(text: str, at: int) -> Sequence[Span]:
     """Return the spans of the elements of a valid list at a position."""
     found: list[Span] = []
     at = _skip_blanks(text, at + 1)
     while text[at] != "]":
         end = _DECODER.raw_decode(text, at)[1]
         found.append(Span(at, end))
-        at = _next(text, end)
+        at = _skip_comma(text, end)
     return found
 
 
-def _next(text: str, at: int) -> int:
+def _skip_comma(text: str, at: int) -> int:
     at = _skip_blanks(text, at)
     return _skip_blanks(text, at + 1) if text[at] == "," else at

@@ -1,14 +1,14 @@
-r"""Parses the patch format of `apply_patch`. Pure.
+"""Parses the patch format of `apply_patch`. Pure.
 
-*** Begin Patch
-*** Update File: path         hunks: `@@ a line above`, then lines that begin with ` `, `-` or `+`
-*** Move to: new path         right after `Update File`, optional
-*** Add File: path            lines that begin with `+`
-*** Delete File: path
-*** End Patch
+    *** Begin Patch
+    *** Update File: path         hunks: `@@ a line above`, then lines that begin with ` `, `-` or `+`
+    *** Move to: new path         right after `Update File`, optional
+    *** Add File: path            lines that begin with `+`
+    *** Delete File: path
+    *** End Patch
 
-Markers and headers may be indented, surrounding fences and here-documents are ignored, and unified diffs are accepted
-as well.
+Markers and headers may be indented. Surrounding fences and here-documents are ignored, and unified diffs are also
+accepted.
 """
 
 import re
@@ -18,10 +18,10 @@ from typing import Literal, TypeAlias
 
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 _HEADER = re.compile(r"([ \t]*)\*\*\* ?(Update File|Add File|Delete File|Move to): ?(.+?)\s*$")
-_RANGES = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
+_DIFF_HUNK_HEADER = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 """The hunk header of a unified diff. Its numbers are unreliable and ignored."""
 _CLOSING_STARS = re.compile(r"(?<=\w) ?\*\*\*$")
-"""A marker that is closed with stars."""
+"""The stars at the end of a marker that some models add."""
 _OLD_NAME, _NEW_NAME = re.compile(r"--- (\S.*?)(?:\t.*)?$"), re.compile(r"\+\+\+ (\S.*?)(?:\t.*)?$")
 _BETWEEN_FILES = re.compile(
     r"diff |index [0-9a-f]+\.\.|(?:new|deleted|old) (?:file )?mode \d|similarity index |Index: |={20}"
@@ -29,19 +29,19 @@ _BETWEEN_FILES = re.compile(
 _NO_FILE = "/dev/null"
 _NO_LINE_END = "\\ No newline"
 
-Sign: TypeAlias = Literal[" ", "-", "+"]
+LinePrefix: TypeAlias = Literal[" ", "-", "+"]
 
 
 class PatchError(Exception):
-    """Why a patch cannot be parsed or does not fit, and what to do."""
+    """A patch cannot be parsed or does not fit; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class PatchHunk:
-    above: tuple[str, ...]
-    """Lines to find in order before those of the hunk."""
-    lines: tuple[tuple[Sign, str], ...]
-    at_end: bool = False
+    preceding_lines: tuple[str, ...]
+    """Lines that must be found, in order, before the lines of the hunk."""
+    lines: tuple[tuple[LinePrefix, str], ...]
+    is_at_end: bool = False
 
     @property
     def old(self) -> list[str]:
@@ -53,7 +53,7 @@ class PatchHunk:
 
     @property
     def without_trailing_blanks(self) -> "PatchHunk":
-        """The hunk without unchanged empty lines at its end."""
+        """The hunk, without unchanged empty lines at its end."""
         count = len(self.lines)
         while count and self.lines[count - 1] == (" ", ""):
             count -= 1
@@ -61,7 +61,7 @@ class PatchHunk:
 
     @property
     def unchanged_lines(self) -> list[tuple[int, int]]:
-        """Index pairs of the unchanged lines in `old` and `new`."""
+        """Pairs of indices of the unchanged lines in `old` and `new`."""
         found, old, new = list[tuple[int, int]](), 0, 0
         for sign, _ in self.lines:
             if sign == " ":
@@ -71,46 +71,46 @@ class PatchHunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Add:
+class AddFile:
     path: str
     content: str
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteFile:
     path: str
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class UpdateFile:
     path: str
     hunks: tuple[PatchHunk, ...]
     move_to: str | None = None
 
 
-FilePatch: TypeAlias = Add | Delete | Update
+FilePatch: TypeAlias = AddFile | DeleteFile | UpdateFile
 
 
-def parse(patch: str) -> tuple[FilePatch, ...]:
+def parse_patch(patch: str) -> tuple[FilePatch, ...]:
     """Return what the patch does to each file. Raises `PatchError`."""
     lines = patch.replace("\r\n", "\n").replace("\r", "" if "\n" in patch else "\n").split("\n")
     if not any(_HEADER.match(line) or line.strip() in (_BEGIN, _END) for line in lines):
-        found = tuple(_of_diff(lines))
+        found = tuple(_parse_unified_diff(lines))
         if found:
             return found
-    found = tuple(_sections(_inside(lines)))
+    found = tuple(_sections(_lines_between_markers(lines)))
     if not found:
         raise PatchError("the patch is empty: name at least one file")
     return found
 
 
-def _inside(lines: list[str]) -> list[str]:
-    """Return the lines between the markers, without common indentation. Text around them, such as a fence or a
-    here-document, is ignored."""
+def _lines_between_markers(lines: list[str]) -> list[str]:
+    """Return the lines between the markers, without their common indentation. Text around the markers, such as a fence
+    or a here-document, is ignored."""
     marks = [_CLOSING_STARS.sub("", line.strip()) for line in lines]
     first = next((at for at, line in enumerate(lines) if _HEADER.match(line)), len(lines))
     if _BEGIN not in marks and (_END not in marks or first == len(lines)):
-        raise PatchError(_why_none(marks))
+        raise PatchError(_missing_begin_reason(marks))
     begin = marks.index(_BEGIN) if _BEGIN in marks else first - 1
     ends = [at for at, line in enumerate(lines) if line.startswith(_END) and marks[at] == _END and at > begin]
     ends = ends or [at for at, mark in enumerate(marks) if mark == _END and at > begin]
@@ -122,8 +122,8 @@ def _inside(lines: list[str]) -> list[str]:
     return [line.removeprefix(margin) for line in inner] if is_indented else inner
 
 
-def _why_none(marks: list[str]) -> str:
-    """Return why lines without a marker are not a patch."""
+def _missing_begin_reason(marks: list[str]) -> str:
+    """Return why lines without a begin marker are not a patch."""
     if len(marks) == 1 and marks[0].startswith((_BEGIN, f"`{_BEGIN}")) and "\\n" in marks[0]:
         return "its line ends are written as `\\n`: send the patch with line ends"
     if any(mark.startswith("<<<<<<<") for mark in marks) and any(mark.startswith(">>>>>>>") for mark in marks):
@@ -147,8 +147,8 @@ def _sections(lines: list[str]) -> Iterator[FilePatch]:
 
 
 def _end_of_section(lines: list[str], at: int, margins: set[str] | None) -> int:
-    """Return the index of the next header. In an update, a header indented differently from its own is a line of the
-    file."""
+    """Return the index of the next header. Within an update, a header that is indented differently from the update's
+    own counts as a line of the file."""
     while at < len(lines):
         header = _HEADER.match(lines[at])
         is_here = header is not None and (margins is None or header[1] in margins)
@@ -158,13 +158,13 @@ def _end_of_section(lines: list[str], at: int, margins: set[str] | None) -> int:
     return at
 
 
-def _of_diff(lines: list[str]) -> Iterator[FilePatch]:
+def _parse_unified_diff(lines: list[str]) -> Iterator[FilePatch]:
     """Yield the files of a unified diff. Raises `PatchError`."""
-    starts = [at for at in range(len(lines)) if _names(lines, at) is not None]
+    starts = [at for at in range(len(lines)) if _file_names_at(lines, at) is not None]
     if any(line.startswith(("GIT binary patch", "rename from ", "copy from ")) for line in lines):
         raise PatchError("a diff with renames or binary data is not supported: use `*** Move to:`, or bash")
     for at, end in zip(starts, [*starts[1:], len(lines)], strict=False):
-        old, new = _names(lines, at) or ("", "")
+        old, new = _file_names_at(lines, at) or ("", "")
         body = lines[at + 2 : end]
         cut = next(
             (i for i, line in enumerate(body) if _BETWEEN_FILES.match(line) or line.startswith("```")), len(body)
@@ -176,13 +176,13 @@ def _of_diff(lines: list[str]) -> Iterator[FilePatch]:
         if old == _NO_FILE:
             yield _section("Add File", path, body)
         elif new == _NO_FILE:
-            yield Delete(path)
+            yield DeleteFile(path)
         else:
-            yield Update(old, tuple(_hunks(old, body)), new if new != old else None)
+            yield UpdateFile(old, tuple(_hunks(old, body)), new if new != old else None)
 
 
-def _names(lines: list[str], at: int) -> tuple[str, str] | None:
-    """Return the two names that begin a file of a unified diff, or None."""
+def _file_names_at(lines: list[str], at: int) -> tuple[str, str] | None:
+    """Return the two names at the beginning of a file in a unified diff, or None."""
     if at + 1 >= len(lines):
         return None
     old, new = _OLD_NAME.match(lines[at]), _NEW_NAME.match(lines[at + 1])
@@ -198,18 +198,18 @@ def _names(lines: list[str], at: int) -> tuple[str, str] | None:
 
 def _section(verb: str, path: str, body: list[str]) -> FilePatch:
     if verb == "Add File":
-        return Add(path, _added_content(path, body))
+        return AddFile(path, _added_content(path, body))
     if verb == "Delete File":
         if any(line.strip() for line in body):
             raise PatchError(f"`{path}` is to be deleted, but lines follow: leave them out")
-        return Delete(path)
+        return DeleteFile(path)
     move = _HEADER.match(body[0]) if body else None
     body = body[1:] if move else body
-    named = _names(body, 0)  # a diff inside a patch repeats the path
+    named = _file_names_at(body, 0)  # a diff inside a patch repeats the path
     hunks = tuple(_hunks(path, body[2:] if named else body))
     if not hunks and move is None:
         raise PatchError(f"no hunk follows `*** Update File: {path}`: write lines that begin with a blank, - or +")
-    return Update(path, hunks, move[3] if move else None)
+    return UpdateFile(path, hunks, move[3] if move else None)
 
 
 def _added_content(path: str, body: list[str]) -> str:
@@ -224,14 +224,14 @@ def _added_content(path: str, body: list[str]) -> str:
 
 def _hunks(path: str, body: list[str]) -> Iterator[PatchHunk]:
     above: list[str] = []
-    lines: list[tuple[Sign, str]] = []
+    lines: list[tuple[LinePrefix, str]] = []
     empty = 0
     for line in body:
         if line.startswith("@@"):
             if lines:
                 yield _hunk(above, lines, empty)
                 above, lines = [], []
-            above += _above(line)
+            above += _context_of_header(line)
         elif line.startswith(_NO_LINE_END):
             continue
         elif line.rstrip() == _END_OF_FILE:
@@ -244,20 +244,20 @@ def _hunks(path: str, body: list[str]) -> Iterator[PatchHunk]:
         yield _hunk(above, lines, empty)
 
 
-def _hunk(above: list[str], lines: list[tuple[Sign, str]], empty: int, *, at_end: bool = False) -> PatchHunk:
+def _hunk(above: list[str], lines: list[tuple[LinePrefix, str]], empty: int, *, at_end: bool = False) -> PatchHunk:
     """Return the hunk without empty lines that only separate it from the next marker. `empty`: the number of lines
-    without a sign at its end."""
+    without a prefix at the end of the hunk."""
     return PatchHunk(tuple(above), tuple(lines[: max(len(lines) - empty, 0)]), at_end)
 
 
-def _above(line: str) -> list[str]:
-    if _RANGES.match(line):
+def _context_of_header(line: str) -> list[str]:
+    if _DIFF_HUNK_HEADER.match(line):
         return []
     context = line[2:].removeprefix(" ").removesuffix(" @@")
     return [context] if context.strip() else []
 
 
-def _parse_hunk_line(path: str, line: str) -> tuple[Sign, str]:
+def _parse_hunk_line(path: str, line: str) -> tuple[LinePrefix, str]:
     if not line:
         return " ", ""
     match line[0]:

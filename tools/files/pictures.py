@@ -1,15 +1,15 @@
-"""Detects pictures that can be shown to a model, by their first bytes."""
+"""Recognises pictures that can be shown to a model, by their first bytes."""
 
 MAX_PICTURE_BYTES = 5 * 1024 * 1024 // 4 * 3
-"""In bytes. Providers accept 5 MB of base64, which encodes three bytes as four."""
+"""Maximum size in bytes. Providers accept 5 MB of base64, in which three bytes take four."""
 
 PICTURE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
-_BEGINNINGS = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+_SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 
 
 def picture_type(raw: bytes) -> str | None:
-    """Return the media type of a picture, or None if models do not accept it."""
+    """Return the media type of a picture; None if models do not accept it."""
     if raw.startswith(b"RIFF") and raw[8:12] == b"WEBP":
         return "image/webp"
-    return next((media_type for beginning, media_type in _BEGINNINGS if raw.startswith(beginning)), None)
+    return next((media_type for beginning, media_type in _SIGNATURES if raw.startswith(beginning)), None)

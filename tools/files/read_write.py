@@ -1,7 +1,7 @@
 """Safe reading and writing of regular files.
 
-A resolved path contains no symbolic links, so every folder on the way is opened without following links. A link created
-between the check and the use causes an error and never leads to another file.
+A resolved path contains no symbolic links, so every folder along it is opened without following links. A link created
+between the check and the use causes an error and cannot lead to another file.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.outputs.plain_text import printable
+from ebbtide.tools.outputs.plain_text import printable_name
 
 T = TypeVar("T")
 
@@ -27,32 +27,33 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 _FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_OF_THE_SYSTEM = ("security.", "trusted.")
+_SYSTEM_ATTRIBUTE_PREFIXES = ("security.", "trusted.")
 """Prefixes of extended attributes that programs cannot set."""
 
-_IN_PLACE = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+_IN_PLACE_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
-_one_at_a_time = threading.Lock()
+_exclusive_lock = threading.Lock()
 
 
 async def run_exclusive(work: Callable[[], T]) -> T:
-    """Run the work in a thread, one such call at a time. A cancelled caller still waits for it to end."""
-    task = asyncio.ensure_future(asyncio.to_thread(_alone, work))
+    """Run the work in a thread, one such call at a time. If the caller is cancelled, wait until the work is done before
+    raising."""
+    task = asyncio.ensure_future(asyncio.to_thread(_with_exclusive_lock, work))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
-        task.exception()  # retrieved so that asyncio does not print it, since the caller has gone
+        task.exception()  # retrieved so that asyncio does not print it
         raise
 
 
-def _alone(work: Callable[[], T]) -> T:
-    with _one_at_a_time:
+def _with_exclusive_lock(work: Callable[[], T]) -> T:
+    with _exclusive_lock:
         return work()
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the content of a regular file. Raises `ToolError` for anything else."""
+    """Return the content of a regular file. Raises `ToolError` for any other kind of file."""
     with open_regular(path) as (file, size):
         if size > MAX_FILE_BYTES:
             about = f"{size / 1e6:.0f} MB"
@@ -64,8 +65,8 @@ def read_bytes(path: Path) -> bytes:
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[tuple[IO[bytes], int]]:
-    """Open a regular file for reading, and yield it with its size. Raises `ToolError` for anything else."""
-    with _translate_errors("read", path), _folder(path.parent) as folder:
+    """Open a regular file for reading, and yield it with its size. Raises `ToolError` for any other kind of file."""
+    with _translate_errors("read", path), _open_folder(path.parent) as folder:
         descriptor = os.open(path.name or ".", _READ_FLAGS, dir_fd=folder)
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -75,24 +76,24 @@ def open_regular(path: Path) -> Iterator[tuple[IO[bytes], int]]:
             yield file, status.st_size
 
 
-def content_of(path: Path) -> bytes | None:
-    """Return the content of a regular file, or None if it does not exist."""
+def content_if_exists(path: Path) -> bytes | None:
+    """Return the content of a regular file; None if it does not exist."""
     return read_bytes(path) if os.path.lexists(path) else None
 
 
-def mode_of(path: Path) -> int | None:
-    """Return the permission bits of a file, or None if it does not exist."""
+def mode_if_exists(path: Path) -> int | None:
+    """Return the permission bits of a file; None if it does not exist."""
     return stat.S_IMODE(path.lstat().st_mode) if os.path.lexists(path) else None
 
 
 def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
-    """Write a file atomically: readers see the old content or the new.
+    """Write a file atomically: readers see either the old or the new content.
 
-    An existing file keeps its mode, owner and attributes. A new one gets `mode`, or the default of the umask. A file
-    with several hard links is written in place so that it keeps them, as is one whose owner or attributes cannot be
-    copied. A copy of the old content is kept beside it meanwhile.
+    An existing file keeps its mode, owner and attributes. A new file gets `mode`, or the default of the umask. A file
+    with several hard links, or whose owner or attributes cannot be copied, is instead written in place. During such a
+    write, a copy of the old content is kept next to it.
     """
-    with _translate_errors("write", path), _folder(path.parent, create=True) as folder:
+    with _translate_errors("write", path), _open_folder(path.parent, create=True) as folder:
         status = _status(path.name, folder)
         if status is not None:
             _require_regular(path, status)
@@ -101,19 +102,19 @@ def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
                 raise PermissionError(13, "Permission denied")
         temporary = f".{path.name[:80]}.{secrets.token_hex(4)}.tmp"
         has_one_name = status is None or status.st_nlink == 1
-        is_done = has_one_name and _put_in_place(path.name, temporary, content, mode, status, folder)
+        is_done = has_one_name and _replace_atomically(path.name, temporary, content, mode, status, folder)
         if status is not None and not is_done:
             _write_in_place(path.name, temporary, content, status, folder)
 
 
-def _put_in_place(
+def _replace_atomically(
     name: str, temporary: str, content: bytes, mode: int | None, status: os.stat_result | None, folder: int
 ) -> bool:
-    """Replace the file with a new one, and return whether that worked. It fails if owner or attributes cannot be
+    """Replace the file with a new one; return whether that worked. It fails if the owner or attributes cannot be
     copied."""
     try:
-        _fill(os.open(temporary, _CREATE_FLAGS, 0o666, dir_fd=folder), content, mode)
-        if status is None or (_has_owner(temporary, status, folder) and _has_attributes(temporary, name, folder)):
+        _write_and_sync(os.open(temporary, _CREATE_FLAGS, 0o666, dir_fd=folder), content, mode)
+        if status is None or (_copy_owner(temporary, status, folder) and _copy_attributes(temporary, name, folder)):
             os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             return True
     finally:
@@ -122,36 +123,36 @@ def _put_in_place(
     return False
 
 
-def _has_owner(name: str, of: os.stat_result, folder: int) -> bool:
-    """Whether our file has the owner of another one, or could be given it."""
+def _copy_owner(name: str, source: os.stat_result, folder: int) -> bool:
+    """Give the temporary file the owner of another file; return whether it has that owner now."""
     ours = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if (ours.st_uid, ours.st_gid) == (of.st_uid, of.st_gid):
+    if (ours.st_uid, ours.st_gid) == (source.st_uid, source.st_gid):
         return True
     try:
-        os.chown(name, of.st_uid, of.st_gid, dir_fd=folder, follow_symlinks=False)
-        os.chmod(name, stat.S_IMODE(of.st_mode), dir_fd=folder)  # a change of owner resets some of the mode
+        os.chown(name, source.st_uid, source.st_gid, dir_fd=folder, follow_symlinks=False)
+        os.chmod(name, stat.S_IMODE(source.st_mode), dir_fd=folder)  # changing the owner resets part of the mode
     except PermissionError:
         return False
     return True
 
 
-def _has_attributes(name: str, of: str, folder: int) -> bool:
-    """Whether our file could be given exactly the extended attributes of another one, including access lists.
-    `security.` attributes are left to the system."""
+def _copy_attributes(name: str, source: str, folder: int) -> bool:
+    """Give the temporary file exactly the extended attributes of another file, including access lists; return whether
+    that worked. Attributes that programs cannot set are left to the system."""
     if not hasattr(os, "listxattr"):  # macOS, where Python does not support them
         return True
     with ExitStack() as stack:
         try:
-            theirs = stack.enter_context(open(os.open(of, _READ_FLAGS, dir_fd=folder), "rb")).fileno()
+            theirs = stack.enter_context(open(os.open(source, _READ_FLAGS, dir_fd=folder), "rb")).fileno()
             ours = stack.enter_context(open(os.open(name, _READ_FLAGS, dir_fd=folder), "rb")).fileno()
-        except PermissionError:  # attributes of an unreadable file can be neither read nor set
+        except PermissionError:  # attributes of an unreadable file cannot be read or set
             return True
         try:
-            wanted = [name for name in os.listxattr(theirs) if not name.startswith(_OF_THE_SYSTEM)]
+            wanted = [name for name in os.listxattr(theirs) if not name.startswith(_SYSTEM_ATTRIBUTE_PREFIXES)]
             for attribute in wanted:
                 os.setxattr(ours, attribute, os.getxattr(theirs, attribute))
-            for attribute in os.listxattr(ours):  # for example an access list inherited from the folder
-                if attribute not in wanted and not attribute.startswith(_OF_THE_SYSTEM):
+            for attribute in os.listxattr(ours):  # e.g. an access list inherited from the folder
+                if attribute not in wanted and not attribute.startswith(_SYSTEM_ATTRIBUTE_PREFIXES):
                     os.removexattr(ours, attribute)
         except OSError as error:
             return error.errno == errno.ENOTSUP
@@ -159,16 +160,16 @@ def _has_attributes(name: str, of: str, folder: int) -> bool:
 
 
 def _write_in_place(name: str, copy: str, content: bytes, status: os.stat_result, folder: int) -> None:
-    """Write into the file itself. If that fails, the old content is restored. If that fails too, or the program is
-    killed, the copy still has it."""
-    with open(os.open(name, _IN_PLACE, dir_fd=folder), "r+b", buffering=0) as file:
+    """Write into the file itself. If that fails, the old content is restored. If restoring also fails, or the program
+    is killed, the copy still contains the old content."""
+    with open(os.open(name, _IN_PLACE_FLAGS, dir_fd=folder), "r+b", buffering=0) as file:
         found = os.fstat(file.fileno())
         if (found.st_dev, found.st_ino) != (status.st_dev, status.st_ino):
             raise OSError(errno.EAGAIN, "the file was replaced meanwhile")
         before = file.read()
         try:
-            _fill(os.open(copy, _CREATE_FLAGS, 0o600, dir_fd=folder), before, stat.S_IMODE(status.st_mode))
-            _overwrite_or_put_back(file, content, before, copy)
+            _write_and_sync(os.open(copy, _CREATE_FLAGS, 0o600, dir_fd=folder), before, stat.S_IMODE(status.st_mode))
+            _overwrite_or_restore(file, content, before, copy)
         except _NotPutBack:
             raise
         except BaseException:
@@ -179,11 +180,12 @@ def _write_in_place(name: str, copy: str, content: bytes, status: os.stat_result
 
 
 class _NotPutBack(ToolError):
-    """A file has neither its old content nor the new one."""
+    """Raised if a file is left with neither its old nor its new content."""
 
 
-def _overwrite_or_put_back(file: FileIO, content: bytes, before: bytes, copy: str) -> None:
-    """Raises `_NotPutBack` if the old content remains only in the copy."""
+def _overwrite_or_restore(file: FileIO, content: bytes, before: bytes, copy: str) -> None:
+    """Overwrite the file, or restore its old content. Raises `_NotPutBack` if only the copy still has the old
+    content."""
     try:
         _overwrite(file, content)
     except BaseException as error:
@@ -192,12 +194,12 @@ def _overwrite_or_put_back(file: FileIO, content: bytes, before: bytes, copy: st
         except OSError as again:
             why = (again.strerror or str(again)).lower()
             lost = f"cannot write the file or restore its content: {why}"
-            raise _NotPutBack(f"{lost}. A copy is in `{printable(copy)}` beside it") from error
+            raise _NotPutBack(f"{lost}. A copy is in `{printable_name(copy)}` beside it") from error
         raise
 
 
 def _overwrite(file: FileIO, content: bytes) -> None:
-    """Unbuffered, so that data a full disk rejected is not written later, over the restored content."""
+    """Write unbuffered, so that data rejected by a full disk is not written later, over the restored content."""
     left = memoryview(content)
     file.seek(0)
     while left:
@@ -206,18 +208,18 @@ def _overwrite(file: FileIO, content: bytes) -> None:
     os.fsync(file.fileno())
 
 
-def delete(path: Path) -> None:
+def delete_file(path: Path) -> None:
     """Delete a regular file."""
-    with _translate_errors("delete", path), _folder(path.parent) as folder:
+    with _translate_errors("delete", path), _open_folder(path.parent) as folder:
         _require_regular(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False))
         os.unlink(path.name, dir_fd=folder)
 
 
 def printable_path(path: Path) -> str:
-    return printable(str(path))
+    return printable_name(str(path))
 
 
-def _fill(descriptor: int, content: bytes, mode: int | None) -> None:
+def _write_and_sync(descriptor: int, content: bytes, mode: int | None) -> None:
     with open(descriptor, "wb") as file:
         file.write(content)
         file.flush()
@@ -246,8 +248,9 @@ def _require_regular(path: Path, status: os.stat_result) -> None:
 
 
 @contextmanager
-def _folder(path: Path, create: bool = False) -> Iterator[int]:
-    """Yield a descriptor of the folder, opened from the file system's root without following links."""
+def _open_folder(path: Path, create: bool = False) -> Iterator[int]:
+    """Yield a descriptor of the folder, opened step by step from the root of the file system without following
+    links."""
     descriptor = os.open(path.anchor, _FOLDER_FLAGS)
     try:
         for name in path.parts[1:]:

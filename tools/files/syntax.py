@@ -1,4 +1,4 @@
-"""Syntax errors that a change introduced, in Python, JSON and TOML, using Python's own parsers."""
+"""Syntax errors that a change has introduced in Python, JSON or TOML, found with Python's own parsers."""
 
 import json
 import re
@@ -9,27 +9,27 @@ from pathlib import Path
 
 from ebbtide.tools.base import AppliedChange, ToolError
 from ebbtide.tools.files.paths import display
-from ebbtide.tools.files.text import decode
+from ebbtide.tools.files.text import decode_file
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.plain_text import cut_line
 
 MAX_PARSED_BYTES = 500_000
-"""Maximum size in bytes of a parsed file, which takes Python about 0.3 s."""
+"""Maximum size in bytes of a file that is parsed, which takes Python about 0.3 s."""
 _MAX_LINE_CHARS = 80
 """Maximum number of characters shown of the invalid line."""
 _FILE_NAME = "<an edited file>"
-_TOML_PLACE = regex(r" \(at line (\d+), column \d+\)\Z")
-_WITH_COMMENTS = regex(r"tsconfig.*|jsconfig.*|devcontainer|\.eslintrc|settings|launch|tasks|extensions")
-"""Names, without suffix, of JSON files that usually have comments. New ones are not checked."""
+_TOML_POSITION = regex(r" \(at line (\d+), column \d+\)\Z")
+_COMMENTED_JSON_STEM = regex(r"tsconfig.*|jsconfig.*|devcontainer|\.eslintrc|settings|launch|tasks|extensions")
+"""Names, without suffix, of JSON files that usually contain comments. New files with such names are not checked."""
 
 
-def broken_syntax(changes: Iterable[AppliedChange], root: Path) -> str:
-    """Return a line for each file that no longer parses after a change, or that is new and does not parse. Empty if all
-    parse, or if that is unknown."""
+def syntax_errors_note(changes: Iterable[AppliedChange], root: Path) -> str:
+    """Return a line for each new file that does not parse, and for each file that parsed before a change and does not
+    parse after it. Empty if there is none."""
     return "\n".join(filter(None, (_syntax_note(each, display(each.path, root)) for each in changes)))
 
 
-def has_syntax(path: Path) -> bool:
+def can_parse(path: Path) -> bool:
     """Whether there is a parser for files of that name."""
     return path.suffix.lower() in _PARSERS
 
@@ -44,18 +44,18 @@ def _syntax_note(change: AppliedChange, name: str) -> str:
     ):
         return ""
     is_new = not change.before or not change.before.strip()
-    if is_new and parse is _json and _WITH_COMMENTS.fullmatch(change.path.stem.lower()):
+    if is_new and parse is _json_error and _COMMENTED_JSON_STEM.fullmatch(change.path.stem.lower()):
         return ""
-    found = _problem(parse, change.after)
-    if not found or (change.before and _problem(parse, change.before)):
+    found = _syntax_error(parse, change.after)
+    if not found or (change.before and _syntax_error(parse, change.before)):
         return ""
     return f"`{name}` does not parse{'' if is_new else ' any more'}: {found}"
 
 
-def _problem(parse: "Callable[[str], tuple[int, str] | None]", content: bytes) -> str:
-    """Return where and why the content does not parse, or an empty string if it does or if that is unknown."""
+def _syntax_error(parse: "Callable[[str], tuple[int, str] | None]", content: bytes) -> str:
+    """Return where and why the content does not parse; empty if it does, or if this cannot be determined."""
     try:
-        text = decode(content).normalised_text
+        text = decode_file(content).normalised_text
         found = parse(text)
     except (ToolError, UnicodeError, ValueError, RecursionError, MemoryError, OverflowError):
         return ""
@@ -63,12 +63,12 @@ def _problem(parse: "Callable[[str], tuple[int, str] | None]", content: bytes) -
         return ""
     number, why = found
     lines = text.split("\n")
-    shown = cut_line(lines[number - 1].strip(), _MAX_LINE_CHARS) if 0 < number <= len(lines) else ""
-    return f"line {number}{f', `{shown}`' if shown else ''}: {why}"
+    source_line = cut_line(lines[number - 1].strip(), _MAX_LINE_CHARS) if 0 < number <= len(lines) else ""
+    return f"line {number}{f', `{source_line}`' if source_line else ''}: {why}"
 
 
-def _python(text: str) -> tuple[int, str] | None:
-    warnings.filterwarnings("ignore", module=re.escape(_FILE_NAME))  # repeated because others reset the filters
+def _python_error(text: str) -> tuple[int, str] | None:
+    warnings.filterwarnings("ignore", module=re.escape(_FILE_NAME))  # set each time, because others reset filters
     try:
         compile(text, _FILE_NAME, "exec", flags=_ONLY_AST, dont_inherit=True)
     except SyntaxError as error:
@@ -76,7 +76,7 @@ def _python(text: str) -> tuple[int, str] | None:
     return None
 
 
-def _json(text: str) -> tuple[int, str] | None:
+def _json_error(text: str) -> tuple[int, str] | None:
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
@@ -84,21 +84,21 @@ def _json(text: str) -> tuple[int, str] | None:
     return None
 
 
-def _toml(text: str) -> tuple[int, str] | None:
+def _toml_error(text: str) -> tuple[int, str] | None:
     import tomllib  # noqa: PLC0415  # deferred: few files are TOML
 
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        place = _TOML_PLACE.search(str(error))
-        return int(place[1]) if place else 0, _TOML_PLACE.sub("", str(error))
+        place = _TOML_POSITION.search(str(error))
+        return int(place[1]) if place else 0, _TOML_POSITION.sub("", str(error))
     return None
 
 
-_ONLY_AST = 0x400  # ast.PyCF_ONLY_AST, without loading `ast`
+_ONLY_AST = 0x400  # `ast.PyCF_ONLY_AST`, without importing `ast`
 _PARSERS: Mapping[str, Callable[[str], tuple[int, str] | None]] = {
-    ".py": _python,
-    ".pyi": _python,
-    ".json": _json,
-    ".toml": _toml,
+    ".py": _python_error,
+    ".pyi": _python_error,
+    ".json": _json_error,
+    ".toml": _toml_error,
 }

@@ -1,24 +1,26 @@
-"""A text file as bytes and as text for the model. Pure. Edits preserve all other bytes."""
+"""A text file as bytes and as text for the model, and legacy encodings: declared ones, or guesses from the bytes. Pure.
+Edits preserve all other bytes. A guess is used for display and never for writing."""
 
+import codecs
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Literal, TypeAlias
 
+from ebbtide.tools import files
 from ebbtide.tools.files.byte_order import BOMS
-from ebbtide.tools.files.encodings import MULTIBYTE, declared_encoding, guessed_encoding
 from ebbtide.tools.lazy import dataclass, regex
 
 Newline: TypeAlias = Literal["\n", "\r\n", "\r"]
 
 _SURROGATE = regex("[\ud800-\udfff]")
 
-_HIGH_RUN = regex(r"[^\x00-\x7f]+")
+_NON_ASCII_RUN = regex(r"[^\x00-\x7f]+")
 _BROKEN_BYTE = regex("[\udc80-\udcff]")
-_SURE = 10
-"""Minimum number of valid characters per undecodable byte for a declared encoding to be accepted."""
+_MIN_VALID_PER_BROKEN = 10
+"""Minimum number of valid characters for each undecodable byte, for a declared encoding to be accepted."""
 _MAX_CHARACTER_BYTES = 4
-"""Maximum number of bytes per character in any encoding."""
+"""Maximum number of bytes that a character takes in any encoding."""
 
 _MAGIC = (
     (b"\x7fELF", "an ELF program or library"),
@@ -38,7 +40,7 @@ _MAGIC = (
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A change of a text: `start` to `end` becomes `text`."""
+    """A change to text: the range from `start` to `end` is replaced with `text`."""
 
     start: int
     end: int
@@ -46,17 +48,18 @@ class Replacement:
 
 
 class EncodingError(Exception):
-    """The file's encoding cannot represent the text."""
+    """Raised if the file's encoding cannot represent the text."""
 
 
 class UnsureEncodingError(EncodingError):
-    """The encoding is only a guess, so the bytes to write are uncertain."""
+    """Raised if the encoding is only a guess, so that the bytes to write are uncertain."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
     text: str
-    """Decoded, without byte order mark, line endings unchanged. Undecodable bytes are lone surrogates."""
+    """The decoded text, without byte order mark and with unchanged line endings. Undecodable bytes are lone
+    surrogates."""
     codec: str = "utf-8"
     bom: bytes = b""
     newline: Newline = "\n"
@@ -74,49 +77,53 @@ class TextFile:
         return self.text.replace("\r\n", "\n")
 
     def with_changes(self, changes: Sequence[Replacement]) -> "TextFile":
-        """Apply changes at positions of `normalised_text`, in order and without overlaps. Every other byte is
+        """Apply changes at positions of `normalised_text`, in order and without overlaps. All other bytes are
         preserved. Raises `EncodingError`."""
-        shortened = self._crlf_offsets()
-        if shortened and "\n" in self.text.replace("\r\n", ""):
+        crlf_offsets = self._crlf_offsets()
+        if crlf_offsets and "\n" in self.text.replace("\r\n", ""):
             unified = self.normalised_text
-            changes = [part for change in changes for part in _least(unified, change)]
-        text, raw, at, byte = list[str](), list[bytes](), 0, 0
+            changes = [part for change in changes for part in _minimal_changes(unified, change)]
+        text, raw, offset, byte_offset = list[str](), list[bytes](), 0, 0
         for change in changes:
-            start = change.start + bisect_left(shortened, change.start)
-            end = change.end + bisect_left(shortened, change.end)
-            first = byte + self._size(at, start, byte)
-            last = first + self._size(start, end, first)
+            start = change.start + bisect_left(crlf_offsets, change.start)
+            end = change.end + bisect_left(crlf_offsets, change.end)
+            first = byte_offset + self._byte_length(offset, start, byte_offset)
+            last = first + self._byte_length(start, end, first)
             self._require_whole_characters(first, last)
-            put = with_newline(change.text, self.newline)
-            text += [self.text[at:start], put]
-            raw += [self.raw[byte:first], self._splice(self.text[start:end], self.raw[first:last], put)]
-            at, byte = end, last
-        text.append(self.text[at:])
-        raw.append(self.raw[byte:])
-        return self._holding("".join(text), b"".join(raw))
+            new_text = with_newline(change.text, self.newline)
+            text += [self.text[offset:start], new_text]
+            raw += [
+                self.raw[byte_offset:first],
+                self._spliced_bytes(self.text[start:end], self.raw[first:last], new_text),
+            ]
+            offset, byte_offset = end, last
+        text.append(self.text[offset:])
+        raw.append(self.raw[byte_offset:])
+        return self._with_content("".join(text), b"".join(raw))
 
     def with_text(self, text: str) -> "TextFile":
-        """Replace the text, using the most common line ending of the old one. Raises `EncodingError`."""
+        """Replace the text, using the most common line ending of the old text. Raises `EncodingError`."""
         text = with_newline(text, self.newline)
-        return self._holding(text, self._bytes_of(text))
+        return self._with_content(text, self._bytes_of(text))
 
-    def _holding(self, text: str, raw: bytes) -> "TextFile":
+    def _with_content(self, text: str, raw: bytes) -> "TextFile":
         return TextFile(text, self.codec, self.bom, self.newline, raw, self.is_guess)
 
-    def _size(self, start: int, end: int, byte: int) -> int:
-        """Return the number of bytes of a part of the text that starts at a byte."""
+    def _byte_length(self, start: int, end: int, byte: int) -> int:
+        """Return the number of bytes in a part of the text that starts at offset `byte`."""
         part = self.text[start:end]
-        size = len(part.encode(self.codec, _errors(self.codec)))
-        if self.raw[byte : byte + size].decode(self.codec, _errors(self.codec)) != part:
+        size = len(part.encode(self.codec, _error_handler(self.codec)))
+        if self.raw[byte : byte + size].decode(self.codec, _error_handler(self.codec)) != part:
             raise EncodingError(f"it is unclear which of its bytes are which characters in {self.codec}")
         return size
 
-    def _splice(self, old: str, raw: bytes, new: str) -> bytes:
-        """Return the bytes of the new text, keeping those of its common prefix and suffix with the old one."""
-        head = old[: _common(old, new)]
-        end = _common(old[len(head) :][::-1], new[len(head) :][::-1])
+    def _spliced_bytes(self, old: str, raw: bytes, new: str) -> bytes:
+        """Return the bytes of the new text. The old bytes of the prefix and suffix that it shares with the old text are
+        preserved."""
+        head = old[: _common_prefix_length(old, new)]
+        end = _common_prefix_length(old[len(head) :][::-1], new[len(head) :][::-1])
         tail = old[len(old) - end :]
-        before, after = (len(part.encode(self.codec, _errors(self.codec))) for part in (head, tail))
+        before, after = (len(part.encode(self.codec, _error_handler(self.codec))) for part in (head, tail))
         self._require_sure_encoding(new)
         middle = self._encode(new[len(head) : len(new) - end])
         return raw[:before] + middle + raw[len(raw) - after :]
@@ -131,32 +138,32 @@ class TextFile:
         if any(each not in self.text for each in _SURROGATE.findall(new)):
             raise EncodingError("half a surrogate pair is not a character")
         if self.is_guess and not new.isascii():
-            known = set(_HIGH_RUN.findall(self.text))
-            unknown = next((run for run in _HIGH_RUN.findall(new) if run not in known), None)
+            known = set(_NON_ASCII_RUN.findall(self.text))
+            unknown = next((run for run in _NON_ASCII_RUN.findall(new) if run not in known), None)
             if unknown is not None:
                 raise UnsureEncodingError(f"to add {_quote(unknown)}")
 
-    def _require_whole_characters(self, *places: int) -> None:
-        """Raise `UnsureEncodingError` for a position that may be inside a character if the guessed encoding is
+    def _require_whole_characters(self, *offsets: int) -> None:
+        """Raise `UnsureEncodingError` for a position that would be inside a character if the guessed encoding is
         wrong."""
-        for place in places if self.is_guess else ():
-            if self.raw[max(place - _MAX_CHARACTER_BYTES + 1, 0) : place].isascii():
+        for offset in offsets if self.is_guess else ():
+            if self.raw[max(offset - _MAX_CHARACTER_BYTES + 1, 0) : offset].isascii():
                 continue
-            start, end = self.raw.rfind(b"\n", 0, place) + 1, self.raw.find(b"\n", place)
+            start, end = self.raw.rfind(b"\n", 0, offset) + 1, self.raw.find(b"\n", offset)
             line = self.raw[start : end if end >= 0 else None]
-            for codec in (*MULTIBYTE, "big5hkscs"):
-                is_split = _try_decode(line[: place - start], codec) is None and _try_decode(line, codec) is not None
+            for codec in (*MULTIBYTE_CODECS, "big5hkscs"):
+                is_split = _try_decode(line[: offset - start], codec) is None and _try_decode(line, codec) is not None
                 if is_split and _try_decode(self.raw, codec) is not None:
                     raise UnsureEncodingError("to change a part of what may be one character")
 
     def _encode(self, text: str) -> bytes:
         try:
-            return text.encode(self.codec, _errors(self.codec))
+            return text.encode(self.codec, _error_handler(self.codec))
         except UnicodeEncodeError as error:
             raise EncodingError(f"{self.codec} lacks {_quote(text[error.start : error.end])}") from error
 
     def _crlf_offsets(self) -> list[int]:
-        """Return the offsets in `normalised_text` of line endings that have two characters."""
+        """Return the offsets in `normalised_text` of the line endings that were CR LF in the original."""
         if self.newline == "\r":
             return []
         found: list[int] = []
@@ -171,55 +178,56 @@ class TextFile:
         return self.bom + self.raw
 
 
-def decode(raw: bytes, encoding: str = "") -> TextFile:
-    """Decode bytes so that encoding restores them. `encoding`: the encoding named by the model or the user, which is
-    ignored if the bytes are certainly UTF-8 or UTF-16."""
+def decode_file(raw: bytes, encoding: str = "") -> TextFile:
+    """Decode the bytes of a file so that encoding restores them. `encoding`: an encoding named by the model or the
+    user, which is ignored if the bytes are certainly UTF-8 or UTF-16."""
     for bom, codec in BOMS:
         if raw.startswith(bom):
             body = raw[len(bom) :]
             text = _try_decode(body, codec)
             if text is not None:
                 return TextFile(text, codec, bom, newline_of(text), body)
-    codec, is_guess = _codec_of(raw, encoding)
-    text = raw.decode(codec, _errors(codec))
+    codec, is_guess = _detect_codec(raw, encoding)
+    text = raw.decode(codec, _error_handler(codec))
     return TextFile(text, codec, b"", newline_of(text), raw, is_guess)
 
 
-def _codec_of(raw: bytes, encoding: str) -> tuple[str, bool]:
-    """Return the codec of bytes without a byte order mark, and whether it is a guess."""
+def _detect_codec(raw: bytes, encoding: str) -> tuple[str, bool]:
+    """Return the codec for bytes without a byte order mark, and whether it is a guess."""
     text = raw.decode("utf-8", "surrogateescape")
-    valid, broken = _outside_ascii(text)
+    valid, broken = _count_non_ascii(text)
     if not broken and not raw.isascii():
         return "utf-8", False
-    if encoding and _fits(raw, encoding, 1):
+    if encoding and _decodes_with(raw, encoding, 1):
         return encoding, False
     named = declared_encoding(raw)
-    if named and _fits(raw, named, _SURE):
+    if named and _decodes_with(raw, named, _MIN_VALID_PER_BROKEN):
         return named, False
     if valid >= 2 * broken:
         return "utf-8", False
     codec = guessed_encoding(raw)
-    return codec if _fits(raw, codec, 0) else "latin-1", True
+    return codec if _decodes_with(raw, codec, 0) else "latin-1", True
 
 
-def _fits(raw: bytes, codec: str, sure: int) -> bool:
-    """Whether the codec decodes the bytes, with at least `sure` valid characters per undecodable byte."""
+def _decodes_with(raw: bytes, codec: str, min_valid_per_broken: int) -> bool:
+    """Whether the codec decodes the bytes, with at least `min_valid_per_broken` valid characters per undecodable
+    byte."""
     try:
-        valid, broken = _outside_ascii(raw.decode(codec, _errors(codec)))
+        valid, broken = _count_non_ascii(raw.decode(codec, _error_handler(codec)))
     except UnicodeDecodeError:
         return False
-    return valid >= sure * broken
+    return valid >= min_valid_per_broken * broken
 
 
-def _outside_ascii(text: str) -> tuple[int, int]:
-    """Return the number of non-ASCII characters of a text, and of undecodable bytes."""
+def _count_non_ascii(text: str) -> tuple[int, int]:
+    """Return the number of non-ASCII characters in the text, and the number of undecodable bytes."""
     if text.isascii():
         return 0, 0
     broken = len(_BROKEN_BYTE.findall(text))
-    return sum(map(len, _HIGH_RUN.findall(text))) - broken, broken
+    return sum(map(len, _NON_ASCII_RUN.findall(text))) - broken, broken
 
 
-def _common(one: str, other: str) -> int:
+def _common_prefix_length(one: str, other: str) -> int:
     """Return the length of the common prefix of two texts."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
@@ -237,17 +245,17 @@ def newline_of(text: str) -> Newline:
 
 
 def with_newline(text: str, newline: Newline) -> str:
-    r"""Convert `\n` or `\r\n` line endings to the given one."""
+    r"""Convert `\n` or `\r\n` line endings to this one."""
     return text.replace("\r\n", "\n").replace("\n", newline)
 
 
-def showable(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """Replace lone surrogates, which cannot be sent or printed."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def binary_kind(raw: bytes) -> str | None:
-    """Return what kind of binary file it is, or None for text."""
+    """Return what kind of binary file it is; None for a text file."""
     for magic, kind in _MAGIC:
         if raw.startswith(magic) and (b"\0" in raw[:8192] or not raw[:512].isascii()):
             return kind
@@ -256,26 +264,24 @@ def binary_kind(raw: bytes) -> str | None:
     return "binary data" if b"\0" in raw[:8192] else None
 
 
-def _least(text: str, change: Replacement) -> Iterator[Replacement]:
-    """Split a change into smaller ones, so that lines it does not change keep their line endings."""
-    from ebbtide.tools.files.line_diff import differing  # noqa: PLC0415  # deferred: only files with mixed line ends need it
-
+def _minimal_changes(text: str, change: Replacement) -> Iterator[Replacement]:
+    """Split a change into smaller ones, so that lines which it does not change keep their line endings."""
     old = text[change.start : change.end].split("\n")
     new = change.text.split("\n")
     starts = [change.start, *accumulate((len(line) + 1 for line in old), initial=change.start)][1:]
-    for region in differing(old, new):
-        lines, put = old[region.old_start : region.old_end], new[region.new_start : region.new_end]
+    for region in files.line_diff.differing_regions(old, new):
+        lines, new_lines = old[region.old_start : region.old_end], new[region.new_start : region.new_end]
         start = starts[region.old_start]
-        if len(lines) == len(put):
+        if len(lines) == len(new_lines):
             ends = [starts[at] for at in range(region.old_start, region.old_end)]
             yield from (
-                Replacement(at, at + len(line), other) for at, line, other in zip(ends, lines, put, strict=True)
+                Replacement(at, at + len(line), other) for at, line, other in zip(ends, lines, new_lines, strict=True)
             )
         elif region.old_end < len(old):
             end = starts[region.old_end]
-            yield Replacement(start, end, "".join(line + "\n" for line in put))
+            yield Replacement(start, end, "".join(line + "\n" for line in new_lines))
         elif region.old_start:
-            yield Replacement(start - 1, change.end, "".join("\n" + line for line in put))
+            yield Replacement(start - 1, change.end, "".join("\n" + line for line in new_lines))
         else:
             yield Replacement(change.start, change.end, change.text)
 
@@ -287,5 +293,171 @@ def _try_decode(raw: bytes, codec: str) -> str | None:
         return None
 
 
-def _errors(codec: str) -> str:
+def _error_handler(codec: str) -> str:
     return "strict" if codec.startswith(("utf-16", "utf-32")) else "surrogateescape"
+
+
+MULTIBYTE_CODECS = ("gb18030", "cp950", "cp932", "euc_jp", "cp949")
+"""Encodings in which an ASCII byte may be the second half of a character."""
+MAX_SAMPLE_BYTES = 4_096
+"""Maximum number of bytes sampled for a guess, from lines with non-ASCII bytes."""
+MAX_DECLARED_BYTES = 2_048
+"""Number of bytes at the beginning of a file in which it may declare its encoding."""
+
+_NON_ASCII_LINE = regex(rb"[^\r\n]*[\x80-\xff][^\r\n]*")
+_WORD = regex(r"[^\W\d_]+")
+_DECLARATION = regex(
+    rb"""\A(?:[ \t\f]*(?:#[^\n]*)?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*([-\w.]+)"""
+    rb"""|\A(?:[^\n]*\n)?[^\n]*-\*-[^\n]*?\bcoding:[ \t]*([-\w.]+)[^\n]*-\*-"""
+    rb"""|\bvim?:[^\n]*\b(?:fileencoding|fenc)=([-\w.]+)"""
+    rb"""|\A\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([-\w.:]+)"""
+    rb"""|\A@charset\s+"([-\w.:]+)"|(?i:<meta[^>]{0,300}?charset\s*=\s*["']?([-\w.:]+))"""
+)
+_SUPERSET_CODECS = {"gb2312": "gbk", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "cp950"}
+"""Larger encodings that editors write under the name of the encoding that they extend."""
+
+_SIMPLIFIED_CHINESE = (
+    "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行所然家种事成方多经么去法学如都同现"
+    "返回值设置获取数据文件名字符串错误类型参函列表结果户输入测试使默认创建删除更新查询请求加载初始化配间长度节点线程按钮添修改检查处理保存读打开关闭"
+)
+_TRADITIONAL_CHINESE = (
+    "的一是不了在人有我他這個們中來上大為和國地到以說時要就出會可也你對生能而子那得於著下自之年過發後作裡用道行所然家種事成方多經麼去法學如都同現"
+    "返回值設置取數據資料檔案名字串錯誤類型參函列表結果戶輸入測試預建立刪除更新查詢請求載初始化配間長度節點執緒按鈕加修改檢處理儲存讀開關閉"
+)
+_JAPANESE = (
+    "日一人年大十二本中長出三時行見月分後前生五間上東四今金九入学高円子外国来気小取得値設定数列文字更新削除追加変更処理名表示画面戻返初期化開始終了"
+    "力実確認用場合配型引関作成対象情報読書込保存検索"
+)
+_KOREAN = (
+    "이다에의는로하을가고지서한은기으년대사시를리도인스일그것수있나어해자부정보제상과전주들장성구여데"
+    "만비연소면신반환값설오류함문열록생삭추입력출결"
+)
+_CYRILLIC, _GREEK = "оеаинтсрвлкмдпугяызбйьчхжцюшэщфії", "ατοιενρσκηπςυμλίόάγέδήωχθύ"
+_HEBREW, _ARABIC = "יוהלרבתמאשנעםדקחפסכגטצןזך", "اليمونرتبةعدسفهكقأحجشطصىخإ"
+_THAI = "านรอกเงมยลวดทสตะปบคหแจพชขใัิี่้ึืุู์็ำไ"
+_TYPOGRAPHIC = frozenset("‘’‚“”„–—…•«»‹›©®™°·§£€¡¿º±×÷¶¬²³¹½¼¾")
+_WIDE_PUNCTUATION = frozenset("、。，：；！？（）「」『』【】《》〈〉・ー“”‘’—…")
+
+_EASTERN = ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "čćđšž", "ăâîşţ")
+_LATIN: Mapping[str, Sequence[str]] = {
+    "cp1252": ("äöüß", "àâæçéèêëîïôœùûü", "áéíñóúü", "áâãàçéêíóôõú", "àèéìòù", "åäöé", "æøåé", "áéíðóúýþæö", "äöõü"),
+    "cp1250": _EASTERN,
+    "iso8859_2": _EASTERN,
+    "cp1254": ("çğıöşüâîû",),
+    "cp1257": ("ąčęėįšųūž", "āčēģīķļņšūž"),
+}
+"""Non-ASCII letters of the languages that are written in these encodings."""
+_SCRIPTS = {
+    "cp1251": _CYRILLIC, "koi8_u": _CYRILLIC, "cp866": _CYRILLIC, "iso8859_5": _CYRILLIC, "cp1253": _GREEK,
+    "iso8859_7": _GREEK, "cp1255": _HEBREW, "cp1256": _ARABIC, "cp874": _THAI,
+}  # fmt: skip
+_COMMON_CHARACTERS = {
+    "gb18030": _SIMPLIFIED_CHINESE, "cp950": _TRADITIONAL_CHINESE, "cp932": _JAPANESE, "euc_jp": _JAPANESE,
+    "cp949": _KOREAN,
+}  # fmt: skip
+_COMMON_LEAD_BYTES = {
+    "gb18030": (0xB0, 0xD7), "cp950": (0xA4, 0xC6), "cp932": (0x88, 0x98), "euc_jp": (0xB0, 0xCF), "cp949": (0xB0, 0xC8)
+}  # fmt: skip
+"""First and last lead byte of the commonly used characters."""
+_ASCII_PROBE = bytes(range(128)) + b".xn--mnchen-3ya"
+_UNUSABLE_CODECS = ("iso2022", "hz", "unicode-escape", "raw-unicode-escape")
+"""Codecs in which the meaning of a byte depends on earlier ones, or that write characters as several ASCII
+characters."""
+_BROKEN_BYTE_WEIGHT = -2.0
+"""Weight of an undecodable byte; a common character has weight 1."""
+
+
+def declared_encoding(raw: bytes) -> str:
+    """Return the encoding that a text declares at its beginning, in the notation of Python, Emacs, Vim, XML, CSS or
+    HTML. Empty if there is none, or none that can be used."""
+    found = _DECLARATION.search(raw[:MAX_DECLARED_BYTES])
+    named = next(filter(None, found.groups()), b"") if found else b""
+    return usable_codec(named.decode("ascii", "replace").removesuffix("-unix").removesuffix("-dos"))
+
+
+def usable_codec(name: str) -> str:
+    """Return the codec with that name if it is ASCII-compatible and stateless; otherwise an empty string."""
+    try:
+        found = codecs.lookup(name) if name else None
+        if found is None or not found._is_text_encoding:  # rejects transformations such as base64
+            return ""
+        if found.name.startswith(_UNUSABLE_CODECS):
+            return ""
+        is_plain = _ASCII_PROBE.decode(found.name) == _ASCII_PROBE.decode("ascii")
+    except (LookupError, ValueError):
+        return ""
+    codec = found.name.replace("-", "_").replace("utf_8", "utf-8")
+    return _SUPERSET_CODECS.get(codec, codec) if is_plain else ""
+
+
+def guessed_encoding(raw: bytes) -> str:
+    """Return the most likely encoding of a text that is not UTF-8."""
+    sample = b"\n".join(_NON_ASCII_LINE.findall(raw))[:MAX_SAMPLE_BYTES]
+    scores = {codec: weigh(sample.decode(codec, "surrogateescape"), codec) for codec, weigh in _SCORERS.items()}
+    best = max(scores, key=lambda codec: scores[codec])
+    return best if scores[best] > 0 else "latin-1"
+
+
+def _multibyte_score(text: str, codec: str) -> float:
+    first, last = _COMMON_LEAD_BYTES[codec]
+    usual = frozenset(_COMMON_CHARACTERS[codec])
+    is_japanese = usual >= frozenset(_JAPANESE)
+    weights: dict[str, float] = {}
+    for character in set(text):
+        code = character.encode(codec, "surrogateescape")
+        if "\udc80" <= character <= "\udcff":
+            weights[character] = _BROKEN_BYTE_WEIGHT
+        elif len(code) == 2 and first <= code[0] <= last:
+            weights[character] = 0.9 if character in usual else 0.5
+        elif "\u3041" <= character <= "\u30fc":
+            weights[character] = 0.9 if is_japanese else -0.5
+        else:
+            weights[character] = 0.6 if character in _WIDE_PUNCTUATION else 0.05 if len(code) == 2 else -0.3
+    high = [character for character in text if character > "\x7f"]
+    return sum(weights[character] for character in high) / len(high)
+
+
+def _script_score(text: str, codec: str) -> float:
+    """Score text in a non-Latin script: a word uses a single script, and capitals only occur at its beginning."""
+    weights = {letter: 0.95 - 0.02 * rank for rank, letter in enumerate(_SCRIPTS[codec])}
+    total, count = 0.0, 0
+    for word in _WORD.findall(text):
+        if high := [letter for letter in word if letter > "\x7f"]:
+            is_odd = word.isascii() or len(high) < len(word) or (word[1:].lower() != word[1:] and not word.isupper())
+            count += len(high)
+            is_loud = word.isupper() or len(word) == 1
+            total += sum(-0.3 if is_odd else weights.get(letter.lower(), 0.1) - 0.3 * is_loud for letter in high)
+    return _score_with_signs(text, total, count)
+
+
+def _latin_score(text: str, codec: str) -> float:
+    """Score text in a Latin script: accented letters occur among ASCII letters."""
+    total, count, letters = 0.0, 0, list[str]()
+    for word in _WORD.findall(text):
+        if high := [letter for letter in word if letter > "\x7f"]:
+            is_odd = (word[1:].lower() != word[1:] and not word.isupper()) or (
+                len(high) > 2 and 2 * len(high) > len(word)
+            )
+            count += len(high)
+            letters += [letter.lower() for letter in high]
+            is_apart = len(high) == len(word) and (len(word) > 1 or codec != "cp1252")
+            total += len(high) * (-0.3 if is_odd else 0.2 if is_apart else 0.5)
+    most = max(sum(letter in alphabet for letter in letters) for alphabet in _LATIN[codec])
+    return _score_with_signs(text, total + 0.4 * most, count)
+
+
+def _score_with_signs(text: str, total: float, count: int) -> float:
+    for character in text:
+        if character > "\x7f" and not character.isalpha():
+            is_broken = "\udc80" <= character <= "\udcff" or character < "\xa0"
+            count += 1
+            total += _BROKEN_BYTE_WEIGHT if is_broken else 0.5 if character in _TYPOGRAPHIC else -0.2
+    return total / max(count, 1)
+
+
+_SCORERS: Mapping[str, Callable[[str, str], float]] = {
+    **dict.fromkeys(_LATIN, _latin_score),
+    **dict.fromkeys(MULTIBYTE_CODECS, _multibyte_score),
+    **dict.fromkeys(_SCRIPTS, _script_score),
+}
+"""Scoring functions by encoding. If scores are equal, the encoding that comes first is chosen."""

@@ -7,7 +7,7 @@ from ebbtide.tools.lazy import regex
 
 IpAddress: TypeAlias = IPv4Address | IPv6Address
 
-_NUMBER = regex(r"(?:0x[0-9a-f]*|[0-9]+)\Z")
+_NUMERIC_LABEL = regex(r"(?:0x[0-9a-f]*|[0-9]+)\Z")
 
 _NON_PUBLIC_NETWORKS = tuple(
     map(
@@ -18,8 +18,9 @@ _NON_PUBLIC_NETWORKS = tuple(
         ),
     )
 )  # fmt: skip
-"""Further networks that are not public, which not every library knows. Azure's metadata service is in one of them."""
-_LOCAL = (
+"""Further networks that are not public, some of which the standard library does not know. One contains Azure's metadata
+service."""
+_LOCAL_SUFFIXES = (
     "localhost",
     "localdomain",
     "local",
@@ -32,30 +33,30 @@ _LOCAL = (
     "svc",
     "home.arpa",
 )
-"""Suffixes reserved for names that are not in the public DNS."""
-_METADATA = "metadata.goog"
+"""Suffixes reserved for names outside the public DNS."""
+_METADATA_HOST = "metadata.goog"
 _NAT64, _SIX_TO_FOUR = IPv6Network("64:ff9b::/96"), IPv6Network("2002::/16")
 
 
 def is_private(host: str) -> bool:
-    """Whether a host is not public, as far as that is known without a lookup."""
-    address = literal(host)
+    """Whether the name or address of a host alone shows that it is not public, without a lookup."""
+    address = parse_address(host)
     return is_local_name(host) or (address is not None and not is_public(address))
 
 
 def is_local_name(host: str) -> bool:
-    """Whether a name refers to this machine or a private network, whatever it resolves to, since a proxy may know more
-    names. Names without a dot are not public."""
+    """Whether a name refers to this machine or a private network. Only the name itself is checked, because a proxy may
+    resolve further names. Names without a dot are not public."""
     is_short = "." not in host and ":" not in host
-    return is_short or host == _METADATA or host.endswith(tuple(f".{end}" for end in _LOCAL))
+    return is_short or host == _METADATA_HOST or host.endswith(tuple(f".{end}" for end in _LOCAL_SUFFIXES))
 
 
 def ends_in_number(host: str) -> bool:
-    """Whether some programs read the name as an address in an unusual form, such as `127.1`."""
-    return bool(_NUMBER.match(host.rpartition(".")[2]))
+    """Whether some programs would read the name as an address in an unusual form, such as `127.1`."""
+    return bool(_NUMERIC_LABEL.match(host.rpartition(".")[2]))
 
 
-def literal(host: str) -> IpAddress | None:
+def parse_address(host: str) -> IpAddress | None:
     try:
         return ip_address(host.partition("%")[0])
     except ValueError:
@@ -63,13 +64,13 @@ def literal(host: str) -> IpAddress | None:
 
 
 def is_link_local(address: IpAddress) -> bool:
-    """Whether an address is link-local, such as those of cloud metadata services."""
+    """Whether an address is link-local, such as the addresses of cloud metadata services."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return (mapped or address).is_link_local
 
 
 def is_public(address: IpAddress) -> bool:
-    """Whether an address is public, also considering an embedded IPv4 address."""
+    """Whether an address is public. An IPv4 address embedded in it must also be public."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public(address.ipv4_mapped)

@@ -12,21 +12,21 @@ from ebbtide.tools.network.places import NetworkPlace
 from ebbtide.tools.network.proxy import ForbiddenAddressError, UnreachableError, UpstreamConnection
 
 CONNECT_TIMEOUT_S = 15.0
-MAX_TRIED = 4
+MAX_TRIED_ADDRESSES = 4
 """Maximum number of addresses of a host that are tried in turn."""
-_READ_AHEAD = 65_536
+_READ_BUFFER_BYTES = 65_536
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[IpAddress]]]
 """Returns the permitted addresses of a host. Raises `UnreachableError`."""
 
 
-def is_named(place: NetworkPlace, private: Sequence[str]) -> bool:
-    """Whether the user has listed the place as a permitted private one."""
-    return bool({place.host, place.authority, place.authority.rpartition(":")[0]} & set(private))
+def is_listed_private(place: NetworkPlace, private_hosts: Sequence[str]) -> bool:
+    """Whether the user has listed the place as a permitted place on a private network."""
+    return bool({place.host, place.authority, place.authority.rpartition(":")[0]} & set(private_hosts))
 
 
-async def public(host: str, port: int) -> Sequence[IpAddress]:
-    """Return the addresses of a host, all of which must be public. Raises `UnreachableError`."""
+async def resolve_public(host: str, port: int) -> Sequence[IpAddress]:
+    """Return the addresses of a host, if all of them are public. Raises `UnreachableError`."""
     use_lookup_threads(asyncio.get_running_loop())
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -43,28 +43,28 @@ async def public(host: str, port: int) -> Sequence[IpAddress]:
 
 
 async def connect(
-    place: NetworkPlace, is_tunnel: bool, resolve: Resolve = public, private: Sequence[str] = ()
+    place: NetworkPlace, is_tunnel: bool, resolve: Resolve = resolve_public, private: Sequence[str] = ()
 ) -> UpstreamConnection:
-    """Connect to one of the host's current addresses, each of which is checked. Names that only the proxy of the
-    environment may know are passed to it. Places in `private`, listed by the user, are always permitted. Raises
-    `UnreachableError`."""
-    if is_named(place, private):
+    """Connect to one of the host's current addresses, each of which is checked. If the environment sets a proxy, it
+    also gets names that only it may know. Places in `private_hosts`, which the user has listed, are always permitted.
+    Raises `UnreachableError`."""
+    if is_listed_private(place, private):
         return await _open_stream(place.host, place.port, str(place))
     proxy = proxy_for("https" if is_tunnel else "http", place.authority)
     if not proxy:
-        return await _direct(place, await resolve(place.host, place.port))
+        return await _connect_directly(place, await resolve(place.host, place.port))
     try:
         await resolve(place.host, place.port)
     except ForbiddenAddressError:
         raise
-    except UnreachableError:  # the proxy may know the name, and decides itself
+    except UnreachableError:  # the proxy may know the name, and makes its own checks
         pass
-    return await _through(proxy, place, is_tunnel)
+    return await _connect_through_proxy(proxy, place, is_tunnel)
 
 
-async def _direct(place: NetworkPlace, addresses: Sequence[IpAddress]) -> UpstreamConnection:
+async def _connect_directly(place: NetworkPlace, addresses: Sequence[IpAddress]) -> UpstreamConnection:
     problem = UnreachableError(f"`{place}` cannot be reached: it has no address")
-    for address in addresses[:MAX_TRIED]:
+    for address in addresses[:MAX_TRIED_ADDRESSES]:
         try:
             return await _open_stream(str(address), place.port, str(place))
         except UnreachableError as error:
@@ -72,19 +72,19 @@ async def _direct(place: NetworkPlace, addresses: Sequence[IpAddress]) -> Upstre
     raise problem
 
 
-async def _open_stream(host: str, port: int, named: str, *, is_tls: bool = False) -> UpstreamConnection:
+async def _open_stream(host: str, port: int, label: str, *, is_tls: bool = False) -> UpstreamConnection:
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            reader, writer = await asyncio.open_connection(host, port, limit=_READ_AHEAD, ssl=is_tls or None)
+            reader, writer = await asyncio.open_connection(host, port, limit=_READ_BUFFER_BYTES, ssl=is_tls or None)
     except TimeoutError as error:
-        raise UnreachableError(f"`{named}` did not answer in {CONNECT_TIMEOUT_S:.0f} s") from error
+        raise UnreachableError(f"`{label}` did not answer in {CONNECT_TIMEOUT_S:.0f} s") from error
     except OSError as error:
-        raise UnreachableError(f"`{named}` cannot be reached: {error.strerror or error}") from error
+        raise UnreachableError(f"`{label}` cannot be reached: {error.strerror or error}") from error
     return UpstreamConnection(reader, writer)
 
 
 def proxy_for(scheme: str, authority: str) -> str:
-    """Return the proxy that the environment sets for a host and port, or an empty string."""
+    """Return the proxy that the environment sets for a host and port; empty if it sets none."""
     from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415  # deferred: it loads many modules
 
     if proxy_bypass(authority):
@@ -93,7 +93,7 @@ def proxy_for(scheme: str, authority: str) -> str:
     return known.get(scheme) or known.get("all") or ""
 
 
-async def _through(proxy: str, place: NetworkPlace, is_tunnel: bool) -> UpstreamConnection:
+async def _connect_through_proxy(proxy: str, place: NetworkPlace, is_tunnel: bool) -> UpstreamConnection:
     try:
         parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -112,11 +112,11 @@ async def _through(proxy: str, place: NetworkPlace, is_tunnel: bool) -> Upstream
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             connection.writer.write(head.encode())
-            said = await connection.reader.readuntil(b"\r\n\r\n")
+            response = await connection.reader.readuntil(b"\r\n\r\n")
     except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         connection.writer.close()
         raise UnreachableError("the proxy of the environment did not answer") from error
-    status = said.split(b"\r\n", 1)[0].decode("latin-1")[:100]
+    status = response.split(b"\r\n", 1)[0].decode("latin-1")[:100]
     if status.split(" ")[1:2] != ["200"]:
         connection.writer.close()
         raise UnreachableError(f"the proxy of the environment refuses `{place}`: {status}")

@@ -1,10 +1,10 @@
-"""Strict parsing of HTTP headers for the proxy: input that two programs could interpret differently is rejected.
+"""Parses HTTP headers for the proxy strictly: anything that two programs could interpret differently is rejected.
 Pure."""
 
 from collections.abc import Sequence
 
 from ebbtide.tools.lazy import dataclass, regex
-from ebbtide.tools.network.places import NetworkPlace, place_of
+from ebbtide.tools.network.places import NetworkPlace, parse_place
 
 END = b"\r\n\r\n"
 MAX_HEAD_BYTES = 32_768
@@ -12,15 +12,15 @@ MAX_HEAD_BYTES = 32_768
 
 _REQUEST = regex(r"([A-Z][A-Z-]{0,30}) ([\x21-\x7e]+) (HTTP/1\.[01])")
 _STATUS = regex(r"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?")
-_NAME = regex(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_CONTROL = regex(r"[\x00-\x08\x0a-\x1f\x7f]")
-_NUMBER = regex(r"[0-9]{1,18}")
-_ONE_STEP = frozenset({"connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings"})
-"""Hop-by-hop fields."""
+_FIELD_NAME = regex(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL_CHARS = regex(r"[\x00-\x08\x0a-\x1f\x7f]")
+_LENGTH_NUMBER = regex(r"[0-9]{1,18}")
+_HOP_BY_HOP_FIELDS = frozenset({"connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings"})
+"""Hop-by-hop header fields, which apply only to a single connection."""
 
 
 class BadHead(Exception):
-    """The header is invalid or ambiguous."""
+    """Raised if the header is invalid or ambiguous."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class ProxyRequest:
     method: str
     place: NetworkPlace
     head: bytes = b""
-    """The header for the origin server, empty for a tunnel."""
+    """The header for the origin server; empty for a tunnel."""
     absolute_head: bytes = b""
-    """The header for another proxy on the way."""
+    """The header for another proxy on the way to the origin server."""
     length: int | None = 0
-    """Length of the body in bytes, or None if it is chunked."""
+    """Length of the body in bytes; None if it is chunked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class ResponseHead:
     """The header for the client."""
 
 
-def request_of(head: bytes) -> ProxyRequest:
-    """Parse a client's request. The place is taken from the request line only, and a different `Host` is replaced.
-    Raises `BadHead`."""
+def parse_request(head: bytes) -> ProxyRequest:
+    """Parse a client's request. The place is taken only from the request line, and a different `Host` field is
+    replaced. Raises `BadHead`."""
     line, fields = _parse_head(head)
     match = _REQUEST.fullmatch(line)
     if match is None:
@@ -52,73 +52,76 @@ def request_of(head: bytes) -> ProxyRequest:
     method, target, version = match.groups()
     try:
         if method == "CONNECT":
-            return ProxyRequest(method, place_of(target))
+            return ProxyRequest(method, parse_place(target))
         if target[:7].lower() != "http://":
             raise BadHead("this is a proxy for `http://` and for tunnels")
         authority, path = _split_target(target[7:])
-        place = place_of(authority, 80)
+        place = parse_place(authority, 80)
     except ValueError as error:
         raise BadHead(f"the address is not understood: {error}") from error
-    length, kept = _length(fields), _to_the_end(fields)
+    length, forwarded = _body_length(fields), _end_to_end_fields(fields)
     if length is None and version == "HTTP/1.0":
-        raise BadHead("HTTP/1.0 knows no chunks")  # an HTTP/1.0 server would read them as further requests
+        raise BadHead("HTTP/1.0 knows no chunks")  # HTTP/1.0 servers would read chunks as requests
     host = place.authority.removesuffix(":80")
-    lines = [f"Host: {host}", *(f"{name}: {value}" for name, value in kept), "Connection: close", "", ""]
+    lines = [f"Host: {host}", *(f"{name}: {value}" for name, value in forwarded), "Connection: close", "", ""]
     rest = "\r\n".join(lines)
     sent = [f"{method} {start}{path} {version}\r\n{rest}".encode("latin-1") for start in ("", f"http://{host}")]
     return ProxyRequest(method, place, sent[0], sent[1], length)
 
 
-def response_of(head: bytes) -> ResponseHead:
-    """Parse a server's response. The client is told to close the connection afterwards. Raises `BadHead`."""
+def parse_response(head: bytes) -> ResponseHead:
+    """Parse a server's response. The returned header makes the client close the connection afterwards. Raises
+    `BadHead`."""
     line, fields = _parse_head(head)
     match = _STATUS.fullmatch(line)
     if match is None:
         raise BadHead("the first line is not a status line")
-    kept = (f"{name}: {value}" for name, value in _to_the_end(fields, keeps_host=True))
-    return ResponseHead(int(match[1]), "\r\n".join([line, *kept, "Connection: close", "", ""]).encode("latin-1"))
+    forwarded = (f"{name}: {value}" for name, value in _end_to_end_fields(fields, keeps_host=True))
+    return ResponseHead(int(match[1]), "\r\n".join([line, *forwarded, "Connection: close", "", ""]).encode("latin-1"))
 
 
 def _parse_head(head: bytes) -> tuple[str, Sequence[tuple[str, str]]]:
     line, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     fields = []
     for each in (line, *lines):
-        if _CONTROL.search(each):
+        if _CONTROL_CHARS.search(each):
             raise BadHead("there is a control character in it")
     for each in lines:
         name, separator, value = each.partition(":")
-        if not separator or not _NAME.fullmatch(name):
+        if not separator or not _FIELD_NAME.fullmatch(name):
             raise BadHead("one of its lines is not a field")
         fields.append((name, value.strip(" \t")))
     return line, fields
 
 
-def _split_target(rest: str) -> tuple[str, str]:
-    """Return the authority, and the path with its query."""
-    end = next((index for index, sign in enumerate(rest) if sign in "/?#"), len(rest))
-    authority, path = rest[:end], rest[end:].partition("#")[0]
+def _split_target(target: str) -> tuple[str, str]:
+    """Return the authority, and the path including its query."""
+    end = next((index for index, sign in enumerate(target) if sign in "/?#"), len(target))
+    authority, path = target[:end], target[end:].partition("#")[0]
     if "@" in authority:
         raise BadHead("its address contains a name or password")
     return authority, path if path.startswith("/") else f"/{path}"
 
 
-def _length(fields: Sequence[tuple[str, str]]) -> int | None:
+def _body_length(fields: Sequence[tuple[str, str]]) -> int | None:
     lengths = [value for name, value in fields if name.lower() == "content-length"]
     codings = [value.lower() for name, value in fields if name.lower() == "transfer-encoding"]
     if codings:
         if codings != ["chunked"] or lengths:
             raise BadHead("the length of its body is ambiguous")
         return None
-    if len(lengths) > 1 or not all(map(_NUMBER.fullmatch, lengths)):
+    if len(lengths) > 1 or not all(map(_LENGTH_NUMBER.fullmatch, lengths)):
         raise BadHead("the length of its body is ambiguous")
     return int(lengths[0]) if lengths else 0
 
 
-def _to_the_end(fields: Sequence[tuple[str, str]], *, keeps_host: bool = False) -> list[tuple[str, str]]:
+def _end_to_end_fields(fields: Sequence[tuple[str, str]], *, keeps_host: bool = False) -> list[tuple[str, str]]:
     named = {
         word.strip().lower() for name, value in fields if name.lower() == "connection" for word in value.split(",")
     }
-    left_out = _ONE_STEP | (named - {"content-length", "transfer-encoding"}) | (set() if keeps_host else {"host"})
+    left_out = (
+        _HOP_BY_HOP_FIELDS | (named - {"content-length", "transfer-encoding"}) | (set() if keeps_host else {"host"})
+    )
     return [
         (name, value)
         for name, value in fields

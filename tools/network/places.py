@@ -1,9 +1,9 @@
-"""Hosts and ports that commands connect to, parsed once so that the check and the connection agree. Pure."""
+"""Hosts and ports to which commands connect. They are parsed once, so that the check and the connection agree. Pure."""
 
 from ebbtide.tools.lazy import dataclass, regex
-from ebbtide.tools.network.addresses import ends_in_number, is_private, literal
+from ebbtide.tools.network.addresses import ends_in_number, is_private, parse_address
 
-USUAL = (80, 443)
+DEFAULT_PORTS = (80, 443)
 _MAX_NAME_CHARS = 253
 _HOST = regex(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*")
 
@@ -24,41 +24,41 @@ class NetworkPlace:
 
     @property
     def is_private(self) -> bool:
-        """Whether it is not public, as far as that is known without a lookup."""
+        """Whether the host alone shows that the place is not public, without a lookup."""
         return is_private(self.host)
 
     def __str__(self) -> str:
-        """The form in permission rules: without a default port."""
-        return self._host if self.port in USUAL else self.authority
+        """Return the form used in permission rules, without a default port."""
+        return self._host if self.port in DEFAULT_PORTS else self.authority
 
 
-def place_of(authority: str, port: int | None = None) -> NetworkPlace:
-    """Parse `HOST:PORT`. `port`: the default. Numbers that some programs would read as an address are rejected. Raises
-    `ValueError`."""
-    host, separator, written = authority.rpartition(":")
+def parse_place(authority: str, port: int | None = None) -> NetworkPlace:
+    """Parse `HOST:PORT`. `port`: the default port. Hosts that some programs would read as a numeric address are
+    rejected. Raises `ValueError`."""
+    host, separator, port_text = authority.rpartition(":")
     if not separator or authority.endswith("]"):
-        host, written = authority, ""
-    if written:
-        if not (written.isascii() and written.isdecimal() and len(written) <= 5):
+        host, port_text = authority, ""
+    if port_text:
+        if not (port_text.isascii() and port_text.isdecimal() and len(port_text) <= 5):
             raise ValueError("the port is not a number")
-        port = int(written)
+        port = int(port_text)
     if port is None or not 0 < port < 65536:
         raise ValueError("it has no port")
-    return NetworkPlace(_host_of(host), port)
+    return NetworkPlace(_parse_host(host), port)
 
 
-def _host_of(written: str) -> str:
-    if written.startswith("[") and written.endswith("]"):
-        address = literal(written[1:-1])
-        if address is None or address.version != 6 or "%" in written:
+def _parse_host(host_text: str) -> str:
+    if host_text.startswith("[") and host_text.endswith("]"):
+        address = parse_address(host_text[1:-1])
+        if address is None or address.version != 6 or "%" in host_text:
             raise ValueError("it is not an address")
         return str(address)
     try:
-        name = written if written.isascii() else written.encode("idna").decode()
+        name = host_text if host_text.isascii() else host_text.encode("idna").decode()
     except UnicodeError as error:
         raise ValueError("it is not a host name") from error
     name = name.lower().removesuffix(".")
-    if (address := literal(name)) is not None and address.version == 4 and "%" not in name:
+    if (address := parse_address(name)) is not None and address.version == 4 and "%" not in name:
         return str(address)
     if len(name) > _MAX_NAME_CHARS or not _HOST.fullmatch(name) or ends_in_number(name):
         raise ValueError("it is not a host name")

@@ -1,8 +1,9 @@
-"""The proxy through which sandboxed commands reach the network: HTTP, and tunnels for everything else.
+"""The proxy through which sandboxed commands reach the network. It forwards HTTP requests, and opens tunnels for
+everything else.
 
-Each request is checked individually, and a connection carries one request or one tunnel, so that nothing can be
-smuggled in after a permitted one. A name is looked up only after its place is permitted, since a lookup itself can leak
-data.
+Each request is checked individually, and a connection carries only one request or one tunnel, so that nothing can be
+smuggled in after a permitted one. A name is looked up only after its place was permitted, because a lookup itself can
+leak data.
 """
 
 import asyncio
@@ -13,19 +14,19 @@ from contextlib import suppress
 from typing import Protocol, TypeAlias
 
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.network.http_head import END, MAX_HEAD_BYTES, BadHead, ProxyRequest, request_of, response_of
+from ebbtide.tools.network.http_head import END, MAX_HEAD_BYTES, BadHead, ProxyRequest, parse_request, parse_response
 from ebbtide.tools.network.places import NetworkPlace
 
 MAX_CONNECTIONS = 128
-"""Maximum number of simultaneous connections. Further ones get an error and are closed."""
+"""Maximum number of simultaneous connections. Further connections get an error and are closed."""
 HEAD_TIMEOUT_S = 10.0
-"""Seconds for a client to send its request header."""
+"""Seconds that a client has to send its request header."""
 MAX_SILENCE_S = 300.0
 """Seconds without data after which a response outside a tunnel is aborted."""
-_CHUNK = 65_536
+_CHUNK_BYTES = 65_536
 _MAX_REASON_CHARS = 300
 _LINGER_S = 2.0
-"""Seconds for a refused client to finish sending."""
+"""Seconds that a refused client has to finish sending."""
 _MAX_UNREAD_BYTES = 1 << 20
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,10})(?:[ \t]*;[^\r\n]*)?\r\n")
 
@@ -37,11 +38,11 @@ class UpstreamConnection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     is_proxy: bool = False
-    """Whether it takes absolute URLs."""
+    """Whether the connection leads to a proxy, which takes absolute URLs."""
 
 
 class UnreachableError(Exception):
-    """A permitted place could not be reached, as the message says."""
+    """A permitted place could not be reached; the message says why."""
 
 
 class ForbiddenAddressError(UnreachableError):
@@ -49,31 +50,31 @@ class ForbiddenAddressError(UnreachableError):
 
 
 Connect: TypeAlias = Callable[[NetworkPlace, bool], Awaitable[UpstreamConnection]]
-"""Connects to a place, for a tunnel or not. Raises `UnreachableError`."""
+"""Connects to a place; the second argument says whether a tunnel is needed. Raises `UnreachableError`."""
 
 
 class ProxyClient(Protocol):
-    """The client of the proxy whose access is checked."""
+    """A client of the proxy, whose access is checked."""
 
     async def refusal(self, place: NetworkPlace) -> str:
-        """Return why access is refused, or an empty string."""
+        """Return why access to a place is refused; empty if it is permitted."""
 
     def note(self, place: NetworkPlace, why: str) -> None:
-        """Called with the reason if a place was refused or not reached."""
+        """Record the reason why a place was refused or could not be reached."""
 
 
 class ProxyServer:
     """Serves the connections of a listening socket until closed."""
 
     def __init__(
-        self, connect: Connect, client_at: Callable[[str], ProxyClient | None], patience: float = HEAD_TIMEOUT_S
+        self, connect: Connect, client_at: Callable[[str], ProxyClient | None], head_timeout: float = HEAD_TIMEOUT_S
     ) -> None:
-        """`client_at` returns the client that was given the local address of a connection."""
+        """`client_at` returns the client to which the local address of a connection was assigned."""
         self._connect = connect
         self._client_at = client_at
-        self._patience = patience
+        self._head_timeout = head_timeout
         self._server: asyncio.Server | None = None
-        self._running = set[asyncio.Task[None]]()
+        self._connection_tasks = set[asyncio.Task[None]]()
 
     async def start(self, listener: socket.socket) -> None:
         self._server = await asyncio.start_server(self._accept, sock=listener, limit=MAX_HEAD_BYTES)
@@ -81,28 +82,28 @@ class ProxyServer:
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
-        for task in self._running:
+        for task in self._connection_tasks:
             task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await asyncio.gather(*self._connection_tasks, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._running) >= 2 * MAX_CONNECTIONS:
+        if len(self._connection_tasks) >= 2 * MAX_CONNECTIONS:
             return writer.transport.abort()
         task = asyncio.create_task(
-            self._handle_connection(reader, writer, is_too_much=len(self._running) >= MAX_CONNECTIONS)
+            self._handle_connection(reader, writer, is_over_limit=len(self._connection_tasks) >= MAX_CONNECTIONS)
         )
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        self._connection_tasks.add(task)
+        task.add_done_callback(self._connection_tasks.discard)
 
     async def _handle_connection(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_too_much: bool
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_over_limit: bool
     ) -> None:
         try:
-            if is_too_much:
-                await _answer(reader, writer, 503, "too many connections at once: wait for others to end")
+            if is_over_limit:
+                await _send_error(reader, writer, 503, "too many connections at once: wait for others to end")
             else:
                 await self._serve(reader, writer)
-        except OSError:  # a client that hangs up gets no answer
+        except OSError:  # a client that disconnects gets no response
             pass
         finally:
             await _close(writer)
@@ -110,26 +111,28 @@ class ProxyServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = self._client_at(writer.get_extra_info("sockname")[0])
         try:
-            async with asyncio.timeout(self._patience):
-                request = request_of(await reader.readuntil(END))
+            async with asyncio.timeout(self._head_timeout):
+                request = parse_request(await reader.readuntil(END))
         except TimeoutError:
-            return await _answer(reader, writer, 408, "the request did not come in time")
+            return await _send_error(reader, writer, 408, "the request did not come in time")
         except asyncio.LimitOverrunError:
-            return await _answer(reader, writer, 431, "the request header is too long")
+            return await _send_error(reader, writer, 431, "the request header is too long")
         except asyncio.IncompleteReadError:
             return None
         except BadHead as error:
-            return await _answer(reader, writer, 400, str(error))
+            return await _send_error(reader, writer, 400, str(error))
         if client is None:
-            return await _answer(reader, writer, 403, "use the proxy that the command's environment sets")
+            return await _send_error(reader, writer, 403, "use the proxy that the command's environment sets")
         if refusal := await client.refusal(request.place):
             client.note(request.place, refusal)
-            return await _answer(reader, writer, 403, refusal)
+            return await _send_error(reader, writer, 403, refusal)
         try:
             connection = await self._connect(request.place, request.method == "CONNECT")
         except UnreachableError as error:
             client.note(request.place, str(error))
-            return await _answer(reader, writer, 403 if isinstance(error, ForbiddenAddressError) else 502, str(error))
+            return await _send_error(
+                reader, writer, 403 if isinstance(error, ForbiddenAddressError) else 502, str(error)
+            )
         try:
             if request.method == "CONNECT":
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -141,27 +144,30 @@ class ProxyServer:
 
 
 async def _tunnel(client: UpstreamConnection, server: UpstreamConnection) -> None:
-    """Forward bytes in both directions. A side that has finished sending still receives until the other pauses."""
+    """Forward bytes in both directions. If one side has finished sending, it still receives until the other side
+    pauses."""
     up, down = (client.reader, server.writer), (server.reader, client.writer)
-    both = [asyncio.create_task(_carry(*way)) for way in (up, down)]
+    both = [asyncio.create_task(_forward_bytes(*way)) for way in (up, down)]
     try:
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in both:
             task.cancel()
-        sent, given_back = await asyncio.gather(*both, return_exceptions=True)
+        sent, received = await asyncio.gather(*both, return_exceptions=True)
     with suppress(TimeoutError):
-        if isinstance(given_back, asyncio.CancelledError):  # even if the server reads no more, it may have said why
-            await _carry(*down, MAX_SILENCE_S)
-        elif given_back is None and isinstance(sent, asyncio.CancelledError):
-            await _carry(*up, MAX_SILENCE_S)
+        if isinstance(received, asyncio.CancelledError):  # the server may still be replying although it reads no more
+            await _forward_bytes(*down, MAX_SILENCE_S)
+        elif received is None and isinstance(sent, asyncio.CancelledError):
+            await _forward_bytes(*up, MAX_SILENCE_S)
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silence: float | None = None) -> None:
-    """Copy until the end of the input."""
+async def _forward_bytes(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silence: float | None = None
+) -> None:
+    """Copy data until the end of the input."""
     while True:
         async with asyncio.timeout(silence):
-            data = await reader.read(_CHUNK)
+            data = await reader.read(_CHUNK_BYTES)
         if not data:
             break
         writer.write(data)
@@ -174,7 +180,7 @@ async def _exchange(request: ProxyRequest, client: UpstreamConnection, server: U
     """Forward one request and its response."""
     server.writer.write(request.absolute_head if server.is_proxy else request.head)
     sending = asyncio.create_task(_send_body(client.reader, server.writer, request.length))
-    answering = asyncio.create_task(_give_back(server.reader, client.writer))
+    answering = asyncio.create_task(_forward_response(server.reader, client.writer))
     try:
         await asyncio.wait({sending, answering}, return_when=asyncio.FIRST_COMPLETED)
         if not (sending.done() and isinstance(sending.exception(), BadHead)):
@@ -184,22 +190,22 @@ async def _exchange(request: ProxyRequest, client: UpstreamConnection, server: U
             task.cancel()
         sent, answered = await asyncio.gather(sending, answering, return_exceptions=True)
     if isinstance(sent, BadHead):
-        await _answer(client.reader, client.writer, 400, str(sent))
+        await _send_error(client.reader, client.writer, 400, str(sent))
     elif isinstance(answered, BadHead):
         why = f"`{request.place}` answers in a way that is not HTTP: {answered}"
-        await _answer(client.reader, client.writer, 502, why)
+        await _send_error(client.reader, client.writer, 502, why)
     elif isinstance(answered, asyncio.IncompleteReadError | asyncio.LimitOverrunError):
-        await _answer(client.reader, client.writer, 502, f"`{request.place}` gave no answer")
+        await _send_error(client.reader, client.writer, 502, f"`{request.place}` gave no answer")
 
 
 async def _send_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, length: int | None) -> None:
-    """Forward exactly `length` bytes, or chunks with verified sizes. Raises `BadHead`."""
+    """Forward exactly `length` bytes, or chunks whose sizes are verified. Raises `BadHead`."""
     if length is not None:
-        return await _copy(reader, writer, length)
+        return await _forward_length(reader, writer, length)
     while True:
-        size = await _size_of_chunk(reader)
+        size = await _read_chunk_size(reader)
         writer.write(b"%x\r\n" % size)
-        await _copy(reader, writer, size)
+        await _forward_length(reader, writer, size)
         if size and await reader.read(1) + await reader.read(1) != b"\r\n":
             raise BadHead("a chunk has the wrong length")
         writer.write(b"\r\n")
@@ -207,7 +213,7 @@ async def _send_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
             return await writer.drain()
 
 
-async def _size_of_chunk(reader: asyncio.StreamReader) -> int:
+async def _read_chunk_size(reader: asyncio.StreamReader) -> int:
     try:
         match = _CHUNK_SIZE.match(await reader.readuntil(b"\r\n"))
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -217,44 +223,45 @@ async def _size_of_chunk(reader: asyncio.StreamReader) -> int:
     return int(match[1], 16)
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left: int) -> None:
-    while left:
-        data = await reader.read(min(left, _CHUNK))
+async def _forward_length(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, remaining: int) -> None:
+    while remaining:
+        data = await reader.read(min(remaining, _CHUNK_BYTES))
         if not data:
             raise BadHead("its body broke off")
-        left -= len(data)
+        remaining -= len(data)
         writer.write(data)
         await writer.drain()
 
 
-async def _give_back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Forward the response, including interim ones before it."""
+async def _forward_response(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Forward the response, including any interim responses before it."""
     while True:
         async with asyncio.timeout(MAX_SILENCE_S):
-            answer = response_of(await reader.readuntil(END))
+            answer = parse_response(await reader.readuntil(END))
         if answer.status == 101:
             raise BadHead("it changes the protocol")
         writer.write(answer.head if answer.status >= 200 else answer.head.replace(b"Connection: close\r\n", b""))
         if answer.status >= 200:
-            return await _carry(reader, writer, MAX_SILENCE_S)
+            return await _forward_bytes(reader, writer, MAX_SILENCE_S)
 
 
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, status: int, why: str) -> None:
-    """Send an error. Many programs show only the status line, so the reason is there as well."""
-    reason = "".join(sign if " " <= sign <= "~" else "?" for sign in why)[:_MAX_REASON_CHARS]
+async def _send_error(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, status: int, why: str) -> None:
+    """Send an error. The status line also contains the reason, because many programs show only that line."""
+    reason = "".join(character if " " <= character <= "~" else "?" for character in why)[:_MAX_REASON_CHARS]
     body = f"{why}\n".encode()
     head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
     writer.write(f"{head}Connection: close\r\n\r\n".encode() + body)
     writer.write_eof()
-    left = _MAX_UNREAD_BYTES
-    with suppress(TimeoutError):  # closing while data arrives would discard the answer
+    remaining = _MAX_UNREAD_BYTES
+    with suppress(TimeoutError):  # closing while data still arrives would discard the response
         async with asyncio.timeout(_LINGER_S):
-            while left > 0 and (data := await reader.read(_CHUNK)):
-                left -= len(data)
+            while remaining > 0 and (data := await reader.read(_CHUNK_BYTES)):
+                remaining -= len(data)
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
-    """Close after sending what was written, for a limited time, unless the session is ending."""
+    """Close the connection after the buffered data was sent, waiting only for a limited time. If the session is ending,
+    close it at once."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         return writer.transport.abort()

@@ -6,51 +6,51 @@ from ebbtide.tools.lazy import dataclass
 
 MAX_ANSWER_BYTES = 51_200
 """Maximum size of an answer, in bytes."""
-NOTE_BYTES, NOTE_TOKENS = 200, 200
-"""Bytes and tokens of it reserved for notes."""
-BYTES_A_TOKEN = 3
+RESERVED_NOTE_BYTES, RESERVED_NOTE_TOKENS = 200, 200
+"""Bytes and tokens of an answer that are reserved for notes."""
+BYTES_PER_TOKEN = 3
 
 
-def by_bytes(text: str) -> int:
-    """Estimate the tokens of a text for an unknown model."""
-    return -(-len(text.encode("utf-8", "replace")) // BYTES_A_TOKEN)
+def estimate_tokens_by_bytes(text: str) -> int:
+    """Estimate the number of tokens in text for an unknown model."""
+    return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """Limits on the content of an answer. Notes have reserved space of their own."""
+    """Limits on the content of an answer. The space for notes is not included."""
 
-    size: int = MAX_ANSWER_BYTES - NOTE_BYTES
-    """In bytes."""
-    tokens: int | None = None
-    """None for no limit on tokens."""
-    measure: Callable[[str], int] = by_bytes
+    max_bytes: int = MAX_ANSWER_BYTES - RESERVED_NOTE_BYTES
+    """Maximum size in bytes."""
+    max_tokens: int | None = None
+    """Maximum number of tokens; None for no limit."""
+    estimate_tokens: Callable[[str], int] = estimate_tokens_by_bytes
 
-    def holds(self, text: str) -> bool:
-        return len(text.encode("utf-8", "replace")) <= self.size and (
-            self.tokens is None or self.measure(text) <= self.tokens
+    def fits(self, text: str) -> bool:
+        return len(text.encode("utf-8", "replace")) <= self.max_bytes and (
+            self.max_tokens is None or self.estimate_tokens(text) <= self.max_tokens
         )
 
-    def fitting(self, lines: Sequence[str]) -> int:
+    def fitting_count(self, lines: Sequence[str]) -> int:
         """Return how many of the first lines fit together."""
-        least, most = 0, len(lines)
-        while least < most:
-            half = (least + most + 1) // 2
-            least, most = (half, most) if self.holds("\n".join(lines[:half])) else (least, half - 1)
-        return least
+        low, high = 0, len(lines)
+        while low < high:
+            half = (low + high + 1) // 2
+            low, high = (half, high) if self.fits("\n".join(lines[:half])) else (low, half - 1)
+        return low
 
     def truncate(self, text: str) -> str:
-        """Return the text, or as much of its beginning as fits with a marker."""
-        if self.holds(text):
+        """Return the text, or as much of its beginning as fits together with a marker."""
+        if self.fits(text):
             return text
-        least, most = 0, len(text)
-        while least < most:
-            half = (least + most + 1) // 2
-            least, most = (half, most) if self.holds(f"{text[:half]}…") else (least, half - 1)
-        return f"{text[:least]}…"
+        low, high = 0, len(text)
+        while low < high:
+            half = (low + high + 1) // 2
+            low, high = (half, high) if self.fits(f"{text[:half]}…") else (low, half - 1)
+        return f"{text[:low]}…"
 
 
-def cap_of(tokens: int, measure: Callable[[str], int]) -> Cap:
-    """Return the cap for an answer of this many tokens, including notes. If that is less than twice the space for
-    notes, half of it is for content, and the answer may exceed it by the notes."""
-    return Cap(MAX_ANSWER_BYTES - NOTE_BYTES, max(tokens - NOTE_TOKENS, (tokens + 1) // 2), measure)
+def cap_for_tokens(tokens: int, measure: Callable[[str], int]) -> Cap:
+    """Return the cap for an answer of this many tokens, including notes. If there are fewer tokens than twice the space
+    for notes, half of them are for content and the notes may exceed the other half."""
+    return Cap(MAX_ANSWER_BYTES - RESERVED_NOTE_BYTES, max(tokens - RESERVED_NOTE_TOKENS, (tokens + 1) // 2), measure)

@@ -1,4 +1,4 @@
-"""How much of the whole a tool has shown, as numbers, with helpers to put counts in words."""
+"""How much of the available content an output shows, and helpers that put counts into words."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
@@ -18,27 +18,27 @@ MAX_OUTPUT_BYTES = 64_000_000
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The part of the whole that an output shows, not counting notes."""
+    """How much of the available content an output shows, not counting notes."""
 
     unit: Unit
     shown: int
     total: int | None = None
-    """The total, or None if it is unknown but larger than `shown`."""
+    """The total; None if it is unknown but larger than `shown`."""
     first: int = 1
-    """Number of the first one, if they are numbered."""
+    """Number of the first unit shown, if the units are numbered."""
 
     @property
     def noun(self) -> str:
-        """The singular noun for the unit."""
+        """The singular noun of the unit."""
         return _NOUNS[self.unit]
 
     @property
-    def is_all(self) -> bool:
+    def shows_all(self) -> bool:
         return self.shown == self.total
 
 
 def pluralize(count: int, noun: str) -> str:
-    """`1 line`, `12 lines`, `2 matches`, `3 entries`."""
+    """Return the count with the noun: `1 line`, `12 lines`, `2 matches`, `3 entries`."""
     if count == 1:
         return f"1 {noun}"
     if noun.endswith(("ch", "sh", "s", "x")):
@@ -48,16 +48,16 @@ def pluralize(count: int, noun: str) -> str:
     return f"{count:,} {noun}s"
 
 
-def join_limited(names: Sequence[str], most: int) -> str:
-    """Return `a, b and 3 more`, with at most `most` of the names."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def join_limited(names: Sequence[str], max_names: int) -> str:
+    """Return a list such as `a, b and 3 more`, with at most `max_names` names."""
+    return ", ".join(names[:max_names]) + (f" and {len(names) - max_names} more" if len(names) > max_names else "")
 
 
-def ellipsize(text: str, most: int) -> str:
-    """Return the text in at most `most` characters, ending in an ellipsis if it was cut."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def ellipsize(text: str, max_chars: int) -> str:
+    """Return the text, cut to at most `max_chars` characters with an ellipsis at the end if it is longer."""
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
 def truncate(text: str, most: int) -> str:
-    """Return the text, or its first `most` characters with a note."""
+    """Return the text, or its first `most` characters followed by a note."""
     return text if len(text) <= most else f"{text[:most]}… [cut]"

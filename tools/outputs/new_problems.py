@@ -1,4 +1,4 @@
-"""New problems reported together with the change that caused them. Pure."""
+"""New problems that are reported together with the change that caused them. Pure."""
 
 from ebbtide.tools.lazy import dataclass
 
@@ -11,9 +11,9 @@ class NewProblems:
 
     count: int
     lines: tuple[str, ...]
-    """One line per problem, then how many more there are."""
+    """One line per problem, then the number of remaining problems."""
 
     @property
     def text(self) -> str:
-        """The text for the model, appended to the result."""
+        """The text for the model, to be appended to the result."""
         return "\n".join((NEW_PROBLEMS, *self.lines))

@@ -1,4 +1,4 @@
-"""Normalises and shortens raw text. Pure."""
+"""Normalises and shortens raw output. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ MAX_LINE_CHARS = 2000
 
 _ESCAPE = regex(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movements
-    r"|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC, DCS, SOS, PM, APC, up to their end or the end of the line
+    r"|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC, DCS, SOS, PM, APC, up to their end or the end of line
     r"|[ -/]*[0-~])?"  # two-character and charset escapes
 )
 _OVERSTRUCK = regex(r"[^\n]\x08")
@@ -19,9 +19,9 @@ _UNFINISHED_ESCAPE = regex(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]{0,200}\
 _UNPRINTABLE = regex(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
-def plain(text: str) -> str:
-    """Return the text as a terminal would show it: without escape sequences and control characters, and redrawn lines
-    in their last state."""
+def terminal_text(text: str) -> str:
+    """Return the text as a terminal would show it: without escape sequences and control characters, and with redrawn
+    lines in their last state."""
     text = text.replace("\r\n", "\n")
     if "\x1b" in text:
         text = _ESCAPE.sub("", text)
@@ -37,7 +37,7 @@ def _last_drawn(line: str) -> str:
 
 
 def split_unfinished_escape(text: str) -> tuple[str, str]:
-    """Split off an incomplete escape sequence at the end of the text."""
+    """Split off an escape sequence that is incomplete at the end of the text."""
     unfinished = _UNFINISHED_ESCAPE.search(text)
     return (text, "") if unfinished is None else (text[: unfinished.start()], unfinished[0])
 
@@ -49,18 +49,18 @@ def is_mostly_noise(decoded: str) -> bool:
 
 
 def cut_line(line: str, limit: int) -> str:
-    """Return the line, or its first `limit` characters with a note on its length."""
+    """Return the line, or its first `limit` characters followed by a note about its length."""
     return line if len(line) <= limit else f"{line[:limit]}… [cut: {len(line)} characters]"
 
 
-def number_lines(lines: Sequence[str], first: int, longest: int = MAX_LINE_CHARS) -> str:
-    """Number the lines and cut long ones. A tab after the number costs one token, where an arrow costs two or three,
-    and blanks for alignment another one."""
-    return "\n".join(f"{number}\t{cut_line(line, longest)}" for number, line in enumerate(lines, start=first))
+def number_lines(lines: Sequence[str], first: int, max_line_chars: int = MAX_LINE_CHARS) -> str:
+    """Number the lines and cut long ones. The separator is a tab, which costs one token; an arrow would cost two or
+    three, and blanks for alignment one more."""
+    return "\n".join(f"{number}\t{cut_line(line, max_line_chars)}" for number, line in enumerate(lines, start=first))
 
 
-def printable(name: str) -> str:
-    """Return a file name on one line, with control characters and undecodable bytes escaped."""
+def printable_name(name: str) -> str:
+    """Return a file name on a single line, with control characters and undecodable bytes escaped."""
     return _UNPRINTABLE.sub(_escape_char, name)
 
 
@@ -69,9 +69,9 @@ def _escape_char(found: re.Match[str]) -> str:
     return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else repr(found[0])[1:-1]
 
 
-def as_text(data: bytes) -> str | None:
-    """Return the output as text without its final newline, or None if the text would not represent all of its bytes."""
+def lossless_text(data: bytes) -> str | None:
+    """Return the output as text without its final newline; None if text would not represent all of its bytes."""
     text = data.decode("utf-8", "replace")
-    shown = plain(text).removesuffix("\n")
-    is_all = data in (shown.encode(), f"{shown}\n".encode())
-    return shown if is_all and not is_mostly_noise(text) else None
+    readable = terminal_text(text).removesuffix("\n")
+    is_all = data in (readable.encode(), f"{readable}\n".encode())
+    return readable if is_all and not is_mostly_noise(text) else None

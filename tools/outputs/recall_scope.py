@@ -1,7 +1,7 @@
-"""The scopes of recall. Settings refer to them, so they are defined apart from the lookup."""
+"""The scopes of recall. Defined apart from the lookup, because settings refer to them."""
 
 from typing import Literal, TypeAlias
 
-Scope: TypeAlias = Literal["session", "project", "all"]
-SCOPES: tuple[Scope, ...] = ("session", "project", "all")
-"""Each includes the one before it."""
+RecallScope: TypeAlias = Literal["session", "project", "all"]
+RECALL_SCOPES: tuple[RecallScope, ...] = ("session", "project", "all")
+"""The scopes, from narrow to wide. Each includes the previous ones."""

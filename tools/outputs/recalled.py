@@ -1,31 +1,31 @@
-"""Queries and results of the `recall` tool. The lookup is implemented elsewhere."""
+"""Queries and results of the `recall` tool. The lookup itself is implemented elsewhere."""
 
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias
 
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.outputs.recall_scope import Scope
+from ebbtide.tools.outputs.recall_scope import RecallScope
 from ebbtide.tools.outputs.stored import StoredContent
 
 RecalledKind: TypeAlias = Literal["user", "assistant", "output", "summary"]
-KINDS: tuple[RecalledKind, ...] = ("user", "assistant", "output", "summary")
+RECALLED_KINDS: tuple[RecalledKind, ...] = ("user", "assistant", "output", "summary")
 
 
 @dataclass(frozen=True, slots=True)
 class RecallQuery:
-    """A search of everything said in sessions. Without a query, the newest items are returned."""
+    """A search of the session history. Without a query, the newest items are returned."""
 
     query: str = ""
     kinds: tuple[RecalledKind, ...] = ()
-    """All kinds if empty."""
+    """Kinds of items to find; empty for all kinds."""
     tool: str = ""
     path: str = ""
-    """Part of a path, or a pattern for the whole path."""
+    """Part of a path, or a pattern that the whole path must match."""
     since: float | None = None
-    """In Unix seconds."""
+    """Earliest time, in Unix seconds."""
     until: float | None = None
-    scope: Scope | None = None
-    """None for the widest scope allowed."""
+    scope: RecallScope | None = None
+    """The scope to search; None for the widest one that is allowed."""
     limit: int = 10
 
 
@@ -36,34 +36,34 @@ class RecalledItem:
     ref: str
     kind: RecalledKind
     where: str
-    """Its session and project; empty for the current session."""
+    """The session and project that it is from; empty for the current session."""
     at: float
-    """In Unix seconds."""
+    """Time in Unix seconds."""
     title: str
     excerpt: str
     tool: str = ""
     path: str = ""
     searched: int | None = None
-    """Number of bytes searched, if not all."""
+    """Number of bytes that were searched; None if all were."""
     size: int = 0
-    """In bytes."""
+    """Size in bytes."""
     by_meaning: bool = False
-    """Whether it was found by meaning, without containing the words."""
+    """Whether it was found by meaning, i.e. does not contain the words of the query."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
     """The search results, best first."""
 
-    found: tuple[RecalledItem, ...]
+    items: tuple[RecalledItem, ...]
     notes: tuple[str, ...] = ()
     """Notes on the search, one sentence each."""
 
 
 OnProgress: TypeAlias = Callable[[int, int], None]
-"""Receives the number of messages indexed and the total."""
-LookUp: TypeAlias = Callable[[RecallQuery, OnProgress], Awaitable[RecallResult]]
-Fetch: TypeAlias = Callable[[str, Scope | None], Awaitable[StoredContent]]
+"""Called with the number of messages indexed so far and the total."""
+SearchHistory: TypeAlias = Callable[[RecallQuery, OnProgress], Awaitable[RecallResult]]
+FetchStored: TypeAlias = Callable[[str, RecallScope | None], Awaitable[StoredContent]]
 
 
 def no_progress(done: int, total: int) -> None:

@@ -1,5 +1,5 @@
-"""Calls git so that nothing in the repository is executed: no hook, filter, monitor or external program. The index is
-not modified."""
+"""Calls git in such a way that nothing in the repository is executed: no hook, filter, monitor or external program. The
+index is not changed."""
 
 import os
 import re
@@ -12,57 +12,59 @@ from shutil import which
 
 GIT_TIMEOUT_S = 10.0
 """Timeout of one git call, in seconds."""
-_MAX_MEMORY_BYTES = 2 << 30
-"""Memory limit in bytes: attributes can come from an endless file."""
+_MAX_GIT_MEMORY_BYTES = 2 << 30
+"""Memory limit in bytes. It is needed because attributes may be read from an endless file."""
 
-SETTINGS = {
+SAFE_SETTINGS = {
     "core.fsmonitor": "false",
     "core.hooksPath": "/dev/null",
     "core.untrackedCache": "false",
     "core.pager": "cat",
-    "diff.autoRefreshIndex": "false",  # it locks and writes even with optional locks disabled
+    "diff.autoRefreshIndex": "false",  # it takes a lock and writes even if optional locks are disabled
     "diff.external": "",
     "diff.ignoreSubmodules": "all",
     "diff.submodule": "short",
     "status.submoduleSummary": "false",
     "submodule.recurse": "false",
     "log.showSignature": "false",
-    "gpg.program": "/dev/null",  # a log format set by the repository can request signatures too
+    "gpg.program": "/dev/null",  # the repository's log format may request signatures
     "gpg.x509.program": "/dev/null",
     "gpg.ssh.program": "/dev/null",
     "safe.bareRepository": "explicit",
 }
-VARIABLES = {
+SAFE_VARIABLES = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ALLOW_PROTOCOL": "none",  # a repository may allow protocols of its own, whatever the settings
+    "GIT_ALLOW_PROTOCOL": "none",  # otherwise the repository's settings could allow protocols
     "GIT_PAGER": "cat",
     "LC_ALL": "C",
 }
-_RUN_BY = {
+_SETTINGS_RUNNING_PROGRAMS = {
     "fetch": r"^(core\.(sshcommand|gitproxy|hookspath|askpass)|credential\..*helper|remote\..*\.(uploadpack|vcs))$",
     "archive": r"^(filter\..*\.(smudge|process)|tar\..*\.command|gpg\.(.*\.)?program)$",
 }
-_RUN_BY["ls-remote"] = _RUN_BY["fetch"]
-"""Settings that make a git command run programs. Some names are arbitrary, so not all can be turned off."""
-_HOOKS_OF_FETCH = ("reference-transaction", "pre-auto-gc")
-_DRIVER = re.compile(r"filter\.(.*)\.(clean|smudge|process|required)", re.DOTALL)
+_SETTINGS_RUNNING_PROGRAMS["ls-remote"] = _SETTINGS_RUNNING_PROGRAMS["fetch"]
+"""Settings that make a git command run programs. Not all of them can be disabled, because parts of the names are
+arbitrary."""
+_FETCH_HOOKS = ("reference-transaction", "pre-auto-gc")
+_FILTER_SETTING = re.compile(r"filter\.(.*)\.(clean|smudge|process|required)", re.DOTALL)
 
 
-_READ_BY_LINES = ("info", "objects/info", "rebase-merge", "rebase-apply", "sequencer")
-"""Metadata folders with files whose lines git prints: those it does not understand, or has yet to process."""
+_PRINTED_METADATA_FOLDERS = ("info", "objects/info", "rebase-merge", "rebase-apply", "sequencer")
+"""Metadata folders with files from which git prints lines: lines that it does not understand or has yet to process."""
 
 
 class GitError(Exception):
-    """A git call failed, as the message says."""
+    """A git call failed; the message says why."""
 
 
-def files_behind_links(metadata: Path) -> Iterator[Path]:
-    """Yield the targets of links in a repository's metadata, except to files of the same name, as in work trees that
-    share them. Git prints lines of such files: `shallow`, `packed-refs`, `BISECT_START` and others."""
+def metadata_link_targets(metadata: Path) -> Iterator[Path]:
+    """Yield the targets of symbolic links among the metadata files whose lines git prints: `shallow`, `packed-refs`,
+    `BISECT_START` and others. A link to a file with the same name as the link is skipped, because work trees share
+    files in this way."""
     worktrees = metadata / "worktrees"
-    folders = (metadata, *(metadata / name for name in _READ_BY_LINES), *_entries(worktrees))
+    folders = (metadata, *(metadata / name for name in _PRINTED_METADATA_FOLDERS), *_entries(worktrees))
     for folder in folders:
         for path in _entries(folder):
             if path.is_symlink() and path.resolve().name != path.name:
@@ -76,8 +78,8 @@ def _entries(folder: Path) -> Sequence[Path]:
         return []
 
 
-def folders_outside(root: Path, path: str | None = None) -> str:
-    """Return the program search path without relative folders and those inside the folder."""
+def search_path_outside(root: Path, path: str | None = None) -> str:
+    """Return the search path for programs, without relative folders and folders inside `root`."""
     folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
     return os.pathsep.join(
         each for each in folders if os.path.isabs(each) and not Path(os.path.realpath(each)).is_relative_to(root)
@@ -85,20 +87,22 @@ def folders_outside(root: Path, path: str | None = None) -> str:
 
 
 def program_outside(name: str, root: Path) -> str | None:
-    """Return the absolute path of a program, or None if it is inside the folder or missing."""
-    found = which(name, path=folders_outside(root))
+    """Return the absolute path of a program; None if there is none outside `root`."""
+    found = which(name, path=search_path_outside(root))
     return None if found is None or Path(os.path.realpath(found)).is_relative_to(root) else found
 
 
-def top_of_repository(folder: Path) -> Path | None:
-    """Return the nearest folder with a `.git`, this one or one above it."""
+def repository_top(folder: Path) -> Path | None:
+    """Return the nearest folder that contains a `.git`: this folder or one above it."""
     return next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
 
 
-def without_filters(git: str, root: Path) -> Mapping[str, str]:
-    """Return settings that disable programs run when files are compared. Raises `GitError`."""
-    names = run_git(git, root, SETTINGS, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", codes=(0, 1))
-    drivers = {match[1] for name in os.fsdecode(names).split("\0") if (match := _DRIVER.fullmatch(name))}
+def filter_disabling_settings(git: str, root: Path) -> Mapping[str, str]:
+    """Return settings that disable the programs which git would run to compare files. Raises `GitError`."""
+    names = run_git(
+        git, root, SAFE_SETTINGS, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", accepted_codes=(0, 1)
+    )
+    drivers = {match[1] for name in os.fsdecode(names).split("\0") if (match := _FILTER_SETTING.fullmatch(name))}
     return {
         f"filter.{driver}.{key}": value
         for driver in drivers
@@ -106,25 +110,34 @@ def without_filters(git: str, root: Path) -> Mapping[str, str]:
     }
 
 
-def run_by_settings(root: Path, command: str) -> str:
-    """Return in words the setting or hook by which the repository, rather than the user, makes a git command run a
-    program. Empty if there is none."""
-    git, wanted = program_outside("git", root), _RUN_BY.get(command)
-    if git is None or wanted is None:
+def program_run_by_repository(root: Path, command: str) -> str:
+    """Return the name of a setting or hook of the repository that makes a git command run a program; empty if there is
+    none. Settings and hooks of the user do not count. If the repository's settings cannot be read, the text says so."""
+    git, setting_pattern = program_outside("git", root), _SETTINGS_RUNNING_PROGRAMS.get(command)
+    if git is None or setting_pattern is None:
         return ""
     try:
         names = run_git(
-            git, root, SETTINGS, "config", "--null", "--show-scope", "--name-only", "--get-regexp", wanted, codes=(0, 1)
+            git,
+            root,
+            SAFE_SETTINGS,
+            "config",
+            "--null",
+            "--show-scope",
+            "--name-only",
+            "--get-regexp",
+            setting_pattern,
+            accepted_codes=(0, 1),
         )
-        common = run_git(git, root, SETTINGS, "rev-parse", "--git-common-dir")
+        common = run_git(git, root, SAFE_SETTINGS, "rev-parse", "--git-common-dir")
     except GitError as error:
         return "" if "not in a git repository" in str(error) else "its settings cannot be read"
     parts = os.fsdecode(names).split("\0")
     found = (name for scope, name in zip(parts[::2], parts[1::2], strict=False) if scope in ("local", "worktree"))
     folder = os.path.join(root, os.fsdecode(common.removesuffix(b"\n")), "hooks")
-    hooks = _HOOKS_OF_FETCH if command == "fetch" else ()
-    told = next(found, "") or next((name for name in hooks if os.access(os.path.join(folder, name), os.X_OK)), "")
-    return told and f"`{told}`"
+    hooks = _FETCH_HOOKS if command == "fetch" else ()
+    program = next(found, "") or next((name for name in hooks if os.access(os.path.join(folder, name), os.X_OK)), "")
+    return program and f"`{program}`"
 
 
 def run_git(
@@ -132,47 +145,47 @@ def run_git(
     root: Path,
     settings: Mapping[str, str],
     *arguments: str,
-    codes: tuple[int, ...] = (0,),
-    given: bytes = b"",
-    patience: float = GIT_TIMEOUT_S,
+    accepted_codes: tuple[int, ...] = (0,),
+    input_bytes: bytes = b"",
+    timeout: float = GIT_TIMEOUT_S,
 ) -> bytes:
     """Return git's output. Raises `GitError`."""
     command, environment = [git, *arguments], git_environment(settings, os.environ)
     pipe = subprocess.PIPE
     try:
         with subprocess.Popen(command, cwd=root, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
-            _bound_memory(process.pid)
+            _limit_memory(process.pid)
             try:
-                printed, said = process.communicate(given, patience)
+                printed, errors = process.communicate(input_bytes, timeout)
             except BaseException:
                 process.kill()
                 raise
     except subprocess.TimeoutExpired as error:
-        raise GitError(f"git took longer than {patience:.0f} s") from error
+        raise GitError(f"git took longer than {timeout:.0f} s") from error
     except (OSError, ValueError) as error:
         raise GitError(f"git could not be run: {error}") from error
-    if process.returncode not in codes:
-        problem = said.decode(errors="replace").strip().split("\n")[0]
+    if process.returncode not in accepted_codes:
+        problem = errors.decode(errors="replace").strip().split("\n")[0]
         if "not a git repository" in problem:
             raise GitError("this folder is not in a git repository")
         raise GitError(f"git says `{problem[:200]}`")
     return printed
 
 
-def _bound_memory(process: int) -> None:
+def _limit_memory(process: int) -> None:
     if sys.platform == "linux":
         import resource  # noqa: PLC0415  # deferred: not available on every system
 
-        with suppress(OSError):  # it has ended, or has a lower limit
-            resource.prlimit(process, resource.RLIMIT_DATA, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
+        with suppress(OSError):  # the process has already ended, or has a lower limit
+            resource.prlimit(process, resource.RLIMIT_DATA, (_MAX_GIT_MEMORY_BYTES, _MAX_GIT_MEMORY_BYTES))
 
 
 def git_environment(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for git, without variables that redirect it. `settings` override those of the
+    """Return the environment for git, without variables that redirect git. `settings` override those of the
     repository."""
-    kept = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
-    kept |= VARIABLES
-    kept["GIT_CONFIG_COUNT"] = str(len(settings))
+    variables = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
+    variables |= SAFE_VARIABLES
+    variables["GIT_CONFIG_COUNT"] = str(len(settings))
     for number, (key, value) in enumerate(settings.items()):
-        kept[f"GIT_CONFIG_KEY_{number}"], kept[f"GIT_CONFIG_VALUE_{number}"] = key, value
-    return kept
+        variables[f"GIT_CONFIG_KEY_{number}"], variables[f"GIT_CONFIG_VALUE_{number}"] = key, value
+    return variables

@@ -1,8 +1,7 @@
-"""Signals to a program with all its descendants, and their cleanup if this program is killed, which a separate process
-takes care of.
+"""Sends signals to a program with all its descendants. A separate process ends them if this program is killed.
 
-A program starts in its own session, whose id is that of its first process and of its group. Descendants that create
-another group (`timeout`, a shell with job control) stay in the session.
+A program starts in its own session, which has the same id as the program's first process and its process group.
+Descendants that create another group (`timeout`, a shell with job control) stay in that session.
 """
 
 import atexit
@@ -14,10 +13,10 @@ from contextlib import suppress
 from threading import Lock
 from typing import NamedTuple
 
-_NEAR = 64
-"""How far above a program's process id those of its first children usually are."""
+_CHILD_ID_RANGE = 64
+"""Range above a program's process id in which the ids of its first children usually are."""
 TERMINATE_GRACE_S = 2.0
-"""Seconds for a program to end by itself before its group is killed."""
+"""Seconds for a program to end on its own before its group is killed."""
 
 
 class _Process(NamedTuple):
@@ -25,115 +24,131 @@ class _Process(NamedTuple):
     parent: int
     group: int
     session: int
-    begun: int
+    start_ticks: int
     """Start time in clock ticks since boot. It distinguishes processes that reuse an id."""
 
 
 class ProcessFamily:
-    """A process that leads a session, everything in that session, and its descendants in other sessions. Detached
-    processes there do not count."""
+    """A process that leads a session, all other processes in that session, and its descendants in other sessions.
+    Processes in other sessions that were detached from their parents do not count."""
 
     def __init__(self, leader: int, *, is_wrapped: bool = False) -> None:
-        """`is_wrapped`: the leader only waits for its child, and a termination signal would end it first."""
+        """`is_wrapped`: the leader is a wrapper that waits for its child. A termination signal would end the wrapper
+        before the child."""
         self._leader = leader
         self._is_wrapped = is_wrapped
-        self._groups = set[tuple[int, int]]()
-        """Other groups than the leader's, with their sessions. When parents end, nothing shows whose they were."""
-        self._known = dict[int, int]()
-        """Known descendants with their start times. One may start a new session as its parent ends."""
-        self._first = 0
-        """The process with id 1 in the wrapper's namespace, or 0 if not known yet."""
+        self._other_groups = set[tuple[int, int]]()
+        """Groups other than the leader's, with their sessions. They are recorded because a group can no longer be
+        assigned to the family once the parents of its processes have ended."""
+        self._start_ticks_by_id = dict[int, int]()
+        """Known descendants with their start times. Recorded because a descendant may start a new session just as its
+        parent ends."""
+        self._namespace_init = 0
+        """The process with id 1 in the wrapper's namespace; 0 while it is unknown."""
 
     def signal(self, number: int, *, is_reaped: bool) -> bool:
-        """Signal all processes, and return whether the leader's group has any. Signal 0 only checks. `is_reaped`: the
-        leader was waited for, so its id may have been reused."""
-        if is_reaped and exists(self._leader):
+        """Send a signal to all processes; return whether the leader's group has any. Signal 0 only checks. `is_reaped`:
+        the leader has been waited for, so its id may have been reused."""
+        if is_reaped and process_exists(self._leader):
             return False
         if not number:
             return self.has_group()
         if self._is_wrapped and number != signal.SIGKILL and not is_reaped:
-            others = self._find_others()
-            is_there = _signal_followers(self._leader, number)
+            other_groups = self._record_other_groups()
+            has_processes = _signal_followers(self._leader, number)
         else:
-            _signal_group(self._leader, signal.SIGSTOP)  # so that no process is created during the search
+            _signal_group(self._leader, signal.SIGSTOP)  # so that no process is created meanwhile
             try:
-                others = self._find_others()
+                other_groups = self._record_other_groups()
             finally:
-                is_there = _signal_group(self._leader, number)
+                has_processes = _signal_group(self._leader, number)
                 _signal_group(self._leader, signal.SIGCONT)
-        for group in others:
+        for group in other_groups:
             _signal_group(group, number)
-        return is_there
+        return has_processes
 
     def has_group(self) -> bool:
-        """Whether the leader's group has any process, including zombies."""
+        """Whether the leader's group has any processes, including zombies."""
         return _signal_group(self._leader, 0)
 
-    def is_living(self) -> bool:
-        """Whether the group has a process that is not a zombie, as far as processes are visible."""
+    def has_living_process(self) -> bool:
+        """Whether the group has a process that is not a zombie. True if the system does not list processes."""
         seen = [process for _, process in _processes()]
         return not seen or any(process.group == self._leader and process.state not in b"ZX" for process in seen)
 
-    def look(self) -> None:
-        """Record the current descendants: when a parent ends, nothing shows whose its children were."""
-        self._find_others()
+    def record_descendants(self) -> None:
+        """Record the current descendants, because they can no longer be assigned to the family once their parents have
+        ended."""
+        self._record_other_groups()
 
     def members(self) -> list[int]:
-        """Return the ids of all its processes and descendants."""
+        """Return the process ids of all members of the family."""
         return self._members(dict(_processes()))
 
-    def is_alone(self) -> bool:
-        """Whether at most the process that cleans up after the others is left."""
+    def has_only_cleanup_left(self) -> bool:
+        """Whether at most one process is left, i.e. the one that cleans up after the others."""
         processes = dict(_processes())
         return sum(processes[id].state not in b"ZX" for id in self._members(processes)) <= 1
 
-    def is_finished(self) -> bool:
-        """Whether the first process in the leader's pid namespace has ended. That is visible at once and ends the whole
+    def has_namespace_ended(self) -> bool:
+        """Whether the first process in the leader's pid namespace has ended. This is visible at once and ends the whole
         namespace, although the zombie may remain for seconds."""
-        if not self._first:
-            near = range(self._leader + 1, self._leader + _NEAR)
-            self._first = next((id for id in near if _group_of(id) == self._leader and _is_first(id)), 0)
-        state = _read(f"/proc/{self._first}/stat").rpartition(b")")[2].split()[:1] if self._first else []
+        if not self._namespace_init:
+            near = range(self._leader + 1, self._leader + _CHILD_ID_RANGE)
+            self._namespace_init = next(
+                (id for id in near if _group_of(id) == self._leader and _is_namespace_init(id)), 0
+            )
+        state = (
+            _read_proc_file(f"/proc/{self._namespace_init}/stat").rpartition(b")")[2].split()[:1]
+            if self._namespace_init
+            else []
+        )
         return state in ([b"Z"], [b"X"])
 
-    def _find_others(self) -> list[int]:
-        """Return the other groups, including those found earlier that still exist. Empty if the system does not list
-        processes."""
+    def _record_other_groups(self) -> list[int]:
+        """Record and return the groups other than the leader's, including earlier ones that still exist. Empty if the
+        system does not list processes."""
         processes = dict(_processes())
-        found = self._members(processes)
-        every = {(process.group, process.session) for process in processes.values()}
-        self._groups = (self._groups & every) | {(processes[id].group, processes[id].session) for id in found}
-        self._known = {id: processes[id].begun for id in found}
-        return [group for group, _ in self._groups if group not in (0, self._leader)]
+        members = self._members(processes)
+        current_groups = {(process.group, process.session) for process in processes.values()}
+        self._other_groups = (self._other_groups & current_groups) | {
+            (processes[id].group, processes[id].session) for id in members
+        }
+        self._start_ticks_by_id = {id: processes[id].start_ticks for id in members}
+        return [group for group, _ in self._other_groups if group not in (0, self._leader)]
 
     def _members(self, processes: Mapping[int, _Process]) -> list[int]:
         children = dict[int, list[int]]()
         for id, process in processes.items():
             children.setdefault(process.parent, []).append(id)
-        known = self._known.items()
+        known = self._start_ticks_by_id.items()
         found = [
-            id for id, process in processes.items() if process.session == self._leader or (id, process.begun) in known
+            id
+            for id, process in processes.items()
+            if process.session == self._leader or (id, process.start_ticks) in known
         ]
-        waiting = [self._leader, *found]
-        while waiting:
-            new = children.pop(waiting.pop(), [])
+        unvisited = [self._leader, *found]
+        while unvisited:
+            new = children.pop(unvisited.pop(), [])
             found += new
-            waiting += new
+            unvisited += new
         return found
 
 
 def _group_of(process: int) -> int:
-    fields = _read(f"/proc/{process}/stat").rpartition(b")")[2].split()
+    fields = _read_proc_file(f"/proc/{process}/stat").rpartition(b")")[2].split()
     return int(fields[2]) if fields else 0
 
 
-def _is_first(process: int) -> bool:
-    """Whether its id in its own namespace is 1."""
-    line = next((line for line in _read(f"/proc/{process}/status").split(b"\n") if line.startswith(b"NSpid:")), b"")
+def _is_namespace_init(process: int) -> bool:
+    """Whether the process has id 1 in its own namespace."""
+    line = next(
+        (line for line in _read_proc_file(f"/proc/{process}/status").split(b"\n") if line.startswith(b"NSpid:")), b""
+    )
     return line.split()[2:] == [b"1"]
 
 
-def _read(path: str) -> bytes:
+def _read_proc_file(path: str) -> bytes:
     try:
         with open(path, "rb", buffering=0) as file:
             return file.read()
@@ -145,7 +160,7 @@ def _processes() -> Iterator[tuple[int, _Process]]:
     """Yield all visible processes with their ids."""
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if name.isdecimal():
-            with suppress(OSError), open(f"/proc/{name}/stat", "rb", buffering=0) as stat:  # it may have ended
+            with suppress(OSError), open(f"/proc/{name}/stat", "rb", buffering=0) as stat:  # the process may have ended
                 fields = stat.read().rpartition(b")")[2].split()
                 yield int(name), _Process(fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
@@ -161,7 +176,8 @@ def _signal_group(group: int, number: int) -> bool:
 
 
 def _signal_followers(leader: int, number: int) -> bool:
-    """Signal every process of a group except its leader, which stays to report how the others ended."""
+    """Send a signal to every process of a group except its leader, which stays to report how they ended; return whether
+    there are any."""
     followers = [id for id, process in _processes() if process.group == leader and id != leader]
     for follower in followers:
         with suppress(ProcessLookupError, PermissionError):
@@ -169,7 +185,7 @@ def _signal_followers(leader: int, number: int) -> bool:
     return bool(followers)
 
 
-def exists(process: int) -> bool:
+def process_exists(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -179,7 +195,7 @@ def exists(process: int) -> bool:
     return True
 
 
-_WAITS = """
+_GUARDIAN_SCRIPT = """
 groups=
 while read -r sign group; do
   kept=
@@ -205,12 +221,12 @@ while [ "$grown" ]; do
 done
 for each in $groups $others; do kill -s KILL -- "-$each"; done
 """
-"""Its input ends when no writer is left."""
+"""The helper's shell script. Its input ends when no process is left that could write to it."""
 
 
 class Guardian:
-    """A helper process that kills the guarded groups, others in their sessions and all their descendants after this
-    process has died. It starts with the first group."""
+    """A helper process that kills the guarded groups, other groups in their sessions and all their descendants when
+    this process has died. It starts with the first guarded group."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -220,14 +236,14 @@ class Guardian:
         self._send(f"+ {group}\n")
 
     def leave(self, group: int) -> None:
-        """Stop guarding a group that has ended, or that is to survive."""
+        """Stop guarding a group that has ended or is meant to survive."""
         self._send(f"- {group}\n")
 
     def _send(self, line: str) -> None:
-        with self._lock, suppress(OSError):  # without it, only this protection is missing
+        with self._lock, suppress(OSError):  # if the helper fails, only this protection is missing
             if self._process is None:
                 self._process = subprocess.Popen(
-                    ["/bin/sh", "-c", _WAITS],
+                    ["/bin/sh", "-c", _GUARDIAN_SCRIPT],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
@@ -236,12 +252,12 @@ class Guardian:
                     env={},
                     bufsize=0,
                 )
-                atexit.register(self._dismiss)
+                atexit.register(self._shut_down)
             if self._process.stdin is not None:
                 self._process.stdin.write(line.encode())
 
-    def _dismiss(self) -> None:
-        """Let it kill what is left, and exit."""
+    def _shut_down(self) -> None:
+        """Let the helper kill the processes that are left, and exit."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
             self._process.wait()

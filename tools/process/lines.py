@@ -4,64 +4,65 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 _MAX_EDGE_BYTES = 4096
-"""Number of bytes stored of each end of a line that is too long."""
+"""Number of bytes stored from each end of a line that is too long."""
 
 
 @dataclass(frozen=True, slots=True)
-class TooLong:
-    """A line of which only both ends were stored."""
+class TruncatedLine:
+    """A line that was too long; only its two ends were stored."""
 
     head: bytes
     tail: bytes
     size: int
 
 
-OutputLine: TypeAlias = bytes | bytearray | TooLong
+OutputLine: TypeAlias = bytes | bytearray | TruncatedLine
 
 
 class LineBuffer:
-    """Collects bytes and returns complete lines. Stores at most one line of `most` bytes."""
+    """Collects bytes and returns complete lines. Buffers at most one line of `most` bytes."""
 
-    def __init__(self, most: int, end: bytes = b"\n") -> None:
-        self._most = most
-        self._end = end
-        self._held = bytearray()
+    def __init__(self, max_line_bytes: int, separator: bytes = b"\n") -> None:
+        self._max_line_bytes = max_line_bytes
+        self._separator = separator
+        self._buffer = bytearray()
         self._tail = b""
-        """The end of a line that is too long. `_held` is then its beginning."""
+        """The end of a line that is too long. In that case `_buffer` is its beginning."""
         self.size = 0
         """Number of bytes of the incomplete line."""
 
     @property
     def problem(self) -> str:
-        """Why reading should stop: a line twice as long as one that is merely skipped."""
-        return f"a line of more than {2 * self._most:,} bytes" if self.size > 2 * self._most else ""
+        """Why reading should stop: a line is more than twice as long as the limit above which lines are truncated.
+        Empty if reading can continue."""
+        return f"a line of more than {2 * self._max_line_bytes:,} bytes" if self.size > 2 * self._max_line_bytes else ""
 
-    def take(self, chunk: bytes) -> list[OutputLine]:
-        *ended, rest = chunk.split(self._end)
+    def feed(self, chunk: bytes) -> list[OutputLine]:
+        *ended, unfinished = chunk.split(self._separator)
         lines: list[OutputLine] = []
         for part in ended:
-            if self.size or len(part) > self._most:
+            if self.size or len(part) > self._max_line_bytes:
                 self._add(part)
                 lines.append(self._finish_line())
             else:
                 lines.append(part)
-        self._add(rest)
+        self._add(unfinished)
         return lines
 
     def _add(self, part: bytes) -> None:
         if not part:
             return
         self.size += len(part)
-        if self.size <= self._most:
-            self._held += part
+        if self.size <= self._max_line_bytes:
+            self._buffer += part
             return
         if not self._tail:
-            self._tail = bytes(self._held[-_MAX_EDGE_BYTES:])
-            self._held = self._held[:_MAX_EDGE_BYTES]
-            self._held += part[: _MAX_EDGE_BYTES - len(self._held)]
+            self._tail = bytes(self._buffer[-_MAX_EDGE_BYTES:])
+            self._buffer = self._buffer[:_MAX_EDGE_BYTES]
+            self._buffer += part[: _MAX_EDGE_BYTES - len(self._buffer)]
         self._tail = (self._tail + part[-_MAX_EDGE_BYTES:])[-_MAX_EDGE_BYTES:]
 
     def _finish_line(self) -> OutputLine:
-        line = TooLong(bytes(self._held), self._tail, self.size) if self._tail else self._held
-        self._held, self._tail, self.size = bytearray(), b"", 0
+        line = TruncatedLine(bytes(self._buffer), self._tail, self.size) if self._tail else self._buffer
+        self._buffer, self._tail, self.size = bytearray(), b"", 0
         return line

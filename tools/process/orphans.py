@@ -1,8 +1,8 @@
-"""Reaps orphaned processes where no init process does.
+"""Reaps orphaned processes if no init process does.
 
-Bubblewrap's first process ends with the command. Its second one, process 1 of the sandbox, ends a moment later, and
-stays a zombie until the nearest subreaper or the system's process 1 waits for it. In a container without an init
-process, nothing does.
+Bubblewrap's first process ends with the command. Its second process, process 1 of the sandbox, ends a moment later. It
+remains a zombie until the nearest subreaper or the system's process 1 waits for it, which never happens in a container
+without an init process.
 """
 
 import os
@@ -13,19 +13,19 @@ from pathlib import Path
 from threading import Thread
 
 _PR_SET_CHILD_SUBREAPER = 36
-_INITS = frozenset(
+_REAPING_INIT_PROGRAMS = frozenset(
     """
     systemd init tini tini-static docker-init podman-init dumb-init catatonit s6-svscan runit finit pause launchd
     """.split()  # noqa: SIM905  # as for the list in `ebbtide.tools.process.shell`
 )
-"""Programs that reap orphans when they are process 1."""
+"""Programs that reap orphans if they are process 1."""
 
 
 @cache
 def adopt_orphans() -> None:
-    """Make this process the subreaper of what it starts, on Linux, unless process 1 is known to reap orphans: processes
-    that detach are better left to that one."""
-    if sys.platform != "linux" or os.getpid() == 1 or _first_process() in _INITS:
+    """On Linux, make this process the subreaper of all processes that it starts. Does nothing if process 1 is known to
+    reap orphans, because detached processes are then better left to process 1."""
+    if sys.platform != "linux" or os.getpid() == 1 or _init_name() in _REAPING_INIT_PROGRAMS:
         return
     import ctypes  # noqa: PLC0415  # deferred: only needed when something is started
 
@@ -33,20 +33,20 @@ def adopt_orphans() -> None:
 
 
 def reap_orphans(group: int) -> None:
-    """Wait for every orphan of a process group whose leader was started and waited for by this process. Returns at once
-    if there are none. Children in other groups are left to the code that waits for them."""
-    with suppress(ChildProcessError):  # none left
+    """Wait for all orphans of a process group whose leader this process has started and waited for. Returns at once if
+    there are none. Children in other groups are left to the code that waits for them."""
+    with suppress(ChildProcessError):  # no orphans are left
         while True:
             os.waitpid(-group, 0)
 
 
 def reap_orphans_in_background(group: int) -> None:
-    """Like `reap_orphans`, in a thread, since an orphan may run for hours."""
+    """Like `reap_orphans`, but in a thread, because an orphan may run for hours."""
     Thread(target=reap_orphans, args=(group,), daemon=True).start()
 
 
-def _first_process() -> str:
-    """Return the name of process 1, or an empty string if it is unknown."""
+def _init_name() -> str:
+    """Return the name of process 1; empty if it is unknown."""
     try:
         return Path("/proc/1/comm").read_text().rstrip("\n")
     except OSError:

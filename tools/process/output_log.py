@@ -1,4 +1,4 @@
-"""Log file for a program's output, complete up to a limit, and beyond it reduced to beginning and end."""
+"""A log file for a program's output: complete up to a limit, beyond that reduced to beginning and end."""
 
 import os
 from collections import deque
@@ -8,74 +8,83 @@ from threading import Lock
 from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES
 
 MAX_RECLAIMED_BYTES = 1 << 20
-"""Maximum number of bytes that a log frees when the disk is full, so that the session itself can still be saved."""
+"""Maximum number of bytes that a log gives up when the disk is full, so that the session itself can still be saved."""
 
-_TAIL = 1 << 20
-"""Bytes stored of the end of output over the limit, or a quarter of a smaller limit."""
+_MAX_TAIL_BYTES = 1 << 20
+"""Number of bytes stored from the end of output that exceeds the limit, or a quarter of the limit if that is less."""
 
 
 class OutputLog:
-    """Written from one thread, and flushed and read from others. The end of output over the limit stays in memory until
-    a flush."""
+    """A log that is written by one thread, and flushed and read by others. The end of output that exceeds the limit is
+    kept in memory until it is flushed."""
 
     def __init__(self, descriptor: int, limit: int = MAX_OUTPUT_BYTES) -> None:
         self.size = 0
         """Bytes printed so far."""
         self.written = 0
-        """Bytes in the file as of the last flush."""
+        """Size of the file in bytes at the last flush."""
         self.problem = ""
-        """Why output could not be written, or an empty string."""
+        """Why output could not be written; empty if it could."""
         self.limit = limit
         self._descriptor = descriptor
-        self._tail_size = min(_TAIL, limit // 4)
-        self._room = limit - self._tail_size
+        self._tail_size = min(_MAX_TAIL_BYTES, limit // 4)
+        self._head_bytes_left = limit - self._tail_size
         self._tail = deque[bytes]()
-        self._held = self._skipped = 0
-        self._lost = 0
-        """Bytes dropped so far, whether or not the file mentions it."""
+        self._buffered = self._unreported_dropped_bytes = 0
+        self._dropped_bytes = 0
+        """Bytes dropped so far, whether or not the file already mentions it."""
         self._lock = Lock()
 
     @property
-    def is_over(self) -> bool:
-        """Whether output over the limit was dropped."""
-        return self._lost > 0
+    def is_truncated(self) -> bool:
+        """Whether output was dropped because it exceeded the limit."""
+        return self._dropped_bytes > 0
 
     @property
-    def is_whole(self) -> bool:
-        return not self._lost and not self.problem
+    def is_complete(self) -> bool:
+        return not self._dropped_bytes and not self.problem
 
     def write(self, chunk: bytes) -> None:
         with self._lock:
-            now = chunk[: self._room]
-            self._room -= len(now)
-            if now:
-                self._put(now)
-            if len(now) < len(chunk):
-                self._hold(chunk[len(now) :])
+            head = chunk[: self._head_bytes_left]
+            self._head_bytes_left -= len(head)
+            if head:
+                self._write_to_file(head)
+            if len(head) < len(chunk):
+                self._buffer_tail(chunk[len(head) :])
             self.size += len(chunk)
 
     def flush(self) -> int:
-        """Write buffered output, preceded by a line on dropped output if there is any. Returns the size of the file."""
+        """Write buffered output, after a line about dropped output if there is any. Returns the size of the file."""
         with self._lock:
             if self._tail:
-                held = b"".join(self._tail)
-                more = max(len(held) - self._tail_size, 0)
-                self._skipped, self._lost = self._skipped + more, self._lost + more
-                if self._skipped:
-                    self._put(f"\n[… {self._skipped:,} bytes of output dropped here …]\n".encode())
-                self._put(held[more:])
+                tail = b"".join(self._tail)
+                excess = max(len(tail) - self._tail_size, 0)
+                self._unreported_dropped_bytes, self._dropped_bytes = (
+                    self._unreported_dropped_bytes + excess,
+                    self._dropped_bytes + excess,
+                )
+                if self._unreported_dropped_bytes:
+                    self._write_to_file(
+                        f"\n[… {self._unreported_dropped_bytes:,} bytes of output dropped here …]\n".encode()
+                    )
+                self._write_to_file(tail[excess:])
                 self._tail.clear()
-                self._held = self._skipped = 0
+                self._buffered = self._unreported_dropped_bytes = 0
             return self.written
 
-    def _hold(self, chunk: bytes) -> None:
+    def _buffer_tail(self, chunk: bytes) -> None:
         self._tail.append(chunk)
-        self._held += len(chunk)
-        while self._held - len(self._tail[0]) >= self._tail_size:
+        self._buffered += len(chunk)
+        while self._buffered - len(self._tail[0]) >= self._tail_size:
             size = len(self._tail.popleft())
-            self._held, self._skipped, self._lost = self._held - size, self._skipped + size, self._lost + size
+            self._buffered, self._unreported_dropped_bytes, self._dropped_bytes = (
+                self._buffered - size,
+                self._unreported_dropped_bytes + size,
+                self._dropped_bytes + size,
+            )
 
-    def _put(self, data: bytes) -> None:
+    def _write_to_file(self, data: bytes) -> None:
         if self.problem:
             return
         try:

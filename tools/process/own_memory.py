@@ -1,4 +1,5 @@
-"""Protects this process from what it starts: no other process of the user may read its memory or environment."""
+"""Protects this process from the programs that it starts: no other process of the user can read its memory or
+environment."""
 
 import os
 import re
@@ -6,17 +7,18 @@ import sys
 from functools import cache
 
 _PR_SET_DUMPABLE = 4
-_KEY = re.compile(rb"API_?KEY", re.IGNORECASE)
+_API_KEY_NAME = re.compile(rb"API_?KEY", re.IGNORECASE)
 """Matches names of variables with API keys."""
-DEBUGGABLE = "EBB_DEBUGGABLE"
-"""If set in the environment, debuggers and profilers of the user are still allowed."""
+DEBUGGABLE_VARIABLE = "EBB_DEBUGGABLE"
+"""Environment variable that disables this protection, so that the user's debuggers and profilers work."""
 
 
 @cache
-def close_own_memory() -> None:
-    """Block `/proc/PID/environ`, `/proc/PID/mem` and debuggers on Linux, before the first program is started. API keys
-    are also erased from the environment block of this process, against administrators. `os.environ` still has them."""
-    if sys.platform != "linux" or os.environ.get(DEBUGGABLE):
+def protect_own_memory() -> None:
+    """On Linux, block `/proc/PID/environ`, `/proc/PID/mem` and debuggers before the first program is started. API keys
+    are also erased from this process's environment block, so that administrators cannot read them there. `os.environ`
+    still contains them."""
+    if sys.platform != "linux" or os.environ.get(DEBUGGABLE_VARIABLE):
         return
     import ctypes  # noqa: PLC0415  # deferred: only needed when something is started
 
@@ -26,6 +28,6 @@ def close_own_memory() -> None:
     number = 0
     while block and (address := block[number]):
         name, _, value = ctypes.string_at(address).partition(b"=")
-        if _KEY.search(name):
+        if _API_KEY_NAME.search(name):
             ctypes.memset(address + len(name) + 1, 0, len(value))
         number += 1

@@ -1,6 +1,6 @@
-"""Running programs: each has its own process group and an output file, and is ended with its children.
+"""Running programs. Each has its own process group and an output file, and is ended together with its children.
 
-A thread per program moves output from a pipe to the file. It waits for the program and not for the end of the pipe,
+A thread per program moves the output from a pipe to the file. It waits for the program, not for the end of the pipe,
 which a background child may hold open for hours. Writing directly to the file would need no thread, but a program that
 opens /dev/stderr would then truncate it.
 """
@@ -20,29 +20,29 @@ from pathlib import Path
 
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES
-from ebbtide.tools.outputs.plain_text import plain, split_unfinished_escape
-from ebbtide.tools.process.groups import GUARDIAN, TERMINATE_GRACE_S, ProcessFamily, exists
+from ebbtide.tools.outputs.plain_text import split_unfinished_escape, terminal_text
+from ebbtide.tools.process.groups import GUARDIAN, TERMINATE_GRACE_S, ProcessFamily, process_exists
 from ebbtide.tools.process.orphans import reap_orphans
 from ebbtide.tools.process.output_log import OutputLog
 
-_CHUNK = 1 << 16
+_CHUNK_BYTES = 1 << 16
 _MAX_CLEANUP_S = 0.05
-"""Maximum number of seconds to wait for cleanup after a wrapped program, usually 0.001."""
+"""Maximum seconds to wait for the cleanup after a wrapped program, which usually takes 0.001."""
 _RETRY_PAUSE_S = 0.0005
-_PROGRESS_EVERY = 0.1
+_PROGRESS_INTERVAL_S = 0.1
 _MAX_PROGRESS_CHARS = 4000
-_READ_AT_ONCE = 4 * _MAX_PROGRESS_CHARS
-"""Bytes of new output that may contain as many characters."""
+_MAX_PROGRESS_BYTES = 4 * _MAX_PROGRESS_CHARS
+"""Number of bytes read from the end of new output: enough for `_MAX_PROGRESS_CHARS` characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
     output_bytes: int = MAX_OUTPUT_BYTES
-    grace: float = TERMINATE_GRACE_S
+    grace_seconds: float = TERMINATE_GRACE_S
 
 
 class Program:
-    """A started program. `log` has its output, including that of children after it has exited."""
+    """A started program. `log` contains its output, including that of children which outlive it."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Program:
         pipe: int,
         descriptor: int,
         log: Path,
-        heard: Callable[[str], None] | None,
+        on_output: Callable[[str], None] | None,
         limits: ProcessLimits,
         *,
         terminal: bool = False,
@@ -58,9 +58,9 @@ class Program:
     ) -> None:
         self.log = log
         self.output = OutputLog(descriptor, limits.output_bytes)
-        """The writer of `log`."""
-        self.is_silent = False
-        """Whether no process is left that could print."""
+        """Writes `log`."""
+        self.is_output_closed = False
+        """Whether no process is left that could still print."""
         self._process = process
         self._is_wrapped = is_wrapped
         self._family = ProcessFamily(process.pid, is_wrapped=is_wrapped)
@@ -68,14 +68,14 @@ class Program:
         self._loop = asyncio.get_running_loop()
         self._exited = asyncio.Event()
         self._closed = asyncio.Event()
-        self._news = asyncio.Event()
-        self._closing = False
-        self._was_killed = self._is_left_alone = False
-        self._reaping = threading.Lock()
+        self._output_arrived = asyncio.Event()
+        self._is_closing = False
+        self._was_killed = self._has_no_children = False
+        self._reap_lock = threading.Lock()
         self.has_terminal = terminal
         self._input = pipe if terminal else None
-        self._writing = threading.Lock()
-        self._progress = _OutputProgress(heard) if heard is not None else None
+        self._write_lock = threading.Lock()
+        self._progress = _OutputProgress(on_output) if on_output is not None else None
         GUARDIAN.guard(process.pid)
         threading.Thread(target=self._watch, args=(pipe, descriptor), daemon=True).start()
 
@@ -86,38 +86,38 @@ class Program:
 
     @property
     def code(self) -> int | None:
-        """The exit code, negative for a signal, or None while it runs."""
+        """The exit code, negative for a signal; None while the program runs."""
         return self._process.returncode if self._exited.is_set() else None
 
     @property
-    def is_over(self) -> bool:
-        """Whether it has exited and none of its children is left to run or print."""
-        return self.code is not None and (self._was_killed or (self.is_silent and not self._has_children()))
+    def is_fully_ended(self) -> bool:
+        """Whether the program has exited and no child is left that runs or could print."""
+        return self.code is not None and (self._was_killed or (self.is_output_closed and not self._has_children()))
 
     async def wait(self, seconds: float) -> bool:
-        """Return whether the program exited within this time. Its output is then in the log."""
-        return await within(seconds, self._exited)
+        """Return whether the program exited within this time. If so, its output is in the log."""
+        return await wait_for_event(seconds, self._exited)
 
     def processes(self) -> list[int]:
-        """Return the ids of its running processes. Reads the whole process table."""
+        """Return the ids of the program's running processes. Reads the whole process table."""
         return self._family.members()
 
     async def wait_for_exit(self) -> None:
         """Wait until the program has exited."""
         await self._exited.wait()
 
-    async def wait_for_news(self, seconds: float, beyond: int) -> None:
-        """Wait until more than `beyond` bytes are printed, the program has exited, or the time is up."""
+    async def wait_for_output(self, seconds: float, known_bytes: int) -> None:
+        """Wait until more than `known_bytes` bytes have been printed, the program has exited, or the time is up."""
         end = self._loop.time() + seconds
-        while self.size <= beyond and not self._exited.is_set():
-            self._news.clear()
-            if not await within(end - self._loop.time(), self._news):
+        while self.size <= known_bytes and not self._exited.is_set():
+            self._output_arrived.clear()
+            if not await wait_for_event(end - self._loop.time(), self._output_arrived):
                 return
 
     def write(self, data: bytes) -> bool:
-        """Write to the program's terminal, and return whether it accepted everything. It accepts nothing after it has
-        exited."""
-        with self._writing:
+        """Write to the program's terminal; return whether it accepted all of the data. After the program has exited, it
+        accepts none."""
+        with self._write_lock:
             if self._input is None:
                 return False
             try:
@@ -130,168 +130,176 @@ class Program:
         self._progress = None
 
     async def end(self) -> None:
-        """End the program and everything it started, first with SIGTERM, then with SIGKILL, or at once if cancelled."""
-        is_asked = self.code is None
+        """End the program and everything that it started: first with SIGTERM, then with SIGKILL; with SIGKILL at once
+        if cancelled."""
+        was_running = self.code is None
         try:
-            if is_asked:
+            if was_running:
                 self._signal(signal.SIGTERM)
-                await self.wait(self._limits.grace)
+                await self.wait(self._limits.grace_seconds)
         finally:
-            if is_asked or not self.is_over:  # the search for remaining processes takes milliseconds
+            if was_running or not self.is_fully_ended:  # the search for processes takes milliseconds
                 self._signal(signal.SIGKILL)
             self._was_killed = True
             GUARDIAN.leave(self._process.pid)
-        await self.wait(self._limits.grace)
+        await self.wait(self._limits.grace_seconds)
 
     async def close(self) -> None:
-        """End everything, and wait until the log is complete and all files are closed."""
+        """End everything, then wait until the log is complete and all files are closed."""
         try:
             await self.end()
         finally:
-            self._closing = True
-        await within(self._limits.grace, self._closed)
+            self._is_closing = True
+        await wait_for_event(self._limits.grace_seconds, self._closed)
 
     def _has_children(self) -> bool:
-        """Whether processes of its group still run after it has exited."""
-        if self._is_left_alone or not self._family.has_group():
+        """Whether processes of the program's group still run after it has exited."""
+        if self._has_no_children or not self._family.has_group():
             return False
         if self._is_wrapped and self._process.returncode is not None:
-            self._is_left_alone = self._is_left_alone or (self.is_silent and self._family.is_alone())
-            return not self._is_left_alone
-        return not exists(self._process.pid) and self._family.is_living()
+            self._has_no_children = self._has_no_children or (
+                self.is_output_closed and self._family.has_only_cleanup_left()
+            )
+            return not self._has_no_children
+        return not process_exists(self._process.pid) and self._family.has_living_process()
 
     def _signal(self, number: signal.Signals) -> None:
-        with self._reaping:
+        with self._reap_lock:
             self._family.signal(number, is_reaped=self._process.returncode is not None)
 
     def _watch(self, pipe: int, descriptor: int) -> None:
-        """The thread's work: move output until the program has exited and nothing can print any more."""
-        waiting = _exit_descriptor(self._process.pid)
+        """Copy output to the log until the program has exited and no process can print any more. Runs in the program's
+        thread."""
+        exit_descriptor = _exit_descriptor(self._process.pid)
         poller = select.poll()
         poller.register(pipe, select.POLLIN)
-        if waiting is not None:
-            poller.register(waiting, select.POLLIN)
+        if exit_descriptor is not None:
+            poller.register(exit_descriptor, select.POLLIN)
         try:
-            while not (self.is_silent and self._process.returncode is not None) and not self._closing:
-                ready = [found for found, _ in poller.poll(self._patience(waiting))]
-                if pipe in ready and not self._move(pipe):
-                    self.is_silent = True
+            while not (self.is_output_closed and self._process.returncode is not None) and not self._is_closing:
+                ready = [found for found, _ in poller.poll(self._poll_timeout_ms(exit_descriptor))]
+                if pipe in ready and not self._copy_chunk(pipe):
+                    self.is_output_closed = True
                     poller.unregister(pipe)
-                if self._process.returncode is None and (waiting in ready or waiting is None) and self._reap():
-                    if waiting is not None:
-                        poller.unregister(waiting)
+                if (
+                    self._process.returncode is None
+                    and (exit_descriptor in ready or exit_descriptor is None)
+                    and self._reap()
+                ):
+                    if exit_descriptor is not None:
+                        poller.unregister(exit_descriptor)
                     self._drain(pipe)
                     self._await_cleanup()
-                    self._set_events(self._exited, self._news)
-                self._report(late=self._process.returncode is not None)
+                    self._set_events(self._exited, self._output_arrived)
+                self._report_progress(late=self._process.returncode is not None)
         finally:
-            with self._writing:
+            with self._write_lock:
                 self._input = None
             self.output.flush()
-            for held in (pipe, descriptor, waiting):
-                if held is not None:
-                    os.close(held)
+            for open_descriptor in (pipe, descriptor, exit_descriptor):
+                if open_descriptor is not None:
+                    os.close(open_descriptor)
             if not self._has_children():
                 GUARDIAN.leave(self._process.pid)
-            self._set_events(self._exited, self._news, self._closed)
+            self._set_events(self._exited, self._output_arrived, self._closed)
         if self._process.returncode is not None:
             reap_orphans(self._process.pid)
 
-    def _patience(self, waiting: int | None) -> float | None:
-        """Return how many milliseconds to wait for news."""
-        if waiting is None:
+    def _poll_timeout_ms(self, exit_descriptor: int | None) -> float | None:
+        """Return how many milliseconds to wait for output or the exit; None for no limit."""
+        if exit_descriptor is None:
             return 10
         progress = self._progress
-        if self._process.returncode is not None or (progress is not None and progress.held):
-            return _PROGRESS_EVERY * 1000
+        if self._process.returncode is not None or (progress is not None and progress.pending):
+            return _PROGRESS_INTERVAL_S * 1000
         return None
 
     def _reap(self) -> bool:
-        with self._reaping:
+        with self._reap_lock:
             return self._process.poll() is not None
 
     def _drain(self, pipe: int) -> None:
-        """Move what the program left in the pipe. Later output of children follows separately. A wrapper ends a moment
-        after its program, and keeps the pipe until then."""
+        """Move the data that the program left in the pipe; later output of children is moved separately. A wrapper ends
+        a moment after its program, and keeps the pipe open until then."""
         os.set_blocking(pipe, False)
         poller = select.poll()
         poller.register(pipe, select.POLLIN)
-        left, end = 1 << 20, time.monotonic() + (_MAX_CLEANUP_S if self._is_wrapped else 0)
+        bytes_left, end = 1 << 20, time.monotonic() + (_MAX_CLEANUP_S if self._is_wrapped else 0)
         with suppress(BlockingIOError):
-            while left > 0 and not self.is_silent:
+            while bytes_left > 0 and not self.is_output_closed:
                 poller.poll(max(end - time.monotonic(), 0) * 1000)
-                moved = self._move(pipe)
-                self.is_silent = moved == 0
-                left -= moved
+                moved = self._copy_chunk(pipe)
+                self.is_output_closed = moved == 0
+                bytes_left -= moved
 
     def _await_cleanup(self) -> None:
-        """Wait briefly for the cleanup process of a wrapped program: once it has ended, the process table need not be
-        searched."""
+        """Wait briefly for the cleanup process of a wrapped program. If that ends in time, the process table need not
+        be searched."""
         end = time.monotonic() + _MAX_CLEANUP_S
-        while self._is_wrapped and self.is_silent and time.monotonic() < end and self._family.has_group():
-            if self._family.is_finished():
-                self._is_left_alone = True
+        while self._is_wrapped and self.is_output_closed and time.monotonic() < end and self._family.has_group():
+            if self._family.has_namespace_ended():
+                self._has_no_children = True
                 return
             time.sleep(_RETRY_PAUSE_S)
 
-    def _move(self, pipe: int) -> int:
-        """Move data from the pipe to the log and return the number of bytes, 0 at the end of the pipe."""
+    def _copy_chunk(self, pipe: int) -> int:
+        """Move data from the pipe to the log; return the number of bytes, 0 at the end of the pipe."""
         chunk = self._read(pipe)
         if not chunk:
             return 0
         self.output.write(chunk)
         if (progress := self._progress) is not None:
-            progress.take(chunk)
-        if not self._news.is_set():
-            self._set_events(self._news)
+            progress.add(chunk)
+        if not self._output_arrived.is_set():
+            self._set_events(self._output_arrived)
         return len(chunk)
 
     def _read(self, pipe: int) -> bytes:
         try:
-            return os.read(pipe, _CHUNK)
+            return os.read(pipe, _CHUNK_BYTES)
         except OSError as error:
             if self.has_terminal and error.errno == errno.EIO:  # the other end of the terminal is closed
                 return b""
             raise
 
-    def _report(self, late: bool) -> None:
+    def _report_progress(self, late: bool) -> None:
         progress = self._progress
-        text = progress.due(late) if progress is not None else ""
+        text = progress.take_due_text(late) if progress is not None else ""
         if text and progress is not None:
-            self._call(progress.heard, text)
+            self._call_in_loop(progress.on_output, text)
 
     def _set_events(self, *events: asyncio.Event) -> None:
         for event in events:
-            self._call(event.set)
+            self._call_in_loop(event.set)
 
-    def _call(self, function: Callable[..., object], *arguments: str) -> None:
+    def _call_in_loop(self, function: Callable[..., object], *arguments: str) -> None:
         with suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(function, *arguments)
 
 
 class _OutputProgress:
-    """Progress for display: new output, several times a second, and only its end if there is much."""
+    """Collects new output for display, several times a second. If there is much output, only its end is shown."""
 
-    def __init__(self, heard: Callable[[str], None]) -> None:
-        self.heard = heard
-        self.held = ""
+    def __init__(self, on_output: Callable[[str], None]) -> None:
+        self.on_output = on_output
+        self.pending = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._last = 0.0
+        self._last_reported_at = 0.0
 
-    def take(self, chunk: bytes) -> None:
-        self.held = (self.held + self._decoder.decode(chunk[-_READ_AT_ONCE:]))[-_MAX_PROGRESS_CHARS:]
+    def add(self, chunk: bytes) -> None:
+        self.pending = (self.pending + self._decoder.decode(chunk[-_MAX_PROGRESS_BYTES:]))[-_MAX_PROGRESS_CHARS:]
 
-    def due(self, late: bool) -> str:
-        """Return the text that can be shown now."""
+    def take_due_text(self, late: bool) -> str:
+        """Return the text to show now; empty if none is due. `late`: ignore the interval between texts."""
         now = time.monotonic()
-        if not self.held or (now - self._last < _PROGRESS_EVERY and not late):
+        if not self.pending or (now - self._last_reported_at < _PROGRESS_INTERVAL_S and not late):
             return ""
-        self._last = now
-        text, self.held = (self.held, "") if late else split_unfinished_escape(self.held)
-        return plain(text)
+        self._last_reported_at = now
+        text, self.pending = (self.pending, "") if late else split_unfinished_escape(self.pending)
+        return terminal_text(text)
 
 
-async def within(seconds: float, event: asyncio.Event) -> bool:
+async def wait_for_event(seconds: float, event: asyncio.Event) -> bool:
     """Return whether the event was set within this time."""
     try:
         await asyncio.wait_for(event.wait(), max(seconds, 0))
@@ -301,7 +309,7 @@ async def within(seconds: float, event: asyncio.Event) -> bool:
 
 
 def _exit_descriptor(process: int) -> int | None:
-    """Return a descriptor that becomes readable when the process exits, or None if the system has none."""
+    """Return a descriptor that becomes readable when the process exits; None if the system has none."""
     try:
         return os.pidfd_open(process)
     except (AttributeError, OSError):

@@ -1,4 +1,4 @@
-"""How a command line is run: shell and environment. Pure, apart from a single lookup of the shell."""
+"""How a command line is run: shell and environment. Pure, except that the shell is looked up once."""
 
 import os
 import re
@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
+from ebbtide.tools import process, secrets
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.secrets.key_formats import SECRET_NAME
 from ebbtide.tools.secrets.redaction import SECRET_VALUE
@@ -19,11 +20,11 @@ _SHELLS = (
     "/run/current-system/sw/bin/bash",
 )
 
-PASSED_ON = "EBB_PASS_ENV"
-"""The user's list of further variables for commands, separated by commas or blanks. `AWS_*` matches all with that
-prefix. Listed variables are always passed on."""
+PASS_ENV_VARIABLE = "EBB_PASS_ENV"
+"""Variable with the user's list of further variables for commands, separated by commas or blanks. `AWS_*` matches all
+with that prefix. Listed variables are always passed on."""
 
-_NAMES = frozenset(
+_ALLOWED_NAMES = frozenset(
     """
     PATH HOME USER LOGNAME USERNAME SHELL PWD TZ TMPDIR TMP TEMP HOSTNAME EDITOR VISUAL LANGUAGE LANG LS_COLORS
     COLUMNS LINES MANPATH INFOPATH TERMINFO TERMINFO_DIRS DISPLAY WAYLAND_DISPLAY XAUTHORITY SSH_AUTH_SOCK
@@ -43,9 +44,10 @@ _NAMES = frozenset(
     WSL_DISTRO_NAME WSL_INTEROP IN_NIX_SHELL LOCALE_ARCHIVE NPM_CONFIG_PREFIX npm_config_prefix
     """.split()  # noqa: SIM905  # easier to read as one string
 )
-"""SSH_AUTH_SOCK is included: SSH needs it to fetch, and it allows the use of keys without revealing them."""
+"""Variables that are passed on. They include SSH_AUTH_SOCK, because Git needs it to fetch over SSH and it lets keys be
+used without revealing them."""
 
-_BEGINNINGS = tuple(
+_ALLOWED_PREFIXES = tuple(
     """
     LC_ XDG_ PYTHON PYTEST_ COVERAGE_ TOX_ NOX_ PIP_ PIPX_ PIPENV_ POETRY_ PDM_ UV_ HATCH_ RUFF_ MYPY PRE_COMMIT_
     CONDA_ MAMBA_ PYENV_ WORKON_ DJANGO_ FLASK_ NODE_ NPM_CONFIG_ npm_config_ NVM_ FNM_ VOLTA_ PNPM_ YARN_ BUN_ DENO_
@@ -56,9 +58,9 @@ _BEGINNINGS = tuple(
     """.split()  # noqa: SIM905  # easier to read as one string
 )
 
-_IS_ADDRESS = regex(r"(?i)registry|index|proxy|mirror|links|repos")
-"""Variables for package registries and proxies."""
-_QUIET = {
+_ADDRESS_VARIABLE = regex(r"(?i)registry|index|proxy|mirror|links|repos")
+"""Names of variables that contain the address of a package registry or proxy."""
+_QUIET_VARIABLES = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
     "GIT_PAGER": "cat",
@@ -77,18 +79,19 @@ _QUIET = {
     "GIT_CONFIG_KEY_2": "protocol.ext.allow",
     "GIT_CONFIG_VALUE_2": "never",
 }
-"""Programs do not wait for a person, use colours or check for updates. Whatever the repository's settings, Git runs no
-monitor, verifies no signatures unasked and runs no command to fetch. Settings for commits are unchanged. A repository's
-diff program is replaced (`ebbtide.tools.sandbox.diff_program`)."""
+"""Variables for all commands. They keep programs from waiting for a person, using colours and checking for updates.
+They also keep git from running monitors, verifying signatures unasked and running commands to fetch, even if the
+repository's settings request it. Settings for commits are not changed. A repository's diff program is replaced
+(`ebbtide.tools.sandbox.diff_program`)."""
 
 
 @cache
 def shell() -> str:
-    """Return the shell for commands, from a place that only an administrator can change."""
+    """Return the shell for commands, from a path that only an administrator can change."""
     return next((path for path in _SHELLS if Path(path).is_file()), "/bin/sh")
 
 
-def argv_of(command: str) -> tuple[str, ...]:
+def shell_argv(command: str) -> tuple[str, ...]:
     return (shell(), "-c", command)
 
 
@@ -99,54 +102,50 @@ class Launch:
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     descriptors: tuple[int, ...] = ()
-    """Descriptors inherited by the program. The caller closes them after the start."""
+    """Descriptors that the program inherits. This process closes them after the start."""
     is_wrapped: bool = False
-    """Whether the first process only waits for the command, its child."""
+    """Whether the first process is a wrapper that only waits for the command, its child."""
     is_confined: bool = False
     """Whether it runs in a sandbox."""
 
 
-def in_shell(command: str, variables: Mapping[str, str] | None = None) -> Launch:
-    return Launch(argv_of(command), child_environment() | dict(variables or {}))
+def shell_launch(command: str, variables: Mapping[str, str] | None = None) -> Launch:
+    return Launch(shell_argv(command), child_environment() | dict(variables or {}))
 
 
 def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the environment of commands, with settings that keep programs quiet.
+    """Return the environment of commands, including settings that keep programs quiet.
 
-    It is an allow-list, since names of secrets cannot be enumerated. Names matched only by prefix are checked again,
-    and so is every value. Addresses of registries and proxies lose their passwords. Variables set by direnv are passed
-    on unless they look like secrets.
+    It is an allow-list, because the names of secrets cannot be enumerated. Names that match only by prefix are checked
+    again, and so is every value. Addresses of registries and proxies lose their passwords. Variables set by direnv are
+    passed on unless they look like secrets.
     """
     passed = dict[str, str]()
     for name, value in environment.items():
         if is_passed_on(name, environment):
             passed[name] = value
-        elif _is_harmless(name, shown := _without_login(name, value)):
-            passed[name] = shown
-    return _set_by_direnv(environment) | passed | _QUIET
+        elif _is_harmless(name, cleaned := _without_login(name, value)):
+            passed[name] = cleaned
+    return _direnv_variables(environment) | passed | _QUIET_VARIABLES
 
 
-def _set_by_direnv(environment: Mapping[str, str]) -> dict[str, str]:
+def _direnv_variables(environment: Mapping[str, str]) -> dict[str, str]:
     if "DIRENV_DIFF" not in environment:
         return {}
-    from ebbtide.tools.process.user_variables import direnv_variables  # noqa: PLC0415  # deferred: few people use direnv
-
-    return direnv_variables(environment)
+    return process.user_variables.direnv_variables(environment)
 
 
 def _without_login(name: str, value: str) -> str:
-    """Return the value of a variable. For a registry or proxy, the password is removed, so that programs fail there and
-    do not use another one."""
-    if "@" not in value or not _IS_ADDRESS.search(name):
+    """Return the value of a variable. The address of a registry or proxy is passed without its password, so that
+    programs fail to log in there instead of using another one."""
+    if "@" not in value or not _ADDRESS_VARIABLE.search(name):
         return value
-    from ebbtide.tools.secrets.registry_settings import without_login  # noqa: PLC0415  # deferred: few values have one
-
-    return without_login(value)
+    return secrets.registry_settings.without_login(value)
 
 
 def is_passed_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:
     """Whether the user has listed the variable to be passed on."""
-    return any(fnmatchcase(name, pattern) for pattern in _patterns(environment.get(PASSED_ON, "")))
+    return any(fnmatchcase(name, pattern) for pattern in _patterns(environment.get(PASS_ENV_VARIABLE, "")))
 
 
 @cache
@@ -155,5 +154,5 @@ def _patterns(written: str) -> list[str]:
 
 
 def _is_harmless(name: str, value: str) -> bool:
-    known = name in _NAMES or (name.startswith(_BEGINNINGS) and not SECRET_NAME.search(name))
+    known = name in _ALLOWED_NAMES or (name.startswith(_ALLOWED_PREFIXES) and not SECRET_NAME.search(name))
     return known and not SECRET_VALUE.search(value)

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from ebbtide.tools.process.orphans import adopt_orphans
-from ebbtide.tools.process.own_memory import close_own_memory
+from ebbtide.tools.process.own_memory import protect_own_memory
 from ebbtide.tools.process.program import ProcessLimits, Program
 from ebbtide.tools.process.shell import Launch, shell
 
@@ -18,17 +18,17 @@ def start(
     launch: Launch,
     folder: Path,
     log: Path,
-    heard: Callable[[str], None] | None = None,
+    on_output: Callable[[str], None] | None = None,
     limits: ProcessLimits | None = None,
     *,
     terminal: bool = False,
 ) -> Program:
-    """Start a program in its own session, without input or with its own terminal. A wrapped program opens the terminal
-    itself. Raises `OSError` on failure."""
-    close_own_memory()
+    """Start a program in its own session, either without input or with its own terminal. A wrapped program opens the
+    terminal itself. Raises `OSError` on failure."""
+    protect_own_memory()
     adopt_orphans()
     try:
-        return _start_process(launch, folder, log, heard, limits or ProcessLimits(), terminal=terminal)
+        return _start_process(launch, folder, log, on_output, limits or ProcessLimits(), terminal=terminal)
     finally:
         for each in launch.descriptors:
             os.close(each)
@@ -38,7 +38,7 @@ def _start_process(
     launch: Launch,
     folder: Path,
     log: Path,
-    heard: Callable[[str], None] | None,
+    on_output: Callable[[str], None] | None,
     limits: ProcessLimits,
     *,
     terminal: bool,
@@ -47,10 +47,10 @@ def _start_process(
     try:
         reading, writing = _new_terminal() if terminal else os.pipe()
         try:
-            takes = (shell(), "-c", _TAKES_TERMINAL, "sh", os.ttyname(writing)) if terminal else ()
-            with _ended_first():
+            terminal_prefix = (shell(), "-c", _OPEN_TERMINAL_SCRIPT, "sh", os.ttyname(writing)) if terminal else ()
+            with _preferred_oom_victim():
                 process = subprocess.Popen(
-                    (*(() if launch.is_wrapped else takes), *launch.argv),
+                    (*(() if launch.is_wrapped else terminal_prefix), *launch.argv),
                     cwd=folder,
                     env=launch.environment,
                     stdin=writing if terminal else subprocess.DEVNULL,
@@ -67,46 +67,50 @@ def _start_process(
     except BaseException:
         os.close(descriptor)
         raise
-    return Program(process, reading, descriptor, log, heard, limits, terminal=terminal, is_wrapped=launch.is_wrapped)
+    return Program(
+        process, reading, descriptor, log, on_output, limits, terminal=terminal, is_wrapped=launch.is_wrapped
+    )
 
 
 @contextmanager
-def _ended_first() -> Iterator[None]:
-    """Make what is started meanwhile, with its children, the first to be killed when memory runs out. The setting is
-    inherited, so this process has it for that moment."""
-    own = _place_in_line()
-    if own >= _EXPENDABLE:  # not Linux, or already likely to be killed
+def _preferred_oom_victim() -> Iterator[None]:
+    """Make programs started in this context, and their children, the first to be killed when memory runs out. Programs
+    inherit the setting from this process, which therefore has it temporarily."""
+    own_score = _own_oom_score()
+    if own_score >= _EXPENDABLE_OOM_SCORE:  # not Linux, or already among the first
         yield
         return
     with suppress(OSError):
-        _PLACE.write_text(str(_EXPENDABLE))
+        _OOM_SCORE_FILE.write_text(str(_EXPENDABLE_OOM_SCORE))
     try:
         yield
     finally:
         with suppress(OSError):
-            _PLACE.write_text(str(own))
+            _OOM_SCORE_FILE.write_text(str(own_score))
 
 
 @cache
-def _place_in_line() -> int:
+def _own_oom_score() -> int:
     try:
-        return int(_PLACE.read_text())
+        return int(_OOM_SCORE_FILE.read_text())
     except (OSError, ValueError):
-        return _EXPENDABLE
+        return _EXPENDABLE_OOM_SCORE
 
 
-_PLACE, _EXPENDABLE = Path("/proc/self/oom_score_adj"), 500
-"""On a scale to 1,000: as if it used an extra half of the memory."""
-_TAKES_TERMINAL = 'exec 0<>"$1" 1>&0 2>&1; shift; exec "$@"'
-"""A session leader that opens a terminal gets it as its controlling terminal."""
+_OOM_SCORE_FILE, _EXPENDABLE_OOM_SCORE = Path("/proc/self/oom_score_adj"), 500
+"""The file and the value that make the system kill a process early when memory runs out, on a scale up to 1,000: it is
+treated as if it used an additional half of the memory."""
+_OPEN_TERMINAL_SCRIPT = 'exec 0<>"$1" 1>&0 2>&1; shift; exec "$@"'
+"""Opens a terminal before running the program: as a session leader, it gets the terminal as its controlling
+terminal."""
 
 
 def _new_terminal() -> tuple[int, int]:
-    """Return the two ends of a terminal: ours, which is non-blocking, and the program's."""
+    """Return the two ends of a terminal: this program's end, which is non-blocking, and the started program's end."""
     ours, theirs = os.openpty()
     os.set_blocking(ours, False)
     termios.tcsetwinsize(theirs, (24, 80))
     settings = termios.tcgetattr(theirs)
-    settings[1] &= ~termios.ONLCR  # line endings as in a pipe
+    settings[1] &= ~termios.ONLCR  # no carriage returns, as in a pipe
     termios.tcsetattr(theirs, termios.TCSANOW, settings)
     return ours, theirs

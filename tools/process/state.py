@@ -7,48 +7,48 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProgramState:
-    """The state, independent of the output's wording."""
+    """The state of a program, independent of how the output words it."""
 
     told: str = ""
-    """The text on the program's state, after its output."""
+    """The text about the program's state that follows the output."""
     code: int | None = None
-    """Exit code, if it exited."""
+    """Exit code, if the program exited."""
     signal: int | None = None
     """Number of the signal that ended it."""
     limit: int | None = None
-    """The time limit in seconds. Earlier versions ended programs that exceeded it."""
+    """The time limit in seconds, if the program was ended because of it."""
     job: str = ""
-    """Its job id, if it runs in the background."""
+    """The job id, if the program runs in the background."""
     is_silent: bool = False
-    """Whether it printed nothing, or nothing since the last call. The text before `told` then says so."""
+    """Whether the program printed nothing (since the last call). The text before `told` is then a note that says so."""
 
     @property
     def is_running(self) -> bool:
         return self.code is None and self.signal is None and self.limit is None
 
     @property
-    def how(self) -> str:
-        """How it ended, or that it is running, in a few words."""
+    def outcome_text(self) -> str:
+        """How the program ended, or that it is running, in a few words."""
         if self.limit is not None:
             return f"not finished after {self.limit} s"
         if self.signal is not None:
-            return f"killed by {_name_of(self.signal)}"
+            return f"killed by {_signal_name(self.signal)}"
         return "still running" if self.code is None else f"exit code {self.code}"
 
     def printed_in(self, text: str) -> str:
-        """Return the part of an output's text that the program printed. Messages of hooks follow `told`."""
+        """Return the part of an output that the program printed, without `told` and messages of hooks after it."""
         end = text.rfind(self.told) if self.told else -1
         return "" if self.is_silent else text if end < 0 else text[:end].removesuffix("\n")
 
 
 def state_of(code: int | None, job: str = "") -> ProgramState:
-    """Return the state for an exit code: negative for a signal, None while running."""
+    """Return the state for an exit code: negative for a signal, None while the program is running."""
     if code is None or code >= 0:
         return ProgramState(code=code, job=job)
     return ProgramState(signal=-code, job=job)
 
 
-def _name_of(signal: int) -> str:
+def _signal_name(signal: int) -> str:
     try:
         return Signals(signal).name
     except ValueError:

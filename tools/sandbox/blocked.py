@@ -1,133 +1,156 @@
-"""Infers from the output of a failed command what the sandbox probably blocked. Pure."""
+"""Infers from the output of a failed command what the sandbox has probably blocked. Pure."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from os.path import join, normpath
 from re import Match
 
+from ebbtide.tools import commands
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.sandbox.boundary import Boundary
 
 _BUSY = "Device or resource busy"
 _UNWRITABLE = regex(rf"([^\n]{{0,400}})(?:Read-only file system|EROFS|{_BUSY})([^\n]{{0,400}})")
 _PERMISSION_DENIED = regex(r"([^\n]{0,400})(?:Permission denied|EACCES|Operation not permitted)([^\n]{0,400})")
-"""Error messages when Landlock or the macOS sandbox blocks something."""
+"""Error messages that appear if Landlock or the macOS sandbox blocks something."""
 _PATH = regex(r"[^\s'\"`:;,()<>\[\]’‘]*/[^\s'\"`:;,()<>\[\]’‘]*")
-_NETWORK = regex(
+_NETWORK_ERRORS = regex(
     r"Could not resolve host|Temporary failure in name resolution|Name or service not known|nodename nor servname"
     r"|Network is unreachable|ENETUNREACH|EAI_AGAIN|getaddrinfo|No address associated with hostname|ENOTFOUND"
     r"|failed to lookup address|dial tcp: lookup|Could not connect to server"
 )
-_HERE = r"(?:localhost|127\.0\.0\.1|\[::1\]|::1:)"
+_LOOPBACK = r"(?:localhost|127\.0\.0\.1|\[::1\]|::1:)"
 _CONNECTION_REFUSED = r"(?:refused|ECONNREFUSED|ould ?n[o']t connect|Failed to connect|Can't connect)"
-_SERVERS = regex(rf"{_HERE}[^\n]{{0,200}}{_CONNECTION_REFUSED}|{_CONNECTION_REFUSED}[^\n]{{0,200}}{_HERE}")
+_LOCAL_SERVER_REFUSED = regex(
+    rf"{_LOOPBACK}[^\n]{{0,200}}{_CONNECTION_REFUSED}|{_CONNECTION_REFUSED}[^\n]{{0,200}}{_LOOPBACK}"
+)
 _MAX_LINE_CHARS = 800
-"""Maximum number of characters examined per line."""
-_DOCKER = regex(r"docker\.sock|Cannot connect to the Docker daemon|Cannot connect to Podman|podman\.sock")
-_SUDO = regex(
+"""Maximum number of characters examined in a line."""
+_DOCKER_ERRORS = regex(r"docker\.sock|Cannot connect to the Docker daemon|Cannot connect to Podman|podman\.sock")
+_SUDO_ERRORS = regex(
     r"no new privileges|must be setuid root|effective uid is not 0|sudo: .*(?:must be owned|unable to)"
     r"|su: (?:cannot set groups|Authentication failure|.*Operation not permitted)"
 )
-_OWNERS = regex(r"chown: changing ownership|chgrp: changing group|Cannot change ownership|chown\b.*\bE(?:PERM|INVAL)\b")
-_SSH = regex(r"Host key verification failed|Permission denied \(publickey|Could not open a connection to your auth")
+_CHOWN_ERRORS = regex(
+    r"chown: changing ownership|chgrp: changing group|Cannot change ownership|chown\b.*\bE(?:PERM|INVAL)\b"
+)
+_SSH_ERRORS = regex(
+    r"Host key verification failed|Permission denied \(publickey|Could not open a connection to your auth"
+)
 _SIGNING_FAILED = regex(r"gpg failed to sign|No secret key|Couldn't load public key")
-_NO_LOGIN = regex(r"\bE40[13]\b|\bENEEDAUTH\b|\bcode E404\b|\bYN0041\b|\bERR_PNPM_FETCH_40[134]\b")
-"""Error messages of package managers if a registry requires a login."""
-_DEVICES = regex(r"/dev/(?:dri|nvidia\w*|kvm|fuse|kfd|snd|video\d*|tty(?:USB|ACM)\d+)\b")
-_TWO_FOLDERS = regex(r"Invalid cross-device link|EXDEV")
-_NAMESPACES = regex(r"unshare failed|clone.*Operation not permitted|No usable sandbox|mount: .*(?:denied|permitted)")
+_LOGIN_REQUIRED = regex(r"\bE40[13]\b|\bENEEDAUTH\b|\bcode E404\b|\bYN0041\b|\bERR_PNPM_FETCH_40[134]\b")
+"""Error messages of package managers that appear if a registry requires a login."""
+_DEVICE_PATHS = regex(r"/dev/(?:dri|nvidia\w*|kvm|fuse|kfd|snd|video\d*|tty(?:USB|ACM)\d+)\b")
+_CROSS_DEVICE_ERRORS = regex(r"Invalid cross-device link|EXDEV")
+_NAMESPACE_ERRORS = regex(
+    r"unshare failed|clone.*Operation not permitted|No usable sandbox|mount: .*(?:denied|permitted)"
+)
 
 
-_GIT_ELSEWHERE = regex(
+_GIT_PUSH_FAILED = regex(
     r"unable to create temporary object directory|insufficient permission for adding an object to repository database"
 )
-"""Git's error message when pushing to a local repository, which does not name it."""
-_LISTERS = "ps pgrep pkill pidof killall lsof fuser ss netstat top htop pstree ip ifconfig"
-_MAY_LIST = regex(rf"\b(?:{_LISTERS.replace(' ', '|')})\b")
-_COMPLAINTS: Mapping[str, str] = {
+"""Git's error messages when a push to a local repository fails; they do not name the repository."""
+_LISTING_PROGRAMS = "ps pgrep pkill pidof killall lsof fuser ss netstat top htop pstree ip ifconfig"
+_LISTING_PROGRAM_WORD = regex(rf"\b(?:{_LISTING_PROGRAMS.replace(' ', '|')})\b")
+_ERROR_LINE_PATTERNS: Mapping[str, str] = {
     "git": r"(?:error|fatal|gpg): [^\n]*|Host key verification failed[^\n]*|\S+: Permission denied \(publickey[^\n]*",
     "ssh": r"Host key verification failed[^\n]*|\S+: Permission denied \(publickey[^\n]*",
     "docker": r"(?i:error: |error )?(?:Cannot connect to the Docker daemon|permission denied while [^\n]*docker)[^\n]*",
     "podman": r"(?i:error: )?Cannot connect to Podman[^\n]*",
 }
-"""Complaints of a program, as whole lines, that do not start with its name."""
-_SAME = {"scp": "ssh", "sftp": "ssh", "rsync": "ssh", "docker-compose": "docker"}
-_MAY_COMPLAIN = regex(
-    "|".join(each.pattern for each in (_NETWORK, _SERVERS, _DOCKER, _SUDO, _OWNERS, _SSH, _SIGNING_FAILED, _NAMESPACES))
+"""Patterns of whole error lines that do not start with the name of the program."""
+_ERROR_STYLE_ALIASES = {"scp": "ssh", "sftp": "ssh", "rsync": "ssh", "docker-compose": "docker"}
+_ANY_BLOCKED_ERROR = regex(
+    "|".join(
+        each.pattern
+        for each in (
+            _NETWORK_ERRORS,
+            _LOCAL_SERVER_REFUSED,
+            _DOCKER_ERRORS,
+            _SUDO_ERRORS,
+            _CHOWN_ERRORS,
+            _SSH_ERRORS,
+            _SIGNING_FAILED,
+            _NAMESPACE_ERRORS,
+        )
+    )
 )
-_NOT_PUT_UP = regex(r"bwrap: (?:Can't|Unable to) [^\n]*\n?")
-_VAGUE = "it may write only in the working folder and in /tmp"
-_PLACE = regex(r"/(?:[^:\n\"]+)")
+_SETUP_FAILED = regex(r"bwrap: (?:Can't|Unable to) [^\n]*\n?")
+_UNSPECIFIC_WRITE_DENIAL = "it may write only in the working folder and in /tmp"
+_BUBBLEWRAP_PATH = regex(r"/(?:[^:\n\"]+)")
 
 
-def what_is_not_seen(command: str) -> str:
-    """Return what a command that looks for other programs cannot see, in a few words. Empty for other commands."""
-    if not _MAY_LIST.search(command):
+def visibility_note(command: str) -> str:
+    """Return what a command that lists processes, ports or networks cannot see, in a few words. Empty for other
+    commands."""
+    if not _LISTING_PROGRAM_WORD.search(command):
         return ""
-    from ebbtide.tools.commands.nested import program_of, readings  # noqa: PLC0415  # deferred: rarely needed
-
-    names = _LISTERS.split()
-    if not any(program_of(words) in names for words in readings(command)):
+    names = _LISTING_PROGRAMS.split()
+    if not any(commands.nested.program_name(words) in names for words in commands.nested.command_variants(command)):
         return ""
     return "it sees only this session's own processes, ports and network"
 
 
-def was_overtaken(printed: str, is_there: Callable[[str], bool]) -> bool:
-    """Whether the sandbox could not be set up, and no command was run, because a path to be mounted disappeared, such
-    as another program's socket."""
-    if not _NOT_PUT_UP.fullmatch(printed):
+def did_mount_path_vanish(output: str, exists: Callable[[str], bool]) -> bool:
+    """Whether the sandbox could not be set up because a path to be mounted disappeared, such as the socket of another
+    program. In that case the command has not run."""
+    if not _SETUP_FAILED.fullmatch(output):
         return False
-    named = (path.removeprefix("/newroot").removeprefix("/oldroot") for path in _PLACE.findall(printed))
-    return not all(map(is_there, named))
+    named = (path.removeprefix("/newroot").removeprefix("/oldroot") for path in _BUBBLEWRAP_PATH.findall(output))
+    return not all(map(exists, named))
 
 
-def may_have_been_blocked(printed: str) -> bool:
-    """Whether a successful command printed something that suggests blocking."""
-    return _UNWRITABLE.search(printed) is not None or _MAY_COMPLAIN.search(printed) is not None
+def may_have_been_blocked(output: str) -> bool:
+    """Whether the output of a successful command suggests that the sandbox blocked something."""
+    return _UNWRITABLE.search(output) is not None or _ANY_BLOCKED_ERROR.search(output) is not None
 
 
-def _complaints(command: str, printed: str) -> str:
-    """Return the lines in which programs of the command report errors themselves."""
-    from ebbtide.tools.commands.nested import program_of, readings  # noqa: PLC0415  # deferred: few commands complain
-
-    names = {program_of(words) for words in readings(command)} - {""}
-    kinds = filter(None, (_COMPLAINTS.get(_SAME.get(name, name), "") for name in sorted(names)))
+def _own_error_lines(command: str, output: str) -> str:
+    """Return the output lines in which the command's own programs report errors."""
+    names = {commands.nested.program_name(words) for words in commands.nested.command_variants(command)} - {""}
+    kinds = filter(None, (_ERROR_LINE_PATTERNS.get(_ERROR_STYLE_ALIASES.get(name, name), "") for name in sorted(names)))
     named = (rf"{re.escape(name)}: [^\n]*" for name in sorted(names))
-    return "\n".join(re.findall(rf"^(?:{'|'.join((*named, *kinds))})$", printed, re.MULTILINE)) if names else ""
+    return "\n".join(re.findall(rf"^(?:{'|'.join((*named, *kinds))})$", output, re.MULTILINE)) if names else ""
 
 
-def denied_paths(
+def denial_reasons(
     command: str,
-    printed: str,
+    output: str,
     boundary: Boundary,
     folder: str,
-    is_outside: Callable[[str], bool],
+    exists_outside: Callable[[str], bool],
     *,
     failed: bool = True,
 ) -> str:
-    """Return what a command could not access, in a few words; empty if nothing suggests blocking. `is_outside`: whether
-    a file exists outside the sandbox. `failed`: whether the command failed. If not, only complaints of its own programs
-    count, and named files that it may not write, since other text may come from a file that it printed."""
+    """Return what the sandbox denied to a command, in a few words; empty if the output does not suggest that anything
+    was blocked. `exists_outside`: whether a file exists outside the sandbox. `failed`: whether the command failed. For
+    a successful command, only errors of its own programs and named files that it may not write count, because other
+    text may come from a file that it printed."""
     if not failed:
-        lines = _UNWRITABLE.finditer(printed) if boundary.kind == "bubblewrap" else ()
-        refusals = filter(None, (_refusal_of(line, boundary, folder) for line in lines))
-        told = (found for found in _find_denials(_complaints(command, printed), boundary, folder) if found != _VAGUE)
-        return next(refusals, "") or "; ".join(dict.fromkeys(told))
-    found = dict.fromkeys(_find_denials(printed, boundary, folder))
-    if boundary.kind == "bubblewrap" and (missing := next(filter(is_outside, _missing_in_tmp(printed)), "")):
-        found[f"/tmp is private to the session, so it cannot see `{missing}`"] = None
-    return "; ".join(found)
+        lines = _UNWRITABLE.finditer(output) if boundary.kind == "bubblewrap" else ()
+        write_denials = filter(None, (_write_denial(line, boundary, folder) for line in lines))
+        denials = (
+            reasons
+            for reasons in _denials(_own_error_lines(command, output), boundary, folder)
+            if reasons != _UNSPECIFIC_WRITE_DENIAL
+        )
+        return next(write_denials, "") or "; ".join(dict.fromkeys(denials))
+    reasons = dict.fromkeys(_denials(output, boundary, folder))
+    if boundary.kind == "bubblewrap" and (missing := next(filter(exists_outside, _missing_in_tmp(output)), "")):
+        reasons[f"/tmp is private to the session, so it cannot see `{missing}`"] = None
+    return "; ".join(reasons)
 
 
-def _missing_in_tmp(printed: str) -> Iterator[str]:
-    lines = (line for line in printed.splitlines() if "No such file or directory" in line)
+def _missing_in_tmp(output: str) -> Iterator[str]:
+    lines = (line for line in output.splitlines() if "No such file or directory" in line)
     return (path for line in lines for path in _PATH.findall(line[:_MAX_LINE_CHARS]) if path.startswith("/tmp/"))
 
 
-def _refusal_of(match: Match[str], boundary: Boundary, folder: str) -> str:
-    """Return the path whose modification a line reports as denied, in a few words; empty if the sandbox does not
-    explain it."""
-    named = [*_PATH.findall(match[2])[:1], *reversed(_PATH.findall(match[1]))]  # nearest first
+def _write_denial(match: Match[str], boundary: Boundary, folder: str) -> str:
+    """Return the denial for a path that an error line reports as not writable, in a few words; empty if the sandbox
+    allows writing it."""
+    named = [*_PATH.findall(match[2])[:1], *reversed(_PATH.findall(match[1]))]  # nearest to the message first
     paths = [normpath(join(folder, name)) for name in named]
     if path := next((path for path in paths if boundary.access_to(path) != "write"), ""):
         return f"it may not write `{path}`"
@@ -136,42 +159,44 @@ def _refusal_of(match: Match[str], boundary: Boundary, folder: str) -> str:
     return f"it may not remove or rename `{path}`, which holds protected files" if path and _BUSY in match[0] else ""
 
 
-def _find_denials(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
-    if printed.startswith(("bwrap: ", "sandbox: ")):
-        yield f"the sandbox could not be set up ({printed.partition(': ')[2][:200].splitlines()[0]})"
+def _denials(output: str, boundary: Boundary, folder: str) -> Iterator[str]:
+    if output.startswith(("bwrap: ", "sandbox: ")):
+        yield f"the sandbox could not be set up ({output.partition(': ')[2][:200].splitlines()[0]})"
         return
-    for match in (_UNWRITABLE if boundary.kind == "bubblewrap" else _PERMISSION_DENIED).finditer(printed):
-        yield _refusal_of(match, boundary, folder) or _VAGUE
+    for match in (_UNWRITABLE if boundary.kind == "bubblewrap" else _PERMISSION_DENIED).finditer(output):
+        yield _write_denial(match, boundary, folder) or (
+            "it may not write" if boundary.is_look_only else _UNSPECIFIC_WRITE_DENIAL
+        )
         break
-    if _GIT_ELSEWHERE.search(printed):
-        yield _VAGUE
-    if boundary.network != "open" and _NETWORK.search(printed):
+    if _GIT_PUSH_FAILED.search(output):
+        yield _UNSPECIFIC_WRITE_DENIAL
+    if boundary.network != "open" and _NETWORK_ERRORS.search(output):
         yield "it has no network" if boundary.network == "none" else "only programs that use `HTTPS_PROXY` have network"
-    elif boundary.network != "open" and _SERVERS.search(printed):
+    elif boundary.network != "open" and _LOCAL_SERVER_REFUSED.search(output):
         yield "it can reach only those servers on this machine that commands of this session started"
-    if _DOCKER.search(printed):
+    if _DOCKER_ERRORS.search(output):
         yield "it cannot reach Docker or Podman"
-    if _SUDO.search(printed):
+    if _SUDO_ERRORS.search(output):
         yield "it cannot become another user"
-    if _OWNERS.search(printed):
+    if _CHOWN_ERRORS.search(output):
         yield "it cannot give files to other users"
-    if _SSH.search(printed):
+    if _SSH_ERRORS.search(output):
         yield "it cannot see SSH keys and agents"
-    if _SIGNING_FAILED.search(printed):
+    if _SIGNING_FAILED.search(output):
         yield "it cannot see signing keys"
-    if _DEVICES.search(printed):
+    if _DEVICE_PATHS.search(output):
         yield "it cannot use devices of this machine"
-    if boundary.kind == "bubblewrap" and _TWO_FOLDERS.search(printed):
+    if boundary.kind == "bubblewrap" and _CROSS_DEVICE_ERRORS.search(output):
         yield "files cannot be linked between /tmp, which is a folder of its own, and other folders"
-    if _NAMESPACES.search(printed):
+    if _NAMESPACE_ERRORS.search(output):
         yield "it may not create namespaces or mount anything"
     if (
-        cut := [path for path, copy in boundary.copies.items() if not copy.is_whole]
-        if _NO_LOGIN.search(printed)
+        redacted_paths := [path for path, copy in boundary.copies.items() if not copy.is_complete]
+        if _LOGIN_REQUIRED.search(output)
         else []
     ):
-        yield f"it sees `{cut[0]}` without the passwords and tokens in it"
+        yield f"it sees `{redacted_paths[0]}` without the passwords and tokens in it"
     for path, access in boundary.places.items():
-        if access.startswith("hidden") and path in printed and path not in boundary.copies:
+        if access.startswith("hidden") and path != "/" and path in output and path not in boundary.copies:
             yield f"it cannot see `{path}`"
             break

@@ -1,4 +1,4 @@
-"""The boundary of a command: what it may write, see and reach. Every kind of sandbox is built from it."""
+"""The boundary of a command: what it may write, see and reach. All kinds of sandbox are built from it."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -7,30 +7,38 @@ from typing import Literal, TypeAlias
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.secrets.registry_settings import SettingsCopy
 
-Access: TypeAlias = Literal["write", "read", "hidden folder", "hidden file"]
-"""A hidden place appears empty and cannot be written to. It need not exist."""
+Access: TypeAlias = Literal["write", "read", "hidden folder", "hidden file", "locked file"]
+"""A hidden path appears empty and cannot be written to; it need not exist. A locked file is visible but cannot be
+opened."""
 
 SandboxKind: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt"]
 SandboxState: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt", "none", "off"]
-"""The active kind of sandbox: "none" if there is none, "off" if the user disabled it."""
+"""The active kind of sandbox. `none`: no sandbox is available; `off`: the user has disabled it."""
 
 Network: TypeAlias = Literal["open", "proxy", "none"]
-"""Open: every address; proxy: the session's proxy and servers of its other commands; none: nothing."""
+"""What a command can reach. `open`: every address; `proxy`: the session's proxy and servers started by its other
+commands; `none`: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Places with restricted or extended access. The rest of the file system is readable."""
+    """The paths to which access is restricted or extended, and the network access. All other files are readable."""
 
     places: Mapping[str, Access]
-    """Absolute resolved paths. The deepest one that contains a path applies."""
+    """Access by absolute resolved path. Of the paths that contain a file, the deepest one applies."""
     scratch: str
-    """The folder mounted as /tmp."""
+    """The folder that is mounted as /tmp."""
     network: Network
     kind: SandboxKind = "bubblewrap"
-    """The kind of sandbox that enforces it."""
+    """The kind of sandbox that enforces the boundary."""
     copies: Mapping[str, SettingsCopy] = field(default_factory=dict)
-    """Replacements for some hidden files: their settings without secrets."""
+    """Replacements for some hidden files, with their settings but without secrets."""
+
+    @property
+    def is_look_only(self) -> bool:
+        """Whether the boundary is for a look-only command, which sees only listed paths and can neither write, even to
+        /tmp, nor open a socket."""
+        return self.places.get("/") == "hidden folder"
 
     def access_to(self, path: str) -> Access:
         """Return the access to an absolute resolved path."""
@@ -39,6 +47,6 @@ class Boundary:
         return self.places.get(path, "read")
 
 
-def without_writing(places: Mapping[str, Access]) -> dict[str, Access]:
-    """Return the same places without write access."""
-    return {path: "read" if access == "write" else access for path, access in places.items()}
+def without_write_access(access_by_path: Mapping[str, Access]) -> dict[str, Access]:
+    """Return the same places, with write access reduced to read access."""
+    return {path: "read" if access == "write" else access for path, access in access_by_path.items()}

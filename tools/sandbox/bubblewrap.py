@@ -1,7 +1,7 @@
 """Builds the bubblewrap command for a boundary. Pure.
 
-`--new-session` is omitted because each program already leads its own session and is ended with all of it.
-`--die-with-parent` is omitted because it would end background children of a command.
+`--new-session` is not used, because each program already leads its own session, which is ended as a whole.
+`--die-with-parent` is not used, because it would end the background children of a command.
 """
 
 import os.path
@@ -11,16 +11,19 @@ from types import MappingProxyType
 from ebbtide.tools.process.shell import shell
 from ebbtide.tools.sandbox.boundary import Access, Boundary
 
-NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
-NO_MORE_NAMESPACES = "--disable-userns"
-"""Available from version 0.8. Before that, only the system call filter prevents them."""
-SYSTEM = (
-    "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys",
-    "/proc/sys", "--tmpfs", "/run",
+UNSHARE_FLAGS = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+DISABLE_USERNS = "--disable-userns"
+"""Prevents commands from creating namespaces. Needs bubblewrap 0.8; with earlier versions, only the system call filter
+prevents them."""
+_BASE_MOUNTS = (
+    "--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--tmpfs", "/run",
 )  # fmt: skip
-_ALSO_SEEN = ("/run/current-system", "/run/opengl-driver")
+SYSTEM_MOUNTS = ("--cap-drop", "ALL", "--ro-bind", "/", "/", *_BASE_MOUNTS)
+_LOOK_ONLY_MOUNTS = ("--cap-drop", "ALL", *_BASE_MOUNTS)
+"""Mounts for look-only commands, which do not see the rest of the file system."""
+_NIXOS_PROGRAM_FOLDERS = ("/run/current-system", "/run/opengl-driver")
 """Program folders of NixOS."""
-_CHECK = r"""
+_CHECK_MOUNTS_SCRIPT = r"""
 found=$(< /proc/self/mountinfo)
 [ -n "$found" ] || found=$(cat /proc/self/mountinfo)
 while [ "$1" != -- ]; do
@@ -29,10 +32,10 @@ done
 shift
 exec "$@"
 """
-"""Starts the command only if every mount is the expected one. Bubblewrap mounts by path, so a process still running in
-a folder could replace a path with a link, which would give access to its target."""
-_ESCAPES = {ord(sign): f"\\{ord(sign):03o}" for sign in " \t\n\\"}
-"""Escapes of paths in the kernel's mount table."""
+"""Starts the command only if every mount is the expected one. Bubblewrap mounts paths, so a process that still runs in
+a folder could replace a path with a link, and the link's target would be mounted."""
+_MOUNT_TABLE_ESCAPES = {ord(sign): f"\\{ord(sign):03o}" for sign in " \t\n\\"}
+"""Escapes for paths in the kernel's mount table."""
 
 
 def bubblewrap(
@@ -40,78 +43,84 @@ def bubblewrap(
     boundary: Boundary,
     folder: str,
     command: Sequence[str],
-    system_calls: int,
-    mounted: str,
+    filter_descriptor: int,
+    mount_table: str,
     copies: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """Return the command. `program`: bubblewrap with the flags it supports; `system_calls`: descriptor of the filter;
-    `mounted`: the mount table outside; `copies`: descriptors with the replacements of hidden files."""
-    wanted = mounts_wanted(boundary.places, mounted)
+    """Return the command line that runs a command in bubblewrap. `program`: bubblewrap with the flags that it supports;
+    `filter_descriptor`: the descriptor of the filter; `mount_table`: the mount table outside the sandbox; `copies`:
+    descriptors of the replacements for hidden files."""
+    expected = expected_mounts(boundary.places, mount_table)
     return (
         *program,
-        *NAMESPACES,
+        *UNSHARE_FLAGS,
         *(("--unshare-net",) if boundary.network == "none" else ()),
-        *("--seccomp", str(system_calls)),
-        *SYSTEM,
-        *(word for path in _ALSO_SEEN for word in ("--ro-bind-try", path, path)),
+        *("--seccomp", str(filter_descriptor)),
+        *(_LOOK_ONLY_MOUNTS if boundary.is_look_only else SYSTEM_MOUNTS),
+        *(word for path in _NIXOS_PROGRAM_FOLDERS for word in ("--ro-bind-try", path, path)),
         *("--bind", boundary.scratch, "/tmp"),
-        *_mounts(boundary, copies),
+        *_mount_flags(boundary, copies),
+        *(("--remount-ro", "/tmp") if boundary.is_look_only else ()),
         *("--chdir", folder, "--"),
-        *((shell(), "-c", _CHECK, "sh", *wanted, "--") if wanted else ()),
+        *((shell(), "-c", _CHECK_MOUNTS_SCRIPT, "sh", *expected, "--") if expected else ()),
         *command,
     )
 
 
-def takes_in_later_mounts(mounted: str) -> bool:
-    """Whether mounts made outside while a program runs would propagate into its sandbox."""
-    return " shared:" in mounted or " master:" in mounted
+def has_shared_mounts(mount_table: str) -> bool:
+    """Whether mounts made outside while a command runs would appear in its sandbox, because the mount table has shared
+    mounts."""
+    return " shared:" in mount_table or " master:" in mount_table
 
 
-def mounts_wanted(places: Mapping[str, Access], mounted: str) -> tuple[str, ...]:
-    """Return device, source and path of each mount inside a writable folder."""
-    rows = [line.split(" ")[2:5] for line in mounted.removesuffix("\n").split("\n")]
-    known = {place: (device, source.rstrip("/")) for device, source, place in rows}
+def expected_mounts(access_by_path: Mapping[str, Access], mount_table: str) -> tuple[str, ...]:
+    """Return the device, source and path of each mount below another mounted path, as listed in the kernel's mount
+    table."""
+    rows = [line.split(" ")[2:5] for line in mount_table.removesuffix("\n").split("\n")]
+    mount_points = {place: (device, source.rstrip("/")) for device, source, place in rows}
     return tuple(
-        _row(path.translate(_ESCAPES), known)
-        for path, access in places.items()
-        if access in ("write", "read") and _lies_in_a_place(path, places)
+        _expected_mount(path.translate(_MOUNT_TABLE_ESCAPES), mount_points)
+        for path, access in access_by_path.items()
+        if access in ("write", "read") and _is_below_visible_path(path, access_by_path)
     )
 
 
-def _row(path: str, known: Mapping[str, tuple[str, str]]) -> str:
-    at = path
-    while at not in known and at != "/":
-        at = at.rpartition("/")[0] or "/"
-    device, source = known[at]
-    return f"{device} {source + path[len(at.rstrip('/')) :] or '/'} {path}"
+def _expected_mount(path: str, mount_points: Mapping[str, tuple[str, str]]) -> str:
+    mount_point = path
+    while mount_point not in mount_points and mount_point != "/":
+        mount_point = mount_point.rpartition("/")[0] or "/"
+    device, source = mount_points[mount_point]
+    return f"{device} {source + path[len(mount_point.rstrip('/')) :] or '/'} {path}"
 
 
-def _lies_in_a_place(path: str, places: Mapping[str, Access]) -> bool:
+def _is_below_visible_path(path: str, access_by_path: Mapping[str, Access]) -> bool:
     while path != "/":
         path = path.rpartition("/")[0] or "/"
-        if path in places:
-            return places[path] in ("write", "read")
+        if path in access_by_path:
+            return access_by_path[path] in ("write", "read")
     return False
 
 
-def _mounts(boundary: Boundary, copies: Mapping[str, int]) -> Iterator[str]:
-    """Yield the mounts, outer folders first, since a mount covers what is below it. An empty folder is made read-only
-    once everything in it is mounted."""
+def _mount_flags(boundary: Boundary, copies: Mapping[str, int]) -> Iterator[str]:
+    """Yield the flags of all mounts. Outer folders come first, because a mount covers everything below it. A hidden
+    folder is made read-only last, after everything in it has been mounted."""
     places = sorted(boundary.places.items(), key=lambda item: item[0].split("/"))
     for path, access in places:
-        yield from ("--ro-bind-data", str(copies[path]), path) if path in copies else _mount(path, access)
+        yield from ("--ro-bind-data", str(copies[path]), path) if path in copies else _mount_flags_for(path, access)
     for path, access in places:
         if access == "hidden folder":
             yield from ("--remount-ro", path)
 
 
-def _mount(path: str, access: Access) -> tuple[str, ...]:
+def _mount_flags_for(path: str, access: Access) -> tuple[str, ...]:
     match access:
         case "write":
             return ("--bind", path, path)
         case "read":
             return ("--ro-bind", path, path)
         case "hidden folder":
-            return ("--tmpfs", path)
+            return ("--tmpfs", path) if path != "/" else ()
+        case "locked file":
+            return ("--ro-bind", os.path.devnull, path)  # a device cannot be opened on such a mount
         case "hidden file":
             return ("--dev-bind", os.path.devnull, path)

@@ -1,7 +1,8 @@
-"""Keeps Git from running the diff program that a repository configures (`diff.external`).
+"""Keeps Git from running a diff program that a repository configures (`diff.external`).
 
-No setting disables such a program: with an empty one, Git fails. So if a repository configures one, Git gets a
-replacement that shows the change as Git itself would. The user's own diff program is used everywhere else.
+No setting disables such a program, and Git fails if the setting is empty. If a repository configures one, Git is
+therefore given a replacement that shows the change as Git itself would. In all other repositories the user's own diff
+program is used.
 """
 
 from collections.abc import Iterable
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from ebbtide.tools.sandbox.git_metadata import all_settings
 
-_SHOWS_AS_GIT = r"""f() {
+_PLAIN_DIFF_SCRIPT = r"""f() {
 [ $# -ge 7 ] || { printf '* Unmerged path %s\n' "$1"; return; }
 git --no-pager diff --no-index --no-ext-diff --no-textconv --no-color -- "$2" "$5" |
 name=${8:-$1} was=$1 renamed=$9 awk '
@@ -26,14 +27,16 @@ renamed && /^(diff|index|old mode|new mode) / { next }
 /^Binary files / { $0 = "Binary files " (added ? "/dev/null" : old) " and " (deleted ? "/dev/null" : new) " differ" }
 { print }'
 }; f"""
-"""Git appends path, old file, its hash and mode, and the same for the new file, as shell words. After a rename, the new
-path and details of it follow."""
+"""The replacement. Git appends the path, the old file with its hash and mode, and the same for the new file, as shell
+words; after a rename, the new path and details follow."""
 
 
-def own_diff_variables(folders: Iterable[Path]) -> dict[str, str]:
+def diff_override_variables(folders: Iterable[Path]) -> dict[str, str]:
     """Return the variables for commands if the repository of one of these folders configures a diff program."""
-    return {"GIT_EXTERNAL_DIFF": _SHOWS_AS_GIT} if any(map(_names_diff_program, dict.fromkeys(folders))) else {}
+    return (
+        {"GIT_EXTERNAL_DIFF": _PLAIN_DIFF_SCRIPT} if any(map(_configures_diff_program, dict.fromkeys(folders))) else {}
+    )
 
 
-def _names_diff_program(folder: Path) -> bool:
+def _configures_diff_program(folder: Path) -> bool:
     return any((section, name) == ("diff", "external") for name, section in all_settings(folder))

@@ -1,5 +1,5 @@
-"""Finds the metadata of a repository that determines which programs Git runs: settings, hooks and their locations, also
-of submodules and linked work trees. Git is not asked, since that could run some of them."""
+"""Finds the metadata of a repository that determines which programs Git runs: settings, hooks and their locations,
+including those of submodules and linked work trees. Git itself is not asked, because it might run some of them."""
 
 import os
 import re
@@ -11,73 +11,74 @@ from pathlib import Path
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.sandbox.boundary import Access
 
-_ELEMENT = re.compile(
+_CONFIG_TOKEN = re.compile(
     r"""\[[ \t]*(?P<section>[A-Za-z0-9.-]+)(?:[ \t]+"(?:[^"\\\n]|\\.)*")?[ \t]*\]"""
     r"""|(?P<name>[A-Za-z][A-Za-z0-9-]*)[ \t]*(?P<value>=(?:\\[\s\S]|"(?:[^"\\\n]|\\[\s\S])*"|[^\n;#"\\])*)?"""
     r"""|[#;][^\n]*"""
 )
-"""A section, a setting or a comment. Sections may follow each other on one line, and only values continue on the
-next."""
+"""A section, a setting or a comment in a settings file. Several sections may be on one line; only values may continue
+on the next line."""
 _MAX_SETTINGS_BYTES = 1 << 20
 """Maximum number of bytes read per file."""
 HEAD = "HEAD"
-"""Together with `objects` and `refs`, it makes any folder a repository, even a work tree if its `.git` is damaged."""
-_MAX_DEPTH = 10
-"""Maximum nesting depth of modules."""
-_OPTIONAL = ":(optional)"
+"""With `objects` and `refs` next to it, this file makes any folder a repository, even a work tree whose `.git` is
+damaged."""
+_MAX_MODULE_DEPTH = 10
+"""Maximum nesting depth of submodules that is searched."""
+_OPTIONAL_PREFIX = ":(optional)"
 """Prefix of a path that need not exist."""
-_MAX_FILES = 100
-"""Maximum number of settings files that include each other."""
-_MAX_FOLDERS = 2_000
+_MAX_INCLUDED_FILES = 100
+"""Maximum number of settings files read by following includes."""
+_MAX_SEARCHED_FOLDERS = 2_000
 """Maximum number of folders searched for repositories."""
 _MAX_REPOSITORIES = 12
-"""Maximum number of repositories below a folder: each needs four mounts, and the cost of a mount grows with their
-number."""
+"""Maximum number of repositories below a folder. Each needs four mounts, and every further mount is slower than the one
+before."""
 _BUILD_FOLDERS = frozenset(
     (
         "node_modules", "vendor", "deps", "Carthage", "subprojects", "build", "dist", "out", "target", "_deps", "tmp",
         "venv", "site-packages", "__pycache__",
     )
 )  # fmt: skip
-"""Folders in which programs create and delete repositories."""
-_MOVABLE = ("config", "config.worktree", "commondir", "hooks")
-"""Metadata that must not be a link, since a mount cannot protect a link."""
+"""Folders in which programs create and delete repositories themselves."""
+_NO_LINK_NAMES = ("config", "config.worktree", "commondir", "hooks")
+"""Metadata that must not be links, because a mount cannot protect a link."""
 
 
-def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
-    """Return the access to the metadata of a folder's repository: commits are possible, but what Git executes cannot be
-    changed. `writable`: folders that are otherwise writable."""
+def git_path_access(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
+    """Return the access to the metadata of a folder's repository. Commands can commit, but cannot change what Git
+    executes. `writable`: the folders that are writable."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    if top != folder and _is_bare(folder):
-        return {path: access for path, access in _of_metadata(folder, None, 0) if is_in(path, writable)}
-    found = metadata_of(top) if top is not None else None
-    if top is None or found is None:
+    if top != folder and _is_bare_repository(folder):
+        return {path: access for path, access in _metadata_access(folder, None, 0) if is_in(path, writable)}
+    claimed = claimed_metadata(top) if top is not None else None
+    if top is None or claimed is None:
         return {}
-    dot, places = top / ".git", dict[str, Access]()
-    metadata, common = found
-    if not os.access(metadata, os.X_OK) and not _can_be_changed(metadata):
+    dot_git, access_by_path = top / ".git", dict[str, Access]()
+    metadata, common = claimed
+    if not os.access(metadata, os.X_OK) and not _is_modifiable(metadata):
         return {}
     is_linked = metadata != common
-    if dot.is_file() and is_in(str(dot), writable):
-        places[str(dot)] = "read"
-    if _is_own(metadata, dot):
-        # A mount cannot protect a link: the settings it leads to could be replaced.
-        links = [name for each in (metadata, common) for name in _MOVABLE if (each / name).is_symlink()]
+    if dot_git.is_file() and is_in(str(dot_git), writable):
+        access_by_path[str(dot_git)] = "read"
+    if _is_verified(metadata, dot_git):
+        # A mount cannot protect a link, because a command could replace the link's target.
+        links = [name for each in (metadata, common) for name in _NO_LINK_NAMES if (each / name).is_symlink()]
         access: Access = "read" if links else "write"
-        places[str(metadata)] = access
-        if is_linked and dot.is_file() and metadata.parent == common / "worktrees":
-            places[str(common)] = access
+        access_by_path[str(metadata)] = access
+        if is_linked and dot_git.is_file() and metadata.parent == common / "worktrees":
+            access_by_path[str(common)] = access
     roots = tuple(writable)
-    writable = (*writable, *(path for path, access in places.items() if access == "write"))
-    named = (each for settings in _of_the_user() for each in _of_settings(settings, top))
-    for path, access in (*named, *(each for one in (metadata, common) for each in _of_metadata(one, top, 0))):
+    writable = (*writable, *(path for path, access in access_by_path.items() if access == "write"))
+    named = (each for settings in _user_settings_files() for each in _settings_file_access(settings, top))
+    for path, access in (*named, *(each for one in (metadata, common) for each in _metadata_access(one, top, 0))):
         if is_in(path, writable) and path not in roots:
-            places[path] = access
-    return places
+            access_by_path[path] = access
+    return access_by_path
 
 
-def _of_the_user() -> Iterator[Path]:
-    """Yield the user's global settings files. They may be, or link to files, in the working folder."""
+def _user_settings_files() -> Iterator[Path]:
+    """Yield the user's global settings files. They may be in the working folder, or be links to files in it."""
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     for name in (os.environ.get("GIT_CONFIG_GLOBAL"), os.path.expanduser("~/.gitconfig"), f"{home}/git/config"):
         if name and os.path.isfile(name):
@@ -85,67 +86,67 @@ def _of_the_user() -> Iterator[Path]:
 
 
 def included_settings(metadata: Path) -> Iterator[str]:
-    """Return the files included by a repository's settings, ignoring conditions. Also the root folder if there are too
-    many of them."""
-    found = {os.path.realpath(metadata / name) for name in ("config", "config.worktree")}
-    for settings in tuple(found):
-        for name, section, value, at in _settings(Path(settings)):
+    """Yield the files that a repository's settings include, regardless of the conditions of `includeIf`. If they are
+    too many or too large to read, also yield the root folder."""
+    settings_files = {os.path.realpath(metadata / name) for name in ("config", "config.worktree")}
+    for settings in tuple(settings_files):
+        for name, section, value, at in _settings_with_includes(Path(settings)):
             if name == "path" and section in ("include", "includeif"):
-                found.add(os.path.realpath(_leads_to(value, at)))
-                yield os.path.realpath(_leads_to(value, at))
-    if len(found) > _MAX_FILES or any(
-        os.path.getsize(path) > _MAX_SETTINGS_BYTES for path in found if os.path.isfile(path)
+                settings_files.add(os.path.realpath(_included_path(value, at)))
+                yield os.path.realpath(_included_path(value, at))
+    if len(settings_files) > _MAX_INCLUDED_FILES or any(
+        os.path.getsize(path) > _MAX_SETTINGS_BYTES for path in settings_files if os.path.isfile(path)
     ):
         yield os.sep
 
 
 def settings_paths(folder: Path) -> Iterator[Path]:
-    """Yield where settings of a folder's repository may be, existing or not: its own files, those of submodules,
-    included ones, `.gitmodules` and the user's."""
+    """Yield the paths of all settings files that can affect a folder's repository, whether they exist or not: its own
+    files, those of submodules, included files, `.gitmodules` and the user's files."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    waiting = [*_of_the_user(), *([top / ".gitmodules"] if top is not None else [])]
-    for metadata in dict.fromkeys((metadata_of(top) if top is not None else None) or ()):
-        for each in (metadata, *_modules(metadata / "modules", 0)):
-            waiting += [each / "config", each / "config.worktree"]
-            waiting += map(Path, included_settings(each))
-    yield from dict.fromkeys(waiting)
+    paths = [*_user_settings_files(), *([top / ".gitmodules"] if top is not None else [])]
+    for metadata in dict.fromkeys((claimed_metadata(top) if top is not None else None) or ()):
+        for each in (metadata, *_module_metadata(metadata / "modules", 0)):
+            paths += [each / "config", each / "config.worktree"]
+            paths += map(Path, included_settings(each))
+    yield from dict.fromkeys(paths)
 
 
 def all_settings(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield name and section, in lower case, of each setting of a folder's repository, its submodules and included
-    files."""
+    """Yield the name and section, in lower case, of each setting of a folder's repository, of its submodules and of
+    included files."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    metadata = metadata_of(top) if top is not None else (folder, folder) if _is_bare(folder) else None
+    metadata = claimed_metadata(top) if top is not None else (folder, folder) if _is_bare_repository(folder) else None
     for each in dict.fromkeys(metadata or ()):
-        yield from _all_settings_of(each, 0)
+        yield from _repository_settings(each, 0)
 
 
-def _all_settings_of(metadata: Path, depth: int) -> Iterator[tuple[str, str]]:
+def _repository_settings(metadata: Path, depth: int) -> Iterator[tuple[str, str]]:
     for file in ("config", "config.worktree"):
-        yield from ((name, section) for name, section, _, _ in _settings(metadata / file))
-    if depth < _MAX_DEPTH:
-        for each in _modules(metadata / "modules", depth):
-            yield from _all_settings_of(each, depth + 1)
+        yield from ((name, section) for name, section, _, _ in _settings_with_includes(metadata / file))
+    if depth < _MAX_MODULE_DEPTH:
+        for each in _module_metadata(metadata / "modules", depth):
+            yield from _repository_settings(each, depth + 1)
 
 
 def linked_work_trees(folder: Path) -> dict[Path, Path]:
-    """Map the `.git` files of linked work trees of a folder's repository to their metadata, if that refers back to
-    them."""
+    """Map the `.git` files of the linked work trees of a folder's repository to their metadata, if the metadata refers
+    back to them."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    found = own_metadata(top) if top is not None else None
-    if found is None:
+    verified = verified_metadata(top) if top is not None else None
+    if verified is None:
         return {}
     each = {
         metadata: Path(os.path.realpath(metadata / _first_line(metadata / "gitdir")))
-        for metadata in _folders(found[1] / "worktrees")
+        for metadata in _subfolders(verified[1] / "worktrees")
     }
     return {
-        link: metadata for metadata, link in each.items() if link.name == ".git" and is_work_tree_of(link, found[1])
+        link: metadata for metadata, link in each.items() if link.name == ".git" and is_work_tree_of(link, verified[1])
     }
 
 
 def is_work_tree_of(link: Path, common: Path) -> bool:
-    """Whether the file leads to metadata for a linked work tree of this repository and no other."""
+    """Whether the `.git` file leads to the metadata of a linked work tree of this repository."""
     if link.is_symlink() or not link.is_file():
         return False
     metadata = Path(os.path.realpath(link.parent / _first_line(link).removeprefix("gitdir:").strip()))
@@ -156,195 +157,207 @@ def is_work_tree_of(link: Path, common: Path) -> bool:
 
 
 def submodules(folder: Path) -> dict[Path, Path]:
-    """Map the `.git` files of a folder's submodules to their metadata, if that refers back to them. Submodules that
-    contain submodules are excluded."""
+    """Map the `.git` files of a folder's submodules to their metadata, if the metadata refers back to them. Submodules
+    that contain submodules are left out."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    found = own_metadata(top) if top is not None else None
-    if found is None:
+    verified = verified_metadata(top) if top is not None else None
+    if verified is None:
         return {}
     each = {
         Path(os.path.realpath(metadata / value)) / ".git": metadata
-        for metadata in map(Path, map(os.path.realpath, _modules(found[1] / "modules", 0)))
-        if not _folders(metadata / "modules")
-        for name, section, value, _ in _settings(metadata / "config")
+        for metadata in map(Path, map(os.path.realpath, _module_metadata(verified[1] / "modules", 0)))
+        if not _subfolders(metadata / "modules")
+        for name, section, value, _ in _settings_with_includes(metadata / "config")
         if (name, section) == ("worktree", "core")
     }
-    return {link: metadata for link, metadata in each.items() if leads_to(link, metadata)}
+    return {link: metadata for link, metadata in each.items() if is_git_link_to(link, metadata)}
 
 
 def submodule_paths(top: Path) -> list[str]:
-    """Return the paths of submodules in `.gitmodules` that are checked out."""
+    """Return the paths of the submodules in `.gitmodules` that are checked out."""
     paths = (
-        value for name, section, value in _settings_of(top / ".gitmodules") if (name, section) == ("path", "submodule")
+        value
+        for name, section, value in _settings_in_file(top / ".gitmodules")
+        if (name, section) == ("path", "submodule")
     )
     return sorted(path for path in dict.fromkeys(paths) if os.path.lexists(top / path / ".git"))
 
 
-def leads_to(link: Path, metadata: Path) -> bool:
+def is_git_link_to(link: Path, metadata: Path) -> bool:
     """Whether the `.git` file of a work tree leads to this metadata."""
     if link.is_symlink() or not link.is_file():
         return False
     return os.path.realpath(link.parent / _first_line(link).removeprefix("gitdir:").strip()) == str(metadata)
 
 
-def own_metadata(top: Path) -> tuple[Path, Path] | None:
-    """Return the metadata of the repository with its work tree at a folder, and the shared metadata. None if there is
-    none, or only the work tree claims so."""
-    found = metadata_of(top)
-    return found if found is not None and _is_own(found[0], top / ".git") else None
+def verified_metadata(top: Path) -> tuple[Path, Path] | None:
+    """Return the metadata folder of the repository with a work tree at this folder, and the shared metadata folder.
+    None if there is no repository, or if its metadata does not refer back to the work tree."""
+    found = claimed_metadata(top)
+    return found if found is not None and _is_verified(found[0], top / ".git") else None
 
 
-def in_main_work_tree(folder: Path) -> Path | None:
-    """Return the corresponding folder in the main work tree, for a folder in a linked one. The relation is recorded in
-    the repository itself, where a clone cannot put it."""
+def main_work_tree_folder(folder: Path) -> Path | None:
+    """For a folder in a linked work tree, return the corresponding folder in the main work tree. The relation is read
+    from the main repository's metadata, which a cloned repository cannot forge."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    found = own_metadata(top) if top is not None else None
+    found = verified_metadata(top) if top is not None else None
     if top is None or found is None or found[0].parent != found[1] / "worktrees" or found[1].name != ".git":
         return None
     return found[1].parent / folder.relative_to(top)
 
 
-def metadata_of(top: Path) -> tuple[Path, Path] | None:
-    """Return the metadata of a work tree and the shared metadata, according to the work tree. None if there is none."""
-    dot = top / ".git"
-    metadata = Path(os.path.realpath(dot if dot.is_dir() else top / _first_line(dot).removeprefix("gitdir:").strip()))
+def claimed_metadata(top: Path) -> tuple[Path, Path] | None:
+    """Return the metadata folder and the shared metadata folder that a work tree names. None if there are none."""
+    dot_git = top / ".git"
+    metadata = Path(
+        os.path.realpath(dot_git if dot_git.is_dir() else top / _first_line(dot_git).removeprefix("gitdir:").strip())
+    )
     if not os.path.isdir(metadata):
         return None
     return metadata, Path(os.path.realpath(metadata / (_first_line(metadata / "commondir") or ".")))
 
 
-def _is_own(metadata: Path, dot: Path) -> bool:
-    return (dot.is_dir() and not dot.is_symlink()) or _points_back(metadata, dot)
+def _is_verified(metadata: Path, dot_git: Path) -> bool:
+    return (dot_git.is_dir() and not dot_git.is_symlink()) or _points_back(metadata, dot_git)
 
 
 @dataclass(frozen=True, slots=True)
 class Repositories:
-    """The repositories of a folder when the session starts. Those that commands create later are theirs."""
+    """The repositories of a folder as the session starts. Repositories that commands create later are not protected."""
 
     below: tuple[Path, ...]
-    """The nearest repositories in it, except its own submodules and work trees."""
-    unwanted: tuple[Path, ...]
-    """Missing files that no command may create."""
+    """The nearest repositories below the folder, excluding its own submodules and work trees."""
+    forbidden_files: tuple[Path, ...]
+    """Files that did not exist when the session started and that no command may create."""
 
 
-def repositories_of(folder: Path) -> Repositories:
+def folder_repositories(folder: Path) -> Repositories:
     below = _repositories_below(folder)
-    return Repositories(below, tuple(path for each in (folder, *below) for path in _redirections(each)))
+    return Repositories(below, tuple(path for each in (folder, *below) for path in _redirecting_files(each)))
 
 
 def _repositories_below(folder: Path) -> tuple[Path, ...]:
-    found = metadata_of(folder) if os.path.lexists(folder / ".git") else None
-    own = (str(found[1]),) if found is not None else ()
-    tops, waiting, seen = list[Path](), deque([folder]), 0
-    while waiting and len(tops) < _MAX_REPOSITORIES and seen < _MAX_FOLDERS:
-        at, seen = waiting.popleft(), seen + 1
+    found = claimed_metadata(folder) if os.path.lexists(folder / ".git") else None
+    own_folders = (str(found[1]),) if found is not None else ()
+    tops, pending, seen = list[Path](), deque([folder]), 0
+    while pending and len(tops) < _MAX_REPOSITORIES and seen < _MAX_SEARCHED_FOLDERS:
+        current, seen = pending.popleft(), seen + 1
         try:
-            with os.scandir(at) as entries:
+            with os.scandir(current) as entries:
                 kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
         except OSError:
             continue
-        if at != folder and (".git" in kinds or (kinds.keys() >= {HEAD, "objects", "refs"} and _is_bare(at))):
-            metadata = metadata_of(at) if ".git" in kinds else (at, at)
-            if metadata is not None and not is_in(str(metadata[1]), own) and _can_be_changed(metadata[1]):
-                tops.append(at)
+        if current != folder and (
+            ".git" in kinds or (kinds.keys() >= {HEAD, "objects", "refs"} and _is_bare_repository(current))
+        ):
+            metadata = claimed_metadata(current) if ".git" in kinds else (current, current)
+            if metadata is not None and not is_in(str(metadata[1]), own_folders) and _is_modifiable(metadata[1]):
+                tops.append(current)
             if ".git" not in kinds:
                 continue
-        waiting += [at / name for name, is_folder in kinds.items() if is_folder and _may_hold_some(name)]
+        pending += [
+            current / name for name, is_folder in kinds.items() if is_folder and _may_contain_repositories(name)
+        ]
     return tuple(tops)
 
 
-def _can_be_changed(metadata: Path) -> bool:
-    """Whether it can be made writable: it belongs to the user, or is writable."""
+def _is_modifiable(metadata: Path) -> bool:
+    """Whether the folder belongs to the user or is writable."""
     try:
         return metadata.stat().st_uid == os.getuid() or os.access(metadata, os.W_OK)
     except OSError:
         return False
 
 
-def _may_hold_some(name: str) -> bool:
+def _may_contain_repositories(name: str) -> bool:
     return not name.startswith(".") and name not in _BUILD_FOLDERS
 
 
-def _is_bare(folder: Path) -> bool:
+def _is_bare_repository(folder: Path) -> bool:
     return os.path.isfile(folder / HEAD) and all(os.path.isdir(folder / name) for name in ("objects", "refs"))
 
 
-def _redirections(folder: Path) -> Iterator[Path]:
-    """Yield missing files that would make Git use other settings for a folder's repository or its submodules. A mount
-    cannot prevent their creation: Git fails on an empty file."""
+def _redirecting_files(folder: Path) -> Iterator[Path]:
+    """Yield files that do not exist but would make Git use other settings for a folder's repository or its submodules.
+    A mount cannot prevent their creation, because Git fails on an empty file."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    if top != folder and _is_bare(folder):
-        yield from _redirections_of(folder, 0)
-    found = metadata_of(top) if top is not None else None
-    if top is None or found is None:
+    if top != folder and _is_bare_repository(folder):
+        yield from _metadata_redirections(folder, 0)
+    claimed = claimed_metadata(top) if top is not None else None
+    if top is None or claimed is None:
         return
-    for metadata in dict.fromkeys(found):
-        if _is_own(found[0], top / ".git") or is_in(str(metadata), (str(folder),)):
-            yield from _redirections_of(metadata, 0)
+    for metadata in dict.fromkeys(claimed):
+        if _is_verified(claimed[0], top / ".git") or is_in(str(metadata), (str(folder),)):
+            yield from _metadata_redirections(metadata, 0)
     if top == folder and not os.path.lexists(top / HEAD):
         yield top / HEAD
 
 
-def is_redirection(path: Path) -> bool:
-    """Whether such a file exists and has an effect."""
-    return os.path.lexists(path) and (path.name != HEAD or _is_bare(path.parent))
+def is_active_redirection(path: Path) -> bool:
+    """Whether a file that would make Git use other settings exists and takes effect."""
+    return os.path.lexists(path) and (path.name != HEAD or _is_bare_repository(path.parent))
 
 
-def _redirections_of(metadata: Path, depth: int) -> Iterator[Path]:
+def _metadata_redirections(metadata: Path, depth: int) -> Iterator[Path]:
     if not os.path.lexists(metadata / "commondir"):
         yield metadata / "commondir"
-    if depth < _MAX_DEPTH:
-        for each in _modules(metadata / "modules", depth):
-            yield from _redirections_of(each, depth + 1)
+    if depth < _MAX_MODULE_DEPTH:
+        for each in _module_metadata(metadata / "modules", depth):
+            yield from _metadata_redirections(each, depth + 1)
 
 
-def _of_metadata(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple[str, Access]]:
-    """Yield the places of a metadata folder and its modules."""
+def _metadata_access(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple[str, Access]]:
+    """Yield the access to a metadata folder's files, and to those of the modules in it."""
     for name in ("config", "config.worktree", "commondir", "gitdir"):
         if (metadata / name).is_file():
             yield os.path.realpath(metadata / name), "read"
     link = _first_line(metadata / "gitdir")
-    if link and os.path.isfile(metadata / link):  # the `.git` file of a linked work tree
+    if link and os.path.isfile(metadata / link):  # `.git` of a linked work tree
         yield os.path.realpath(metadata / link), "read"
     hooks = metadata / "hooks"
     if (metadata / "objects").is_dir():
-        if hooks.is_dir() or _can_be_changed(metadata):  # not possible in another user's repository
+        if hooks.is_dir() or _is_modifiable(metadata):  # a mount point exists or can be created
             yield os.path.realpath(hooks), "read" if hooks.is_dir() else "hidden folder"
-        yield from _behind_links(hooks)
-    yield from _of_settings(metadata / "config", top or metadata)
-    for name, section, value, _ in _settings(metadata / "config"):
+        yield from _hook_link_targets(hooks)
+    yield from _settings_file_access(metadata / "config", top or metadata)
+    for name, section, value, _ in _settings_with_includes(metadata / "config"):
         if name == "worktreeconfig" and section == "extensions" and not (metadata / "config.worktree").exists():
             yield os.path.realpath(metadata / "config.worktree"), "hidden file"
-        if name == "worktree" and section == "core" and top is None:  # the `.git` file of a module
+        if name == "worktree" and section == "core" and top is None:  # `.git` of a module
             link = os.path.realpath(metadata / value) + "/.git"
             if os.path.isfile(link):
                 yield link, "read"
-    if depth < _MAX_DEPTH:
-        for each in _folders(metadata / "worktrees"):
-            yield from _of_metadata(each, None, depth + 1)
-        for each in _modules(metadata / "modules", depth):
-            yield from _of_metadata(each, None, depth + 1)
+    if depth < _MAX_MODULE_DEPTH:
+        for each in _subfolders(metadata / "worktrees"):
+            yield from _metadata_access(each, None, depth + 1)
+        for each in _module_metadata(metadata / "modules", depth):
+            yield from _metadata_access(each, None, depth + 1)
 
 
-def _of_settings(path: Path, top: Path) -> Iterator[tuple[str, Access]]:
-    """Yield a settings file, its included files and its hooks."""
+def _settings_file_access(path: Path, top: Path) -> Iterator[tuple[str, Access]]:
+    """Yield the access to a settings file, the files that it includes, and its hooks folder."""
     if path.is_file():
         yield os.path.realpath(path), "read"
-    for name, section, value, at in _settings(path):
+    for name, section, value, at in _settings_with_includes(path):
         if name == "path" and section in ("include", "includeif"):
-            included = os.path.realpath(_leads_to(value, at))
+            included = os.path.realpath(_included_path(value, at))
             if not os.path.isdir(included):
-                yield (included, "read") if os.path.exists(included) else _block_creation(included, "hidden file")
+                yield (included, "read") if os.path.exists(included) else _creation_barrier(included, "hidden file")
         if name == "hookspath" and section == "core":
-            found = os.path.realpath(top / os.path.expanduser(value.removeprefix(_OPTIONAL)))
-            if found.endswith("/.husky/_"):  # it runs what is beside it
-                found = os.path.dirname(found)
-            yield (found, "read") if os.path.exists(found) else _block_creation(found, "hidden folder")
-            yield from _behind_links(Path(found))
+            hooks_folder = os.path.realpath(top / os.path.expanduser(value.removeprefix(_OPTIONAL_PREFIX)))
+            if hooks_folder.endswith("/.husky/_"):  # Husky runs the hooks in the parent folder
+                hooks_folder = os.path.dirname(hooks_folder)
+            yield (
+                (hooks_folder, "read")
+                if os.path.exists(hooks_folder)
+                else _creation_barrier(hooks_folder, "hidden folder")
+            )
+            yield from _hook_link_targets(Path(hooks_folder))
 
 
-def _behind_links(hooks: Path) -> Iterator[tuple[str, Access]]:
-    """Yield programs elsewhere that hooks link to."""
+def _hook_link_targets(hooks: Path) -> Iterator[tuple[str, Access]]:
+    """Yield the targets of hooks that are symbolic links, as read-only files."""
     try:
         links = [entry.path for entry in os.scandir(hooks) if entry.is_symlink()]
     except OSError:
@@ -354,70 +367,77 @@ def _behind_links(hooks: Path) -> Iterator[tuple[str, Access]]:
             yield path, "read"
 
 
-def _block_creation(path: str, access: Access) -> tuple[str, Access]:
-    """Return the place that prevents creation of a path: its first ancestor that is missing or not a folder."""
+def _creation_barrier(path: str, access: Access) -> tuple[str, Access]:
+    """Return the path and access that prevent a missing path from being created: its first ancestor that is missing or
+    not a folder."""
     while not os.path.isdir(above := os.path.dirname(path)):
         path, access = above, "hidden folder"
     return path, "read" if os.path.lexists(path) else access
 
 
-def _modules(folder: Path, depth: int) -> Iterator[Path]:
-    """Module names may contain slashes."""
-    for each in _folders(folder):
+def _module_metadata(folder: Path, depth: int) -> Iterator[Path]:
+    """Yield the metadata of modules. Their names may contain slashes."""
+    for each in _subfolders(folder):
         if (each / "HEAD").exists():
             yield each
-        elif depth < _MAX_DEPTH:
-            yield from _modules(each, depth + 1)
+        elif depth < _MAX_MODULE_DEPTH:
+            yield from _module_metadata(each, depth + 1)
 
 
-def _folders(folder: Path) -> list[Path]:
+def _subfolders(folder: Path) -> list[Path]:
     try:
         return [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
 
 
-def _points_back(metadata: Path, dot: Path) -> bool:
-    """Whether the metadata itself, and not only the work tree, says that they belong together."""
+def _points_back(metadata: Path, dot_git: Path) -> bool:
+    """Whether the metadata itself names this work tree. The work tree's own claim is not enough."""
     link = _first_line(metadata / "gitdir")
-    if link and os.path.realpath(metadata / link) == os.path.realpath(dot):
+    if link and os.path.realpath(metadata / link) == os.path.realpath(dot_git):
         return True
-    named = [value for name, section, value, _ in _settings(metadata / "config") if name == "worktree"]
-    return bool(named) and os.path.realpath(metadata / named[-1]) == os.path.realpath(dot.parent)
+    named = [value for name, section, value, _ in _settings_with_includes(metadata / "config") if name == "worktree"]
+    return bool(named) and os.path.realpath(metadata / named[-1]) == os.path.realpath(dot_git.parent)
 
 
-def _settings(path: Path) -> Iterator[tuple[str, str, str, Path]]:
+def _settings_with_includes(path: Path) -> Iterator[tuple[str, str, str, Path]]:
     """Yield name, section, value and file of each setting, including all included files."""
-    waiting, seen = [path], set[str]()
-    while waiting and len(seen) < _MAX_FILES:
-        path = waiting.pop()
+    pending, seen = [path], set[str]()
+    while pending and len(seen) < _MAX_INCLUDED_FILES:
+        path = pending.pop()
         if (real := os.path.realpath(path)) not in seen:
             seen.add(real)
-            for name, section, value in _settings_of(path):
+            for name, section, value in _settings_in_file(path):
                 yield name, section, value, path
                 if name == "path" and section in ("include", "includeif"):
-                    waiting.append(_leads_to(value, path))
+                    pending.append(_included_path(value, path))
 
 
-def _settings_of(path: Path) -> Iterator[tuple[str, str, str]]:
+def _settings_in_file(path: Path) -> Iterator[tuple[str, str, str]]:
     section = ""
-    for found in _ELEMENT.finditer(_text(path).removeprefix("\ufeff").replace("\0", "").replace("\r\n", "\n")):
-        if found["section"]:
-            section = found["section"].lower()
-        elif found["name"]:
-            yield found["name"].lower(), section, _plain(found["value"][1:]) if found["value"] else "true"
+    for token in _CONFIG_TOKEN.finditer(
+        _file_text(path).removeprefix("\ufeff").replace("\0", "").replace("\r\n", "\n")
+    ):
+        if token["section"]:
+            section = token["section"].lower()
+        elif token["name"]:
+            yield token["name"].lower(), section, _unquoted_value(token["value"][1:]) if token["value"] else "true"
 
 
-def _plain(written: str) -> str:
-    """Return a value without its quotes, as Git reads it."""
-    joined = re.sub(r"\\([\s\S])", lambda found: "" if found[1] == "\n" else found[0], written)
-    signs = {"t": "\t", "n": "\n", "b": "\b"}
-    return re.sub(r'\\(.)|"', lambda found: signs.get(found[1], found[1]) if found[1] else "", joined.strip(" \t\r\n"))
+def _unquoted_value(raw: str) -> str:
+    """Return a value as Git reads it, without quotes."""
+    joined = re.sub(r"\\([\s\S])", lambda found: "" if found[1] == "\n" else found[0], raw)
+    escapes = {"t": "\t", "n": "\n", "b": "\b"}
+    return re.sub(
+        r'\\(.)|"', lambda found: escapes.get(found[1], found[1]) if found[1] else "", joined.strip(" \t\r\n")
+    )
 
 
-def _leads_to(value: str, at: Path) -> Path:
-    """Return the file that an include refers to. `%(prefix)` is Git's installation folder."""
-    return at.parent / os.path.expanduser(value.removeprefix(_OPTIONAL).replace("%(prefix)/", "/usr/"))
+def _included_path(value: str, settings_file: Path) -> Path:
+    """Return the path of an included file. `%(prefix)` is Git's installation folder."""
+    return settings_file.parent / os.path.expanduser(
+        value.removeprefix(_OPTIONAL_PREFIX).replace("%(prefix)/", "/usr/")
+    )
 
 
 def is_in(path: str, folders: Sequence[str]) -> bool:
@@ -425,11 +445,11 @@ def is_in(path: str, folders: Sequence[str]) -> bool:
 
 
 def _first_line(path: Path) -> str:
-    return _text(path).replace("\0", "").partition("\n")[0].strip()
+    return _file_text(path).replace("\0", "").partition("\n")[0].strip()
 
 
-def _text(path: Path) -> str:
-    """Return the content of a regular file, or an empty string if it is unreadable."""
+def _file_text(path: Path) -> str:
+    """Return the content of a regular file; empty if it is unreadable."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Detects the ports that jobs in the sandbox listen on, and forwards them if the user wants that."""
+"""Detects the ports on which jobs in the sandbox listen, and forwards them if the settings or the user request it."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from ebbtide.tools.sandbox.network_namespace import NetworkNamespace
 
 PortRule: TypeAlias = Literal["off", "ask", "forward"]
 
-_MAX_PORTS = 8
+_MAX_PORTS_PER_JOB = 8
 """Maximum number of ports per job."""
-_SOONEST, _LATEST = 0.25, 2.0
-"""Seconds between checks, at first and later."""
+_MIN_PAUSE_S, _MAX_PAUSE_S = 0.25, 2.0
+"""Seconds between two checks, which grow from the first to the second value."""
 
 
 class JobPorts:
@@ -23,15 +23,15 @@ class JobPorts:
     def __init__(
         self,
         jobs: BackgroundJobs,
-        rule: PortRule,
+        port_rule: PortRule,
         namespace: Callable[[], NetworkNamespace | None],
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> None:
-        """`namespace` returns the network namespace of the session's commands, if any. `tell` notifies the user."""
-        self._jobs, self._rule, self._namespace, self._tell = jobs, rule, namespace, tell
+        """`namespace` returns the network namespace of the session's commands, if any. `notify` shows a notice."""
+        self._jobs, self._port_rule, self._namespace, self._notify = jobs, port_rule, namespace, notify
         self._connector: NamespaceConnector | None = None
         self._watchers: set[asyncio.Task[None]] = set()
-        self._listening: dict[str, dict[int, str]] = {}
+        self._ports_by_job: dict[str, dict[int, str]] = {}
         """The ports of each running job, with their addresses."""
         self._forwards: dict[tuple[str, int], PortForward] = {}
 
@@ -43,16 +43,16 @@ class JobPorts:
             watcher.add_done_callback(self._watchers.discard)
 
     async def forward_all(self) -> int:
-        """Forward every port that is not forwarded yet, and return their number."""
-        waiting = [
+        """Forward every port that is not yet forwarded; return the number of these ports."""
+        unforwarded = [
             (job, port)
             for job in self._jobs.running
-            for port in self._listening.get(job.id, ())
+            for port in self._ports_by_job.get(job.id, ())
             if (job.id, port) not in self._forwards
         ]
-        for job, port in waiting:
+        for job, port in unforwarded:
             await self._forward(job, port)
-        return len(waiting)
+        return len(unforwarded)
 
     async def close(self) -> None:
         watchers = tuple(self._watchers)
@@ -63,51 +63,51 @@ class JobPorts:
             await asyncio.to_thread(self._connector.close)
 
     async def _watch(self, job: Job) -> None:
-        pause = _SOONEST
+        pause = _MIN_PAUSE_S
         try:
             while job.program.code is None:
                 found = await asyncio.to_thread(listening_ports, await asyncio.to_thread(job.program.processes))
-                await self._take(job, dict([*sorted(found.items())][:_MAX_PORTS]))
+                await self._update_ports(job, dict([*sorted(found.items())][:_MAX_PORTS_PER_JOB]))
                 await job.program.wait(pause)
-                pause = min(pause * 1.2, _LATEST)
+                pause = min(pause * 1.2, _MAX_PAUSE_S)
         finally:
-            await self._take(job, {})
+            await self._update_ports(job, {})
 
-    async def _take(self, job: Job, found: dict[int, str]) -> None:
-        before = self._listening.get(job.id, {})
-        self._listening[job.id] = found
-        for port in before.keys() - found.keys():
+    async def _update_ports(self, job: Job, listening: dict[int, str]) -> None:
+        before = self._ports_by_job.get(job.id, {})
+        self._ports_by_job[job.id] = listening
+        for port in before.keys() - listening.keys():
             job.ports.pop(port, None)
             if (forward := self._forwards.pop((job.id, port), None)) is not None:
                 await forward.close()
-        for port in found.keys() - before.keys():
+        for port in listening.keys() - before.keys():
             job.ports[port] = None
-            match self._rule:
+            match self._port_rule:
                 case "forward":
                     await self._forward(job, port)
                 case "ask":
                     place = f"port {port} inside the sandbox, which you cannot reach"
-                    self._tell(f"{job.id} listens on {place}. `/tasks forward` makes it reachable at 127.0.0.1.")
-                    self._jobs.news.append(
+                    self._notify(f"{job.id} listens on {place}. `/tasks forward` makes it reachable at 127.0.0.1.")
+                    self._jobs.pending_notes.append(
                         f"{job.id} listens on port {port}, inside the sandbox: the user cannot reach it "
                         "before they type `/tasks forward`"
                     )
                 case "off":
                     why = "the user cannot reach it, since `sandbox.ports` is not `forward`"
-                    self._jobs.news.append(f"{job.id} listens on port {port}, inside the sandbox: {why}")
+                    self._jobs.pending_notes.append(f"{job.id} listens on port {port}, inside the sandbox: {why}")
 
     async def _forward(self, job: Job, port: int) -> None:
         namespace = self._namespace()
         assert namespace is not None
         self._connector = self._connector or NamespaceConnector(namespace)
-        forward = PortForward(self._connector, self._listening[job.id][port], port)
+        forward = PortForward(self._connector, self._ports_by_job[job.id][port], port)
         try:
             outside = await forward.open()
         except OSError as error:
-            self._tell(f"port {port} of {job.id} cannot be made reachable: {error}")
+            self._notify(f"port {port} of {job.id} cannot be made reachable: {error}")
             return
         self._forwards[job.id, port] = forward
         job.ports[port] = outside
         at = f"http://127.0.0.1:{outside}"
-        self._tell(f"{job.id} listens on port {port}: you reach it at {at}")
-        self._jobs.news.append(f"{job.id} listens on port {port}: the user reaches it at {at}")
+        self._notify(f"{job.id} listens on port {port}: you reach it at {at}")
+        self._jobs.pending_notes.append(f"{job.id} listens on port {port}: the user reaches it at {at}")

@@ -1,9 +1,9 @@
-"""The boundary without bubblewrap, on Linux: a Landlock ruleset created here, which a small program applies to itself
-together with a system call filter before it becomes the command.
+"""The boundary on Linux without bubblewrap. This module creates a Landlock ruleset. A small program applies the ruleset
+and a system call filter to itself, and then executes the command in its place.
 
-It is weaker than bubblewrap. Names of hidden files are visible, though their content is not. Nothing inside a writable
-folder can be protected, so Git's settings and hooks can be changed. There are no named sockets, and without network
-access no sockets at all; no new terminals; and /tmp is not usable, so TMPDIR is another folder.
+This is weaker than bubblewrap. The names of hidden files are visible, though not their content. Nothing inside a
+writable folder can be protected, so Git's settings and hooks can be changed. Named sockets cannot be used and, without
+network access, no sockets. New terminals cannot be opened. /tmp cannot be used, so TMPDIR is another folder.
 """
 
 import ctypes
@@ -14,17 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ebbtide.tools.sandbox import landlock_program
 
-_CREATE, _ADD = 444, 445
-_BENEATH = 1
+_CREATE_RULESET, _ADD_RULE = 444, 445
+_RULE_PATH_BENEATH = 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER, _TRUNCATE = 1, 2, 4, 8, 1 << 14
-_SCOPES = 3
-"""Abstract sockets, and signals to other processes."""
-_WRITES = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1}
-"""All rights on files, by Landlock version. Later versions added none that matters here."""
-_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
-_ELSEWHERE = ("/dev", "/run", "/tmp", "/var/tmp")
-"""Folders with devices and other programs' sockets: hidden except for a few files."""
-_DEVICES = (
+_SCOPE_FLAGS = 3
+"""Restricts abstract sockets and signals to processes within the sandbox."""
+_ALL_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1}
+"""All file rights that each Landlock version knows. Rights added by later versions are not needed."""
+_FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+_HIDDEN_FOLDERS = ("/dev", "/run", "/tmp", "/var/tmp")
+"""Folders that contain devices and sockets of other programs, hidden except for a few files."""
+_USABLE_DEVICES = (
     "/dev/null",
     "/dev/zero",
     "/dev/full",
@@ -33,55 +33,58 @@ _DEVICES = (
     "/dev/tty",
     "/dev/shm",
 )
-"""Terminals are excluded except its own: those of other programs are in the same folder, and could be read and
-written."""
-_ALSO_READ = ("/run/systemd/resolve", "/run/current-system")
+"""Devices that commands can use. Of the terminals only the command's own is included: other programs' terminals are in
+the same folder, and could be read and written."""
+_EXTRA_READABLE_FOLDERS = ("/run/systemd/resolve", "/run/current-system")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def version() -> int:
-    """Return the kernel's Landlock version, or 0 if it has none."""
-    return max(int(_LIBC.syscall(_CREATE, None, 0, 1)), 0)
+    """Return the kernel's Landlock version; 0 if it has none."""
+    return max(int(_LIBC.syscall(_CREATE_RULESET, None, 0, 1)), 0)
 
 
-def command_line(ruleset: int, system_calls: bytes, command: Sequence[str]) -> tuple[str, ...]:
-    """Return the command that runs another one in a ruleset, which it inherits as a descriptor. Uses the real
-    interpreter, since a virtual environment may be hidden."""
+def landlock_command(ruleset: int, system_calls: bytes, command: Sequence[str]) -> tuple[str, ...]:
+    """Return the command line that runs a command under a ruleset, whose descriptor it inherits. It uses the base
+    interpreter, because a virtual environment may be hidden."""
     program = (os.path.realpath(sys.executable), "-I", "-S", landlock_program.__file__)
     return (*program, str(ruleset), system_calls.hex(), *command)
 
 
-def ruleset_of(places: Mapping[str, str], scratch: str) -> int:
-    """Return a descriptor of the ruleset for a command, to be passed to it and closed. Raises `OSError`."""
-    known = version()
-    if not known:
+def create_ruleset(access_by_path: Mapping[str, str], scratch: str) -> int:
+    """Create a ruleset for a command and return its descriptor, to be passed to the command and then closed. Raises
+    `OSError`."""
+    kernel_version = version()
+    if not kernel_version:
         raise OSError("the kernel has no Landlock")
-    handled = _WRITES[min(known, 3)]
-    parts = struct.pack("=QQQ", handled, 0, _SCOPES if known >= 6 else 0)
-    ruleset = _check_result(_LIBC.syscall(_CREATE, parts, len(parts), 0))
+    handled = _ALL_RIGHTS[min(kernel_version, 3)]
+    attributes = struct.pack("=QQQ", handled, 0, _SCOPE_FLAGS if kernel_version >= 6 else 0)
+    ruleset = _check_result(_LIBC.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
     try:
-        reads = _EXECUTE | _READ_FILE | _READ_FOLDER
-        written = [path for path, access in places.items() if access == "write"]
-        for path in (scratch, *_DEVICES, *(path for path in written if not _lies_in(path, written))):
-            _allow(ruleset, path, handled)  # its content is writable anyway, and may be a link by now
-        for path in (*_ALSO_READ, *readable(places)):
-            _allow(ruleset, path, reads)
+        read_rights = _EXECUTE | _READ_FILE | _READ_FOLDER
+        written = [path for path, access in access_by_path.items() if access == "write"]
+        for path in (scratch, *_USABLE_DEVICES, *(path for path in written if not _lies_in(path, written))):
+            _allow(ruleset, path, handled)  # nested paths are writable anyway, and may be links by now
+        for path in (*_EXTRA_READABLE_FOLDERS, *allowed_read_paths(access_by_path)):
+            _allow(ruleset, path, read_rights)
     except OSError:
         os.close(ruleset)
         raise
     return ruleset
 
 
-def readable(places: Mapping[str, str]) -> Iterator[str]:
-    """Yield the paths that may be read. Access to a folder includes everything in it, so these are all existing paths
-    beside hidden ones."""
-    hidden = {path for path, access in places.items() if access.startswith("hidden")} | {*_ELSEWHERE}
-    written = [path for path, access in places.items() if access == "write"]
-    shown = (path for path, access in places.items() if access == "read" and not _lies_in(path, written))
-    yield from (path for path in shown if _lies_in(path, hidden))
-    waiting = ["/"]
-    while waiting:
-        folder = waiting.pop()
+def allowed_read_paths(access_by_path: Mapping[str, str]) -> Iterator[str]:
+    """Yield the paths that may be read. Access to a folder includes everything in it, so the entries of a folder with
+    hidden paths are yielded one by one."""
+    hidden = {path for path, access in access_by_path.items() if access.startswith("hidden")} | {*_HIDDEN_FOLDERS}
+    written = [path for path, access in access_by_path.items() if access == "write"]
+    readable_paths = (
+        path for path, access in access_by_path.items() if access == "read" and not _lies_in(path, written)
+    )
+    yield from (path for path in readable_paths if _lies_in(path, hidden))
+    pending = ["/"]
+    while pending:
+        folder = pending.pop()
         if not any(_lies_in(path, (folder,)) for path in hidden):
             yield folder
             continue
@@ -89,7 +92,7 @@ def readable(places: Mapping[str, str]) -> Iterator[str]:
             entries = [entry.path for entry in os.scandir(folder) if not entry.is_symlink()]
         except OSError:
             continue
-        waiting += [path for path in entries if path not in hidden]
+        pending += [path for path in entries if path not in hidden]
 
 
 def _lies_in(path: str, folders: Iterable[str]) -> bool:
@@ -100,11 +103,11 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return  # it does not exist, so access does not matter
+        return  # the path does not exist
     try:
-        held = rights if os.path.isdir(path) else rights & _OF_FILES
-        rule = struct.pack("=Qi", held, descriptor)
-        _check_result(_LIBC.syscall(_ADD, ruleset, _BENEATH, rule, 0))
+        granted = rights if os.path.isdir(path) else rights & _FILE_RIGHTS
+        rule = struct.pack("=Qi", granted, descriptor)
+        _check_result(_LIBC.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, rule, 0))
     finally:
         os.close(descriptor)
 

@@ -1,5 +1,5 @@
-"""Applies a Landlock ruleset and a system call filter to itself, and then becomes a command. It starts with every
-command, so it loads as little as possible.
+"""Applies a Landlock ruleset and a system call filter to itself, and then executes a command in its place. It runs
+before every command, so it imports as little as possible.
 
 Arguments: the ruleset's descriptor, the filter in hexadecimal, the command.
 """
@@ -8,14 +8,14 @@ import ctypes
 import os
 import sys
 
-NO_NEW_PRIVILEGES, DROP_CAPABILITY, SET_FILTER, FILTERS = 38, 24, 22, 2
-RESTRICT = 446
+NO_NEW_PRIVILEGES, DROP_CAPABILITY, SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 24, 22, 2
+LANDLOCK_RESTRICT_SELF = 446
 CAPSET = 126 if os.uname().machine == "x86_64" else 91
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class _Filter(ctypes.Structure):
-    """The kernel's structure for a filter: number of 8-byte instructions, and their address."""
+    """The kernel's structure for a filter: the number of 8-byte instructions, and their address."""
 
     _fields_ = (("steps", ctypes.c_ushort), ("address", ctypes.c_void_p))
 
@@ -27,11 +27,11 @@ def restrict_self(ruleset: int, system_calls: bytes) -> None:
     version = (0x20080522).to_bytes(4, sys.byteorder) + bytes(4)
     _check(_LIBC.syscall(CAPSET, version, bytes(24)))
     _check(_LIBC.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-    _check(_LIBC.syscall(RESTRICT, ruleset, 0))
+    _check(_LIBC.syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0))
     os.close(ruleset)
-    held = ctypes.create_string_buffer(system_calls)
-    steps = _Filter(len(system_calls) // 8, ctypes.addressof(held))
-    _check(_LIBC.prctl(SET_FILTER, FILTERS, ctypes.byref(steps), 0, 0))
+    buffer = ctypes.create_string_buffer(system_calls)
+    steps = _Filter(len(system_calls) // 8, ctypes.addressof(buffer))
+    _check(_LIBC.prctl(SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(steps), 0, 0))
 
 
 def _check(answer: int) -> None:
@@ -39,8 +39,8 @@ def _check(answer: int) -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def program_of(name: str) -> str:
-    """Return the path of a program. A bare name is looked up in the absolute folders of `PATH`, never in the current
+def find_program(name: str) -> str:
+    """Return the path of a program. A bare name is searched for in the absolute folders of `PATH`, never in the current
     folder."""
     if "/" in name:
         return name
@@ -50,7 +50,8 @@ def program_of(name: str) -> str:
 
 
 def initial_environment() -> dict[bytes, bytes]:
-    """Return the original environment: without a locale, Python adds `LC_CTYPE` to its own."""
+    """Return the environment that the process was started with. Without a locale, Python adds `LC_CTYPE` to its own
+    environment."""
     with open("/proc/self/environ", "rb") as block:
         return dict(line.split(b"=", 1) for line in block.read().split(b"\0") if b"=" in line)
 
@@ -60,4 +61,4 @@ if __name__ == "__main__":
         restrict_self(int(sys.argv[1]), bytes.fromhex(sys.argv[2]))
     except OSError as error:
         sys.exit(f"sandbox: {error}")
-    os.execve(program_of(sys.argv[3]), sys.argv[3:], initial_environment())
+    os.execve(find_program(sys.argv[3]), sys.argv[3:], initial_environment())

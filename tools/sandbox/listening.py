@@ -1,4 +1,4 @@
-"""Finds the TCP ports that processes listen on, from the kernel's tables. Linux only."""
+"""Finds the TCP ports on which processes listen, using the kernel's tables. Linux only."""
 
 import os
 import re
@@ -7,42 +7,42 @@ import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-_LISTENS = "0A"
-_SOCKET = re.compile(r"socket:\[(\d+)\]")
+_LISTEN_STATE = "0A"
+_SOCKET_LINK = re.compile(r"socket:\[(\d+)\]")
 
 
 def listening_ports(processes: Iterable[int]) -> dict[int, str]:
-    """Return the ports that these processes listen on, each with an address that accepts local connections. All
-    processes must share a network namespace."""
+    """Return the ports on which these processes listen, each with an address that accepts local connections. The
+    processes must all be in the same network namespace."""
     ids = tuple(processes)
-    sockets = {inode for id in ids for inode in _sockets_of(id)}
+    sockets = {inode for id in ids for inode in _socket_inodes(id)}
     if not sockets:
         return {}
-    found = dict[int, str]()
+    addresses = dict[int, str]()
     for table, family in (("tcp6", socket.AF_INET6), ("tcp", socket.AF_INET)):
         for port, address, inode in _listeners(ids, table, family):
             if inode in sockets:
-                found[port] = address  # IPv4 addresses come last and take precedence
-    return found
+                addresses[port] = address  # read last, so IPv4 takes precedence
+    return addresses
 
 
-def _sockets_of(process: int) -> Iterator[str]:
-    with suppress(OSError):  # it may have ended
+def _socket_inodes(process: int) -> Iterator[str]:
+    with suppress(OSError):  # the process may have ended
         for name in os.listdir(f"/proc/{process}/fd"):
             with suppress(OSError):
-                found = _SOCKET.fullmatch(os.readlink(f"/proc/{process}/fd/{name}"))
+                found = _SOCKET_LINK.fullmatch(os.readlink(f"/proc/{process}/fd/{name}"))
                 if found:
                     yield found[1]
 
 
 def _listeners(processes: Iterable[int], table: str, family: socket.AddressFamily) -> Iterator[tuple[int, str, str]]:
-    """Yield port, address and inode of each listening socket in the network namespace of the processes."""
+    """Yield the port, address and inode of each listening socket in the network namespace of these processes."""
     for id in processes:
         try:
             with open(f"/proc/{id}/net/{table}", encoding="ascii") as file:
                 rows = file.read().splitlines()[1:]
         except OSError:
-            continue  # it may have ended, and another process has the same table
+            continue  # the process may have ended; any other has the same table
         for row in rows:
             (
                 _,
@@ -51,14 +51,14 @@ def _listeners(processes: Iterable[int], table: str, family: socket.AddressFamil
                 state,
                 *_,
             ) = row.split()
-            if state == _LISTENS:
+            if state == _LISTEN_STATE:
                 address, _, port = local.partition(":")
-                yield int(port, 16), _reachable(address, family), row.split()[9]
+                yield int(port, 16), _connectable_address(address, family), row.split()[9]
         return
 
 
-def _reachable(address: str, family: socket.AddressFamily) -> str:
+def _connectable_address(address: str, family: socket.AddressFamily) -> str:
     """Convert an address from the kernel's format, replacing wildcard addresses with loopback ones."""
     words = struct.pack(f"={len(address) // 8}I", *(int(address[at : at + 8], 16) for at in range(0, len(address), 8)))
     found = socket.inet_ntop(family, words)
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(found, found)  # nothing is bound to these
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(found, found)  # compared only, never bound

@@ -1,8 +1,8 @@
-"""Makes renames of files in a sandbox wait for our decision, and then becomes a command.
+"""Lets the agent decide about file renames in a sandbox, and then executes a command in its place.
 
-It starts with every command that may write Git's settings, so it loads as little as possible. Arguments: the descriptor
-of a socket, the system call filter in hexadecimal, the command. If the kernel does not support such a filter, the
-command runs without it.
+It runs before every command that may write Git's settings, so it imports as little as possible. Arguments: the
+descriptor of a socket, the system call filter in hexadecimal, the command. If the kernel does not support such a
+filter, the command runs without it.
 """
 
 import _socket  # `socket` takes twice as long to import
@@ -11,25 +11,27 @@ import ctypes
 import os
 import sys
 
-SECCOMP = 317 if os.uname().machine == "x86_64" else 277
+SECCOMP_CALL = 317 if os.uname().machine == "x86_64" else 277
 SET_FILTER, NEW_LISTENER = 1, 8
 
 
 class _Filter(ctypes.Structure):
-    """The kernel's structure for a filter: number of 8-byte instructions, and their address."""
+    """The kernel's structure for a filter: the number of 8-byte instructions, and their address."""
 
     _fields_ = (("steps", ctypes.c_ushort), ("address", ctypes.c_void_p))
 
 
 def install_listener(system_calls: bytes) -> int:
-    """Return a descriptor that reports waiting calls, or a negative number if not supported."""
-    held = ctypes.create_string_buffer(system_calls, len(system_calls))
-    steps = _Filter(len(system_calls) // 8, ctypes.addressof(held))
-    return int(ctypes.CDLL(None).syscall(SECCOMP, SET_FILTER, NEW_LISTENER, ctypes.byref(steps)))
+    """Install the filter and return a descriptor on which the kernel reports waiting calls; a negative number if it
+    does not support this."""
+    buffer = ctypes.create_string_buffer(system_calls, len(system_calls))
+    steps = _Filter(len(system_calls) // 8, ctypes.addressof(buffer))
+    return int(ctypes.CDLL(None).syscall(SECCOMP_CALL, SET_FILTER, NEW_LISTENER, ctypes.byref(steps)))
 
 
 def initial_environment() -> dict[bytes, bytes]:
-    """Return the original environment: without a locale, Python adds `LC_CTYPE` to its own."""
+    """Return the environment that the process was started with. Without a locale, Python adds `LC_CTYPE` to its own
+    environment."""
     with open("/proc/self/environ", "rb") as block:
         return dict(line.split(b"=", 1) for line in block.read().split(b"\0") if b"=" in line)
 

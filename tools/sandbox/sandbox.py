@@ -1,4 +1,4 @@
-"""The sandbox of a session, in which commands are started. The first command determines what this system supports."""
+"""The sandbox in which a session's commands run. The first command detects what this system supports."""
 
 import os
 import secrets
@@ -10,22 +10,26 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ebbtide.tools import sandbox
+from ebbtide.tools import secrets as tools_secrets
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.process.shell import Launch, shell
-from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, readable
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, readable_descriptor
 
-if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
+if TYPE_CHECKING:  # imported for types only, so that sessions without commands load none of it
     from ebbtide.tools.sandbox.boundary import Boundary
     from ebbtide.tools.sandbox.git_metadata import Repositories
     from ebbtide.tools.sandbox.git_settings import GitSettings
+    from ebbtide.tools.sandbox.look_only import FolderListing
     from ebbtide.tools.sandbox.network import NetworkAccess, SessionNetwork
+    from ebbtide.tools.sandbox.system_calls import Sockets
 
-_OUTSIDE_ONLY = frozenset(
+_OUTSIDE_VARIABLES = frozenset(
     """
     TMPDIR TMP TEMP SSH_AUTH_SOCK DISPLAY WAYLAND_DISPLAY XAUTHORITY XDG_RUNTIME_DIR DOCKER_HOST WSL_INTEROP
-    """.split()  # noqa: SIM905  # as for the list in `ebbtide.tools.process.shell`
+    """.split()  # noqa: SIM905  # as in `ebbtide.tools.process.shell`
 )
-"""Variables that refer to places not visible in a sandbox."""
+"""Variables that refer to paths or services which commands in a sandbox cannot reach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,34 +38,36 @@ class Sandbox:
 
     root: Path
     scratch: Path
-    """A folder private to the session, mounted as /tmp."""
+    """A folder private to the session, which is mounted as /tmp."""
     roots: list[Path] = field(default_factory=list)
-    """Further writable folders. They may change during the session."""
+    """Further writable folders, which may change during the session."""
     ours: tuple[Path, ...] = ()
-    """Folders with this program's own files, hidden from commands."""
+    """Folders with this program's own files, which are hidden from commands."""
     visible_paths: tuple[Path, ...] = ()
-    """Folders inside those that commands may read."""
+    """Folders inside `ours` that commands may read anyway."""
     has_network: bool = True
-    """Whether commands can reach every address, rather than what `network` permits."""
+    """Whether commands can reach every address, not just what `network` permits."""
     network: "SessionNetwork | None" = None
-    """None if commands without full access have no network access at all."""
-    known: "dict[Path, Repositories]" = field(default_factory=dict)
-    """The repositories in the folders when first seen."""
-    may_go: dict[Path, Path] = field(default_factory=dict)
-    """The `.git` files of work trees that a command may remove: of linked work trees with their repository, of
-    submodules with their metadata."""
+    """Network access of commands that cannot reach every address; None if they have none at all."""
+    repositories_by_folder: "dict[Path, Repositories]" = field(default_factory=dict)
+    """The repositories in each folder, as found when it was first examined."""
+    removable_git_files: dict[Path, Path] = field(default_factory=dict)
+    """The `.git` files that a command may remove: those of linked work trees, mapped to their repository, and those of
+    submodules, mapped to their metadata."""
+    listed: "dict[str, FolderListing]" = field(default_factory=dict)
+    """Cached listings of the folders that were searched for files with secrets."""
     variables: dict[str, str] = field(default_factory=dict)
-    """Further environment variables for commands inside that may write."""
+    """Further environment variables for sandboxed commands that may write."""
 
     @property
-    def scratch_inside(self) -> Path | None:
-        """The private folder as commands see it, or None without a sandbox."""
+    def visible_scratch(self) -> Path | None:
+        """The private folder as commands see it; None without a sandbox."""
         found = found_sandbox()
         if isinstance(found, NoSandbox):
             return None
         return Path("/tmp") if found.kind == "bubblewrap" else self.scratch
 
-    def around(
+    def wrap(
         self,
         launch: Launch,
         folder: Path,
@@ -73,188 +79,209 @@ class Sandbox:
         removes_work_trees: bool = False,
         removes_submodules: bool = False,
     ) -> Launch:
-        """Return the launch inside the sandbox, or unchanged if the system has none. `settings`: handles changes to
-        Git's settings, which are otherwise read-only; `removes_work_trees`: whether it may remove linked work trees,
-        which must lead to no other repository afterwards; `removes_submodules`: the same for submodules. Raises
-        `OSError`."""
-        found = found_sandbox()
-        if isinstance(found, NoSandbox):
+        """Return the launch inside the sandbox, or the same launch if the system has no sandbox. `settings` handles
+        changes to Git's settings, which are read-only without it. `removes_work_trees`: whether the command may remove
+        linked work trees; `removes_submodules`: whether it may remove submodules. Raises `OSError`."""
+        detected = found_sandbox()
+        if isinstance(detected, NoSandbox):
             return launch
-        opened = (
-            *(self._opened_work_trees() if removes_work_trees else ()),
-            *(self._opened_submodules() if removes_submodules else ()),
+        unprotected = (
+            *(self._unprotect_work_trees() if removes_work_trees else ()),
+            *(self._unprotect_submodules() if removes_submodules else ()),
         )
-        boundary = self.boundary(may_write=may_write, access=access, opened=opened)
-        environment = inside(launch.environment)
-        environment |= self.variables if may_write else {}  # read-only commands use programs at trusted paths
-        environment, command = _set_inside(environment, launch.argv, folder)
-        match found.kind:
+        boundary = self.boundary(may_write=may_write, access=access, opened=unprotected)
+        environment = without_outside_variables(launch.environment)
+        environment |= self.variables if may_write else {}  # read-only commands must use trusted paths
+        environment, command = _move_variables_inside(environment, launch.argv, folder)
+        match detected.kind:
             case "bubblewrap":
-                argv = (*_TAKES_TERMINAL, *command) if terminal else command
+                argv = (*_TAKE_TERMINAL_COMMAND, *command) if terminal else command
                 environment = environment if access is None else access.environment(environment)
-                argv, asks = (argv, ()) if settings is None else _asking_about_renames(argv, settings, boundary)
-                held = _in_bubblewrap(found, boundary, folder, argv, environment, asks)
-                return held if access is None else access.launch(held)
+                argv, rename_descriptors = (
+                    (argv, ()) if settings is None else _with_rename_server(argv, settings, boundary)
+                )
+                wrapped = _bubblewrap_launch(detected, boundary, folder, argv, environment, rename_descriptors)
+                return wrapped if access is None else access.wrap_launch(wrapped)
             case "landlock":
-                return _in_landlock(boundary, command, environment | _temporary_folder_variables(boundary))
+                return _landlock_launch(boundary, command, environment | _temporary_folder_variables(boundary))
             case "seatbelt":
-                from ebbtide.tools.sandbox.seatbelt import seatbelt  # noqa: PLC0415  # deferred: only on macOS
-
-                line = seatbelt(boundary, command)
+                line = sandbox.seatbelt.seatbelt(boundary, command)
                 return Launch(line, environment | _temporary_folder_variables(boundary), is_confined=True)
 
-    def remove_unwanted(self) -> str:
-        """Remove files that commands may not create, and return which, if any. Raises `OSError`."""
-        from ebbtide.tools.sandbox.git_metadata import is_redirection, is_work_tree_of, leads_to  # noqa: PLC0415  # deferred: as above
+    def wrap_look_only(
+        self, launch: Launch, folder: Path, readable: Sequence[str], *, is_git: bool
+    ) -> "tuple[Launch, Boundary]":
+        """Return the launch of a look-only command, and its boundary. `readable`: further paths that it sees; `is_git`:
+        whether it runs Git. Raises `OSError`, also if the system has no bubblewrap."""
+        detected = found_sandbox()
+        if isinstance(detected, NoSandbox) or detected.kind != "bubblewrap":
+            raise OSError("it needs bubblewrap")
+        roots = (self.root, *(root for root in self.roots if root.is_dir()))
+        folders = sandbox.look_only.searched_folders(roots, readable)
+        secrets_in_files = sandbox.look_only.secret_files(folders, self.listed, is_git=is_git)
+        keys = sandbox.mount_paths.secret_path_access(Path.home().resolve(), roots)
+        others = (path for path in (*map(str, self.ours), *keys) if sandbox.git_metadata.is_in(path, folders))
+        hidden = [path for path in (*secrets_in_files, *others) if path not in readable and os.path.exists(path)]
+        self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+        boundary = sandbox.look_only.look_only_boundary(roots, readable, hidden, self.scratch)
+        environment, command = _move_variables_inside(
+            without_outside_variables(launch.environment) | {"TMPDIR": "/dev/shm"}, launch.argv, folder
+        )
+        return _bubblewrap_launch(detected, boundary, folder, command, environment), boundary
 
-        removed = [path for each in self.known.values() for path in filter(is_redirection, each.unwanted)]
-        for link, metadata in self.may_go.items():
-            if os.path.lexists(link) and not (is_work_tree_of(link, metadata) or leads_to(link, metadata)):
+    def remove_forbidden_files(self) -> str:
+        """Remove files that commands may not create; return their paths, as text. Raises `OSError`."""
+        removed = [
+            path
+            for each in self.repositories_by_folder.values()
+            for path in filter(sandbox.git_metadata.is_active_redirection, each.forbidden_files)
+        ]
+        for link, metadata in self.removable_git_files.items():
+            if os.path.lexists(link) and not (
+                sandbox.git_metadata.is_work_tree_of(link, metadata)
+                or sandbox.git_metadata.is_git_link_to(link, metadata)
+            ):
                 removed.append(link)
         for path in removed:
-            _remove(path)
+            _force_remove(path)
         return ", ".join(f"`{path}`" for path in removed)
 
     @property
-    def has_looked(self) -> bool:
-        """Whether the repositories of all folders are known."""
-        return self.root in self.known and all(folder in self.known for folder in self.roots)
+    def has_found_repositories(self) -> bool:
+        """Whether the repositories in all folders have been found."""
+        return self.root in self.repositories_by_folder and all(
+            folder in self.repositories_by_folder for folder in self.roots
+        )
 
     def look(self) -> None:
-        """Find the repositories of new folders. Large folders take about 50 ms."""
-        from ebbtide.tools.sandbox.git_metadata import repositories_of  # noqa: PLC0415  # deferred: as above
-        from ebbtide.tools.sandbox.mount_paths import make_caches  # noqa: PLC0415  # deferred: as above
-
-        if not self.known:
-            make_caches(Path.home())
+        """Find the repositories in folders not yet examined. A large folder takes about 50 ms."""
+        if not self.repositories_by_folder:
+            sandbox.mount_paths.create_caches(Path.home())
 
         for folder in (self.root, *self.roots):
-            if folder not in self.known:
-                self.known[folder] = repositories_of(folder)
+            if folder not in self.repositories_by_folder:
+                self.repositories_by_folder[folder] = sandbox.git_metadata.folder_repositories(folder)
 
     @property
     def repositories(self) -> tuple[Path, ...]:
-        """The known repositories below its folders."""
+        """The repositories found below the sandbox's folders."""
         return tuple(
-            path for folder in (self.root, *self.roots) if folder in self.known for path in self.known[folder].below
+            path
+            for folder in (self.root, *self.roots)
+            if folder in self.repositories_by_folder
+            for path in self.repositories_by_folder[folder].below
         )
 
-    def _opened_work_trees(self) -> tuple[str, ...]:
-        """Return the removable linked work trees in its folders, with their metadata."""
-        from ebbtide.tools.sandbox.git_metadata import linked_work_trees  # noqa: PLC0415  # deferred: as above
+    def _unprotect_work_trees(self) -> tuple[str, ...]:
+        """Mark the linked work trees in the sandbox's folders as removable; return their paths and those of their
+        metadata."""
+        git_files = self._git_files_to_unprotect(sandbox.git_metadata.linked_work_trees)
+        self.removable_git_files.update({link: metadata.parent.parent for link, metadata in git_files.items()})
+        return tuple(str(path) for link, metadata in git_files.items() for path in (link.parent, metadata))
 
-        inside = self._removable(linked_work_trees)
-        self.may_go.update({link: metadata.parent.parent for link, metadata in inside.items()})
-        return tuple(str(path) for link, metadata in inside.items() for path in (link.parent, metadata))
+    def _unprotect_submodules(self) -> tuple[str, ...]:
+        """Mark the submodules in the sandbox's folders as removable; return the paths of their work trees. Their
+        metadata stays protected."""
+        git_files = self._git_files_to_unprotect(sandbox.git_metadata.submodules)
+        self.removable_git_files.update(git_files)
+        return tuple(str(link.parent) for link in git_files)
 
-    def _opened_submodules(self) -> tuple[str, ...]:
-        """Return the removable work trees of submodules in its folders. Their metadata is not touched."""
-        from ebbtide.tools.sandbox.git_metadata import submodules  # noqa: PLC0415  # deferred: as above
-
-        inside = self._removable(submodules)
-        self.may_go.update(inside)
-        return tuple(str(link.parent) for link in inside)
-
-    def _removable(self, found_in: Callable[[Path], dict[Path, Path]]) -> dict[Path, Path]:
-        """Return the files found that are in its folders, in a work tree that is not one of these folders itself."""
-        from ebbtide.tools.sandbox.git_metadata import is_in  # noqa: PLC0415  # deferred: as above
-
+    def _git_files_to_unprotect(self, found_in: Callable[[Path], dict[Path, Path]]) -> dict[Path, Path]:
+        """Return the `.git` files from `found_in` that are in the sandbox's folders and whose work tree contains none
+        of these folders."""
         folders = (self.root, *self.roots)
         return {
             link: metadata
             for folder in folders
             for link, metadata in found_in(folder).items()
-            if is_in(str(link), tuple(map(str, folders)))
+            if sandbox.git_metadata.is_in(str(link), tuple(map(str, folders)))
             and not any(each.is_relative_to(link.parent) for each in folders)
         }
 
     def boundary(
         self, *, may_write: bool, access: "NetworkAccess | None" = None, opened: Sequence[str] = ()
     ) -> "Boundary":
-        """Return the boundary of a command that starts now. Raises `OSError`."""
-        from ebbtide.tools.sandbox.boundary import Boundary, Network, without_writing  # noqa: PLC0415  # deferred: as above
-        from ebbtide.tools.sandbox.mount_paths import places_of, settings_copies  # noqa: PLC0415  # deferred: as above
-        from ebbtide.tools.sandbox.network import TUNNEL  # noqa: PLC0415  # deferred: as above
-
+        """Return the boundary of a command that is about to start. Raises `OSError`."""
         self.look()
-        self.remove_unwanted()  # a background command may have created some
+        self.remove_forbidden_files()  # a background command may have created forbidden files
         self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # If this program is installed in /tmp, which the sandbox replaces, Git's SSH proxy is mounted separately.
-        shown = self.visible_paths if access is None else (*self.visible_paths, TUNNEL)
-        places = places_of(self.root, self.roots, Path.home(), self.ours, shown, self.repositories, opened)
+        # If this program is installed in /tmp, which the sandbox replaces, its SSH proxy must be mounted separately.
+        visible = self.visible_paths if access is None else (*self.visible_paths, sandbox.network.TUNNEL_PROGRAM)
+        access_by_path = sandbox.mount_paths.sandbox_path_access(
+            self.root, self.roots, Path.home(), self.ours, visible, self.repositories, opened
+        )
         found = found_sandbox()
         kind = found.kind if isinstance(found, SandboxProgram) else "bubblewrap"
-        held = places if may_write else without_writing(places)
-        network: Network = "open" if self.has_network else "none" if access is None else "proxy"
-        copies = settings_copies(held, Path.home(), goes_by_proxy=network == "proxy")
-        return Boundary(held, str(self.scratch), network, kind, copies)
+        limited = access_by_path if may_write else sandbox.boundary.without_write_access(access_by_path)
+        network: sandbox.boundary.Network = "open" if self.has_network else "none" if access is None else "proxy"
+        copies = sandbox.mount_paths.settings_copies(limited, Path.home(), goes_by_proxy=network == "proxy")
+        return sandbox.boundary.Boundary(limited, str(self.scratch), network, kind, copies)
 
 
-def _asking_about_renames(
+def _with_rename_server(
     argv: Sequence[str], settings: "GitSettings", boundary: "Boundary"
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return the command wrapped to report renames, with the descriptor to report on; unchanged if there are no
-    settings to write."""
-    from ebbtide.tools.sandbox import rename_program  # noqa: PLC0415  # deferred: few commands change settings
-    from ebbtide.tools.sandbox.renames import answer_renames  # noqa: PLC0415  # deferred: as above
-    from ebbtide.tools.sandbox.system_calls import asks_about_renames, renames_of  # noqa: PLC0415  # deferred: as above
-
+    """Return the command, wrapped so that it reports renames, and the descriptor to which it reports. If there are no
+    settings files to watch, return the command unchanged."""
     if not settings.watch(boundary):
         return tuple(argv), ()
     machine = os.uname().machine
-    asks = answer_renames(settings.rename, settings.names, renames_of(machine))
-    source = Path(rename_program.__file__).read_text()  # the file may be in a folder that the sandbox replaces
+    asks = sandbox.renames.start_rename_server(
+        settings.rename, settings.names, sandbox.system_calls.rename_calls(machine)
+    )
+    source = Path(sandbox.rename_program.__file__).read_text()  # read here, because the sandbox may replace its folder
     program = (os.path.realpath(sys.executable), "-I", "-S", "-c", source)
-    return (*program, str(asks), asks_about_renames(machine).hex(), *argv), (asks,)
+    return (*program, str(asks), sandbox.system_calls.rename_listener_filter(machine).hex(), *argv), (asks,)
 
 
-def _in_bubblewrap(
-    found: SandboxProgram,
+def _bubblewrap_launch(
+    detected: SandboxProgram,
     boundary: "Boundary",
     folder: Path,
     argv: Sequence[str],
     environment: Mapping[str, str],
-    held: tuple[int, ...] = (),
+    extra_descriptors: tuple[int, ...] = (),
 ) -> Launch:
-    from ebbtide.tools.sandbox.bubblewrap import bubblewrap, takes_in_later_mounts  # noqa: PLC0415  # deferred: as above
-    from ebbtide.tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
-
     mounted = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
-    system_calls = readable(system_call_filter(os.uname().machine))
-    copies = {path: readable(copy.text.encode()) for path, copy in boundary.copies.items()}
-    program = found.line if takes_in_later_mounts(mounted) else found.argv
-    line = bubblewrap(program, boundary, str(folder), argv, system_calls, mounted, copies)
-    descriptors = (system_calls, *copies.values(), *held)
+    sockets: Sockets = "none" if boundary.is_look_only else "network"
+    system_calls = readable_descriptor(sandbox.system_calls.system_call_filter(os.uname().machine, sockets))
+    copies = {path: readable_descriptor(copy.text.encode()) for path, copy in boundary.copies.items()}
+    program = detected.line if sandbox.bubblewrap.has_shared_mounts(mounted) else detected.argv
+    line = sandbox.bubblewrap.bubblewrap(program, boundary, str(folder), argv, system_calls, mounted, copies)
+    descriptors = (system_calls, *copies.values(), *extra_descriptors)
     return Launch(line, environment, descriptors, is_wrapped=True, is_confined=True)
 
 
-def _in_landlock(boundary: "Boundary", argv: Sequence[str], environment: Mapping[str, str]) -> Launch:
-    from ebbtide.tools.sandbox.landlock import command_line, ruleset_of  # noqa: PLC0415  # deferred: rarely needed
-    from ebbtide.tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
-
-    calls = system_call_filter(os.uname().machine, "local" if boundary.network == "open" else "none")
-    ruleset = ruleset_of(boundary.places, boundary.scratch)
-    return Launch(command_line(ruleset, calls, argv), environment, (ruleset,), is_confined=True)
+def _landlock_launch(boundary: "Boundary", argv: Sequence[str], environment: Mapping[str, str]) -> Launch:
+    calls = sandbox.system_calls.system_call_filter(
+        os.uname().machine, "local" if boundary.network == "open" else "none"
+    )
+    ruleset = sandbox.landlock.create_ruleset(boundary.places, boundary.scratch)
+    return Launch(sandbox.landlock.landlock_command(ruleset, calls, argv), environment, (ruleset,), is_confined=True)
 
 
 def _temporary_folder_variables(boundary: "Boundary") -> dict[str, str]:
-    """Return variables that set the temporary folder, and npm settings stored there, where files cannot be replaced by
-    mounts. Raises `OSError`."""
-    from ebbtide.tools.secrets.registry_settings import NPM  # noqa: PLC0415  # deferred: only without bubblewrap
-
+    """Return variables for the temporary folder and for npm settings stored there, for sandboxes that cannot replace
+    files by mounts. Raises `OSError`."""
     variables = {"TMPDIR": boundary.scratch}
-    copy = next((copy for copy in boundary.copies.values() if copy.name == NPM), None)
+    copy = next(
+        (copy for copy in boundary.copies.values() if copy.name == tools_secrets.registry_settings.NPM_SETTINGS_FILE),
+        None,
+    )
     if copy is not None:
-        made, place = (os.path.join(boundary.scratch, name) for name in (secrets.token_hex(8), NPM))
-        Path(made).write_text(copy.text)
-        os.replace(made, place)  # a link of that name made by a command is not followed
-        variables["npm_config_userconfig"] = place
+        new_file, npm_settings_path = (
+            os.path.join(boundary.scratch, name)
+            for name in (secrets.token_hex(8), tools_secrets.registry_settings.NPM_SETTINGS_FILE)
+        )
+        Path(new_file).write_text(copy.text)
+        os.replace(new_file, npm_settings_path)  # replaces a link that a command may have put there
+        variables["npm_config_userconfig"] = npm_settings_path
     return variables
 
 
-def _remove(path: Path) -> None:
-    """Remove a path even if a command made its folder or its content inaccessible. In the latter case it is renamed,
-    since opening it would follow links. Raises `OSError`."""
+def _force_remove(path: Path) -> None:
+    """Remove a path even if a command has made its folder or its content inaccessible. A path with inaccessible content
+    is only renamed, because changing the permissions of the content would follow links. Raises `OSError`."""
     mode = stat.S_IMODE(path.parent.stat().st_mode)
     path.parent.chmod(mode | stat.S_IRWXU)
     try:
@@ -265,44 +292,44 @@ def _remove(path: Path) -> None:
         path.parent.chmod(mode)
 
 
-def inside(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without variables that refer to hidden places."""
-    return {name: value for name, value in environment.items() if name not in _OUTSIDE_ONLY}
+def without_outside_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without variables that refer to something hidden in the sandbox."""
+    return {name: value for name, value in environment.items() if name not in _OUTSIDE_VARIABLES}
 
 
-def _set_inside(
+def _move_variables_inside(
     environment: Mapping[str, str], argv: Sequence[str], folder: Path
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Move variables that make programs load code from the environment into the command: the sandbox's setup runs
-    outside it, and the folders they name may be writable by commands. `PWD`, which may name the folder through a link,
-    would otherwise be lost, and each shell on the way would warn of a missing locale."""
+    """Move variables that make programs load code from the environment into the command, because the sandbox program
+    itself must not load code from folders that commands can write to. `PWD` is moved because it may name the folder by
+    a link and would be lost; `LC_ALL`, because every shell started on the way would warn about a missing locale."""
     inner = {
         name: value
         for name, value in environment.items()
-        if name.startswith(_LOADING) or (name == "LC_ALL" and value not in _INSTALLED_LOCALES)
+        if name.startswith(_CODE_LOADING_PREFIXES) or (name == "LC_ALL" and value not in _INSTALLED_LOCALES)
     }
-    kept = {name: value for name, value in environment.items() if name not in inner}
+    outer = {name: value for name, value in environment.items() if name not in inner}
     named = environment.get("PWD", "")
     if named != str(folder) and os.path.isabs(named) and os.path.realpath(named) == str(folder):
         inner["PWD"] = named
     if not inner:
-        return kept, tuple(argv)
+        return outer, tuple(argv)
     assignments = (f"{name}={value}" for name, value in inner.items())
-    if "=" in argv[0]:  # `env` would read it as a variable
-        return kept, (shell(), "-c", _SETS, "sh", *assignments, "--", *argv)
-    return kept, ("/usr/bin/env", *assignments, *argv)
+    if "=" in argv[0]:  # `env` would take the program for a variable
+        return outer, (shell(), "-c", _SET_VARIABLES_SCRIPT, "sh", *assignments, "--", *argv)
+    return outer, ("/usr/bin/env", *assignments, *argv)
 
 
-_LOADING = ("LD_", "DYLD_", "GCONV_PATH", "LOCPATH", "GLIBC_TUNABLES")
-"""Prefixes of such variables."""
+_CODE_LOADING_PREFIXES = ("LD_", "DYLD_", "GCONV_PATH", "LOCPATH", "GLIBC_TUNABLES")
+"""Prefixes of variables that make programs load code."""
 _INSTALLED_LOCALES = frozenset(("", "C", "POSIX", "C.UTF-8", "C.utf8"))
 """Locales that every system has."""
-_SETS = 'while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@"'
-_TAKES_TERMINAL = (
+_SET_VARIABLES_SCRIPT = 'while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@"'
+_TAKE_TERMINAL_COMMAND = (
     os.path.realpath(sys.executable), "-I", "-S", "-c",
     "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
     "given = open('/proc/self/environ', 'rb').read().split(bytes(1)); "
     "os.execve(sys.argv[1], sys.argv[1:], dict(line.split(b'=', 1) for line in given if b'=' in line))",
 )  # fmt: skip
-"""Ctrl-C would end bubblewrap if it were in the terminal's foreground, so the command leads its own session, which owns
-the terminal. Uses the real interpreter, since a virtual environment may be in /tmp."""
+"""Starts a command as the leader of a new session that owns the terminal. If bubblewrap were in the terminal's
+foreground, Ctrl-C would end bubblewrap. Uses the base interpreter, because a virtual environment may be in /tmp."""

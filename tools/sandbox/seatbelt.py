@@ -1,23 +1,31 @@
-"""The boundary on macOS: a profile for `sandbox-exec`. Pure. Untested, for lack of a machine."""
+"""The boundary on macOS, as a profile for `sandbox-exec`. Pure. Not tested on a Mac."""
 
 from collections.abc import Iterator, Sequence
 
 from ebbtide.tools.sandbox.boundary import Boundary
 
-PROGRAM = "/usr/bin/sandbox-exec"
-_ALWAYS = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/ptmx", "/dev/dtracehelper")
+SANDBOX_EXEC = "/usr/bin/sandbox-exec"
+_WRITABLE_DEVICES = (
+    "/dev/null",
+    "/dev/zero",
+    "/dev/tty",
+    "/dev/stdout",
+    "/dev/stderr",
+    "/dev/ptmx",
+    "/dev/dtracehelper",
+)
 
 
 def seatbelt(boundary: Boundary, command: Sequence[str]) -> tuple[str, ...]:
-    return (PROGRAM, "-p", "\n".join(_profile(boundary)), *command)
+    return (SANDBOX_EXEC, "-p", "\n".join(_profile(boundary)), *command)
 
 
 def _profile(boundary: Boundary) -> Iterator[str]:
-    """Yield the profile. The last matching rule wins, so rules of inner folders come last."""
+    """Yield the profile. The last matching rule applies, so the rules of inner folders come last."""
     yield "(version 1)"
     yield "(allow default)"
     yield "(deny file-write*)"
-    for path in _ALWAYS:
+    for path in _WRITABLE_DEVICES:
         yield f"(allow file-write* (literal {_quote(path)}))"
     yield f"(allow file-write* (subpath {_quote(boundary.scratch)}))"
     for path, access in sorted(boundary.places.items(), key=lambda item: item[0].split("/")):
@@ -27,7 +35,7 @@ def _profile(boundary: Boundary) -> Iterator[str]:
             case "read":
                 yield f"(allow file-read* (subpath {_quote(path)}))"
                 yield f"(deny file-write* (subpath {_quote(path)}))"
-            case "hidden folder" | "hidden file":
+            case "hidden folder" | "hidden file" | "locked file":
                 yield f"(deny file-read* file-write* (subpath {_quote(path)}))"
     yield f"(allow file-read* file-write* (subpath {_quote(boundary.scratch)}))"
     if boundary.network != "open":

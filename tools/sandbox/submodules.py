@@ -1,4 +1,4 @@
-"""Commands that remove a submodule: which of them work in the sandbox, and why others are not run."""
+"""Decides which commands that remove a submodule can run in the sandbox, and says why others cannot."""
 
 import os
 import posixpath
@@ -7,35 +7,35 @@ from pathlib import Path
 
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.process.git import SETTINGS, GitError, program_outside, run_git
+from ebbtide.tools.process.git import SAFE_SETTINGS, GitError, program_outside, run_git
 from ebbtide.tools.sandbox.git_metadata import submodules
 
 _WORD = r"""(?:[ \t]+(?:[\w./:@=+,-]+|'[^'\n]*'|"[^"$`\\!\n]*"))"""
-_END = r"[ \t]*(?:2>&1[ \t]*)?(?:&&[ \t]*|;[ \t]*|\Z)"
-_REMOVAL = rf"git[ \t]+rm{_WORD}+{_END}"
-_COMMIT = rf"git[ \t]+commit(?:[ \t]+-q)?[ \t]+(?:-q?m|--message){_WORD}(?:[ \t]+-q)?{_END}"
-_ALONE = regex(rf"[ \t]*(?:{_REMOVAL})+(?:{_COMMIT})?")
-_COMMITS = regex(r"\bcommit\b")
-_HOOKS = (
+_COMMAND_END = r"[ \t]*(?:2>&1[ \t]*)?(?:&&[ \t]*|;[ \t]*|\Z)"
+_REMOVAL = rf"git[ \t]+rm{_WORD}+{_COMMAND_END}"
+_COMMIT = rf"git[ \t]+commit(?:[ \t]+-q)?[ \t]+(?:-q?m|--message){_WORD}(?:[ \t]+-q)?{_COMMAND_END}"
+_REMOVAL_ONLY = regex(rf"[ \t]*(?:{_REMOVAL})+(?:{_COMMIT})?")
+_COMMIT_WORD = regex(r"\bcommit\b")
+_COMMIT_HOOKS = (
     "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-rewrite", "pre-auto-gc",
     "post-index-change", "reference-transaction",
 )  # fmt: skip
 """Hooks that a commit runs."""
-_MAY_CONCERN = regex(r"\bdeinit\b|\bgit\b[^\n]*\brm\b")
+_REMOVAL_WORDS = regex(r"\bdeinit\b|\bgit\b[^\n]*\brm\b")
 
 
 def can_remove_submodules(command: str, folder: Path) -> bool:
-    """Whether a line only removes files with Git, and then commits if no hook runs, so that nothing can replace a
-    submodule with another repository meanwhile."""
-    if not _ALONE.fullmatch(command):
+    """Whether a command line only removes files with Git and then commits without running hooks, so that nothing can
+    replace a submodule with another repository in between."""
+    if not _REMOVAL_ONLY.fullmatch(command):
         return False
-    return not _COMMITS.search(command) or not _runs_hooks(folder)
+    return not _COMMIT_WORD.search(command) or not _runs_hooks(folder)
 
 
-def why_not_removed(command: str, folder: Path) -> str:
-    """Return why a line that removes a submodule is not run in the sandbox, where it would fail halfway. Empty if it
-    removes none, or can."""
-    if not _MAY_CONCERN.search(command):
+def removal_problem(command: str, folder: Path) -> str:
+    """Return why a command line that removes a submodule would fail halfway in the sandbox and must not run. Empty if
+    it removes no submodule, or would succeed."""
+    if not _REMOVAL_WORDS.search(command):
         return ""
     calls = [
         command.texts
@@ -45,31 +45,31 @@ def why_not_removed(command: str, folder: Path) -> str:
     if any(words[at : at + 2] == ("submodule", "deinit") for words in calls for at in range(len(words))):
         return "`git submodule deinit` cannot change `core.worktree`: `git rm` removes a submodule"
     removed = [words for words in calls if words[1:2] == ("rm",) and "--cached" not in words]
-    named = next((path for words in removed for path in _submodules_in(words[2:], folder)), "")
+    named = next((path for words in removed for path in _words_naming_submodules(words[2:], folder)), "")
     if not named or can_remove_submodules(command, folder):
         return ""
     return f"the submodule `{named}` can be removed only by a command with nothing but `git rm`: run that first"
 
 
-def _submodules_in(words: Sequence[str], folder: Path) -> list[str]:
-    """Return the words that are submodules or folders containing some."""
-    places = [str(link.parent) for link in submodules(folder)]
-    found = list[str]()
+def _words_naming_submodules(words: Sequence[str], folder: Path) -> list[str]:
+    """Return the words that name submodules, or folders that contain submodules."""
+    work_trees = [str(link.parent) for link in submodules(folder)]
+    naming_words = list[str]()
     for word in words:
         path = os.path.normpath(os.path.join(folder, word))
-        if word[:1] != "-" and any(place == path or place.startswith(f"{path}/") for place in places):
-            found.append(word)
-    return found
+        if word[:1] != "-" and any(place == path or place.startswith(f"{path}/") for place in work_trees):
+            naming_words.append(word)
+    return naming_words
 
 
 def _runs_hooks(folder: Path) -> bool:
     git = program_outside("git", folder)
     if git is None:
         return True
-    settings = {name: value for name, value in SETTINGS.items() if name != "core.hooksPath"}
+    settings = {name: value for name, value in SAFE_SETTINGS.items() if name != "core.hooksPath"}
     try:
         found = os.fsdecode(run_git(git, folder, settings, "rev-parse", "--git-path", "hooks").removesuffix(b"\n"))
     except GitError:
         return True
     hooks = os.path.join(folder, found)
-    return any(os.access(os.path.join(hooks, name), os.X_OK) for name in _HOOKS)
+    return any(os.access(os.path.join(hooks, name), os.X_OK) for name in _COMMIT_HOOKS)

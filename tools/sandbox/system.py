@@ -1,4 +1,4 @@
-"""Detects which sandbox this system supports, once."""
+"""Detects once which sandbox this system supports."""
 
 import os
 import subprocess
@@ -8,33 +8,34 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ebbtide.tools import sandbox
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.sandbox.boundary import SandboxKind, SandboxState
-from ebbtide.tools.sandbox.bubblewrap import NAMESPACES, NO_MORE_NAMESPACES, SYSTEM
-from ebbtide.tools.sandbox.seatbelt import PROGRAM as SEATBELT
+from ebbtide.tools.sandbox.bubblewrap import DISABLE_USERNS, SYSTEM_MOUNTS, UNSHARE_FLAGS
+from ebbtide.tools.sandbox.seatbelt import SANDBOX_EXEC as SEATBELT
 
-if TYPE_CHECKING:  # types only, as the filter is made when a command runs
+if TYPE_CHECKING:  # imported for types only: the filter is built when a command runs
     from ebbtide.tools.sandbox.system_calls import Sockets
 
 _BUBBLEWRAP = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap")
-"""Places that only an administrator can change. PATH may include a working folder."""
+"""Paths that only an administrator can change. `PATH` is not searched, because it may include a working folder."""
 _UNSHARE = ("/usr/bin/unshare", "/bin/unshare", "/run/current-system/sw/bin/unshare")
-_KEEPS_MOUNTS_AWAY = ("--user", "--map-current-user", "--mount", "--propagation", "private", "--")
-_NOTHING = ("/bin/sh", "-c", ":")
+_PRIVATE_MOUNT_FLAGS = ("--user", "--map-current-user", "--mount", "--propagation", "private", "--")
+_NO_OP_COMMAND = ("/bin/sh", "-c", ":")
 _TRIAL_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxProgram:
-    """The program that enforces the boundary here."""
+    """The program that enforces the boundary on this system."""
 
     kind: SandboxKind
     argv: tuple[str, ...]
     note: str = ""
-    """A limitation that the user should know of."""
+    """A limitation that the user should know about."""
     before: tuple[str, ...] = ()
-    """A prefix that keeps mounts made outside during a command out of the sandbox. Bubblewrap alone would let them in,
-    writable."""
+    """A prefix that keeps mounts made outside while a command runs out of the sandbox. With bubblewrap alone, such
+    mounts would appear in the sandbox and be writable."""
 
     @property
     def line(self) -> tuple[str, ...]:
@@ -50,14 +51,14 @@ class NoSandbox:
 
 @cache
 def found_sandbox() -> SandboxProgram | NoSandbox:
-    """Return the sandbox that works here, determined by a test of about 10 ms."""
+    """Return the sandbox that works on this system. The first call runs a test of about 10 ms."""
     if sys.platform == "darwin":
         is_there = os.access(SEATBELT, os.X_OK)
         return SandboxProgram("seatbelt", ()) if is_there else NoSandbox(f"there is no `{SEATBELT}`")
     if sys.platform != "linux":
         return NoSandbox("there is none for this system")
     found = _found_bubblewrap()
-    if isinstance(found, NoSandbox) and not trial_of_landlock():
+    if isinstance(found, NoSandbox) and not landlock_problem():
         return SandboxProgram("landlock", (), f"it restricts less than bubblewrap: {found.why}")
     return found
 
@@ -66,29 +67,39 @@ def _found_bubblewrap() -> SandboxProgram | NoSandbox:
     path = next((path for path in _BUBBLEWRAP if os.access(path, os.X_OK)), None)
     if path is None:
         return NoSandbox("bubblewrap is not installed (`apt install bubblewrap`, `dnf install bubblewrap`)")
-    calls = _known_filter("network")
+    calls = _filter_for_machine("network")
     if isinstance(calls, NoSandbox):
         return calls
-    why, said = "`unshare` of util-linux is not installed", ""
+    why, error = "`unshare` of util-linux is not installed", ""
     for before in dict.fromkeys((_private_mounts(), ())):
-        for flags in ((NO_MORE_NAMESPACES,), ()):
-            held = readable(calls)
-            tried = (*before, path, *flags, *NAMESPACES, "--as-pid-1", "--unshare-net", "--seccomp", str(held), *SYSTEM)
-            said = _trial((*tried, "--", *_NOTHING), held)
-            if not said:
+        for flags in ((DISABLE_USERNS,), ()):
+            filter_descriptor = readable_descriptor(calls)
+            tried = (
+                *before,
+                path,
+                *flags,
+                *UNSHARE_FLAGS,
+                "--as-pid-1",
+                "--unshare-net",
+                "--seccomp",
+                str(filter_descriptor),
+                *SYSTEM_MOUNTS,
+            )
+            error = _trial_error((*tried, "--", *_NO_OP_COMMAND), filter_descriptor)
+            if not error:
                 note = "" if before else f"what is mounted while a command runs is writable for it: {why}"
                 return SandboxProgram("bubblewrap", (path, *flags), note, before)
-        why = said
-    return NoSandbox(f"bubblewrap cannot work here: {said}")
+        why = error
+    return NoSandbox(f"bubblewrap cannot work here: {error}")
 
 
 def _private_mounts() -> tuple[str, ...]:
     path = next((path for path in _UNSHARE if os.access(path, os.X_OK)), None)
-    return (path, *_KEEPS_MOUNTS_AWAY) if path is not None else ()
+    return (path, *_PRIVATE_MOUNT_FLAGS) if path is not None else ()
 
 
-def known_kind() -> SandboxState | None:
-    """Return the kind of sandbox, or None if it has not been determined yet."""
+def known_sandbox_kind() -> SandboxState | None:
+    """Return the kind of sandbox; None if it has not been determined yet."""
     return sandbox_kind() if found_sandbox.cache_info().currsize else None
 
 
@@ -98,29 +109,28 @@ def sandbox_kind() -> SandboxState:
     return "none" if isinstance(found, NoSandbox) else found.kind
 
 
-def trial_of_landlock() -> str:
-    """Return why Landlock does not work here, or an empty string."""
-    from ebbtide.tools.sandbox.landlock import command_line, ruleset_of  # noqa: PLC0415  # deferred: rarely needed
-
-    calls = _known_filter("none")
+def landlock_problem() -> str:
+    """Return why Landlock does not work on this system; empty if it does."""
+    calls = _filter_for_machine("none")
     if isinstance(calls, NoSandbox):
         return calls.why
     try:
-        ruleset = ruleset_of({}, "/tmp")
+        ruleset = sandbox.landlock.create_ruleset({}, "/tmp")
     except OSError as error:
         return str(error)
-    return _trial(command_line(ruleset, calls, _NOTHING), ruleset)
+    return _trial_error(sandbox.landlock.landlock_command(ruleset, calls, _NO_OP_COMMAND), ruleset)
 
 
-def _known_filter(sockets: "Sockets") -> bytes | NoSandbox:
-    from ebbtide.tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: only for commands
-
+def _filter_for_machine(sockets: "Sockets") -> bytes | NoSandbox:
     machine = os.uname().machine
-    return system_call_filter(machine, sockets) or NoSandbox(f"the system calls of {machine} are unknown")
+    return sandbox.system_calls.system_call_filter(machine, sockets) or NoSandbox(
+        f"the system calls of {machine} are unknown"
+    )
 
 
-def _trial(command: Sequence[str], descriptor: int) -> str:
-    """Return the error if the command fails, or an empty string. The descriptor is passed to it and closed."""
+def _trial_error(command: Sequence[str], descriptor: int) -> str:
+    """Return the error if the command fails; otherwise an empty string. The descriptor is passed to the command and
+    then closed."""
     try:
         with suppress(OSError, subprocess.TimeoutExpired):
             ran = subprocess.run(
@@ -132,15 +142,15 @@ def _trial(command: Sequence[str], descriptor: int) -> str:
                 check=False,
                 pass_fds=(descriptor,),
             )
-            said = ran.stderr.decode(errors="replace").strip().split("\n")[0].partition(". See ")[0][:200]
-            return "" if ran.returncode == 0 else said or f"exit code {ran.returncode}"
+            error = ran.stderr.decode(errors="replace").strip().split("\n")[0].partition(". See ")[0][:200]
+            return "" if ran.returncode == 0 else error or f"exit code {ran.returncode}"
         return "it did not answer"
     finally:
         os.close(descriptor)
 
 
-def readable(data: bytes) -> int:
-    """Return a descriptor from which the bytes can be read, up to the capacity of a pipe."""
+def readable_descriptor(data: bytes) -> int:
+    """Return a descriptor from which the bytes can be read. They must fit into a pipe."""
     reading, writing = os.pipe()
     try:
         os.write(writing, data)

@@ -1,4 +1,5 @@
-"""Searches in a process that can be killed: ripgrep if available, or else our own searcher with the same results."""
+"""Searches in a process that can be killed: with ripgrep if it is available, or else with this program's own searcher,
+which gives the same results."""
 
 import asyncio
 import base64
@@ -14,26 +15,26 @@ from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.process.lines import LineBuffer, TooLong
+from ebbtide.tools.process.lines import LineBuffer, TruncatedLine
 from ebbtide.tools.search import searcher
-from ebbtide.tools.search.walk import scope_of
+from ebbtide.tools.search.walk import walk_scope
 
 SEARCH_TIMEOUT_S = 30.0
-"""Seconds after which a search is ended with what it has found."""
+"""Seconds after which a search is stopped. The matches found by then are returned."""
 
 EXTRA_COUNT_S = 1.0
-"""Seconds for counting matches beyond the limit."""
+"""Seconds for counting the matches beyond the limit."""
 
-IGNORED_SECONDS = 3.0
-"""Seconds for searching files that git ignores, if nothing else was found."""
+IGNORED_SEARCH_SECONDS = 3.0
+"""Seconds for searching files that git ignores, which is done if nothing else was found."""
 
 LINE_TIMEOUT_S = 1.0
-"""Minimum number of seconds for a line. A line that takes twice as long is skipped."""
+"""Seconds that the search of one line may always take. A line that takes twice as long is skipped."""
 
 _MAX_RECORD_BYTES = 1 << 22
-_MATCH = re.compile(rb'\{"type": ?"match"')
+_MATCH_RECORD = re.compile(rb'\{"type": ?"match"')
 
-_RG = (
+_RG_OPTIONS = (
     "--no-config",
     "--hidden",
     "--no-ignore-global",
@@ -43,49 +44,49 @@ _RG = (
     "--color=never",
 )
 
-TOO_LONG = "(a line of several megabytes matches here: cut parts out of it in bash)"
+TOO_LONG_LINE_NOTE = "(a line of several megabytes matches here: cut parts out of it in bash)"
 
 SearchEnding: TypeAlias = Literal["complete", "enough", "late"]
-MAX_HELD_LINES = 5_000
+MAX_BUFFERED_LINES = 5_000
 """Maximum number of buffered lines of a file."""
-MAX_HELD_CHARS = 1 << 23
+MAX_BUFFERED_CHARS = 1 << 23
 """Maximum number of buffered characters of a file."""
 
-MAX_LEGACY_FILES, LEGACY_SECONDS = 20_000, 10.0
-"""Maximum number of non-UTF-8 files to search, and seconds to look for them."""
+MAX_LEGACY_FILES, LEGACY_SCAN_SECONDS = 20_000, 10.0
+"""Maximum number of non-UTF-8 files that are searched, and seconds for finding such files."""
 MAX_LEGACY_LINES = 20_000
 """Maximum number of buffered lines found in them."""
-MAX_NAMED_CHARS = 20_000
-"""Maximum number of characters in the paths of one command line, where each may take six bytes."""
+MAX_ARGUMENT_CHARS = 20_000
+"""Maximum number of characters in the paths of one command line; a character may take six bytes."""
 
-WalkWish: TypeAlias = Literal["more", "count", "nothing"]
-"""What the receiver wants next: more matches, a count of the rest, or nothing."""
+SearchContinuation: TypeAlias = Literal["more", "count", "nothing"]
+"""What the receiver of matches wants next: more matches, only a count of the remaining ones, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLine:
     path: str
-    """Relative to the searched folder."""
+    """Path relative to the searched folder."""
     number: int
-    """0 for a line that is too long. `text` then says so."""
+    """Line number; 0 for a line that is too long, in which case `text` says so."""
     text: str
     is_match: bool
 
 
 @dataclass(frozen=True, slots=True)
 class SearchEnd:
-    how: SearchEnding
+    ending: SearchEnding
     path: str = ""
-    """The file in which a late search was ended, if known."""
+    """The file in which a search ran out of time, if known."""
     line: int = 0
-    """The line that it had reached, or 0 if unknown."""
-    given_up: tuple[tuple[str, int], ...] = ()
-    """Lines on which the pattern takes too long, with their files."""
+    """The line that it had reached; 0 if unknown."""
+    skipped_lines: tuple[tuple[str, int], ...] = ()
+    """Lines that were skipped because the pattern takes too long on them, with their files."""
 
 
-Detail: TypeAlias = Literal["lines", "count", "first"]
-"""What to return of a file: matching lines; only their count, without numbers and text; or only whether there is
-one."""
+MatchDetail: TypeAlias = Literal["lines", "count", "first"]
+"""What to return for a file: its matching lines (`lines`), an entry without number and text for each of them (`count`),
+or one such entry if there is a match (`first`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +94,19 @@ class LineQuery:
     pattern: str
     ignore_case: bool = False
     context: int = 0
-    wanted: Detail = "lines"
+    detail: MatchDetail = "lines"
     with_ignored: bool = False
-    """Whether to search files that git ignores as well."""
+    """Whether files that git ignores are searched as well."""
     seconds: float | None = None
-    """Time limit. None for `SEARCH_TIMEOUT_S`."""
+    """Time limit; None for `SEARCH_TIMEOUT_S`."""
     encodings: Mapping[str, str] = field(default_factory=dict)
-    """Codecs specified for files, by absolute path."""
+    """Codecs specified for single files, by absolute path."""
 
 
 @cache
 def find_rg(search_path: str, project: Path) -> str | None:
-    """Return the absolute path of ripgrep. Programs inside the project or in relative folders are ignored."""
+    """Return the absolute path of ripgrep, if there is one. Programs inside the project or in relative folders are
+    ignored."""
     for folder in search_path.split(os.pathsep):
         found = Path(os.path.realpath(Path(folder) / "rg"))
         if os.path.isabs(folder) and not found.is_relative_to(project) and os.access(found, os.X_OK):
@@ -115,96 +117,103 @@ def find_rg(search_path: str, project: Path) -> str | None:
 async def list_files(
     folder: Path,
     project: Path,
-    take: Callable[[str], bool],
+    on_path: Callable[[str], bool],
     *,
     with_ignored: bool = False,
     seconds: float | None = None,
 ) -> SearchEnding:
-    """Pass the path of each file, relative to the folder, to `take` until it wants no more or the time is up."""
+    """Pass the path of each file, relative to the folder, to `on_lines`, until `on_lines` returns False or the time is
+    up."""
     rg = find_rg(os.environ.get("PATH", ""), project)
-    argv = searcher.argv_for(None, with_ignored=with_ignored)
+    argv = searcher.searcher_argv(None, with_ignored=with_ignored)
     if rg is not None:
-        argv = [rg, *_RG, *await _scope(folder, with_ignored), "--files", "--null", "."]
+        argv = [rg, *_RG_OPTIONS, *await _ignore_options(folder, with_ignored), "--files", "--null", "."]
 
-    def taken(record: bytes) -> WalkWish:
-        return "more" if take(os.fsdecode(record).removeprefix("./")) else "nothing"
+    def take_record(record: bytes) -> SearchContinuation:
+        return "more" if on_path(os.fsdecode(record).removeprefix("./")) else "nothing"
 
-    return (await _collect(argv, folder, b"\0", taken, seconds)).ending
+    return (await _run_search(argv, folder, b"\0", take_record, seconds)).ending
 
 
 async def search_lines(
-    root: Path, project: Path, query: LineQuery, take: Callable[[Sequence[FoundLine]], WalkWish]
+    root: Path, project: Path, query: LineQuery, on_lines: Callable[[Sequence[FoundLine]], SearchContinuation]
 ) -> SearchEnd:
-    """Pass the lines found in each file to `take`, in the order of paths and possibly in several parts, until it wants
-    nothing. The end is also `complete` if the last lines were only counted."""
+    """Pass the lines found in each file to `on_lines`, ordered by path and possibly in several parts, until `on_lines`
+    returns "nothing". The ending is also `complete` if the last lines were only counted."""
     folder, only_file = _folder_and_file(root)
     rg = find_rg(os.environ.get("PATH", ""), project)
     if rg is not None:
-        base = [rg, *_RG, *await _scope(folder, query.with_ignored)]
+        base = [rg, *_RG_OPTIONS, *await _ignore_options(folder, query.with_ignored)]
         options = ["--json", "--no-mmap", "--crlf", "--sort=path", f"--context={query.context}"]
         options += ["--ignore-case"] if query.ignore_case else ["--case-sensitive"]
         target = "." if only_file is None else f"./{only_file}"
-        legacy = _LegacyFiles(await _not_in_utf8(base, folder, target, query.seconds or LEGACY_SECONDS), take)
+        legacy = _LegacyFiles(
+            await _non_utf8_files(base, folder, target, query.seconds or LEGACY_SCAN_SECONDS), on_lines
+        )
         for paths in legacy.batches():
-            await _search_ourselves(folder, paths, query, legacy.hold)
-        files = _Files(legacy.take, query.wanted)
+            await _search_with_own_searcher(folder, paths, query, legacy.buffer_lines)
+        files = _RecordAssembler(legacy.pass_on_lines, query.detail)
         argv = [*base, *options, "-e", query.pattern, "--", target]
-        done = await _collect(argv, folder, b"\n", files.take, query.seconds)
-        if not done.complaint:
-            is_over = done.ending != "complete" or legacy.take_rest() == "nothing"
-            return files.finish("enough" if is_over and done.ending == "complete" else done.ending)
-    return await _search_ourselves(folder, None if only_file is None else [only_file], query, take)
+        outcome = await _run_search(argv, folder, b"\n", files.add_record, query.seconds)
+        if not outcome.error_text:
+            is_over = outcome.ending != "complete" or legacy.pass_on_buffered() == "nothing"
+            return files.finish("enough" if is_over and outcome.ending == "complete" else outcome.ending)
+    return await _search_with_own_searcher(folder, None if only_file is None else [only_file], query, on_lines)
 
 
-async def _search_ourselves(
-    folder: Path, paths: Sequence[str] | None, query: LineQuery, take: Callable[[Sequence[FoundLine]], WalkWish]
+async def _search_with_own_searcher(
+    folder: Path,
+    paths: Sequence[str] | None,
+    query: LineQuery,
+    on_lines: Callable[[Sequence[FoundLine]], SearchContinuation],
 ) -> SearchEnd:
-    argv = searcher.argv_for(
+    argv = searcher.searcher_argv(
         query.pattern,
         paths,
         query.ignore_case,
         query.context,
-        query.wanted,
+        query.detail,
         LINE_TIMEOUT_S,
-        _relative(query.encodings, folder),
+        _relative_encodings(query.encodings, folder),
         query.with_ignored,
     )
-    files = _Files(take, query.wanted)
-    done = await _collect(argv, folder, b"\n", files.take, query.seconds)
+    files = _RecordAssembler(on_lines, query.detail)
+    done = await _run_search(argv, folder, b"\n", files.add_record, query.seconds)
     return files.finish(done.ending)
 
 
-def _relative(encodings: Mapping[str, str], folder: Path) -> dict[str, str]:
+def _relative_encodings(encodings: Mapping[str, str], folder: Path) -> dict[str, str]:
     return {os.path.relpath(path, folder): codec for path, codec in encodings.items()}
 
 
-async def _not_in_utf8(base: Sequence[str], folder: Path, target: str, seconds: float) -> list[str]:
-    """Return the files with a line that is not UTF-8, in which ripgrep would find only ASCII."""
+async def _non_utf8_files(base: Sequence[str], folder: Path, target: str, seconds: float) -> list[str]:
+    """Return the files that contain a line which is not UTF-8, because ripgrep finds only ASCII text in such a line."""
     found: list[str] = []
 
-    def take(record: bytes) -> WalkWish:
+    def take(record: bytes) -> SearchContinuation:
         found.append(os.fsdecode(record).removeprefix("./"))
         return "more" if len(found) < MAX_LEGACY_FILES else "nothing"
 
     argv = [*base, "--files-with-matches", "--null", "--invert-match", "--line-regexp", "-e", ".*", "--", target]
-    await _collect(argv, folder, b"\0", take, seconds)
+    await _run_search(argv, folder, b"\0", take, seconds)
     return found
 
 
 class _LegacyFiles:
-    """Files that are not UTF-8. Lines that our own searcher finds in them are buffered until it is their turn."""
+    """Files that are not UTF-8. This program's own searcher searches them first. The lines found are buffered until
+    ripgrep has passed the files before them."""
 
-    def __init__(self, paths: Sequence[str], take: Callable[[Sequence[FoundLine]], WalkWish]) -> None:
+    def __init__(self, paths: Sequence[str], on_lines: Callable[[Sequence[FoundLine]], SearchContinuation]) -> None:
         self._paths = frozenset(paths)
-        self._waiting = list[Sequence[FoundLine]]()
-        self._held = 0
-        self._hand_over = take
+        self._buffered_parts = list[Sequence[FoundLine]]()
+        self._buffered_line_count = 0
+        self._on_lines = on_lines
 
     def batches(self) -> Iterator[list[str]]:
-        """Yield the paths in order, as many at a time as fit in one command line."""
+        """Yield the paths in order, each time as many as fit into one command line."""
         batch, size = list[str](), 0
-        for path in sorted(self._paths, key=_in_order):
-            if size + len(path) > MAX_NAMED_CHARS and batch:
+        for path in sorted(self._paths, key=_path_sort_key):
+            if size + len(path) > MAX_ARGUMENT_CHARS and batch:
                 yield batch
                 batch, size = [], 0
             batch.append(path)
@@ -212,24 +221,24 @@ class _LegacyFiles:
         if batch:
             yield batch
 
-    def hold(self, lines: Sequence[FoundLine]) -> WalkWish:
-        self._waiting.append(lines)
-        self._held += len(lines)
-        return "more" if self._held < MAX_LEGACY_LINES else "nothing"
+    def buffer_lines(self, lines: Sequence[FoundLine]) -> SearchContinuation:
+        self._buffered_parts.append(lines)
+        self._buffered_line_count += len(lines)
+        return "more" if self._buffered_line_count < MAX_LEGACY_LINES else "nothing"
 
-    def take(self, lines: Sequence[FoundLine]) -> WalkWish:
-        """Take what ripgrep found in a file, after buffered lines of earlier files."""
-        here = _in_order(lines[0].path)
-        while self._waiting and _in_order(self._waiting[0][0].path) < here:
-            if self._hand_over(self._waiting.pop(0)) == "nothing":
+    def pass_on_lines(self, lines: Sequence[FoundLine]) -> SearchContinuation:
+        """Pass on what ripgrep found in a file, after the buffered lines of files that come before it."""
+        here = _path_sort_key(lines[0].path)
+        while self._buffered_parts and _path_sort_key(self._buffered_parts[0][0].path) < here:
+            if self._on_lines(self._buffered_parts.pop(0)) == "nothing":
                 return "nothing"
-        return "more" if lines[0].path in self._paths else self._hand_over(lines)
+        return "more" if lines[0].path in self._paths else self._on_lines(lines)
 
-    def take_rest(self) -> WalkWish:
-        return next((wish for lines in self._waiting if (wish := self._hand_over(lines)) == "nothing"), "more")
+    def pass_on_buffered(self) -> SearchContinuation:
+        return next((wish for lines in self._buffered_parts if (wish := self._on_lines(lines)) == "nothing"), "more")
 
 
-def _in_order(path: str) -> list[bytes]:
+def _path_sort_key(path: str) -> list[bytes]:
     return os.fsencode(path).split(b"/")
 
 
@@ -237,73 +246,79 @@ def _folder_and_file(root: Path) -> tuple[Path, str | None]:
     return (root.parent, root.name) if os.path.isfile(root) else (root, None)
 
 
-async def _scope(folder: Path, with_ignored: bool) -> list[str]:
-    """Return options that make ripgrep apply the same rules as our own searcher."""
+async def _ignore_options(folder: Path, with_ignored: bool) -> list[str]:
+    """Return the options that make ripgrep apply the same rules as this program's own searcher."""
     if with_ignored:
         return ["--no-ignore"]
-    scope = await asyncio.to_thread(scope_of, str(folder))
+    scope = await asyncio.to_thread(walk_scope, str(folder))
     return [] if scope.is_tracked else ["--no-require-git", "--no-ignore-parent"]
 
 
-class _Files:
-    """Assembles the printed records by file. Lines of a file that turns out to be binary are dropped."""
+class _RecordAssembler:
+    """Assembles the printed records of a search into the lines of each file. The lines of a file that turns out to be
+    binary are dropped."""
 
-    def __init__(self, take: Callable[[Sequence[FoundLine]], WalkWish], wanted: Detail) -> None:
-        self._take = take
-        self._wanted = wanted
+    def __init__(self, on_lines: Callable[[Sequence[FoundLine]], SearchContinuation], detail: MatchDetail) -> None:
+        self._on_lines = on_lines
+        self._detail = detail
         self._path = ""
         self._lines: list[FoundLine] = []
         self._size = 0
-        self._given_up = list[tuple[str, int]]()
-        self._is_cut = False
-        """Whether a matching line was too long."""
-        self._reached = 0
-        """The line that the search has reached, if reported."""
+        self._skipped_lines = list[tuple[str, int]]()
+        self._has_cut_match = False
+        """Whether a matching line of the file was too long."""
+        self._reached_line = 0
+        """The line that the search has reached, if it has reported one."""
 
     def finish(self, how: SearchEnding) -> SearchEnd:
         if how == "late" and self._lines:
-            self._take(self._lines)
-        given_up = tuple(self._given_up)
-        return SearchEnd(how, self._path, self._reached, given_up) if how == "late" else SearchEnd(how, "", 0, given_up)
+            self._on_lines(self._lines)
+        given_up = tuple(self._skipped_lines)
+        return (
+            SearchEnd(how, self._path, self._reached_line, given_up)
+            if how == "late"
+            else SearchEnd(how, "", 0, given_up)
+        )
 
-    def take(self, record: bytes) -> WalkWish:
-        if not record.endswith(b"}"):  # the beginning of a record that is too long
-            self._is_cut = self._is_cut or _MATCH.match(record) is not None
+    def add_record(self, record: bytes) -> SearchContinuation:
+        if not record.endswith(b"}"):  # a record that was too long and was cut
+            self._has_cut_match = self._has_cut_match or _MATCH_RECORD.match(record) is not None
             return "more"
-        if self._wanted != "lines" and _MATCH.match(record) is not None:
-            # ripgrep reads on to determine whether the file is binary, and there may be millions of matches.
-            enough = self._wanted == "first" and bool(self._lines)
-            return "more" if enough else self._hold(FoundLine(self._path, 0, "", True))
+        if self._detail != "lines" and _MATCH_RECORD.match(record) is not None:
+            # ripgrep prints all matches, because it has to find out whether the file is binary. There may be millions
+            # of them, so these records are not parsed.
+            enough = self._detail == "first" and bool(self._lines)
+            return "more" if enough else self._buffer_line(FoundLine(self._path, 0, "", True))
         event = json.loads(record)
         data = event["data"]
         match event["type"]:
             case "begin":
                 self._path, self._lines = _path(data), []
-                self._is_cut, self._reached = False, 0
+                self._has_cut_match, self._reached_line = False, 0
             case "at":
-                self._path, self._reached = _path(data), data["line_number"]
+                self._path, self._reached_line = _path(data), data["line_number"]
             case "slow":
-                self._given_up.append((_path(data), data["line_number"]))
+                self._skipped_lines.append((_path(data), data["line_number"]))
             case "long":
-                self._is_cut = True
+                self._has_cut_match = True
             case "match" | "context" as kind:
                 text = _bytes(data["lines"]).removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
-                return self._hold(FoundLine(self._path, data["line_number"], text, kind == "match"))
+                return self._buffer_line(FoundLine(self._path, data["line_number"], text, kind == "match"))
             case "end" if data["binary_offset"] is None:
-                cut = [FoundLine(self._path, 0, TOO_LONG, True)] if self._is_cut else []
-                held, self._lines = [*self._lines, *cut], []
-                return self._take(held) if held else "more"
+                cut = [FoundLine(self._path, 0, TOO_LONG_LINE_NOTE, True)] if self._has_cut_match else []
+                lines, self._lines = [*self._lines, *cut], []
+                return self._on_lines(lines) if lines else "more"
             case "end":
                 self._lines = []
         return "more"
 
-    def _hold(self, line: FoundLine) -> WalkWish:
+    def _buffer_line(self, line: FoundLine) -> SearchContinuation:
         self._lines.append(line)
         self._size += len(line.text)
-        if len(self._lines) < MAX_HELD_LINES and self._size < MAX_HELD_CHARS:
+        if len(self._lines) < MAX_BUFFERED_LINES and self._size < MAX_BUFFERED_CHARS:
             return "more"
-        held, self._lines, self._size = self._lines, [], 0
-        return self._take(held)
+        lines, self._lines, self._size = self._lines, [], 0
+        return self._on_lines(lines)
 
 
 def _path(data: Mapping[str, Mapping[str, str]]) -> str:
@@ -317,20 +332,20 @@ def _bytes(value: Mapping[str, str]) -> bytes:
 @dataclass(frozen=True, slots=True)
 class _ProgramEnd:
     ending: SearchEnding
-    complaint: str = ""
-    """The program's complaint about its arguments."""
+    error_text: str = ""
+    """The program's error message, if it failed."""
 
 
-async def _collect(
+async def _run_search(
     argv: Sequence[str],
     folder: Path,
     separator: bytes,
-    take: Callable[[bytes], WalkWish],
+    on_record: Callable[[bytes], SearchContinuation],
     seconds: float | None = None,
 ) -> _ProgramEnd:
-    """Run the program and pass on its records until it ends, `take` wants nothing, or the time is up."""
+    """Run the program and pass on its records until it ends, `on_record` returns "nothing", or the time is up."""
     process = _start_process(argv, folder)
-    reading = asyncio.ensure_future(asyncio.to_thread(_read_all, process, separator, take))
+    reading = asyncio.ensure_future(asyncio.to_thread(_read_records, process, separator, on_record))
     try:
         return await asyncio.wait_for(asyncio.shield(reading), SEARCH_TIMEOUT_S if seconds is None else seconds)
     except TimeoutError:
@@ -357,33 +372,35 @@ def _start_process(argv: Sequence[str], folder: Path) -> subprocess.Popen[bytes]
         raise ToolError(f"cannot search `{folder}`: {(error.strerror or str(error)).lower()}") from error
 
 
-def _read_all(process: subprocess.Popen[bytes], separator: bytes, take: Callable[[bytes], WalkWish]) -> _ProgramEnd:
-    counting: threading.Timer | None = None
+def _read_records(
+    process: subprocess.Popen[bytes], separator: bytes, on_record: Callable[[bytes], SearchContinuation]
+) -> _ProgramEnd:
+    count_timer: threading.Timer | None = None
     with process:
         if process.stdout is None or process.stderr is None:
             raise RuntimeError("a search was started without pipes")
         try:
             for record in _records(process.stdout, separator):
-                wish = take(record)
-                if wish == "nothing":
+                continuation = on_record(record)
+                if continuation == "nothing":
                     process.kill()
                     return _ProgramEnd("enough")
-                if wish == "count" and counting is None:
-                    counting = threading.Timer(EXTRA_COUNT_S, process.kill)
-                    counting.start()
-            complaint = process.stderr.read().decode("utf-8", "replace").strip()
+                if continuation == "count" and count_timer is None:
+                    count_timer = threading.Timer(EXTRA_COUNT_S, process.kill)
+                    count_timer.start()
+            error_text = process.stderr.read().decode("utf-8", "replace").strip()
             code = process.wait()
         finally:
-            if counting is not None:
-                counting.cancel()
-        if counting is not None and code < 0:
+            if count_timer is not None:
+                count_timer.cancel()
+        if count_timer is not None and code < 0:
             return _ProgramEnd("enough")
-        return _ProgramEnd("complete", complaint if code not in (0, 1) else "")
+        return _ProgramEnd("complete", error_text if code not in (0, 1) else "")
 
 
 def _records(stream: IO[bytes], separator: bytes) -> Iterator[bytes]:
     """Yield the records of a stream. A record that is too long is cut, so that it does not parse."""
     records = LineBuffer(_MAX_RECORD_BYTES, separator)
     while chunk := stream.read1(1 << 16) if hasattr(stream, "read1") else stream.read(1 << 16):
-        for record in records.take(chunk):
-            yield record.head.rstrip(b"}") if isinstance(record, TooLong) else bytes(record)
+        for record in records.feed(chunk):
+            yield record.head.rstrip(b"}") if isinstance(record, TruncatedLine) else bytes(record)

@@ -10,30 +10,30 @@ from ebbtide.tools.lazy import dataclass, regex
 MAX_ALTERNATIVES = 256
 
 _BRACES = regex(r"\{([^{}]*,[^{}]*)\}")
-_MAGIC = regex(r"[*?\[{]")
+_WILDCARD = regex(r"[*?\[{]")
 
 
 class GlobError(ValueError):
-    """Why a pattern is invalid, and what to do."""
+    """A pattern is invalid; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class GlobPattern:
     folder: str
-    """The fixed prefix before the first wildcard, where the search starts. Empty for the search's own folder."""
+    """The fixed part before the first wildcard, where the search starts; empty for the searched folder itself."""
     matches: Callable[[str], bool]
     """Whether a path relative to `folder` matches."""
 
     def covers(self, path: str) -> bool:
-        """Whether a path relative to the search's own folder matches."""
+        """Whether a path relative to the searched folder matches."""
         folder = self.folder.removeprefix("./").rstrip("/")
         if not folder or folder == ".":
             return self.matches(path)
         return path.startswith(folder + "/") and self.matches(path[len(folder) + 1 :])
 
 
-def parse(pattern: str) -> GlobPattern:
-    """Parse a pattern. Without `/` it matches names at any depth. Raises `GlobError`."""
+def parse_glob(pattern: str) -> GlobPattern:
+    """Parse a pattern. A pattern without `/` matches names at any depth. Raises `GlobError`."""
     if not pattern or "\0" in pattern:
         raise GlobError("the pattern is empty or contains a NUL character")
     folder, rest = _split(pattern)
@@ -41,17 +41,17 @@ def parse(pattern: str) -> GlobPattern:
         raise GlobError("`..` cannot follow a wildcard: begin the pattern with it, or give `path`")
     anchored = "/" in pattern
     alternatives = [_compile_parts(alternative, anchored) for alternative in _expand_braces(rest)]
-    return GlobPattern(folder, lambda path: _any(alternatives, path.split("/")))
+    return GlobPattern(folder, lambda path: _matches_any(alternatives, path.split("/")))
 
 
 def _split(pattern: str) -> tuple[str, str]:
-    """Return the fixed folder and the rest, which is at least the last component."""
+    """Return the fixed folder and the remaining pattern, which contains at least the last component."""
     parts = pattern.split("/")
-    certain = 0
-    while certain < len(parts) - 1 and not _MAGIC.search(parts[certain]):
-        certain += 1
-    folder = "/".join(parts[:certain])
-    return ("/" if certain and not folder else folder), "/".join(parts[certain:])
+    fixed_count = 0
+    while fixed_count < len(parts) - 1 and not _WILDCARD.search(parts[fixed_count]):
+        fixed_count += 1
+    folder = "/".join(parts[:fixed_count])
+    return ("/" if fixed_count and not folder else folder), "/".join(parts[fixed_count:])
 
 
 def _expand_braces(pattern: str) -> list[str]:
@@ -73,7 +73,7 @@ def _expanded_once(pattern: str) -> list[str]:
 
 
 def _compile_parts(pattern: str, anchored: bool) -> list[re.Pattern[str] | None]:
-    """Return one expression for each path component, None for `**`."""
+    """Return an expression for each path component; None for `**`."""
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     if not anchored:
         parts = ["**", *parts]
@@ -84,19 +84,19 @@ def _compile_parts(pattern: str, anchored: bool) -> list[re.Pattern[str] | None]
 
 
 def _name_expression(part: str) -> str:
-    """Return the expression for a name. A name written with brackets, such as `[id]` of Next.js, also matches
+    """Return the expression for a name. If a name is written with brackets, such as `[id]` in Next.js, it also matches
     literally."""
     pattern = fnmatch.translate(part.replace("[^", "[!"))
     return f"{re.escape(part.replace(chr(92), ''))}\\Z|{pattern}" if "[" in part else pattern
 
 
-def _any(alternatives: list[list[re.Pattern[str] | None]], names: list[str]) -> bool:
-    return any(_fits(parts, names) for parts in alternatives)
+def _matches_any(alternatives: list[list[re.Pattern[str] | None]], names: list[str]) -> bool:
+    return any(_matches_parts(parts, names) for parts in alternatives)
 
 
-def _fits(parts: list[re.Pattern[str] | None], names: list[str]) -> bool:
-    """Whether the parts match all names. Tracks, name by name, which prefixes of the parts can have matched."""
-    reached = _with_skipped({0}, parts)
+def _matches_parts(parts: list[re.Pattern[str] | None], names: list[str]) -> bool:
+    """Whether the parts match all of the names. Keeps track, name by name, of how many parts may have been matched."""
+    reached = _with_skipped_wildcards({0}, parts)
     for name in names:
         following = set()
         for at in reached:
@@ -106,12 +106,12 @@ def _fits(parts: list[re.Pattern[str] | None], names: list[str]) -> bool:
                     following.add(at)
                 elif part.match(name):
                     following.add(at + 1)
-        reached = _with_skipped(following, parts)
+        reached = _with_skipped_wildcards(following, parts)
     return len(parts) in reached
 
 
-def _with_skipped(reached: set[int], parts: list[re.Pattern[str] | None]) -> set[int]:
-    """`**` may match no folder at all."""
+def _with_skipped_wildcards(reached: set[int], parts: list[re.Pattern[str] | None]) -> set[int]:
+    """Return the positions together with those reached by skipping `**`, which may also match zero folders."""
     found = set(reached)
     for at in sorted(reached):
         while at < len(parts) and parts[at] is None:

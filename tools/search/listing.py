@@ -7,37 +7,38 @@ from pathlib import Path
 from ebbtide.tools.base import Result, ToolError
 from ebbtide.tools.files.paths import display
 from ebbtide.tools.outputs.extent import Extent, pluralize
-from ebbtide.tools.outputs.plain_text import printable
-from ebbtide.tools.search.walk import entries_of
+from ebbtide.tools.outputs.plain_text import printable_name
+from ebbtide.tools.search.walk import visible_entries
 
-DEFAULT_LIMIT = 300
+DEFAULT_LIMIT_NAMES = 300
 """Default number of names shown."""
 MAX_SORTED_NAMES = 50_000
-"""Number of names in a folder beyond which it is not sorted and shown."""
+"""Maximum number of names in a folder for it to be sorted and shown."""
 
 
-def listing(folder: Path, root: Path, offset: int, limit: int | None) -> Result:
-    """Return the names from the `offset`-th, one per line: folders end in `/`, and links show their target. Raises
+def folder_listing(folder: Path, root: Path, offset: int, limit: int | None) -> Result:
+    """Return the names from number `offset` on, one per line. Folders end in `/`, and links show their target. Raises
     `ToolError`."""
     name = display(folder, root)
-    count = _count(folder, name)
-    entries = list(entries_of(str(folder)))
+    count = _count_names(folder, name)
+    entries = list(visible_entries(str(folder)))
     if not entries:
         what = "contains only what git ignores" if count else "is an empty folder"
         return Result(f"`{name}` {what}", extent=Extent("entries", 0, 0))
     if offset > len(entries):
         raise ToolError(f"`{name}` has {pluralize(len(entries), 'entry')}: offset={offset} is beyond its end")
-    shown = entries[offset - 1 : offset - 1 + (limit or DEFAULT_LIMIT)]
-    last = offset + len(shown) - 1
-    lines = [_line(folder, entry, is_folder) for entry, is_folder in shown]
-    if len(shown) < len(entries):
+    page = entries[offset - 1 : offset - 1 + (limit or DEFAULT_LIMIT_NAMES)]
+    last = offset + len(page) - 1
+    lines = [_entry_line(folder, entry, is_folder) for entry, is_folder in page]
+    if len(page) < len(entries):
         more = f"; go on with offset={last + 1}" if last < len(entries) else ""
         lines.append(f"(entries {offset}-{last} of {len(entries)}{more})")
-    return Result("\n".join(lines), extent=Extent("entries", len(shown), len(entries), offset))
+    return Result("\n".join(lines), extent=Extent("entries", len(page), len(entries), offset))
 
 
-def _count(folder: Path, name: str) -> int:
-    """Return the number of names, including ignored ones. Raises `ToolError` for a folder that cannot be shown."""
+def _count_names(folder: Path, name: str) -> int:
+    """Return the number of names, including ignored ones. Raises `ToolError` for a folder that cannot be listed or has
+    too many names."""
     try:
         with os.scandir(folder) as found:
             count = sum(1 for _ in islice(found, MAX_SORTED_NAMES + 1))
@@ -48,10 +49,10 @@ def _count(folder: Path, name: str) -> int:
     return count
 
 
-def _line(folder: Path, entry: str, is_folder: bool) -> str:
+def _entry_line(folder: Path, entry: str, is_folder: bool) -> str:
     if is_folder:
-        return f"{printable(entry)}/"
+        return f"{printable_name(entry)}/"
     try:
-        return f"{printable(entry)} -> {printable(os.readlink(folder / entry))}"
+        return f"{printable_name(entry)} -> {printable_name(os.readlink(folder / entry))}"
     except OSError:
-        return printable(entry)
+        return printable_name(entry)

@@ -1,5 +1,5 @@
-"""Searches stored content for lines that match a pattern, in a separate process that can be killed.
-`ebbtide.tools.search.scan` is the code of that process."""
+"""Searches stored content for lines that match a pattern, in a separate process that can be killed. The code of that
+process is `ebbtide.tools.search.scan`."""
 
 import asyncio
 import json
@@ -12,10 +12,10 @@ from typing import IO, Any, Literal
 
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.outputs.stored import Content
-from ebbtide.tools.process.own_module import own_module
+from ebbtide.tools.process.own_module import own_module_command
 
 SEARCH_TIMEOUT_S = 20.0
-"""Seconds after which a search is ended with what it has found."""
+"""Seconds after which a search is stopped. The matches found by then are returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class FilteredLine:
     number: int
     text: str
     is_match: bool
-    at: int
-    """Offset in its line where cut text begins, or -1 if it is not cut."""
+    cut_offset: int
+    """Offset in the line at which cut text begins; -1 if the line is not cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class FilterResult:
     hits: tuple[FilteredLine, ...]
     ending: Literal["complete", "enough", "late"]
     line: int = 0
-    """The first line that was not, or not completely, searched."""
-    searched: int = 0
-    """Number of bytes searched from the start of the search."""
+    """The first line that was not searched completely."""
+    searched_bytes: int = 0
+    """Number of bytes searched, counted from where the search started."""
 
 
 async def filter_lines(
@@ -43,14 +43,14 @@ async def filter_lines(
     before: int,
     after: int,
     lines: tuple[int, int],
-    most_bytes: int,
+    max_bytes: int,
     *,
     start: int | None = None,
     numbered: bool = False,
 ) -> FilterResult:
-    """Return the matching lines in a range with their context, up to a number of bytes. `start`: the byte, in the first
-    line, at which the search begins. `numbered`: lines have numbers of their own, which are not searched. Raises
-    `ToolError`, also for damaged bytes."""
+    """Return the matching lines in a range with their context, up to a number of bytes. `start`: the byte in the first
+    line at which the search begins. `numbered`: lines begin with numbers, which are not searched. Raises `ToolError`,
+    for example for damaged bytes."""
     line_start = content.line_start(lines[0])
     start = line_start if start is None else start
     request = {
@@ -60,7 +60,7 @@ async def filter_lines(
         "first": lines[0],
         "offset": start - line_start,
         "last": lines[1],
-        "most": most_bytes,
+        "most": max_bytes,
         "numbered": numbered,
     }
     process = _start_process(request)
@@ -79,7 +79,7 @@ async def filter_lines(
 def _start_process(request: Mapping[str, object]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            own_module(f"{__package__}.scan", json.dumps(request)),
+            own_module_command(f"{__package__}.scan", json.dumps(request)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -93,29 +93,29 @@ def _exchange(process: subprocess.Popen[bytes], content: Content, first: int, st
     with process:
         if process.stdin is None or process.stdout is None:
             raise RuntimeError("a search was started without pipes")
-        failed = list[ToolError]()
-        feeding = threading.Thread(target=_feed, args=(process.stdin, content, start, failed), daemon=True)
+        errors = list[ToolError]()
+        feeding = threading.Thread(target=_feed, args=(process.stdin, content, start, errors), daemon=True)
         feeding.start()
         records = list[list[Any]]()
         for line in process.stdout:
-            with suppress(ValueError):  # cut off when it was killed
+            with suppress(ValueError):  # the line is incomplete if the process was killed
                 records.append(json.loads(line))
         feeding.join()
-        for error in failed:
+        for error in errors:
             raise error
         hits = tuple(FilteredLine(*record) for record in records if len(record) == 4)
         line, searched = next((tuple(record) for record in reversed(records) if len(record) == 2), (first, 0))
         return FilterResult(hits, "complete" if records and not records[-1] else "enough", line, searched)
 
 
-def _feed(pipe: IO[bytes], content: Content, start: int, failed: list[ToolError]) -> None:
-    """Write the content to the process. Errors are returned in `failed`, since a thread cannot raise them to the
-    caller. The search then ends with what it was given."""
+def _feed(pipe: IO[bytes], content: Content, start: int, errors: list[ToolError]) -> None:
+    """Write the content to the process. Errors are appended to `errors`, because a thread cannot raise them in its
+    caller. The search then ends with the content written so far."""
     try:
-        with suppress(BrokenPipeError):  # it has found enough, or was killed
+        with suppress(BrokenPipeError):  # the process has found enough or was killed
             for chunk in content.chunks(start):
                 pipe.write(chunk)
     except ToolError as error:
-        failed.append(error)
+        errors.append(error)
     with suppress(BrokenPipeError):
         pipe.close()

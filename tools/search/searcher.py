@@ -1,7 +1,7 @@
-"""The search process without ripgrep: prints what `rg --files --null` and `rg --json` would print.
+"""The search process used without ripgrep. It prints what `rg --files --null` and `rg --json` would print.
 
-It is a process because a regular expression can take forever and cannot be interrupted within Python, whereas a process
-can be killed.
+It is a process because a regular expression may take forever and Python cannot interrupt it, whereas a process can be
+killed.
 """
 
 import base64
@@ -16,17 +16,17 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, TypeAlias
 
-from ebbtide.tools.files.text import decode, showable
-from ebbtide.tools.process.own_module import own_module
-from ebbtide.tools.search.scan import PIECE, LineTimeout, ScanBlock, Search, blocks, searcher
-from ebbtide.tools.search.walk import files_below
+from ebbtide.tools.files.text import decode_file, without_surrogates
+from ebbtide.tools.process.own_module import own_module_command
+from ebbtide.tools.search.scan import PIECE_BYTES, BlockSearch, LineTimeout, ScanBlock, block_searcher, read_blocks
+from ebbtide.tools.search.walk import walk_files
 
-_A_MATCH = b'{"type": "match"}\n'
-"""The record of a line that is only counted."""
+_COUNTED_MATCH = b'{"type": "match"}\n'
+"""The record of a line that is counted but not shown."""
 MAX_LEGACY_BYTES = 64 * 1024 * 1024
 """Maximum size in bytes of a file whose encoding is detected."""
-_HEAD = 1 << 16
-"""Number of bytes examined to detect a binary file."""
+_BINARY_CHECK_BYTES = 1 << 16
+"""Number of bytes at the beginning in which a file is recognised as binary."""
 _PROGRESS_EVERY_S = 0.5
 """Seconds between progress reports."""
 
@@ -36,99 +36,104 @@ SearchRecord: TypeAlias = tuple[str, int, str]
 _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
-def argv_for(
+def searcher_argv(
     pattern: str | None,
     paths: Sequence[str] | None = None,
     ignore_case: bool = False,
     context: int = 0,
-    wanted: str = "lines",
-    patience: float = 1.0,
+    detail: str = "lines",
+    line_seconds: float = 1.0,
     encodings: Mapping[str, str] | None = None,
     with_ignored: bool = False,
 ) -> list[str]:
-    """Return the command that lists the files of its working folder, or searches them (or only `paths`) for the
-    pattern. `patience`: minimum number of seconds per line; a line that takes twice as long is skipped. `encodings`:
-    codecs specified for files."""
+    """Return the command that lists the files in its working folder, or searches them (or only `paths`) for the
+    pattern. `line_seconds`: seconds that a line may always take; a line that takes twice as long is skipped.
+    `encodings`: codecs specified for single files."""
     request = {
         "pattern": pattern,
         "paths": paths,
         "ignore_case": ignore_case,
         "context": context,
-        "wanted": wanted,
-        "patience": patience,
+        "wanted": detail,
+        "patience": line_seconds,
         "encodings": dict(encodings or {}),
         "with_ignored": with_ignored,
     }
-    return own_module(__name__, json.dumps(request))
+    return own_module_command(__name__, json.dumps(request))
 
 
 def main(request_json: str) -> None:
     request = json.loads(request_json)
     try:
         if request["pattern"] is None:
-            for path in files_below(os.getcwd(), with_ignored=request["with_ignored"]):
+            for path in walk_files(os.getcwd(), with_ignored=request["with_ignored"]):
                 sys.stdout.buffer.write(os.fsencode(path) + b"\0")
         else:
             _search(request)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        os._exit(0)  # the output is no longer read
+        os._exit(0)  # the reader of the output has gone
 
 
 def _search(request: Mapping[str, Any]) -> None:
-    told = _SearchProgress()
-    patience = LineTimeout(float(str(request["patience"])), told.given_up)
-    search = searcher(
-        str(request["pattern"]), told.report_progress, ignore_case=bool(request["ignore_case"]), patience=patience
+    progress = _SearchProgress()
+    line_timeout = LineTimeout(float(str(request["patience"])), progress.report_slow_line)
+    search = block_searcher(
+        str(request["pattern"]),
+        progress.report_progress,
+        ignore_case=bool(request["ignore_case"]),
+        line_timeout=line_timeout,
     )
     context = int(str(request["context"]))
     paths = request["paths"]
-    for path in files_below(os.getcwd(), with_ignored=request["with_ignored"]) if paths is None else paths:
+    for path in walk_files(os.getcwd(), with_ignored=request["with_ignored"]) if paths is None else paths:
         codec = request["encodings"].get(path, "")
         begun, binary = False, None
-        for kind, number, line in _hits(path, codec, search, context, told, first_only=request["wanted"] == "first"):
+        for kind, number, line in _search_file(
+            path, codec, search, context, progress, first_only=request["wanted"] == "first"
+        ):
             if kind == "binary":
                 binary = number
                 continue
             if not begun:
-                _print("begin", {"path": _text(path)})
+                _print("begin", {"path": _json_path(path)})
                 begun = True
             if kind == "match" and request["wanted"] != "lines":
-                sys.stdout.buffer.write(_A_MATCH)
+                sys.stdout.buffer.write(_COUNTED_MATCH)
                 continue
             _print(kind, {"line_number": number, "lines": {"text": line}})
         if begun:
             _print("end", {"binary_offset": binary})
-            sys.stdout.buffer.flush()  # the next file may take forever
+            sys.stdout.buffer.flush()  # flushed now, because the next file may take forever
 
 
 class _SearchProgress:
-    """Reports progress at intervals."""
+    """Reports the progress of a search at intervals."""
 
     def __init__(self) -> None:
         self.path = ""
-        self._told = time.monotonic()
+        self._last_report = time.monotonic()
 
     def report_progress(self, line: int) -> None:
-        if time.monotonic() - self._told > _PROGRESS_EVERY_S:
+        if time.monotonic() - self._last_report > _PROGRESS_EVERY_S:
             self._report("at", line)
 
-    def given_up(self, line: int) -> None:
+    def report_slow_line(self, line: int) -> None:
         self._report("slow", line)
 
     def _report(self, kind: str, line: int) -> None:
-        _print(kind, {"path": _text(self.path), "line_number": line})
+        _print(kind, {"path": _json_path(self.path), "line_number": line})
         sys.stdout.buffer.flush()
-        self._told = time.monotonic()
+        self._last_report = time.monotonic()
 
 
-def _hits(
-    path: str, codec: str, search: Search, context: int, told: _SearchProgress, *, first_only: bool = False
+def _search_file(
+    path: str, codec: str, search: BlockSearch, context: int, progress: _SearchProgress, *, first_only: bool = False
 ) -> Iterator[SearchRecord]:
-    """Yield the matching lines of a text file, or only the first, with their context; `long` in place of a line that is
-    too long, and `binary` once if the file is not text."""
-    told.path = path
-    state, is_done = _Around(context), False
+    """Yield the matching lines of a text file with their context, or only the first match. A line that is too long
+    gives a `long` record, and a file that is not text gives one `binary` record."""
+    progress.path = path
+    state, is_done = _ContextTracker(context), False
     for block in _blocks(path, codec):
         if b"\0" in block.data:
             yield "binary", block.number, ""
@@ -147,23 +152,23 @@ def _hits(
             if is_done := first_only:
                 break
         yield from state.context_lines(block, at, len(block.data) + 1, number)
-        told.report_progress(block.number)
+        progress.report_progress(block.number)
 
 
-class _Around:
+class _ContextTracker:
     """Produces the records of matching lines and their context."""
 
     def __init__(self, context: int) -> None:
         self._context = context
         self._before: deque[SearchRecord] = deque(maxlen=context)
-        self._after = self._long = 0
+        self._after = self._last_long_line = 0
 
     def match_lines(self, block: ScanBlock, start: int, end: int, number: int) -> Iterator[SearchRecord]:
         if _is_piece(block, start, end):
-            if number != self._long:  # several pieces of one line may match
+            if number != self._last_long_line:  # several pieces of the same line may match
                 yield from self._before
                 yield "long", number, ""
-            self._long = number
+            self._last_long_line = number
         else:
             yield from self._before
             yield "match", number, block.data[start:end].decode("utf-8", "replace")
@@ -171,7 +176,7 @@ class _Around:
         self._after = self._context
 
     def context_lines(self, block: ScanBlock, start: int, end: int, number: int) -> Iterator[SearchRecord]:
-        """Yield lines without a match, up to the start of the next match."""
+        """Yield the context lines among lines without a match, which end where the next match starts."""
         if not self._context or start >= end:
             return
         for line in block.data[start : end - 1].split(b"\n"):
@@ -186,34 +191,36 @@ class _Around:
 
 
 def _is_piece(block: ScanBlock, start: int, end: int) -> bool:
-    """Whether it is part of a line that is too long to print."""
-    return start == 0 and (block.offset > 0 or end >= PIECE)
+    """Whether the data is a piece of a line that is too long to print."""
+    return start == 0 and (block.offset > 0 or end >= PIECE_BYTES)
 
 
-def _blocks(path: str, named: str) -> Iterator[ScanBlock]:
-    """Yield the blocks of a text file as UTF-8, or nothing if it is unreadable."""
+def _blocks(path: str, specified_codec: str) -> Iterator[ScanBlock]:
+    """Yield the blocks of a text file in UTF-8; none if it is unreadable."""
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
+        with open(path, "rb", opener=_open_without_blocking) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return
             start = file.read(3)
             codec = _UTF16.get(start[:2])
             file.seek(2 if codec else 3 if start == b"\xef\xbb\xbf" else 0)
-            legacy = None if codec else _legacy_text(file, named)
-            yield from blocks(_Utf8(file, codec) if codec else file if legacy is None else io.BytesIO(legacy), 1)
+            legacy = None if codec else _legacy_text(file, specified_codec)
+            yield from read_blocks(
+                _Utf8Reader(file, codec) if codec else file if legacy is None else io.BytesIO(legacy), 1
+            )
     except OSError:
         return
 
 
-def _legacy_text(file: BinaryIO, named: str) -> bytes | None:
-    """Return the rest of a file that is not UTF-8, as `read` shows it, or None for other files, with the position
-    unchanged."""
+def _legacy_text(file: BinaryIO, specified_codec: str) -> bytes | None:
+    """Return the remaining text of a file that is not UTF-8, in the form in which `read` shows it. For any other file
+    return None and leave the position unchanged."""
     start = file.tell()
-    raw = file.read(_HEAD)
+    raw = file.read(_BINARY_CHECK_BYTES)
     if b"\0" not in raw:
         raw += file.read(MAX_LEGACY_BYTES)
         if not raw.isascii() and len(raw) <= MAX_LEGACY_BYTES and b"\0" not in raw and not _is_utf8(raw):
-            return showable(decode(raw, named).text).encode()
+            return without_surrogates(decode_file(raw, specified_codec).text).encode()
     file.seek(start)
     return None
 
@@ -226,12 +233,12 @@ def _is_utf8(raw: bytes) -> bool:
     return True
 
 
-def _without_waiting(path: str, flags: int) -> int:
+def _open_without_blocking(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
-class _Utf8:
-    """A file in another encoding, read as UTF-8."""
+class _Utf8Reader:
+    """Reads a file in another encoding as UTF-8."""
 
     def __init__(self, file: BinaryIO, codec: str) -> None:
         self._file = file
@@ -246,7 +253,7 @@ def _print(kind: str, data: Mapping[str, object]) -> None:
     sys.stdout.buffer.write(json.dumps({"type": kind, "data": data}).encode() + b"\n")
 
 
-def _text(path: str) -> Mapping[str, str]:
+def _json_path(path: str) -> Mapping[str, str]:
     try:
         path.encode()
     except UnicodeEncodeError:

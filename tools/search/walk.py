@@ -1,7 +1,7 @@
 """Lists the files of a folder that git would not ignore, in path order. Symbolic links are not followed.
 
-Respects `.gitignore` in every folder and `.git/info/exclude`, also outside a repository. Hidden files are included,
-`.git` is not.
+`.gitignore` in any folder and `.git/info/exclude` are respected, also outside a repository. Hidden files are included,
+but not `.git`.
 """
 
 import os
@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ebbtide.tools.files.bounded import beginning_of
+from ebbtide.tools.files.bounded import read_beginning
 
 _TOKEN = re.compile(r"/\*\*/|\A\*\*/|/\*\*\Z|\*+|\?|\[[!^]?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\\.|.", re.DOTALL)
 
@@ -18,26 +18,26 @@ _TOKEN = re.compile(r"/\*\*/|\A\*\*/|/\*\*\Z|\*+|\?|\[[!^]?\]?(?:\\.|\[:\w+:\]|[
 @dataclass(frozen=True, slots=True)
 class IgnoreRule:
     expression: re.Pattern[str]
-    """Matches a whole path relative to the folder of the rules."""
-    only_folders: bool
+    """Matches a whole path, relative to the folder of the rules."""
+    matches_only_folders: bool
     ignores: bool
-    """False for a negated rule."""
+    """Whether the rule ignores what it matches; False for a negated rule."""
 
 
-def rules_of(lines: Iterable[str]) -> tuple[IgnoreRule, ...]:
+def parse_ignore_rules(lines: Iterable[str]) -> tuple[IgnoreRule, ...]:
     """Return the rules in the lines of a file, in order. Invalid lines are skipped."""
-    return tuple(rule for line in lines if (rule := _rule(line)) is not None)
+    return tuple(rule for line in lines if (rule := _parse_rule(line)) is not None)
 
 
-def rule_decision(rules: tuple[IgnoreRule, ...], path: str, folder: bool) -> bool | None:
-    """Return whether the last matching rule ignores the path, or None if no rule matches."""
+def ignore_decision(rules: tuple[IgnoreRule, ...], path: str, is_folder: bool) -> bool | None:
+    """Return whether the last matching rule ignores the path; None if no rule matches."""
     for rule in reversed(rules):
-        if (folder or not rule.only_folders) and rule.expression.fullmatch(path):
+        if (is_folder or not rule.matches_only_folders) and rule.expression.fullmatch(path):
             return rule.ignores
     return None
 
 
-def _rule(line: str) -> IgnoreRule | None:
+def _parse_rule(line: str) -> IgnoreRule | None:
     line = re.sub(r"(?<!\\)((?:\\\\)*) +$", r"\1", line.removesuffix("\r"))
     if not line or line.startswith("#"):
         return None
@@ -56,10 +56,10 @@ def _rule(line: str) -> IgnoreRule | None:
 
 
 def _pattern_expression(pattern: str) -> str:
-    return "".join(_piece(token) for token in _TOKEN.findall(pattern))
+    return "".join(_token_expression(token) for token in _TOKEN.findall(pattern))
 
 
-def _piece(token: str) -> str:
+def _token_expression(token: str) -> str:
     match token:
         case "/**/":
             return "/(?:.*/)?"
@@ -96,22 +96,22 @@ class FolderRules:
 
 @dataclass(frozen=True, slots=True)
 class WalkScope:
-    """The rules that apply in a searched folder."""
+    """The rules that apply in the searched folder."""
 
     is_tracked: bool
-    """Whether the enclosing repository counts. It does not for a folder that is itself ignored there, which is searched
-    if asked for by name."""
+    """Whether the rules of the enclosing repository apply. They do not if the searched folder is itself ignored there,
+    because a folder that is named explicitly must be searched."""
     above: tuple[FolderRules, ...] = ()
 
 
 def is_generated(path: str) -> bool:
-    """Whether a path is a generated file that is commonly ignored, even without a `.gitignore`."""
+    """Whether a path is a generated file of a kind that is commonly ignored, even if no `.gitignore` does."""
     return any(part in GENERATED_NAMES or part.endswith((".pyc", ".pyo")) for part in path.split("/"))
 
 
-def scope_of(root: str) -> WalkScope:
-    """Return whether the folder belongs to a repository, and the rules of the folders above it up to the repository's
-    top."""
+def walk_scope(root: str) -> WalkScope:
+    """Return whether the folder belongs to a repository, and the rules of the folders above it up to the top of the
+    repository."""
     folders = []
     at = root
     while not _is_repository(at):
@@ -121,34 +121,34 @@ def scope_of(root: str) -> WalkScope:
         folders.append(at)
     rules: tuple[FolderRules, ...] = ()
     for folder in reversed(folders):
-        rules = rules_in(folder, rules, True)
+        rules = rules_inside(folder, rules, True)
     return WalkScope(False) if is_ignored(root, True, rules) else WalkScope(True, rules)
 
 
-def files_below(root: str, *, with_ignored: bool = False) -> Iterator[str]:
-    """Yield paths relative to the root. Unreadable folders are skipped."""
-    scope = scope_of(root)
-    waiting: list[tuple[str, tuple[FolderRules, ...], bool]] = [(root, scope.above, True)]
-    while waiting:
-        path, rules, is_folder = waiting.pop()
+def walk_files(root: str, *, with_ignored: bool = False) -> Iterator[str]:
+    """Yield the paths of all files, relative to the root. Unreadable folders are skipped."""
+    scope = walk_scope(root)
+    pending: list[tuple[str, tuple[FolderRules, ...], bool]] = [(root, scope.above, True)]
+    while pending:
+        path, rules, is_folder = pending.pop()
         if not is_folder:
             yield path[len(root.rstrip("/")) + 1 :]
             continue
-        here = rules_in(path, rules, scope.is_tracked)
+        here = rules_inside(path, rules, scope.is_tracked)
         for entry in reversed(_entries(path)):
             folder = entry.is_dir(follow_symlinks=False)
             wanted = folder or entry.is_file(follow_symlinks=False)
             if wanted and entry.name != ".git" and (with_ignored or not is_ignored(entry.path, folder, here)):
-                waiting.append((entry.path, here, folder))
+                pending.append((entry.path, here, folder))
 
 
-def nearest_below(root: str) -> Iterator[str]:
-    """Yield paths relative to the root, in order of depth, including folders with a trailing slash."""
-    scope = scope_of(root)
-    waiting: deque[tuple[str, str, tuple[FolderRules, ...]]] = deque([(root, "", scope.above)])
-    while waiting:
-        path, before, rules = waiting.popleft()
-        here = rules_in(path, rules, scope.is_tracked)
+def walk_nearest_first(root: str) -> Iterator[str]:
+    """Yield paths relative to the root, nearest first; folders are included, with a trailing slash."""
+    scope = walk_scope(root)
+    pending: deque[tuple[str, str, tuple[FolderRules, ...]]] = deque([(root, "", scope.above)])
+    while pending:
+        path, before, rules = pending.popleft()
+        here = rules_inside(path, rules, scope.is_tracked)
         for entry in _entries(path):
             folder = entry.is_dir(follow_symlinks=False)
             wanted = folder or entry.is_file(follow_symlinks=False)
@@ -156,37 +156,38 @@ def nearest_below(root: str) -> Iterator[str]:
                 below = f"{before}{entry.name}{'/' if folder else ''}"
                 yield below
                 if folder:
-                    waiting.append((entry.path, below, here))
+                    pending.append((entry.path, below, here))
 
 
-def entries_of(folder: str) -> Iterator[tuple[str, bool]]:
-    """Yield the names in a folder that are not ignored, in order, and whether each is a folder."""
-    scope = scope_of(folder)
-    here = rules_in(folder, scope.above, scope.is_tracked)
+def visible_entries(folder: str) -> Iterator[tuple[str, bool]]:
+    """Yield the names in a folder that are not ignored, in order, each with whether it is a folder."""
+    scope = walk_scope(folder)
+    here = rules_inside(folder, scope.above, scope.is_tracked)
     for entry in _entries(folder):
         is_folder = entry.is_dir(follow_symlinks=False)
         if entry.name != ".git" and not is_ignored(entry.path, is_folder, here):
             yield entry.name, is_folder
 
 
-def rules_in(folder: str, above: tuple[FolderRules, ...], is_tracked: bool) -> tuple[FolderRules, ...]:
-    """Return the rules that apply inside the folder, outermost first. A nested repository ignores those of the
-    enclosing one."""
+def rules_inside(folder: str, above: tuple[FolderRules, ...], is_tracked: bool) -> tuple[FolderRules, ...]:
+    """Return the rules that apply inside the folder, outermost first. A nested repository does not use the rules of the
+    enclosing repository."""
     lines: list[str] = []
     if _is_repository(folder):
         above = () if is_tracked else above
         lines += _lines(os.path.join(folder, ".git", "info", "exclude"))
     lines += _lines(os.path.join(folder, ".gitignore"))
-    return (*above, FolderRules(folder, rules_of(lines))) if lines else above
+    return (*above, FolderRules(folder, parse_ignore_rules(lines))) if lines else above
 
 
-def is_ignored(path: str, folder: bool, rules: tuple[FolderRules, ...]) -> bool:
-    """Return the decision of the innermost matching rule. Names are compared byte by byte, as in git."""
+def is_ignored(path: str, is_folder: bool, rules: tuple[FolderRules, ...]) -> bool:
+    """Return whether the path is ignored, as decided by the innermost matching rule. Names are compared byte by byte,
+    as in git."""
     for rule in reversed(rules):
         below = path[len(rule.folder.rstrip("/")) + 1 :]
-        said = rule_decision(rule.rules, os.fsencode(below).decode("latin-1"), folder)
-        if said is not None:
-            return said
+        decision = ignore_decision(rule.rules, os.fsencode(below).decode("latin-1"), is_folder)
+        if decision is not None:
+            return decision
     return False
 
 
@@ -203,8 +204,8 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _lines(path: str) -> list[str]:
-    """Return the lines of a regular file, or none for anything else."""
+    """Return the lines of a regular file; none for any other kind of file."""
     try:
-        return beginning_of(path, 1 << 20).decode("latin-1").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        return read_beginning(path, 1 << 20).decode("latin-1").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     except OSError:
         return []

@@ -1,4 +1,4 @@
-"""Ranks texts by relevance to a query: BM25 over stemmed words, with synonyms."""
+"""Ranks texts by relevance to a query, using BM25 with word stems and synonyms."""
 
 import math
 import re
@@ -7,10 +7,10 @@ from functools import lru_cache
 
 from ebbtide.tools.lazy import regex
 
-ALIKE = 0.8
-"""Weight of a synonym."""
-_SATURATION, _LENGTH = 1.2, 0.5
-"""BM25 parameters: saturation of repeated words, and penalty for long texts."""
+SYNONYM_WEIGHT = 0.8
+"""Weight of a synonym, relative to the word itself."""
+_SATURATION, _LENGTH_PENALTY = 1.2, 0.5
+"""BM25 parameters: saturation for repeated words, and penalty for long texts."""
 
 _WORD = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _STOP_WORDS = {
@@ -18,7 +18,7 @@ _STOP_WORDS = {
     "is", "it", "its", "me", "my", "need", "of", "on", "or", "some", "that", "the", "this", "to", "tool", "tools",
     "use", "using", "want", "what", "which", "with", "you", "your",
 }  # fmt: skip
-_GROUPS = (
+_SYNONYM_GROUPS = (
     "create new add make open register launch insert",
     "get show read fetch view see display look",
     "list all which every recent what who",
@@ -43,8 +43,8 @@ _GROUPS = (
     "email mail",
     "image picture photo",
 )
-"""Synonyms among tools: actions, and what trackers, chats and calendars deal with."""
-_SHORT = {
+"""Synonyms in the field of tools: actions, and the objects of trackers, chats and calendars."""
+_ABBREVIATIONS = {
     "vm": "virtual machine instance",
     "db": "database",
     "doc": "document",
@@ -54,22 +54,22 @@ _SHORT = {
     "env": "environment",
     "config": "configuration",
 }
-_ENDINGS = (("est", 4), ("er", 4), ("or", 4), ("ion", 4), ("ment", 3), ("al", 4), ("ly", 4))
-"""Suffixes that derive words, and the minimum number of letters left before each."""
+_DERIVATIONAL_SUFFIXES = (("est", 4), ("er", 4), ("or", 4), ("ion", 4), ("ment", 3), ("al", 4), ("ly", 4))
+"""Derivational suffixes, each with the minimum number of letters that must remain before it."""
 
 
-@lru_cache(4096)  # the same tools are searched repeatedly
+@lru_cache(4096)  # cached, because the same tools are searched repeatedly
 def words_of(text: str) -> tuple[str, ...]:
-    """Return the stems of the words in a text or name, in lower case: `listIssues` gives `list` and `issu`."""
+    """Return the stems of the words in text or in a name, in lower case: `listIssues` gives `list` and `issu`."""
     return tuple(stem(word) for word in _split(text) if word not in _STOP_WORDS)
 
 
-def terms_of(query: str) -> list[Mapping[str, float]]:
-    """Return for each word of a query the stems that match it, with weights."""
+def query_terms(query: str) -> list[Mapping[str, float]]:
+    """Return, for each word of a query, the stems that match it, with their weights."""
     terms: dict[str, Mapping[str, float]] = {}
     for word in _split(query):
         own = {} if word in _STOP_WORDS else {stem(word): 1.0}
-        terms.setdefault(stem(word), {**dict.fromkeys(_OTHERS.get(stem(word), ()), ALIKE), **own})
+        terms.setdefault(stem(word), {**dict.fromkeys(_SYNONYMS.get(stem(word), ()), SYNONYM_WEIGHT), **own})
     return [forms for forms in terms.values() if forms]
 
 
@@ -78,8 +78,10 @@ def stem(word: str) -> str:
     `pay`."""
     if not word.isascii() or len(word) < 4:
         return word
-    word = _singular(re.sub(r"is(e[ds]?|ing|ation)$", r"iz\1", word) if len(word) > 5 else word)
-    ending = next((end for end, least in _ENDINGS if word.endswith(end) and len(word) - len(end) >= least), "")
+    word = _singular(re.sub(r"(?<=...)is(e[ds]?|ing|ation)$", r"iz\1", word))
+    ending = next(
+        (end for end, least in _DERIVATIONAL_SUFFIXES if word.endswith(end) and len(word) - len(end) >= least), ""
+    )
     word = word.removesuffix(ending).removesuffix("e")
     return f"{word[:-1]}i" if word.endswith("y") and len(word) > 3 else word
 
@@ -98,54 +100,55 @@ def _singular(word: str) -> str:
 
 
 def _without_double(word: str) -> str:
-    """`getting` and `get` are the same word."""
+    """Remove a doubled last letter or a final `e`, so that `getting` and `get` have the same stem."""
     return word[:-1] if word[-1] == word[-2] and word[-1] not in "ls" else word.removesuffix("e")
 
 
-def _others() -> Mapping[str, set[str]]:
-    others: dict[str, set[str]] = {}
-    for group in _GROUPS:
+def _synonyms_by_stem() -> Mapping[str, set[str]]:
+    synonyms: dict[str, set[str]] = {}
+    for group in _SYNONYM_GROUPS:
         stems = {stem(word) for word in group.split()}
         for one in stems:
-            others.setdefault(one, set()).update(stems - {one})
-    for short, long in _SHORT.items():
-        others.setdefault(stem(short), set()).update(map(stem, long.split()))
-    return others
+            synonyms.setdefault(one, set()).update(stems - {one})
+    for short, long in _ABBREVIATIONS.items():
+        synonyms.setdefault(stem(short), set()).update(map(stem, long.split()))
+    return synonyms
 
 
-_OTHERS = _others()
+_SYNONYMS = _synonyms_by_stem()
 """The stems of the synonyms of each stem."""
 
 
-def best_matches(query: str, documents: Sequence[Mapping[str, float]], most: int) -> tuple[int, ...]:
-    """Return the indices of up to `most` documents that match words of the query or their synonyms, best first, with
-    ties in order. A document maps its words (see `words_of`) to counts or weights."""
+def best_matches(query: str, documents: Sequence[Mapping[str, float]], max_results: int) -> tuple[int, ...]:
+    """Return the indices of up to `max_results` documents that match words of the query or synonyms of them, best
+    first; ties keep their order. A document maps its words (see `words_of`) to counts or weights."""
     lengths = [sum(document.values()) for document in documents]
     average = sum(lengths) / max(len(documents), 1) or 1.0
     scores = [0.0] * len(documents)
-    answered = [0] * len(documents)
-    terms = terms_of(query)
+    matched_terms = [0] * len(documents)
+    terms = query_terms(query)
     for forms in terms:
-        said = {
-            place: _best_share(forms, document, lengths[place] / average) for place, document in enumerate(documents)
+        weights = {
+            index: _term_score(forms, document, lengths[index] / average) for index, document in enumerate(documents)
         }
-        holders = [place for place, much in said.items() if much]
-        rarity = math.log(1 + (len(documents) - len(holders) + 0.5) / (len(holders) + 0.5))
-        for place in holders:
-            scores[place] += rarity * said[place]
-            answered[place] += 1
-    # Matching more of the query ranks above repeating one rare word.
-    scores = [score * (1 + count / max(len(terms), 1)) for score, count in zip(scores, answered, strict=True)]
-    order = sorted((place for place, score in enumerate(scores) if score > 0), key=lambda place: -scores[place])
-    return tuple(order[:most])
+        matching = [index for index, much in weights.items() if much]
+        rarity = math.log(1 + (len(documents) - len(matching) + 0.5) / (len(matching) + 0.5))
+        for index in matching:
+            scores[index] += rarity * weights[index]
+            matched_terms[index] += 1
+    # A document that matches more words of the query ranks above one that repeats a rare word.
+    scores = [score * (1 + count / max(len(terms), 1)) for score, count in zip(scores, matched_terms, strict=True)]
+    order = sorted((index for index, score in enumerate(scores) if score > 0), key=lambda place: -scores[place])
+    return tuple(order[:max_results])
 
 
-def _best_share(forms: Mapping[str, float], document: Mapping[str, float], length: float) -> float:
-    """Return the score of one term in a document, for its best matching form."""
+def _term_score(forms: Mapping[str, float], document: Mapping[str, float], length: float) -> float:
+    """Return the score of a term in a document, using the form of it that matches best."""
     return max(
-        (weight * _share(document[form], length) for form, weight in forms.items() if form in document), default=0
+        (weight * _saturated_weight(document[form], length) for form, weight in forms.items() if form in document),
+        default=0,
     )
 
 
-def _share(count: float, length: float) -> float:
-    return count * (_SATURATION + 1) / (count + _SATURATION * (1 - _LENGTH + _LENGTH * length))
+def _saturated_weight(count: float, length: float) -> float:
+    return count * (_SATURATION + 1) / (count + _SATURATION * (1 - _LENGTH_PENALTY + _LENGTH_PENALTY * length))

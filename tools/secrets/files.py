@@ -2,29 +2,33 @@
 
 _SECRET_NAMES = {".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".dockercfg"}
 _SECRET_FOLDERS = {".ssh", ".gnupg", ".aws", ".kube", ".docker"}
-_SECRET_ENDS = (".pem", ".key", ".p12", ".pfx", ".kdbx", ".jks", ".keystore", ".ppk", ".env")
-_SECRET_STARTS = (".env", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519")
-_PUBLIC_ENDS = (".example", ".sample", ".template", ".dist", ".pub")
+_SECRET_SUFFIXES = (".pem", ".key", ".p12", ".pfx", ".kdbx", ".jks", ".keystore", ".ppk", ".env")
+_SECRET_PREFIXES = (".env", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519")
+_PUBLIC_SUFFIXES = (".example", ".sample", ".template", ".dist", ".pub")
 SECRET_GLOBS = (
     "**/.git/config",
     *(f"**/{name}" for name in sorted(_SECRET_NAMES)),
     *(f"**/{name}/**" for name in sorted(_SECRET_FOLDERS)),
-    *(f"**/*{end}" for end in _SECRET_ENDS),
-    *(f"**/{start}*" for start in _SECRET_STARTS),
+    *(f"**/*{end}" for end in _SECRET_SUFFIXES),
+    *(f"**/{start}*" for start in _SECRET_PREFIXES),
 )
-"""Patterns for the files of `holds_secrets`, and few others."""
-SECRET_FILES = (
+"""Patterns that match the files for which `may_contain_secrets` is true, and few others."""
+SECRET_FILE_PATTERNS = (
     *sorted(_SECRET_NAMES),
-    *(f"*{end}" for end in _SECRET_ENDS),
-    *(f"{start}*" for start in _SECRET_STARTS),
+    *(f"*{end}" for end in _SECRET_SUFFIXES),
+    *(f"{start}*" for start in _SECRET_PREFIXES),
 )
-"""Patterns for the file names only, for use where folders are listed separately."""
-SIGNS_OF_SECRETS = (*_SECRET_NAMES, *_SECRET_FOLDERS, *_SECRET_ENDS, *_SECRET_STARTS, ".git/config")
-"""Every line that names such a file contains one of these, in lower case."""
-SECRET_NAMES, SECRET_STARTS, SECRET_ENDS = frozenset((*_SECRET_NAMES, *_SECRET_FOLDERS)), _SECRET_STARTS, _SECRET_ENDS
+"""Patterns that match only the names of such files, for use where folders are given separately."""
+SECRET_NAME_PARTS = (*_SECRET_NAMES, *_SECRET_FOLDERS, *_SECRET_SUFFIXES, *_SECRET_PREFIXES, ".git/config")
+"""Parts of such names. A line that names a file with secrets contains at least one of them, in lower case."""
+SECRET_NAMES, SECRET_PREFIXES, SECRET_SUFFIXES = (
+    frozenset((*_SECRET_NAMES, *_SECRET_FOLDERS)),
+    _SECRET_PREFIXES,
+    _SECRET_SUFFIXES,
+)
 SECRET_FOLDERS = tuple(sorted(_SECRET_FOLDERS))
 
-SECRETS_BELOW_HOME = (
+HOME_SECRETS = (
     ".ssh", ".aws", ".azure", ".gnupg", ".docker", ".kube", ".netrc", ".git-credentials", ".pypirc", ".pgpass",
     ".my.cnf", ".s3cfg", ".boto", ".vault-token", ".databrickscfg", ".oci", ".fly", ".terraform.d", ".password-store",
     ".config/gh", ".config/hub", ".config/glab-cli", ".config/git/credentials", ".config/gcloud", ".config/op",
@@ -51,9 +55,9 @@ SECRETS_BELOW_HOME = (
     ".lesshst", ".irb_history", ".Rhistory",
     "Library/Keychains", "Library/Application Support/Google/Chrome", "Library/Application Support/Firefox",
 )  # fmt: skip
-"""Keys, passwords and histories below the home folder, hidden from commands."""
+"""Keys, passwords and histories below the home folder, which are hidden from commands."""
 
-SECRETS_NAMED = tuple(
+SECRET_PATH_VARIABLES = tuple(
     """
     GNUPGHOME AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE AZURE_CONFIG_DIR CLOUDSDK_CONFIG
     GOOGLE_APPLICATION_CREDENTIALS KUBECONFIG DOCKER_CONFIG DOCKER_CERT_PATH NPM_CONFIG_USERCONFIG npm_config_userconfig
@@ -62,17 +66,17 @@ SECRETS_NAMED = tuple(
     HISTFILE
     """.split()  # noqa: SIM905  # easier to read as one string
 )
-"""Variables with alternative paths of keys, separated by colons."""
-SECRETS_BELOW_NAMED = {
+"""Variables that contain paths of files with keys, separated by colons."""
+SECRET_FOLDER_VARIABLES = {
     "XDG_CONFIG_HOME": ".config/",
     "XDG_DATA_HOME": ".local/share/",
     "CARGO_HOME": ".cargo/",
     "GRADLE_USER_HOME": ".gradle/",
     "HF_HOME": ".cache/huggingface/",
 }
-"""Variables that replace a folder below the home folder."""
+"""Variables that name a replacement for a folder below the home folder, each with that folder."""
 
-SECRETS_OF_THE_SYSTEM = (
+SYSTEM_SECRETS = (
     "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d",
     "/etc/krb5.keytab", "/etc/ssl/private", "/etc/letsencrypt/live", "/etc/letsencrypt/archive", "/etc/wireguard",
     "/etc/NetworkManager/system-connections", "/etc/security/opasswd", "/etc/ssh/ssh_host_rsa_key",
@@ -85,11 +89,11 @@ def any_case_pattern(pattern: str) -> str:
     return "".join(f"[{sign}{sign.upper()}]" if sign.islower() else sign for sign in pattern)
 
 
-def holds_secrets(path: str) -> bool:
+def may_contain_secrets(path: str) -> bool:
     """Whether a file's name suggests passwords or keys: a `.env`, a private key."""
     *folders, name = path.casefold().split("/")
     if not _SECRET_FOLDERS.isdisjoint((*folders, name)) or [*folders[-1:], name] == [".git", "config"]:
         return True
-    if name.endswith(_PUBLIC_ENDS):
+    if name.endswith(_PUBLIC_SUFFIXES):
         return False
-    return name in _SECRET_NAMES or name.startswith(_SECRET_STARTS) or name.endswith(_SECRET_ENDS)
+    return name in _SECRET_NAMES or name.startswith(_SECRET_PREFIXES) or name.endswith(_SECRET_SUFFIXES)

@@ -1,20 +1,20 @@
-"""Finds passwords and tokens in Git settings: in addresses and request headers. Pure."""
+"""Finds passwords and tokens in Git settings, namely in addresses and request headers. Pure."""
 
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.secrets.key_formats import known_secrets
 from ebbtide.tools.secrets.secret_pieces import MIN_SECRET_CHARS
 
-_NAME = "git-settings"
+_SECRET_NAME = "git-settings"
 _LOGIN = regex(r"//(?P<user>[^/\s:@\"]*):(?P<password>[^/\s@\"]+)@")
 _HEADER = regex(r"(?i)\bauthorization:[ \t]*(?:basic|bearer|token)[ \t]+(?P<secret>[^\s\"]{8,})")
 
 
 def git_passwords(text: str) -> dict[str, str]:
     """Return the secrets to redact, with a name for each. A password that could be an ordinary word is redacted only
-    together with the user name, as in an address."""
-    found = known_secrets({_NAME: text})
+    together with the user name, as it appears in an address."""
+    found = known_secrets({_SECRET_NAME: text})
     for match in _LOGIN.finditer(text):
         if match["password"] not in found and len(match[0]) >= MIN_SECRET_CHARS:
-            found[match[0]] = _NAME
-    found |= {match["secret"]: _NAME for match in _HEADER.finditer(text)}
+            found[match[0]] = _SECRET_NAME
+    found |= {match["secret"]: _SECRET_NAME for match in _HEADER.finditer(text)}
     return found

@@ -1,4 +1,4 @@
-"""Detects secrets in a text: known values, and keys with an unmistakable format. Pure."""
+"""Detects secrets in text: known values, and keys with an unmistakable format. Pure."""
 
 import json
 import re
@@ -8,7 +8,13 @@ from html import escape
 from urllib.parse import quote, quote_plus, unquote
 
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.secrets.secret_pieces import MIN_SECRET_CHARS, FoundSecret, is_mixed, parts_of_keys, pieces_in
+from ebbtide.tools.secrets.secret_pieces import (
+    MIN_SECRET_CHARS,
+    FoundSecret,
+    find_private_key_parts,
+    find_secret_pieces,
+    looks_random,
+)
 
 SECRET_NAME = regex(
     r"(?:^|[^a-z0-9])(?:KEYS?|PASS|PASSWD|PWD|PAT|CREDS?|AUTH|COOKIES?|DSN|BEARER|JWT|SAS)(?:[^a-z0-9]|$)"
@@ -18,9 +24,9 @@ SECRET_NAME = regex(
 """Names of variables that contain secrets."""
 
 _MIN_DISTINCT_CHARS = 8
-"""Minimum number of distinct characters in a key. With fewer, it is an example (`AKIAXXXXXXXXXXXXXXXX`)."""
+"""Minimum number of distinct characters in a key. A text with fewer is an example (`AKIAXXXXXXXXXXXXXXXX`)."""
 
-_FORMATS = (
+_KEY_FORMATS = (
     (
         "private-key",
         "PRIVATE KEY",
@@ -46,61 +52,63 @@ _FORMATS = (
     ("huggingface-token", "hf_", regex(r"\bhf_[A-Za-z]{34}\b")),
     ("jwt", "eyJ", regex(r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,}")),
 )
-"""A name, a substring that the text must contain, and the format."""
+"""Name of each format, a substring that the text must contain, and the pattern."""
 
 _UNFINISHED_KEY_HEADER = regex(r"-----BEGIN [A-Z0-9 ]*-{0,5}[^-]*-{0,5}[A-Z0-9 ]*-{0,4}\Z")
-_LAST_WORD = regex(r"[A-Za-z0-9_.-]+\Z")
-_BEGINNINGS = (
+_FINAL_WORD = regex(r"[A-Za-z0-9_.-]+\Z")
+_KEY_PREFIXES = (
     *("-----BEGIN ", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "sk-", "AIza"),
     *("xox", "sk_live_", "rk_live_", "npm_", "pypi-AgE", "SG.", "hf_", "eyJ"),
 )
 
-_PASSWORD = regex(r"://(?:[^/\s:@]*:([^/\s@]+)|([^/\s:@]{16,}))@")
-"""Credentials before the host of an address: a password, or just a token."""
+_URL_CREDENTIALS = regex(r"://(?:[^/\s:@]*:([^/\s@]+)|([^/\s:@]{16,}))@")
+"""Credentials before the host of an address: a user name and a password, or only a token."""
 _SCHEME = regex(r"(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
-_PART = regex(r"[A-Za-z0-9+/_-]{16,}={0,2}")
+_POSSIBLE_SECRET = regex(r"[A-Za-z0-9+/_-]{16,}={0,2}")
 """A possible secret within a compound value: a list, a cookie, JSON, a connection string."""
 
 
 def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the values of an environment that are secrets, with the names of their variables. Paths and plain words
-    are excluded, since they would be found in any text."""
-    known: dict[str, str] = {}
+    are excluded because they would be found in any text."""
+    name_by_value: dict[str, str] = {}
     for name, value in environment.items():
-        passwords = [found[1] or found[2] for found in _PASSWORD.finditer(value)]
-        written = passwords or (_parts_of(value) if SECRET_NAME.search(name) else ())
+        passwords = [found[1] or found[2] for found in _URL_CREDENTIALS.finditer(value)]
+        written = passwords or (_possible_secrets(value) if SECRET_NAME.search(name) else ())
         for one in (*written, *map(unquote, passwords)):
             if len(one) >= MIN_SECRET_CHARS and not _is_path(one) and not (one.isalpha() and one.islower()):
-                known.setdefault(one, name)
-    return known
+                name_by_value.setdefault(one, name)
+    return name_by_value
 
 
-def _parts_of(value: str) -> Iterator[str]:
+def _possible_secrets(value: str) -> Iterator[str]:
     """Yield a value and the possible secrets within it."""
-    whole = value.strip().strip("\"'")
+    stripped = value.strip().strip("\"'")
     yield value
-    yield whole
-    if (scheme := _SCHEME.match(whole)) is not None:
-        yield whole[scheme.end() :]
-    if whole.count(":") == 1 and not re.search(r"[\s/]", whole):  # a user name with a password
-        yield whole.partition(":")[2]
-    yield from (part for part in _PART.findall(whole) if re.search(r"\d", part) and re.search(r"[A-Za-z]", part))
+    yield stripped
+    if (scheme := _SCHEME.match(stripped)) is not None:
+        yield stripped[scheme.end() :]
+    if stripped.count(":") == 1 and not re.search(r"[\s/]", stripped):  # `user:password`
+        yield stripped.partition(":")[2]
+    yield from (
+        part for part in _POSSIBLE_SECRET.findall(stripped) if re.search(r"\d", part) and re.search(r"[A-Za-z]", part)
+    )
 
 
 def _is_path(value: str) -> bool:
-    return value.startswith(("/", "~")) and not any(len(part) > 12 and is_mixed(part) for part in value.split("/"))
+    return value.startswith(("/", "~")) and not any(len(part) > 12 and looks_random(part) for part in value.split("/"))
 
 
-def forms_of(value: str) -> Iterator[str]:
-    """Yield the forms of a secret in a text: as it is, escaped for programs, JSON, HTML and shells, URL-encoded, in
-    hexadecimal, and in base64 at any alignment."""
-    data = _bytes_of(value)
+def encoded_forms(value: str) -> Iterator[str]:
+    """Yield the forms that a secret may take in text: unchanged, escaped for programs, JSON, HTML and shells,
+    URL-encoded, in hexadecimal, and in base64 at any alignment."""
+    data = _environment_bytes(value)
     yield value
     yield from sorted(set(_escaped_forms(value, data)) - {value})
     yield data.hex()
     yield data.hex().upper()
     for shift in range(3):
-        # The context determines the digits at both ends, so only those in between are used.
+        # The digits at both ends depend on the neighbouring bytes, so only those in between are used.
         encoded = b64encode(b"\0" * shift + data).decode().rstrip("=")
         whole = encoded[(0, 2, 3)[shift] : len(encoded) - (1 if (shift + len(data)) % 3 else 0)]
         if len(whole) >= MIN_SECRET_CHARS:
@@ -109,8 +117,8 @@ def forms_of(value: str) -> Iterator[str]:
                 yield url_safe
 
 
-def _bytes_of(value: str) -> bytes:
-    """Return the bytes as in an environment, whose values need not be valid text."""
+def _environment_bytes(value: str) -> bytes:
+    """Return the bytes of an environment value, which need not be valid text."""
     try:
         return value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -118,7 +126,7 @@ def _bytes_of(value: str) -> bytes:
 
 
 def _escaped_forms(value: str, data: bytes) -> Iterator[str]:
-    """Yield escaped forms, which may include the value itself."""
+    """Yield the escaped forms of a value; the value itself may be among them."""
     yield from (repr(value)[1:-1], quote(data, safe=""), quote(data), quote_plus(data))
     yield from (escape(value), escape(value, quote=False), value.replace("'", "'\\''"), value.replace("'", "'\"'\"'"))
     for written in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
@@ -128,16 +136,17 @@ def _escaped_forms(value: str, data: bytes) -> Iterator[str]:
 _URL_SAFE = str.maketrans("+/", "-_")
 
 
-def may_go_on(text: str, known: Iterable[str], most: int = 20_000) -> int:
-    """Return the start of the last characters that may be part of an incomplete secret, or the length of the text."""
+def incomplete_secret_start(text: str, known_values: Iterable[str], max_chars: int = 20_000) -> int:
+    """Return the position from which the end of the text may be the beginning of a secret, or the length of the text if
+    there is none."""
     found = len(text)
-    if (match := _UNFINISHED_KEY_HEADER.search(text, max(len(text) - most, 0))) is not None:
+    if (match := _UNFINISHED_KEY_HEADER.search(text, max(len(text) - max_chars, 0))) is not None:
         found = match.start()
-    if (match := _LAST_WORD.search(text, max(len(text) - most, 0))) is not None:
+    if (match := _FINAL_WORD.search(text, max(len(text) - max_chars, 0))) is not None:
         word = match[0]
-        if any(one in word or _ends_with_beginning(word, one) for one in _BEGINNINGS):
+        if any(one in word or _ends_with_prefix_of(word, one) for one in _KEY_PREFIXES):
             found = min(found, match.start())
-    for value in known:
+    for value in known_values:
         for size in range(min(len(value) - 1, len(text)), 0, -1):
             if text.endswith(value[:size]):
                 found = min(found, len(text) - size)
@@ -145,33 +154,39 @@ def may_go_on(text: str, known: Iterable[str], most: int = 20_000) -> int:
     return found
 
 
-def _ends_with_beginning(text: str, value: str) -> bool:
+def _ends_with_prefix_of(text: str, value: str) -> bool:
     return any(text.endswith(value[:size]) for size in range(min(len(value), len(text)), 0, -1))
 
 
-def secrets_in(text: str, known: Mapping[str, str]) -> list[FoundSecret]:
-    """Return the positions of all secrets in a text, in order and without overlaps. `known` maps forms of values to
-    names."""
+def detect_secrets(text: str, known_forms: Mapping[str, str]) -> list[FoundSecret]:
+    """Return the positions of all secrets in a text, in order and without overlaps. `known_forms` maps the forms of
+    known values to their names."""
     found = [
         FoundSecret(match.start(), match.end(), name)
-        for value, name in known.items()
+        for value, name in known_forms.items()
         if value in text
         for match in re.finditer(re.escape(value), text)
     ]
-    if known:
-        found += pieces_in(text, known)
+    if known_forms:
+        found += find_secret_pieces(text, known_forms)
     if "PRIVATE KEY" in text:
-        found += parts_of_keys(text)
-    for name, hint, form in _FORMATS:
+        found += find_private_key_parts(text)
+    for name, hint, form in _KEY_FORMATS:
         if hint in text:
             found += [
                 FoundSecret(match.start(), match.end(), name)
                 for match in form.finditer(text)
                 if len(set(match[0])) >= _MIN_DISTINCT_CHARS and "EXAMPLE" not in match[0]
             ]
-    found.sort(key=lambda one: (one.start, -one.end))
-    apart: list[FoundSecret] = []
-    for one in found:
-        if not apart or one.start >= apart[-1].end:
-            apart.append(one)
-    return apart
+    return merge_overlapping(found)
+
+
+def merge_overlapping(found: Iterable[FoundSecret]) -> list[FoundSecret]:
+    """Return the positions in order and without overlaps; merged ones have the name of the first."""
+    merged: list[FoundSecret] = []
+    for one in sorted(found, key=lambda one: (one.start, -one.end)):
+        if merged and one.start < merged[-1].end:
+            merged[-1] = FoundSecret(merged[-1].start, max(merged[-1].end, one.end), merged[-1].name)
+        else:
+            merged.append(one)
+    return merged

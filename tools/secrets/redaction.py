@@ -1,10 +1,16 @@
-"""Redacts secrets in texts, as far as they can be detected. Pure."""
+"""Redacts secrets in text, as far as they can be detected. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.secrets.key_formats import SECRET_NAME, forms_of, known_secrets, secrets_in
+from ebbtide.tools.secrets.key_formats import (
+    SECRET_NAME,
+    detect_secrets,
+    encoded_forms,
+    known_secrets,
+    merge_overlapping,
+)
 from ebbtide.tools.secrets.secret_pieces import MIN_SECRET_CHARS, FoundSecret
 
 REDACTION_MARK = "***"
@@ -15,11 +21,11 @@ SECRET_VALUE = regex(
 """Addresses with a password or token, and keys with a known prefix."""
 
 _SECRET_WORDS = r"key|token|bearer|secret|passw|auth|cred|sig\b"
-_OPTION = regex(rf"--?[\w-]*(?:{_SECRET_WORDS})[\w-]*", re.IGNORECASE)
-_FOLDERS = ("PWD", "OLDPWD")
-_MAX_VALUE = 4096
-"""Maximum number of characters examined by a pattern below, so that long texts take linear time."""
-_LIKELY = tuple(
+_SECRET_OPTION = regex(rf"--?[\w-]*(?:{_SECRET_WORDS})[\w-]*", re.IGNORECASE)
+_FOLDER_VARIABLES = ("PWD", "OLDPWD")
+_MAX_VALUE_CHARS = 4096
+"""Maximum number of characters that a pattern below may examine, so that the time for long texts stays linear."""
+_CONTEXT_PATTERNS = tuple(
     (hints, regex(pattern, re.DOTALL))
     for hints, pattern in (
         (("@",), r"://(?P<secret>[^/\s@'\"`]+)@"),
@@ -27,7 +33,8 @@ _LIKELY = tuple(
         (("hooks.slack",), r"(?i)\bhooks\.slack\.com/services/(?P<secret>[\w/-]+)"),
         (
             ("private key",),
-            rf"(?P<secret>-----BEGIN [A-Z0-9 ]*PRIVATE KEY[^-]*-----.{{0,{_MAX_VALUE}}}?(?:-----END[^-]*-----|\Z))",
+            rf"(?P<secret>-----BEGIN [A-Z0-9 ]*PRIVATE "
+            rf"KEY[^-]*-----.{{0,{_MAX_VALUE_CHARS}}}?(?:-----END[^-]*-----|\Z))",
         ),
         (("bearer", "basic"), r"(?i)\b(?:bearer|basic)\s+(?P<secret>[\w.~+/=-]{8,})"),
         (
@@ -63,66 +70,64 @@ _LIKELY = tuple(
 """Substrings that the lower-cased text must contain, and a pattern for secrets recognisable by their context."""
 
 
-def hidden_forms(environment: Mapping[str, str], known: Iterable[str] = ()) -> dict[str, str]:
-    """Return all forms of an environment's secrets and of those in `known`, with the names of their variables."""
-    named = {value: name for name, value in environment.items() if SECRET_NAME.search(name) and name not in _FOLDERS}
-    values = {**named, **known_secrets(environment), **dict.fromkeys(known, "")}
-    return {form: name for value, name in values.items() if len(value) >= MIN_SECRET_CHARS for form in forms_of(value)}
+def secret_forms(environment: Mapping[str, str], known_values: Iterable[str] = ()) -> dict[str, str]:
+    """Return all forms of the secrets in an environment and of the values in `known_values`, with the names of their
+    variables."""
+    named = {
+        value: name for name, value in environment.items() if SECRET_NAME.search(name) and name not in _FOLDER_VARIABLES
+    }
+    values = {**named, **known_secrets(environment), **dict.fromkeys(known_values, "")}
+    return {
+        form: name for value, name in values.items() if len(value) >= MIN_SECRET_CHARS for form in encoded_forms(value)
+    }
 
 
-def secret_places(text: str, forms: Mapping[str, str]) -> list[FoundSecret]:
-    """Return the positions of secrets, in order and without overlaps: those in `forms` (from `hidden_forms`), in a
-    known format, or likely from their context."""
-    found = [*secrets_in(text, forms), *likely_secrets(text)]
-    apart: list[FoundSecret] = []
-    for one in sorted(found, key=lambda one: (one.start, -one.end)):
-        if apart and one.start < apart[-1].end:
-            apart[-1] = FoundSecret(apart[-1].start, max(apart[-1].end, one.end), apart[-1].name)
-        else:
-            apart.append(one)
-    return apart
+def find_secrets(text: str, forms: Mapping[str, str]) -> list[FoundSecret]:
+    """Return the positions of secrets, in order and without overlaps: those in `forms` (from `secret_forms`), those in
+    a known format, and those that are likely from their context."""
+    return merge_overlapping([*detect_secrets(text, forms), *likely_secrets(text)])
 
 
 def likely_secrets(text: str) -> Iterator[FoundSecret]:
-    """Yield secrets that are likely from their context, possibly with duplicates."""
+    """Yield text that is likely to be secret because of its context, possibly with duplicates."""
     lowered = text.lower()
-    for pattern in (pattern for hints, pattern in _LIKELY if any(hint in lowered for hint in hints)):
+    for pattern in (pattern for hints, pattern in _CONTEXT_PATTERNS if any(hint in lowered for hint in hints)):
         for match in pattern.finditer(text):
             yield FoundSecret(match.start("secret"), match.end("secret"), "")
 
 
-def redact_text(text: str, environment: Mapping[str, str], known: Iterable[str] = ()) -> str:
-    """Return the text without secrets of the environment, those in `known`, and likely ones."""
-    return without_secrets(text, hidden_forms(environment, known))
+def redact_text(text: str, environment: Mapping[str, str], known_values: Iterable[str] = ()) -> str:
+    """Return the text with the secrets of the environment, those in `known_values`, and likely secrets redacted."""
+    return redact_forms(text, secret_forms(environment, known_values))
 
 
-def without_secrets(text: str, forms: Mapping[str, str]) -> str:
+def redact_forms(text: str, forms: Mapping[str, str]) -> str:
     """Return the text with each secret replaced by `***`."""
-    for found in reversed(secret_places(text, forms)):
+    for found in reversed(find_secrets(text, forms)):
         text = text[: found.start] + REDACTION_MARK + text[found.end :]
     return text
 
 
-def without_password(url: str) -> str:
+def redact_url(url: str) -> str:
     """Return the address without user name, password and query values."""
     scheme, mark, rest = url.partition("://")
     rest, question, query = rest.partition("?")
     # A `/` in a password is invalid, but people write it.
     is_odd = re.match(r"[^/@]*:(?!\d+(?:/|$))[^@]*/.*@", rest) is not None
-    place, slash, path = ("@" + rest.rpartition("@")[2]).partition("/") if is_odd else rest.partition("/")
-    if "@" in place:
-        place = f"{REDACTION_MARK}@{place.rpartition('@')[2]}"
-    return f"{scheme}{mark}{place}{slash}{path}{question}{re.sub(r'=[^&#]*', f'={REDACTION_MARK}', query)}"
+    authority, slash, path = ("@" + rest.rpartition("@")[2]).partition("/") if is_odd else rest.partition("/")
+    if "@" in authority:
+        authority = f"{REDACTION_MARK}@{authority.rpartition('@')[2]}"
+    return f"{scheme}{mark}{authority}{slash}{path}{question}{re.sub(r'=[^&#]*', f'={REDACTION_MARK}', query)}"
 
 
-def without_options(words: Sequence[str]) -> list[str]:
+def redact_options(words: Sequence[str]) -> list[str]:
     """Return a command's words without the values of options such as `--api-key`."""
-    shown: list[str] = []
+    redacted: list[str] = []
     is_value = False
     for word in words:
         name, equals, _ = word.partition("=")
-        is_named = _OPTION.fullmatch(name) is not None
-        shown.append(
+        is_named = _SECRET_OPTION.fullmatch(name) is not None
+        redacted.append(
             REDACTION_MARK
             if is_value and not word.startswith("-")
             else f"{name}={REDACTION_MARK}"
@@ -130,4 +135,4 @@ def without_options(words: Sequence[str]) -> list[str]:
             else word
         )
         is_value = is_named and not equals
-    return shown
+    return redacted

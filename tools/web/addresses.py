@@ -1,24 +1,25 @@
-"""Decides which web addresses may be reached, from the address and what its name resolves to. Pure."""
+"""Decides which web addresses may be reached, based on the address itself and the IP addresses that its host name
+resolves to. Pure."""
 
 from collections.abc import Sequence
 from urllib.parse import quote, urljoin, urlsplit
 
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.lazy import dataclass, regex
-from ebbtide.tools.network.addresses import ends_in_number, is_private, literal
-from ebbtide.tools.outputs.plain_text import printable
+from ebbtide.tools.network.addresses import ends_in_number, is_private, parse_address
+from ebbtide.tools.outputs.plain_text import printable_name
 
 MAX_ADDRESS_CHARS = 4000
 """Maximum number of characters in an address."""
 
-WHAT_COULD_BE = "the user can allow hosts in `web.private`"
+PERMISSION_HINT = "the user can allow hosts in `web.private`"
 
 _PORTS = {"http": 80, "https": 443}
-_FIRST_FREE = 1024
-"""Lower ports belong to other services: mail, shells, files."""
-_UNSAFE = regex(r"[\x00-\x20\x7f-\x9f\\]")
+_MIN_USER_PORT = 1024
+"""Lowest port allowed apart from 80 and 443. Lower ones belong to other services, such as mail, shells and files."""
+_INVALID_CHARACTER = regex(r"[\x00-\x20\x7f-\x9f\\]")
 _HOST = regex(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?")
-_SAFE = "%/:=&?~#+!$,;'@()*[]|"
+_UNQUOTED_CHARACTERS = "%/:=&?~#+!$,;'@()*[]|"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,70 +28,82 @@ class WebAddress:
 
     scheme: str
     host: str
-    """Lower-case ASCII, without brackets."""
+    """The host in lower-case ASCII, without brackets."""
     port: int
     target: str
     """Path and query."""
 
     @property
-    def place(self) -> str:
+    def host_and_port(self) -> str:
         """The host, with the port unless it is the default: the subject of permission rules."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     def __str__(self) -> str:
-        return f"{self.scheme}://{self.place}{self.target}"
+        return f"{self.scheme}://{self.host_and_port}{self.target}"
 
 
-def address_of(written: str) -> WebAddress:
+def parse_web_address(written: str) -> WebAddress:
     """Parse an address. Raises `ToolError`."""
     text = written.strip()
     if "://" not in text and not text.startswith("//"):
         text = f"https://{text}"
     if len(text) > MAX_ADDRESS_CHARS:
         raise ToolError(f"the address has more than {MAX_ADDRESS_CHARS:,} characters: check it")
-    shown = printable(text[:200])
-    if _UNSAFE.search(text):
+    label = printable_name(text[:200])
+    if _INVALID_CHARACTER.search(text):
         raise ToolError(
-            f"`{shown}` contains a blank, a backslash or a control character: write it as %20 or leave it out"
+            f"`{label}` contains a blank, a backslash or a control character: write it as %20 or leave it out"
         )
     try:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
         name = host.rstrip(".") if ":" in host else host.rstrip(".").encode("idna").decode().lower()
     except (ValueError, UnicodeError) as error:
-        raise ToolError(f"`{shown}` is not an address: {error}") from error
+        raise ToolError(f"`{label}` is not an address: {error}") from error
     if parts.scheme not in _PORTS:
-        raise ToolError(f"`{shown}` is not an address of http or https: read shows files, bash fetches the rest")
+        raise ToolError(f"`{label}` is not an address of http or https: read shows files, bash fetches the rest")
     if "@" in parts.netloc:
         raise ToolError("the address contains a name or password: leave it out")
-    if literal(name) is None and (not _HOST.fullmatch(name) or "[" in parts.netloc):
-        raise ToolError(f"`{shown}` has no valid host: check it")
-    target = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
+    if parse_address(name) is None and (not _HOST.fullmatch(name) or "[" in parts.netloc):
+        raise ToolError(f"`{label}` has no valid host: check it")
+    target = quote(parts.path or "/", safe=_UNQUOTED_CHARACTERS) + (
+        f"?{quote(parts.query, safe=_UNQUOTED_CHARACTERS)}" if parts.query else ""
+    )
     return WebAddress(parts.scheme, name, _PORTS[parts.scheme] if port is None else port, target)
 
 
-def behind(address: WebAddress, location: str) -> WebAddress:
+def redirect_target(address: WebAddress, location: str) -> WebAddress:
     """Return the target of a redirect. Raises `ToolError`."""
     try:
         joined = urljoin(str(address), location.strip())
     except ValueError as error:
-        raise ToolError(f"it redirects to `{printable(location[:200])}`, which is not an address: {error}") from error
-    return address_of(joined)
+        raise ToolError(
+            f"it redirects to `{printable_name(location[:200])}`, which is not an address: {error}"
+        ) from error
+    return parse_web_address(joined)
 
 
-def check_is_public(address: WebAddress, private: Sequence[str]) -> None:
-    """Raise `ToolError` if the host's name is not public or the port is not a web port, unless permitted by the
-    user."""
-    if address.port < _FIRST_FREE and address.port not in _PORTS.values() and not is_allowed(address, private):
-        raise ToolError(f"not fetched: port {address.port} is not a web port; {WHAT_COULD_BE}")
-    if literal(address.host) is None and ends_in_number(address.host) and not is_allowed(address, private):
-        raise ToolError(f"not fetched: `{address.host}` is an address in an unusual form; {WHAT_COULD_BE}")
-    if is_private(address.host) and not is_allowed(address, private):
-        raise ToolError(f"not fetched: `{address.host}` is this machine or on a private network; {WHAT_COULD_BE}")
+def require_public(address: WebAddress, allowed_private_hosts: Sequence[str]) -> None:
+    """Raise `ToolError` if the host's name is not public or the port is not a web port, unless the user has permitted
+    them."""
+    if (
+        address.port < _MIN_USER_PORT
+        and address.port not in _PORTS.values()
+        and not is_allowed(address, allowed_private_hosts)
+    ):
+        raise ToolError(f"not fetched: port {address.port} is not a web port; {PERMISSION_HINT}")
+    if (
+        parse_address(address.host) is None
+        and ends_in_number(address.host)
+        and not is_allowed(address, allowed_private_hosts)
+    ):
+        raise ToolError(f"not fetched: `{address.host}` is an address in an unusual form; {PERMISSION_HINT}")
+    if is_private(address.host) and not is_allowed(address, allowed_private_hosts):
+        raise ToolError(f"not fetched: `{address.host}` is this machine or on a private network; {PERMISSION_HINT}")
 
 
-def is_allowed(address: WebAddress, private: Sequence[str]) -> bool:
+def is_allowed(address: WebAddress, allowed_private_hosts: Sequence[str]) -> bool:
     """Whether the user has permitted the host, or the host and port, on a private network."""
     host = f"[{address.host}]" if ":" in address.host else address.host
-    return bool({address.host, host, f"{host}:{address.port}"} & set(private))
+    return bool({address.host, host, f"{host}:{address.port}"} & set(allowed_private_hosts))

@@ -1,7 +1,7 @@
-"""Decodes a page: by its bytes, its server's or its own declaration, or a guess. Pure.
+"""Decodes a page according to its bytes, to the encoding that the server or the page declares, or to a guess. Pure.
 
-`charset_normalizer` is good at detecting scripts but not at telling Latin encodings apart: French read in the Central
-European code page has almost no impossible characters. Latin encodings are therefore decided by the alphabets of
+`charset_normalizer` detects scripts well but cannot distinguish Latin encodings: French text decoded in the Central
+European code page contains almost no impossible characters. Latin encodings are therefore chosen by the alphabets of
 languages.
 """
 
@@ -23,19 +23,19 @@ _CODEC_ALIASES = {
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "cp950",
     "utf-16": "utf-16-le", "utf-32": "utf-32-le",
 }  # fmt: skip
-"""Wider encodings, in which pages with these declarations are actually written, and which browsers use."""
+"""Maps a declared encoding to the wider one that such pages actually use, as browsers do."""
 
 _DECLARATION = regex(
     rb"""(?is)<meta[^>]{0,500}?charset\s*=\s*["']?([\w.:-]+)|<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)"""
 )
-_DECLARED_IN = 65_536
-"""Number of bytes in which a page may declare its encoding."""
+_MAX_DECLARATION_BYTES = 65_536
+"""Number of bytes at the beginning of a page in which it may declare its encoding."""
 
-_TWO_BYTES = ("gb18030", "cp932", "euc_jp", "big5", "cp949")
-_ALPHABETIC = (
+_DOUBLE_BYTE_CODECS = ("gb18030", "cp932", "euc_jp", "big5", "cp949")
+_NON_LATIN_CODECS = (
     "cp1251", "koi8_u", "koi8_r", "iso8859_5", "cp1253", "iso8859_7", "cp1255", "cp1256", "iso8859_6", "cp874",
 )  # fmt: skip
-_ALPHABETS = (
+_LATIN_ALPHABETS = (
     ("cp1252", ("äöüß", "àâæçéèêëîïôœùûü", "áéíñóúü", "áâãàçéêíóôõú", "àèéìòù", "åäöé", "æøåé", "áéíðóúýþæö", "äöõü")),
     ("cp1250 iso8859_2", ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "čćđšž", "ăâîşţ")),
     ("cp1254", ("çğıöşüâîû",)),
@@ -43,57 +43,63 @@ _ALPHABETS = (
 )
 """Encodings of Latin scripts, most likely first, with the non-ASCII letters of their languages."""
 
-_SIGNS = regex(rb"[\x80-\xff]{10}")
-"""A sequence of valid double-byte characters this long is no coincidence, which `charset_normalizer` does not
-consider."""
-_TELLING = regex(rb"[^<>\r\n]*[\x80-\xff][^<>\r\n]*")
+_LONG_NON_ASCII_RUN = regex(rb"[\x80-\xff]{10}")
+"""A sequence of non-ASCII bytes long enough that it is no coincidence if all are valid double-byte characters.
+`charset_normalizer` does not consider this."""
+_NON_ASCII_TEXT = regex(rb"[^<>\r\n]*[\x80-\xff][^<>\r\n]*")
 _CONTROL = regex(r"[\x00-\x08\x0e-\x1a]")
 _MAX_SAMPLE_BYTES = 16_384
 """Number of bytes from which an encoding is guessed."""
-_CLEAR = 0.15
-"""Maximum "mess" for a text to be accepted as another script."""
+_MAX_MESS = 0.15
+"""Maximum "mess" (as measured by `charset_normalizer`) at which a text is accepted as another script."""
 
 
-def decode_page(content: bytes, said: str = "", *, is_cut: bool = False) -> str | None:
-    """Return the text, or None if the bytes are not text. `said`: the server's charset, which may be wrong or unknown.
-    `is_cut`: the last character may be incomplete. Invalid bytes become U+FFFD."""
+def decode_page(content: bytes, declared: str = "", *, is_cut: bool = False) -> str | None:
+    """Return the text, or None if the bytes are not text. `declared`: the server's charset, which may be wrong or
+    unknown. `is_cut`: the last character may be incomplete. Invalid bytes become U+FFFD."""
     for bom, codec in _BOMS:
         if content.startswith(bom):
             return content[len(bom) :].decode(codec, "replace")
     if b"\0" in content:
-        wide = [codec for codec in (*_wide(content), _codec(said)) if codec.startswith(("utf-16", "utf-32"))]
-        texts = (_fitting(content, codec, is_cut) for codec in wide)
+        wide = [
+            codec
+            for codec in (*_wide_codecs(content), _actual_codec(declared))
+            if codec.startswith(("utf-16", "utf-32"))
+        ]
+        texts = (_decode_if_valid(content, codec, is_cut) for codec in wide)
         return next((text for text in texts if text is not None and not _CONTROL.search(text)), None)
-    for codec in _candidates(content, said):
-        if (text := _fitting(content, codec, is_cut)) is not None:
+    for codec in _codecs_to_try(content, declared):
+        if (text := _decode_if_valid(content, codec, is_cut)) is not None:
             return text
     if _is_mostly_utf8(content):
         return content.decode("utf-8", "replace")
     return content.decode(_guess_codec(content), "replace")
 
 
-def _candidates(content: bytes, said: str) -> Iterator[str]:
-    """Yield the encodings to try in order. Text is hardly ever valid UTF-8 by chance, whatever is declared."""
+def _codecs_to_try(content: bytes, declared: str) -> Iterator[str]:
+    """Yield the encodings to try, in order. UTF-8 comes first, because other text is hardly ever valid UTF-8 by
+    chance."""
     yield "iso2022_jp" if b"\x1b$B" in content or b"\x1b$@" in content else "utf-8"
-    yield _codec(said)
-    if found := _DECLARATION.search(content[:_DECLARED_IN]):
-        named = _codec((found[1] or found[2]).decode("ascii", "replace"))
-        yield "" if named.startswith(("utf-16", "utf-32")) else named  # the declaration would not have been readable
+    yield _actual_codec(declared)
+    if found := _DECLARATION.search(content[:_MAX_DECLARATION_BYTES]):
+        named = _actual_codec((found[1] or found[2]).decode("ascii", "replace"))
+        yield "" if named.startswith(("utf-16", "utf-32")) else named  # in UTF-16 the declaration would be unreadable
 
 
-def _codec(said: str) -> str:
-    """Return the codec that pages with this declaration actually use, or an empty string if it is unknown."""
+def _actual_codec(declared: str) -> str:
+    """Return the codec that pages with this declaration actually use; empty if it is unknown."""
     try:
-        found = codecs.lookup(said) if said else None
+        found = codecs.lookup(declared) if declared else None
     except (LookupError, ValueError):
         return ""
-    if found is None or not found._is_text_encoding:  # excludes transformations such as base64
+    if found is None or not found._is_text_encoding:  # rejects transformations such as base64
         return ""
     return _CODEC_ALIASES.get(found.name, found.name)
 
 
-def _fitting(content: bytes, codec: str, is_cut: bool) -> str | None:
-    """Return the text if it decodes, allowing for damage to one character in a hundred."""
+def _decode_if_valid(content: bytes, codec: str, is_cut: bool) -> str | None:
+    """Return the decoded text, or None if it is not in this encoding. Except in UTF-8, one in a hundred non-ASCII
+    characters may be invalid."""
     if not codec:
         return None
     try:
@@ -106,8 +112,8 @@ def _fitting(content: bytes, codec: str, is_cut: bool) -> str | None:
     return text if text.count("\ufffd") * 100 <= beyond and "\0" not in text else None
 
 
-def _wide(content: bytes) -> Iterator[str]:
-    """Yield the UTF-16 and UTF-32 encodings whose zero bytes are where these are."""
+def _wide_codecs(content: bytes) -> Iterator[str]:
+    """Yield the UTF-16 and UTF-32 encodings that match the positions of the zero bytes."""
     start = content[:4096]
     zeros = [start[at::4].count(0) / max(len(start[at::4]), 1) for at in range(4)]
     if zeros[2] > 0.9 and zeros[3] > 0.9:
@@ -129,24 +135,24 @@ def _is_mostly_utf8(content: bytes) -> bool:
 def _guess_codec(content: bytes) -> str:
     import charset_normalizer  # noqa: PLC0415  # deferred: only needed for pages without a declaration
 
-    sample = b"\n".join(_TELLING.findall(content))[:_MAX_SAMPLE_BYTES]
-    best, least, surest = "cp1252", _CLEAR, 0.0
-    latin = tuple(codec for names, _ in _ALPHABETS for codec in names.split())
-    at_least = 0.2 if _SIGNS.search(sample) else 0.0
-    for codec in (*latin, *_TWO_BYTES, *_ALPHABETIC):
+    sample = b"\n".join(_NON_ASCII_TEXT.findall(content))[:_MAX_SAMPLE_BYTES]
+    best, lowest_mess, highest_coherence = "cp1252", _MAX_MESS, 0.0
+    latin = tuple(codec for names, _ in _LATIN_ALPHABETS for codec in names.split())
+    min_coherence = 0.2 if _LONG_NON_ASCII_RUN.search(sample) else 0.0
+    for codec in (*latin, *_DOUBLE_BYTE_CODECS, *_NON_LATIN_CODECS):
         found = charset_normalizer.from_bytes(sample, cp_isolation=[codec]).best()
         if found is None:
             continue
-        sure = max(found.coherence, at_least if codec in _TWO_BYTES else 0.0)
-        if (found.chaos, -sure) < (least, -surest):
-            best, least, surest = codec, found.chaos, sure
-    return _latin(sample) if best in latin else best
+        sure = max(found.coherence, min_coherence if codec in _DOUBLE_BYTE_CODECS else 0.0)
+        if (found.chaos, -sure) < (lowest_mess, -highest_coherence):
+            best, lowest_mess, highest_coherence = codec, found.chaos, sure
+    return _latin_codec(sample) if best in latin else best
 
 
-def _latin(sample: bytes) -> str:
+def _latin_codec(sample: bytes) -> str:
     """Return the encoding in which most non-ASCII letters belong to a single language."""
-    best, most = "cp1252", 0.0
-    for names, alphabets in _ALPHABETS:
+    best, best_share = "cp1252", 0.0
+    for names, alphabets in _LATIN_ALPHABETS:
         for codec in names.split():
             text = sample.decode(codec, "replace").lower()
             letters = [letter for letter in text if letter > "\x7f" and (letter.isalpha() or letter in "\ufffdªº¹²³")]
@@ -154,6 +160,6 @@ def _latin(sample: bytes) -> str:
                 continue
             for alphabet in alphabets:
                 share = sum(letter in alphabet for letter in letters) / max(len(letters), 1)
-                if share > most:
-                    best, most = codec, share
+                if share > best_share:
+                    best, best_share = codec, share
     return best

@@ -1,5 +1,5 @@
-"""Connections to the public network. A name is resolved once, each of its addresses is checked, and the connection goes
-to a checked one, so later DNS changes have no effect."""
+"""Connections to the public network. A name is resolved once, each of its addresses is checked, and the connection is
+made to an address that was checked, so later DNS changes have no effect."""
 
 import asyncio
 import os
@@ -19,12 +19,12 @@ from ebbtide.tools.web.addresses import WebAddress
 if TYPE_CHECKING:
     import ssl
 
-MAX_TRIED = 4
-"""Maximum number of addresses of a host that are tried in turn."""
+MAX_TRIED_ADDRESSES = 4
+"""Maximum number of addresses of a host that are tried one after another."""
 
 
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Connects only to public addresses, including for redirects and reconnections."""
+    """Connects only to public addresses, even after redirects and when reconnecting."""
 
     def __init__(self) -> None:
         self._inner = httpcore2.AnyIOBackend()
@@ -42,7 +42,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
             addresses = await public_addresses(host, port)
         except NameNotKnown as error:
             raise httpcore2.ConnectError(str(error)) from error
-        for found in addresses[:MAX_TRIED]:
+        for found in addresses[:MAX_TRIED_ADDRESSES]:
             try:
                 return await self._inner.connect_tcp(str(found), port, timeout, local_address, socket_options)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
@@ -50,23 +50,23 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         raise problem
 
 
-async def pool_for(address: WebAddress, *, may_be_private: bool) -> httpcore2.AsyncConnectionPool:
-    """Return a pool for connections to the address: through the proxy of the environment if there is one for it, with
-    the same trusted certificates as for providers. `may_be_private`: the user permits this host. Raises `ToolError`,
-    `PrivateAddress`."""
+async def connection_pool(address: WebAddress, *, may_be_private: bool) -> httpcore2.AsyncConnectionPool:
+    """Return a pool for connections to the address, with the same trusted certificates as for providers. If the
+    environment sets a proxy for the address, that is used. `may_be_private` means that the user permits this host.
+    Raises `ToolError`, `PrivateAddress`."""
     use_lookup_threads(asyncio.get_running_loop())
-    context = await asyncio.to_thread(_context, address)
-    proxy = proxy_for(address.scheme, address.place)
+    context = await asyncio.to_thread(_tls_context, address)
+    proxy = proxy_for(address.scheme, address.host_and_port)
     if not proxy:
         backend = None if may_be_private else GuardedBackend()
         return httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=backend)
     if not may_be_private:
-        with suppress(NameNotKnown):  # only the proxy knows such a name, and decides itself
+        with suppress(NameNotKnown):  # only the proxy knows the name; it does its own checks
             await public_addresses(address.host, address.port)
-    return _through(proxy, context)
+    return _proxy_pool(proxy, context)
 
 
-def _context(address: WebAddress) -> "ssl.SSLContext | None":
+def _tls_context(address: WebAddress) -> "ssl.SSLContext | None":
     try:
         return httpx2.create_ssl_context() if address.scheme == "https" else None
     except OSError as error:
@@ -74,7 +74,7 @@ def _context(address: WebAddress) -> "ssl.SSLContext | None":
         raise ToolError(f"the certificates of `{name}` cannot be read: tell the user") from error
 
 
-def _through(proxy: str, context: "ssl.SSLContext | None") -> httpcore2.AsyncConnectionPool:
+def _proxy_pool(proxy: str, context: "ssl.SSLContext | None") -> httpcore2.AsyncConnectionPool:
     try:
         parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
         port = parts.port or (1080 if parts.scheme.startswith("socks") else 443 if parts.scheme == "https" else 80)

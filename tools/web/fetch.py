@@ -1,4 +1,4 @@
-"""Fetches one web page, with limits on size, time and redirects."""
+"""Fetches one web page within limits on size, time and redirects."""
 
 import asyncio
 import zlib
@@ -11,14 +11,14 @@ from ebbtide.tools.base import ToolError
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.network.addresses import is_private
 from ebbtide.tools.network.name_lookup import PrivateAddress
-from ebbtide.tools.outputs.plain_text import printable
-from ebbtide.tools.web.addresses import WHAT_COULD_BE, WebAddress, behind, is_allowed
-from ebbtide.tools.web.connection import pool_for
+from ebbtide.tools.outputs.plain_text import printable_name
+from ebbtide.tools.web.addresses import PERMISSION_HINT, WebAddress, is_allowed, redirect_target
+from ebbtide.tools.web.connection import connection_pool
 
 MAX_PAGE_BYTES = 5_000_000
 """Maximum size of a page in bytes, both compressed and decompressed."""
 FETCH_TIMEOUT_S = 60.0
-"""Seconds in total. The part of a page received by then is shown."""
+"""Maximum time for a page, in seconds. The part received by then is shown."""
 CONNECT_TIMEOUT_S = 15.0
 MAX_REDIRECTS = 5
 
@@ -35,30 +35,30 @@ class Page:
     """The address after all redirects."""
     media_type: str
     charset: str
-    """As declared by the server, or empty."""
+    """The charset declared by the server; empty if there is none."""
     content: bytes
-    left_out: str = ""
-    """Why the content is incomplete, or an empty string."""
+    incomplete_reason: str = ""
+    """Why the content is incomplete; empty if it is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    to: str
+    location: str
 
 
-async def fetch(address: WebAddress, private: Sequence[str] = ()) -> Page:
-    """Fetch a page. `private`: permitted hosts on private networks. Redirects to another host or port are not followed,
-    since permission covers only this one. Raises `ToolError`."""
+async def fetch_page(address: WebAddress, allowed_private_hosts: Sequence[str] = ()) -> Page:
+    """Fetch a page. `allowed_private_hosts` are the permitted hosts on private networks. A redirect to another host or
+    port is not followed, because permission was given only for this one. Raises `ToolError`."""
     start = asyncio.get_running_loop().time()
     for _ in range(MAX_REDIRECTS + 1):
-        left = FETCH_TIMEOUT_S - (asyncio.get_running_loop().time() - start)
+        seconds_left = FETCH_TIMEOUT_S - (asyncio.get_running_loop().time() - start)
         try:
-            found = await _once(address, is_allowed(address, private), left)
+            found = await _fetch_once(address, is_allowed(address, allowed_private_hosts), seconds_left)
         except PrivateAddress as error:
-            raise ToolError(f"not fetched: {error}; {WHAT_COULD_BE}") from error
+            raise ToolError(f"not fetched: {error}; {PERMISSION_HINT}") from error
         except TimeoutError as error:
             raise ToolError(
-                f"`{address.place}` did not answer within {FETCH_TIMEOUT_S:.0f} s: try again later"
+                f"`{address.host_and_port}` did not answer within {FETCH_TIMEOUT_S:.0f} s: try again later"
             ) from error
         except (
             httpcore2.NetworkError,
@@ -66,37 +66,43 @@ async def fetch(address: WebAddress, private: Sequence[str] = ()) -> Page:
             httpcore2.ProtocolError,
             httpcore2.ProxyError,
         ) as error:
-            said = printable(str(error) or type(error).__name__)[:300].rstrip(".")
-            raise ToolError(f"cannot reach `{address.place}`: {said}. Check the address") from error
+            reason = printable_name(str(error) or type(error).__name__)[:300].rstrip(".")
+            raise ToolError(f"cannot reach `{address.host_and_port}`: {reason}. Check the address") from error
         if isinstance(found, Page):
             return found
-        following = behind(address, found.to)
-        if following.place != address.place:
-            if is_private(following.host) and not is_allowed(following, private):
-                raise ToolError(f"not fetched: it redirects to `{following.place}`, which is on a private network")
+        following = redirect_target(address, found.location)
+        if following.host_and_port != address.host_and_port:
+            if is_private(following.host) and not is_allowed(following, allowed_private_hosts):
+                raise ToolError(
+                    f"not fetched: it redirects to `{following.host_and_port}`, which is on a private network"
+                )
             what = "host" if following.host != address.host else "port"
-            raise ToolError(f"it redirects to another {what}: call web_fetch with `{printable(str(following))}`")
+            raise ToolError(f"it redirects to another {what}: call web_fetch with `{printable_name(str(following))}`")
         address = following
-    raise ToolError(f"`{address.place}` redirects more than {MAX_REDIRECTS} times: give the address that it leads to")
+    raise ToolError(
+        f"`{address.host_and_port}` redirects more than {MAX_REDIRECTS} times: give the address that it leads to"
+    )
 
 
-async def _once(address: WebAddress, may_be_private: bool, seconds: float) -> Page | Redirect:
+async def _fetch_once(address: WebAddress, may_be_private: bool, seconds: float) -> Page | Redirect:
     body, left_out = bytearray(), ""
     async with asyncio.timeout(seconds) as limit:
-        pool = await pool_for(address, may_be_private=may_be_private)
+        pool = await connection_pool(address, may_be_private=may_be_private)
         url = httpcore2.URL(scheme=address.scheme, host=address.host, port=address.port, target=address.target)
-        headers = [("host", address.place), *_HEADERS]
+        headers = [("host", address.host_and_port), *_HEADERS]
         extensions = {
             "timeout": {"connect": CONNECT_TIMEOUT_S, "read": seconds, "write": seconds, "pool": CONNECT_TIMEOUT_S}
         }
         async with pool, pool.stream("GET", url, headers=headers, extensions=extensions) as response:
-            said = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
-            if response.status in (301, 302, 303, 307, 308) and "location" in said:
-                return Redirect(said["location"])
+            header_fields = {
+                name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers
+            }
+            if response.status in (301, 302, 303, 307, 308) and "location" in header_fields:
+                return Redirect(header_fields["location"])
             if response.status >= 400:
-                raise ToolError(f"`{printable(str(address))}` answers with HTTP {_status(response.status)}")
+                raise ToolError(f"`{printable_name(str(address))}` answers with HTTP {_status_text(response.status)}")
             try:
-                async for piece in _decompress(response.aiter_stream(), said.get("content-encoding", "")):
+                async for piece in _decompress(response.aiter_stream(), header_fields.get("content-encoding", "")):
                     body += piece
                     if len(body) > MAX_PAGE_BYTES:
                         left_out = f"only its first {MAX_PAGE_BYTES / 1e6:.0f} MB were looked at"
@@ -109,12 +115,13 @@ async def _once(address: WebAddress, may_be_private: bool, seconds: float) -> Pa
                 if not body:
                     raise
                 left_out = "it broke off"
-    media_type, charset = _kind(said)
+    media_type, charset = _declared_type(header_fields)
     return Page(address, media_type, charset, bytes(body[:MAX_PAGE_BYTES]), left_out)
 
 
 async def _decompress(stream: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
-    """Yield the decompressed bytes, never many more at once than arrived."""
+    """Yield the decompressed bytes piece by piece. The size of a piece is limited, because compressed data may expand
+    to any size."""
     match encoding.strip().lower():
         case "" | "identity":
             async for piece in stream:
@@ -128,19 +135,19 @@ async def _decompress(stream: AsyncIterator[bytes], encoding: str) -> AsyncItera
                     raise ToolError("the page is compressed in a way that cannot be read: try curl in bash") from error
         case other:
             raise ToolError(
-                f"the page is compressed as {printable(other[:40])}, which was not asked for: try curl in bash"
+                f"the page is compressed as {printable_name(other[:40])}, which was not asked for: try curl in bash"
             )
 
 
-def _status(status: int) -> str:
+def _status_text(status: int) -> str:
     try:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
         return str(status)
 
 
-def _kind(headers: Mapping[str, str]) -> tuple[str, str]:
-    """Return media type and charset declared by a server."""
+def _declared_type(headers: Mapping[str, str]) -> tuple[str, str]:
+    """Return the media type and charset declared by a server; empty where there is none."""
     media_type, *parameters = headers.get("content-type", "").split(";")
     named = dict(part.strip().lower().partition("=")[::2] for part in parameters)
     return media_type.strip().lower(), named.get("charset", "").strip("\"' ")

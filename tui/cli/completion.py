@@ -6,36 +6,37 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ebbtide.agent import config, providers
 from ebbtide.agent.errors import AgentError
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.cli.arguments import make_parser, parser_of, read_settings, with_sessions
-from ebbtide.tui.cli.candidates import CommandParsers, ShellCompletion, Sources, complete
+from ebbtide.tui.cli.arguments import make_parser, read_settings, run_with_sessions, subcommand_parser
+from ebbtide.tui.cli.candidates import CommandParsers, CompletionSources, ShellCompletion, complete
 from ebbtide.tui.text.sanitise import sanitised_line
 
-if TYPE_CHECKING:  # a type only: most words are completed without sessions
+if TYPE_CHECKING:  # imported for types only: most words are completed without opening a session
     from ebbtide.agent.sessions import Sessions
 
 SHELLS = ("bash", "zsh", "fish")
 
-MAX_OFFERED_SESSIONS = 50
-"""Maximum sessions offered."""
+MAX_SUGGESTED_SESSIONS = 50
+"""Maximum number of sessions offered."""
 
-_PROVIDERS = ("anthropic", "openai")
+_OFFLINE_PROVIDERS = ("anthropic", "openai")
 """Providers whose models are known offline."""
 
 
 def run(arguments: Sequence[str], parsers: CommandParsers) -> int:
-    """Run `ebb completion`; return the exit code. `parsers`: those of all commands."""
-    parser = parser_of(
+    """Run `ebb completion`; return the exit code. `parsers`: the parsers of all commands."""
+    parser = subcommand_parser(
         "completion",
-        "Prints what makes your shell complete commands, flags, sessions, models and settings of `ebb`.",
-        "bash: `source <(ebb completion bash)` in ~/.bashrc. zsh: `source <(ebb completion zsh)` in ~/.zshrc, behind "
+        "Print a script that completes the commands, flags, sessions, models and settings of `ebb` in your shell.",
+        "bash: `source <(ebb completion bash)` in ~/.bashrc. zsh: `source <(ebb completion zsh)` in ~/.zshrc, after "
         "`compinit`. fish: `ebb completion fish > ~/.config/fish/completions/ebb.fish`.",
     )
     parser.add_argument("shell", choices=SHELLS)
-    asked = parser.add_argument_group("what the script asks for")
+    asked = parser.add_argument_group("used by the script")
     asked.add_argument("--line", help="complete the end of this line")
-    asked.add_argument("--last", help="the part of its last word that the shell replaces")
+    asked.add_argument("--last", help="replace this part of the last word")
     end = list(arguments).index("--") if "--" in arguments else None
     options = parser.parse_args(arguments[:end])
     if options.line is None and end is None:
@@ -43,15 +44,16 @@ def run(arguments: Sequence[str], parsers: CommandParsers) -> int:
         return 0
     words = split_line(options.line) if options.line is not None else arguments[(end or 0) + 1 :]
     *before, word = words or ("",)
-    found = complete(before, word, parsers, _sources(before))
-    kept = "" if options.last is None else word.removesuffix(options.last)
-    for line in _lines(found, options.shell, len(kept)):
+    found = complete(before, word, parsers, _completion_sources(before))
+    stripped = "" if options.last is None else word.removesuffix(options.last)
+    for line in _shell_lines(found, options.shell, len(stripped)):
         print(line)
     return 0
 
 
 def split_line(line: str) -> Sequence[str]:
-    """Split a line after the program's name into words. The last may be incomplete or an open quotation."""
+    """Split a command line into the words after the program's name. The last word may be incomplete or an open
+    quotation."""
     for quote in ("", "'", '"'):
         with suppress(ValueError):
             words = shlex.split(line + quote)
@@ -59,17 +61,19 @@ def split_line(line: str) -> Sequence[str]:
     return [""]
 
 
-def _lines(found: ShellCompletion, shell: str, known: int) -> Iterable[str]:
-    """`known`: number of characters of the word that the shell keeps."""
-    for name, help in found.words:
-        means = sanitised_line(help) if help and shell != "bash" else ""
-        yield f"{name[known:]}\t{means}" if means else name[known:]
-    if found.paths:
-        yield f":{found.paths}"
+def _shell_lines(result: ShellCompletion, shell: str, inserted_chars: int) -> Iterable[str]:
+    """Yield the completions as lines for the shell script. `inserted_chars`: number of characters of the word that the
+    shell has already inserted."""
+    for name, help in result.words:
+        description = sanitised_line(help) if help and shell != "bash" else ""
+        yield f"{name[inserted_chars:]}\t{description}" if description else name[inserted_chars:]
+    if result.paths:
+        yield f":{result.paths}"
 
 
-def _sources(before: Sequence[str]) -> Sources:
-    """Completion sources on this machine, with the settings selected by these words. Unreadable ones are skipped."""
+def _completion_sources(before: Sequence[str]) -> CompletionSources:
+    """Return the completion sources on this machine, using the settings selected in `before`. Unreadable sources are
+    skipped."""
     flags = [
         word
         for place, word in enumerate(before)
@@ -79,10 +83,10 @@ def _sources(before: Sequence[str]) -> Sources:
 
     def sessions() -> Iterable[tuple[str, str]]:
         async def page(opened: "Sessions") -> Iterable[tuple[str, str]]:
-            return [(info.id, info.title) for info in await (await opened.library()).page(limit=MAX_OFFERED_SESSIONS)]
+            return [(info.id, info.title) for info in await (await opened.library()).page(limit=MAX_SUGGESTED_SESSIONS)]
 
         with suppress(AgentError):
-            return with_sessions(options, page)
+            return run_with_sessions(options, page)
         return ()
 
     def tags() -> Iterable[tuple[str, str]]:
@@ -90,18 +94,19 @@ def _sources(before: Sequence[str]) -> Sources:
             return [(tag, pluralize(count, "session")) for tag, count in await (await opened.library()).tags()]
 
         with suppress(AgentError):
-            return with_sessions(options, all_tags)
+            return run_with_sessions(options, all_tags)
         return ()
 
     def models() -> Iterable[tuple[str, str]]:
-        from ebbtide.agent.providers.factory import configured_models  # noqa: PLC0415  # deferred: asked for at `-m` only
-        from ebbtide.agent.providers.registry import known_models  # noqa: PLC0415  # deferred: as above
-
-        own: Sequence[str] = ()
+        configured: Sequence[str] = ()
         with suppress(AgentError):
-            own = configured_models(read_settings(options)[1])
-        usual = (f"{provider}/{name}" for provider in _PROVIDERS for name in known_models(provider))
-        return [(name, "") for name in dict.fromkeys((*own, *usual))]
+            configured = providers.factory.configured_models(read_settings(options)[1])
+        usual = (
+            f"{provider}/{name}"
+            for provider in _OFFLINE_PROVIDERS
+            for name in providers.registry.registry_models(provider)
+        )
+        return [(name, "") for name in dict.fromkeys((*configured, *usual))]
 
     def servers() -> Iterable[tuple[str, str]]:
         with suppress(AgentError):
@@ -109,8 +114,6 @@ def _sources(before: Sequence[str]) -> Sources:
         return ()
 
     def settings() -> Iterable[tuple[str, str]]:
-        from ebbtide.agent.config.options import OPTIONS  # noqa: PLC0415  # deferred: as above
+        return [(option.key, option.help) for option in config.options.OPTIONS]
 
-        return [(option.key, option.help) for option in OPTIONS]
-
-    return Sources(sessions, models, settings, servers, tags)
+    return CompletionSources(sessions, models, settings, servers, tags)

@@ -1,34 +1,34 @@
-"""`ebb config`: every setting, its value and source; the schema of the file."""
+"""`ebb config`: prints every setting with its value and source, or the schema of the configuration file."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.calls.project_rules import ProjectRules
 from ebbtide.agent.config.options import OPTIONS
 from ebbtide.agent.config.schema import config_schema
-from ebbtide.agent.config.values import Config, field_of
-from ebbtide.agent.context.budget import Window
-from ebbtide.agent.providers.registry import facts_for
-from ebbtide.agent.providers.setup import find_setting, find_window, overrides
-from ebbtide.tools.secrets.redaction import redact_text, without_options, without_password
-from ebbtide.tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
+from ebbtide.agent.config.values import Config, config_field
+from ebbtide.agent.providers.registry import registry_facts
+from ebbtide.agent.providers.setup import find_setting, find_window, registry_overrides
+from ebbtide.tools.secrets.redaction import redact_options, redact_text, redact_url
+from ebbtide.tui.cli.arguments import parse_subcommand_args, read_settings, subcommand_parser
 from ebbtide.tui.text.sanitise import sanitised_line
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb config [show|schema]`; return the exit code."""
-    parser = parser_of("config", "Every setting, its value and where it comes from.")
-    told = "`schema` prints the JSON Schema of the configuration file, for your editor"
-    parser.add_argument("action", nargs="?", choices=("show", "schema"), default="show", help=told)
+    parser = subcommand_parser("config", "Show every setting, its value and source.")
+    action_help = "show the settings (default), or print the JSON Schema of the configuration file"
+    parser.add_argument("action", nargs="?", choices=("show", "schema"), default="show", help=action_help)
     options = parse_subcommand_args(parser, arguments, "one JSON object")
     if options.action == "schema":
         print(json.dumps(config_schema(), indent=2, ensure_ascii=False))
         return 0
     root, config = read_settings(options)
     rows = {
-        option.key: (getattr(config, field_of(option.key)), config.sources[option.key], option.help)
+        option.key: (getattr(config, config_field(option.key)), config.sources[option.key], option.help)
         for option in OPTIONS
     }
     for key in config.sources:
@@ -36,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
             value = _server_value if key.startswith("mcp.") else _provider_value
             rows[key] = (value(config, key), config.sources[key], "")
     if config.threshold_ratio is not None:
-        window = _window(config)
+        window = _model_window(config)
         share = round(window.compact_trigger, 4) if window else None
         rows["agent.compact_trigger"] = (share, *rows["agent.compact_trigger"][1:])
     if options.json:
@@ -48,45 +48,46 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     print(sanitised_line(f"# {config.folders.config / 'config.toml'}, then {config.project / '.ebb' / 'config.toml'}"))
     for key, (value, source, text) in rows.items():
-        print(sanitised_line(f"{key} = {_toml(value)}    # {source}{'; ' + text if text else ''}"))
-    for line in (*config.notices, *_numbers(config), *_saved_rules(root, config)):
+        print(sanitised_line(f"{key} = {_value_text(value)}    # {source}{'; ' + text if text else ''}"))
+    for line in (*config.notices, *_window_lines(config), *_saved_rules(root, config)):
         print(sanitised_line(f"# {line}"))
     return 0
 
 
 def _saved_rules(root: Path, config: Config) -> list[str]:
-    """The rules saved for this folder, and where to remove them."""
+    """Return lines with the rules saved for this folder and the file that contains them."""
     rules = ProjectRules(config.folders.config, root.resolve())
-    kept = rules.read()
-    lines = [f"allowed in this folder: {rule}    # {rules.place}" for rule in kept.allow]
-    return [*lines, *([kept.problem] if kept.problem else [])]
+    saved = rules.read()
+    lines = [f"allowed in this folder: {rule}    # {rules.path}" for rule in saved.allow]
+    return [*lines, *([saved.problem] if saved.problem else [])]
 
 
 def _provider_value(config: Config, key: str) -> object:
     _, name, field = key.split(".", 2)
     if not field.startswith("models."):
         value = getattr(config.provider(name), field)
-        return without_password(value) if field == "base_url" else value
+        return redact_url(value) if field == "base_url" else value
     model, _, fact = field.removeprefix("models.").rpartition(".")
     return config.provider(name).models[model][fact]
 
 
 def _server_value(config: Config, key: str) -> object:
-    """The settings of a server, without secrets."""
-    name, _, said = key.removeprefix("mcp.servers.").rpartition(".")
-    value = config.servers[name][said]
-    if said == "client_secret":
+    """Return a setting of a server, without secrets."""
+    name, _, field = key.removeprefix("mcp.servers.").rpartition(".")
+    value = config.servers[name][field]
+    if field == "client_secret":
         return "…"
     if isinstance(value, Mapping):
         return dict.fromkeys(value, "…")
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [redact_text(word, {}) for word in without_options([str(word) for word in value])]
-    return redact_text(without_password(value) if said == "url" else value, {}) if isinstance(value, str) else value
+        return [redact_text(word, {}) for word in redact_options([str(word) for word in value])]
+    return redact_text(redact_url(value) if field == "url" else value, {}) if isinstance(value, str) else value
 
 
-def _numbers(config: Config) -> list[str]:
-    """The context window of the configured model with the source of each number, as far as known offline."""
-    window = _window(config)
+def _window_lines(config: Config) -> list[str]:
+    """Return lines about the context window of the configured model, with the source of each number. Only what is known
+    offline is included."""
+    window = _model_window(config)
     if window is None:
         return []
     values = {
@@ -101,17 +102,19 @@ def _numbers(config: Config) -> list[str]:
     named = ((key, find_setting(config, name, model, key)) for key in ("tokenizer", "reasoning_effort"))
     lines += [f"{key} {found.value} ({found.source})" for key, found in named if found is not None]
     triggers = f"compact at {window.compact_trigger * window.effective:,.0f}"
-    triggers += f", no request above {window.hard_block * window.effective:,.0f}"
+    triggers += f", hard limit {window.hard_block * window.effective:,.0f}"
     return [f"{config.model}: {', '.join(lines)}; usable {window.effective:,}; {triggers}", *window.notices]
 
 
-def _window(config: Config) -> Window | None:
-    """The context window of the configured model, as far as known offline."""
+def _model_window(config: Config) -> Window | None:
+    """Return the context window of the configured model, if it is known offline."""
     name, _, model = (config.model or "").partition("/")
     if name in ("", "scripted") or not model:
         return None
-    return find_window(facts_for(name, model, overrides(config, config.provider(name), name, model)), config)
+    return find_window(
+        registry_facts(name, model, registry_overrides(config, config.provider(name), name, model)), config
+    )
 
 
-def _toml(value: object) -> str:
+def _value_text(value: object) -> str:
     return "(not set)" if value is None else json.dumps(value, ensure_ascii=False, default=asdict)

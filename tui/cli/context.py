@@ -5,20 +5,23 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from ebbtide.agent.headless.json_line import print_json
-from ebbtide.tui.cli.arguments import parse_subcommand_args, parser_of, with_sessions
+from ebbtide.agent.headless.printing import print_json
+from ebbtide.tui.cli.arguments import parse_subcommand_args, run_with_sessions, subcommand_parser
+from ebbtide.tui.text.spans import line_text
 from ebbtide.tui.view.context import overview_lines
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb context [ID]`; return the exit code."""
-    parser = parser_of("context", "What a session's context holds and what it has cost.")
-    parser.add_argument("id", nargs="?", default="", help="the beginning of a session's id; the newest without it")
+    parser = subcommand_parser("context", "Show what fills a session's context and what it has cost.")
+    parser.add_argument(
+        "id", nargs="?", default="", help="beginning of a session id (default: the most recent session)"
+    )
     options = parse_subcommand_args(parser, arguments, "one JSON object")
-    overview = with_sessions(options, lambda sessions: sessions.overview(options.id))
+    overview = run_with_sessions(options, lambda sessions: sessions.overview(options.id))
     if options.json:
         print_json(sys.stdout, {**asdict(overview), "used": overview.used_tokens})
         return 0
     for line in overview_lines(overview, shutil.get_terminal_size().columns):
-        print("".join(words for words, _ in line))
+        print(line_text(line))
     return 0

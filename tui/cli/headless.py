@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ebbtide import tools
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.run import HeadlessJob
 from ebbtide.agent.headless.run import run as run_job
@@ -17,25 +18,25 @@ from ebbtide.tui.text.sanitise import sanitised
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the prompt and print the answer; return the exit code. Raises `AgentError` if nothing is to be printed."""
+    """Run the prompt and print the answer; return the exit code. Raises `AgentError` if no result can be printed."""
     resume = options.resume if options.pick is None else options.pick
-    is_driven = options.input_format != "text"
-    if is_driven and options.output_format != options.input_format:
+    reads_messages = options.input_format != "text"
+    if reads_messages and options.output_format != options.input_format:
         form = options.input_format
-        raise UsageError(f"`--input-format {form}` needs `--output-format {form}`, where questions are put")
+        raise UsageError(f"`--input-format {form}` needs `--output-format {form}`")
     asks = options.permission_prompt_tool is not None
     if asks and options.input_format != "claude-stream-json":
         raise UsageError("`--permission-prompt-tool stdio` needs `--input-format claude-stream-json`")
     if options.include_partial_messages and options.output_format != "claude-stream-json":
         raise UsageError("`--include-partial-messages` needs `--output-format claude-stream-json`")
-    prompt, piped = _first_message(options) if is_driven else _whole_prompt(options.prompt, options.words)
+    prompt, piped = _first_message(options) if reads_messages else _prompt_and_input(options.prompt, options.words)
     job = HeadlessJob(
         prompt,
         options.output_format,
         _read_schema(options.output_schema) if options.output_schema else None,
         resume,
         piped,
-        is_driven,
+        reads_messages,
         session_id=_session_id(options.session_id, resume),
         max_time=seconds(options.max_time),
         answer_file=Path(options.output_last_message) if options.output_last_message is not None else None,
@@ -48,23 +49,23 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _first_message(options: argparse.Namespace) -> tuple[str, str]:
-    """The prompt from the command line, if stdin carries messages."""
+    """Return the prompt from the command line, for a run in which stdin carries messages."""
     return _join_parts([*([options.prompt] if options.prompt not in (None, "-") else ()), *options.words]), ""
 
 
-def _whole_prompt(prompt: str, words: Sequence[str]) -> tuple[str, str]:
-    """The prompt and the piped input. Piped input may be untrusted, so `@PATH` in it attaches nothing. If it is the
-    only input, or `-` is given, it is the prompt. Raises `UsageError` if both are empty."""
+def _prompt_and_input(prompt: str, words: Sequence[str]) -> tuple[str, str]:
+    """Return the prompt and the piped input. Piped input may be untrusted, so `@PATH` in it attaches nothing. If it is
+    the only input, or `-` is given, it is the prompt. Raises `UsageError` if both are empty."""
     parts = [*words] if prompt == "-" else [prompt, *words]
     if prompt == "-" and sys.stdin.isatty():
-        print("ebb: type the prompt; Ctrl-D in an empty line ends it", file=sys.stderr)
+        print("ebb: type the prompt, then press Ctrl-D on an empty line", file=sys.stderr)
     piped = piped_input() if prompt == "-" or has_piped_input() else ""
-    is_beside = prompt != "-" or is_attachment(piped)
-    if is_beside and piped.strip() and (said := _join_parts(parts)):
-        return said, piped
+    is_extra_input = prompt != "-" or is_attachment(piped)
+    if is_extra_input and piped.strip() and (joined := _join_parts(parts)):
+        return joined, piped
     whole = _join_parts([*parts, piped])
     if not whole:
-        raise UsageError("there is no prompt; write one after `-p`, or pipe one into `ebb -p`")
+        raise UsageError("no prompt; write one after `-p`, or pipe one into `ebb -p`")
     return whole, ""
 
 
@@ -80,26 +81,24 @@ def seconds(text: str | None) -> float | None:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise UsageError(f"`--max-time` is {text!r}, but must be a number of seconds above 0")
+        raise UsageError(f"`--max-time` must be a number of seconds above 0, not {text!r}")
     return seconds
 
 
 def _session_id(text: str | None, resume: str | None) -> str:
-    """The id for the new session, or empty. Raises `UsageError`."""
+    """Return the id for the new session; empty if none is given. Raises `UsageError`."""
     if text is None:
         return ""
     if resume is not None:
-        raise UsageError("a session that goes on has an id already: leave out `--session-id`, or `-c` and `-r`")
+        raise UsageError("`--session-id` works only for a new session; omit it, or omit `-c` and `-r`")
     id = text.strip().lower()
     if not is_session_id(id):
         example = "2f0c7c5e-6a3f-4d6e-9a53-0c7f2b9d1e44"
-        raise UsageError(f"`--session-id` is {text!r}, but must be a UUID such as `{example}`")
+        raise UsageError(f"`--session-id` must be a UUID such as `{example}`, not {text!r}")
     return id
 
 
 def _read_schema(name: str) -> dict[str, object]:
-    from ebbtide.tools.schema import mismatches  # noqa: PLC0415  # deferred: few runs have a schema
-
     try:
         schema = json.loads(Path(name).read_bytes())
     except OSError as error:
@@ -109,7 +108,7 @@ def _read_schema(name: str) -> dict[str, object]:
     if not isinstance(schema, dict):
         raise UsageError(f"the schema `{name}` must be a JSON object")
     try:
-        mismatches(None, schema)  # asked before the model is: a schema that is none would cost a whole run
+        tools.schema.schema_violations(None, schema)  # checked first, because an invalid schema would waste a whole run
     except ValueError as error:
-        raise UsageError(f"the schema `{name}` cannot be used: {str(error).splitlines()[0]}") from error
+        raise UsageError(f"the schema `{name}` is not valid: {str(error).splitlines()[0]}") from error
     return schema

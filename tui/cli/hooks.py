@@ -1,23 +1,25 @@
-"""`ebb hooks`: the hooks of a session here, their sources and approval."""
+"""`ebb hooks`: the hooks of a session in this folder, their sources and approval."""
 
 import sys
 from collections.abc import Sequence
 
-from ebbtide.agent.extensions.trust import FolderTrust
-from ebbtide.agent.headless.json_line import print_json
-from ebbtide.agent.hooks.approval import standing, trust_of_user
-from ebbtide.agent.hooks.declarations import declared_hooks
-from ebbtide.tui.cli.arguments import parse_subcommand_args, parser_of, read_settings
+from ebbtide.agent.extensions.trust import ProjectTrust
+from ebbtide.agent.headless.printing import print_json
+from ebbtide.agent.hooks.approval import hook_standing, user_hook_trust
+from ebbtide.agent.hooks.declarations import collect_hooks
+from ebbtide.tui.cli.arguments import parse_subcommand_args, read_settings, subcommand_parser
 from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.view.extensions import NO_HOOKS
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb hooks`; return the exit code. Raises `AgentError`."""
-    parser = parser_of("hooks", "Programs and servers that are told what happens in a session, and may object.")
+    parser = subcommand_parser(
+        "hooks", "List your hooks: programs and MCP servers that run on events and can veto them."
+    )
     options = parse_subcommand_args(parser, arguments, "one JSON object")
     _, config = read_settings(options)
-    declared, of_project, of_user = declared_hooks(config), FolderTrust(config), trust_of_user(config)
+    declared, of_project, of_user = collect_hooks(config), ProjectTrust(config), user_hook_trust(config)
     if options.json:
         rows = [
             {
@@ -25,10 +27,10 @@ def run(arguments: Sequence[str]) -> int:
                 "matcher": hook.entry.matcher,
                 "if": hook.entry.condition,
                 "does": hook.entry.action_text,
-                "timeout": hook.seconds,
+                "timeout": hook.timeout,
                 "owner": hook.owner,
                 "source": hook.source,
-                "standing": standing(hook, of_project, of_user),
+                "standing": hook_standing(hook, of_project, of_user),
             }
             for hook in declared.hooks
         ]
@@ -36,14 +38,14 @@ def run(arguments: Sequence[str]) -> int:
         print_json(sys.stdout, {"hooks": rows, "after_tool": after, "problems": declared.problems})
         return 0
     for hook in declared.hooks:
-        state = standing(hook, of_project, of_user)
+        state = hook_standing(hook, of_project, of_user)
         print(
             sanitised_line(
                 f"{hook.entry.summary}  [{hook.owner}, {hook.source}{'' if state == 'on' else f', {state}'}]"
             )
         )
     for each in config.hooks_after_tool:
-        print(sanitised_line(f"hooks.after_tool ({each.match}): {each.line}"))
+        print(sanitised_line(f"hooks.after_tool ({each.match}): {each.command_line}"))
     for problem in declared.problems:
         print(f"ebb: {sanitised_line(problem)}", file=sys.stderr)
     if not (declared.hooks or config.hooks_after_tool or declared.problems):

@@ -1,4 +1,4 @@
-"""`ebb permissions test`: shows the decision about a command and why, without running it."""
+"""`ebb permissions test`: shows what is decided about a command and why, without running it."""
 
 import argparse
 import sys
@@ -8,218 +8,240 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from ebbtide.agent.calls.command_rules import stays_in_workspace
-from ebbtide.agent.calls.hook_rulings import apply_hook_decision, rule_decision
+from ebbtide.agent.calls.network_access import place_ruling
 from ebbtide.agent.calls.permission_request import PermissionRequest, request_for
 from ebbtide.agent.calls.policy import (
     Policy,
     Ruling,
-    covered_by_rules,
+    apply_hook_decision,
+    command_coverage,
     parse_rule,
     runs_unsandboxed,
-    with_resolved_paths,
+    unsandboxed_variant,
 )
 from ebbtide.agent.calls.project_rules import ProjectRules
-from ebbtide.agent.calls.reach import ruling_on
 from ebbtide.agent.config.options import MODES
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.headless.json_line import print_json
-from ebbtide.agent.hooks.claude_rules import ClaudeRuling, claude_rules
-from ebbtide.agent.hooks.tool_names import views_of
+from ebbtide.agent.headless.printing import print_json
+from ebbtide.agent.hooks.answers import HookDecision
+from ebbtide.agent.hooks.claude_rules import load_claude_rules
+from ebbtide.agent.hooks.tool_names import claude_views
 from ebbtide.agent.messages import ToolCall
 from ebbtide.agent.session_settings import mode_of, no_sandbox_reason, policy_of
 from ebbtide.tools.base import ToolError, Workspace
 from ebbtide.tools.bash import Bash
 from ebbtide.tools.commands.command_line import Word
 from ebbtide.tools.commands.dangers import dangers_in
-from ebbtide.tools.commands.doubts import doubt_about_look
-from ebbtide.tools.commands.git_commands import git_doubt, is_git_look
+from ebbtide.tools.commands.doubts import read_only_doubt
+from ebbtide.tools.commands.git_commands import git_rule_doubt, is_guarded_git_call
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.here_documents import without_here_documents
-from ebbtide.tools.commands.launchers import git_behind
+from ebbtide.tools.commands.launchers import wrapped_git_call
 from ebbtide.tools.commands.proof import check_read_only
-from ebbtide.tools.network.places import USUAL, place_of
+from ebbtide.tools.network.places import DEFAULT_PORTS, parse_place
+from ebbtide.tools.sandbox.sandbox import Sandbox
 from ebbtide.tools.sandbox.system import sandbox_kind
-from ebbtide.tui.cli.arguments import first_word, parse_subcommand_args, parser_of, read_settings_with_warnings
+from ebbtide.tui.cli.arguments import (
+    first_positional_index,
+    parse_subcommand_args,
+    read_settings_with_warnings,
+    subcommand_parser,
+)
 from ebbtide.tui.text.sanitise import sanitised_line
 
-_PLACES = {
-    "off": "it would run without a sandbox, as `agent.sandbox` says",
-    "none": "it would run without a sandbox, since there is none here",
-    "outside": "it would run outside the sandbox, by a rule of yours",
+_SANDBOX_TEXTS = {
+    "off": "it would run without a sandbox: `agent.sandbox` is off",
+    "none": "it would run without a sandbox: none is available",
+    "outside": "it would run outside the sandbox: one of your rules says so",
 }
-_CODES = {"allow": 0, "ask": 1, "deny": 5}
+_EXIT_CODES = {"allow": 0, "ask": 1, "deny": 5}
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run `ebb permissions`; the exit code is the decision."""
-    first = first_word(arguments)
+    """Run `ebb permissions`; return an exit code that states the decision."""
+    first = first_positional_index(arguments)
     rest = [*arguments[:first], *arguments[first + 1 :]] if first is not None and arguments[first] == "test" else None
-    parser = parser_of(
+    parser = subcommand_parser(
         "permissions test" if rest is not None else "permissions",
-        "Says what would be decided about a command or a host, and why, as in the terminal. Nothing is run.",
-        "Exit codes: 0 it would run, 1 it would be asked about, 2 usage, 5 it would be denied.",
+        "Show whether a command or host would be allowed, and why. Nothing is run.",
+        "Exit codes: 0 allowed, 1 would ask, 2 usage, 5 denied.",
     )
     if rest is None:
         parser.add_argument("action", choices=("test",), help="`ebb permissions test COMMAND`")
-        parse_subcommand_args(parser, arguments, "one JSON object")  # ends here with `--help` or a wrong word
+        parse_subcommand_args(parser, arguments, "one JSON object")  # exits on `--help` or a wrong word
         raise UsageError("write `ebb permissions test COMMAND`")
     wanted = parser.add_mutually_exclusive_group(required=True)
-    wanted.add_argument("command", metavar="COMMAND", nargs="?", help="a command line, in one word: quote it")
-    wanted.add_argument("--host", metavar="HOST[:PORT]", help="what commands and web_fetch want to reach")
-    parser.add_argument("--rules", metavar="FILE", help="`allow` and `deny` of this TOML file, in place of yours")
-    parser.add_argument("--mode", choices=MODES, help="another mode than yours")
+    wanted.add_argument("command", metavar="COMMAND", nargs="?", help="command line to check, in quotes")
+    wanted.add_argument(
+        "--host", metavar="HOST[:PORT]", help="check whether commands and web_fetch may reach this host"
+    )
+    parser.add_argument("--rules", metavar="FILE", help="use `allow` and `deny` of this TOML file instead of yours")
+    parser.add_argument("--mode", choices=MODES, help="use this mode instead of yours")
     options = parse_subcommand_args(parser, rest, "one JSON object", has_one_word=True)
-    return _test(options)
+    return _test_command(options)
 
 
-def _test(options: argparse.Namespace) -> int:
+def _test_command(options: argparse.Namespace) -> int:
     folder, config = read_settings_with_warnings(options)
     root = folder.resolve()
     policy = replace(
         policy_of(config, root, options.mode or mode_of(config, ""), root), sandbox_problem=no_sandbox_reason(config)
     )
-    kept = ProjectRules(config.folders.config, root).read()
-    if kept.problem and not options.rules:
-        print(f"ebb: {sanitised_line(kept.problem)}", file=sys.stderr)
-    policy = replace(policy, allow=(*policy.allow, *map(parse_rule, kept.allow)))
+    saved = ProjectRules(config.folders.config, root).read()
+    if saved.problem and not options.rules:
+        print(f"ebb: {sanitised_line(saved.problem)}", file=sys.stderr)
+    policy = replace(policy, allow=(*policy.allow, *map(parse_rule, saved.allow)))
     if options.rules:
-        policy = _with_rules(policy, Path(options.rules))
+        policy = _with_rules_from_file(policy, Path(options.rules))
     if options.host is not None:
         return _test_host(options.host, policy, config.web_private, as_json=options.json)
     try:
-        asked = request_for(Bash(), {"command": options.command}, Workspace(root, root), policy.mode)
-        said = None if options.rules else _of_claude(config, options.command, root)
-        ruling = apply_hook_decision(asked, policy, rule_decision(said))
+        request = request_for(Bash(), {"command": options.command}, _workspace(root, config), policy.mode)
+        decision = None if options.rules else _claude_rules_decision(config, options.command, root)
+        ruling = apply_hook_decision(request, policy, decision)
     except ToolError as error:
-        asked, ruling = PermissionRequest("bash", "run", (options.command,)), Ruling("deny", str(error))
-    place = "off" if config.sandbox == "off" else "outside" if runs_unsandboxed(asked, policy) else sandbox_kind()
-    _print(options, policy, asked, ruling, place)
-    return _CODES[ruling.verdict]
+        request, ruling = PermissionRequest(Bash.name, "run", (options.command,)), Ruling("deny", str(error))
+    sandbox_state = (
+        "off" if config.sandbox == "off" else "outside" if runs_unsandboxed(request, policy) else sandbox_kind()
+    )
+    _print_decision(options, policy, request, ruling, sandbox_state)
+    return _EXIT_CODES[ruling.verdict]
 
 
-def _of_claude(config: Config, command: str, root: Path) -> ClaudeRuling | None:
-    """The matching rules from Claude Code's files."""
-    views = views_of(ToolCall("", "bash", {"command": command}), str(root))
-    return claude_rules(config).ruling(views, str(root), str(config.project))
+def _workspace(root: Path, config: Config) -> Workspace:
+    """Return a workspace for decisions, in which nothing runs."""
+    return Workspace(root, root, sandbox=None if config.sandbox == "off" else Sandbox(root, root))
+
+
+def _claude_rules_decision(config: Config, command: str, root: Path) -> HookDecision | None:
+    """Return the decision of the rules in Claude Code's files; None if no rule matches."""
+    views = claude_views(ToolCall("", Bash.name, {"command": command}), str(root))
+    return load_claude_rules(config).decision_about(views, str(root), str(config.project))
 
 
 def _test_host(host: str, policy: Policy, private: Sequence[str], *, as_json: bool) -> int:
     try:
-        place = place_of(host, USUAL[-1])
+        place = parse_place(host, DEFAULT_PORTS[-1])
     except ValueError as error:
-        raise UsageError(f"`{host}` is no host: {error}") from error
-    ruling = ruling_on(place, policy, private)
+        raise UsageError(f"`{host}` is not a host: {error}") from error
+    ruling = place_ruling(place, policy, private)
     if as_json:
-        print_json(sys.stdout, {"decision": ruling.verdict, "why": ruling.rule, "place": str(place)})
+        print_json(sys.stdout, {"decision": ruling.verdict, "why": ruling.decided_by, "place": str(place)})
     else:
-        print(sanitised_line(f"{ruling.verdict}: {ruling.rule}"))
-    return _CODES[ruling.verdict]
+        print(sanitised_line(f"{ruling.verdict}: {ruling.decided_by}"))
+    return _EXIT_CODES[ruling.verdict]
 
 
-def _with_rules(policy: Policy, file: Path) -> Policy:
-    """The policy with only the rules of a file. Raises `UsageError`."""
+def _with_rules_from_file(policy: Policy, file: Path) -> Policy:
+    """Return the policy with only the rules from a file. Raises `UsageError`."""
     try:
-        found: Mapping[str, object] = tomllib.loads(file.read_text())
+        content: Mapping[str, object] = tomllib.loads(file.read_text())
     except OSError as error:
         raise UsageError(f"cannot read the rules `{file}`: {error.strerror or error}") from error
     except ValueError as error:
         raise UsageError(f"the rules `{file}` are not TOML: {error}") from error
-    table = found.get("permissions", found)
-    listed = {name: table.get(name, []) if isinstance(table, dict) else None for name in ("allow", "deny")}
-    for name, rules in listed.items():
+    table = content.get("permissions", content)
+    rules_by_name = {name: table.get(name, []) if isinstance(table, dict) else None for name in ("allow", "deny")}
+    for name, rules in rules_by_name.items():
         if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
             raise UsageError(f'`{name}` in `{file}` must be a list of rules, such as ["bash(git status)"]')
-    allow, deny = (tuple(map(parse_rule, listed[name] or ())) for name in ("allow", "deny"))
+    allow, deny = (tuple(map(parse_rule, rules_by_name[name] or ())) for name in ("allow", "deny"))
     return replace(policy, allow=allow, deny=deny)
 
 
-def _uncovered_commands(asked: PermissionRequest, policy: Policy) -> list[str]:
-    """The commands of a line that no rule matches, in backticks, each with the word that keeps a prefix rule from
-    matching; empty if there is no such rule."""
-    covered, found = covered_by_rules(asked, policy), list[str]()
-    beginnings = [rule.words for rule in policy.allow if rule.tool == asked.tool and rule.words]
+def _uncovered_commands(request: PermissionRequest, policy: Policy) -> list[str]:
+    """Return the commands of a line that no rule matches, in backticks, each with the word that prevents a prefix rule
+    from matching. Empty if there are no prefix rules."""
+    covered, descriptions = command_coverage(request, policy), list[str]()
+    beginnings = [rule.words for rule in policy.allow if rule.tool == request.tool and rule.words]
     for command in (one.command for one in covered if one.prefix is None and beginnings):
-        words = git_behind(command.words) or command.words
+        words = wrapped_git_call(command.words) or command.words
         texts = [word.text for word in words]
         begun = [rule for rule in beginnings if texts[: len(rule)] == rule]
-        found.append(f"`{' '.join(command.texts)}`{_why_uncovered(words) if begun else ''}")
-    return found
+        descriptions.append(f"`{' '.join(command.texts)}`{_why_uncovered(words) if begun else ''}")
+    return descriptions
 
 
 def _why_uncovered(words: Sequence[Word]) -> str:
-    """The word that keeps a prefix rule from matching, and why if known."""
-    doubt = git_doubt(words) if words[0].text == "git" else None
-    proof = check_read_only(words, is_fed=True)
-    if doubt is not None and (proof is None or proof.beyond is None or not is_git_look(words)):
+    """Return the word that prevents a prefix rule from matching, and the reason if it is known."""
+    doubt = git_rule_doubt(words) if words[0].text == "git" else None
+    proof = check_read_only(words, has_input=True)
+    if doubt is not None and (proof is None or proof.last_unproved_index is None or not is_guarded_git_call(words)):
         at, why = doubt
         return f": `{words[at].text}` {why}"
-    beyond = words[proof.beyond].text if proof is not None and proof.beyond is not None else ""
+    beyond = (
+        words[proof.last_unproved_index].text if proof is not None and proof.last_unproved_index is not None else ""
+    )
     if not beyond:
         return ""
     return f", because of `{beyond}`" + (f": `{words[doubt[0]].text}` {doubt[1]}" if doubt is not None else "")
 
 
-def _doubts(command: str, asked: PermissionRequest, policy: Policy) -> list[str]:
-    """Why a command that looks read-only is not known to be."""
-    if asked.read_only is not None and asked.read_only.paths != ("/",):
+def _read_only_doubts(command: str, request: PermissionRequest, policy: Policy) -> list[str]:
+    """Return why a command that looks read-only might not be."""
+    if request.read_only_access is not None and request.read_only_access.paths != ("/",):
         return []
     root = Path(policy.root)
     try:
         Bash().read_only_access({"command": command}, Workspace(root, root))
     except ToolError as error:
-        return [f"it is not proved to only look: {error}"]
+        return [f"not known to be read-only: {error}"]
     found = (
-        (one.texts, doubt_about_look(one.texts)) for one in parse_command_line(without_here_documents(command)).commands
+        (one.texts, read_only_doubt(one.texts)) for one in parse_command_line(without_here_documents(command)).commands
     )
     return [f"`{' '.join(texts)}` {doubt}" for texts, doubt in found if doubt]
 
 
-def _why_sandboxed(asked: PermissionRequest, policy: Policy) -> str:
-    """Why an `outside` rule does not move the whole line out of the sandbox; empty if no rule applies."""
-    placed, rules = with_resolved_paths(asked, policy)
-    covered = covered_by_rules(placed, rules)
+def _why_sandboxed(request: PermissionRequest, policy: Policy) -> str:
+    """Return why an `outside` rule does not move the whole line out of the sandbox; empty if no rule applies."""
+    placed, rules = unsandboxed_variant(request, policy)
+    covered = command_coverage(placed, rules)
     left = [f"`{' '.join(one.command.texts)}`" for one in covered if one.prefix is None]
     is_begun = any(one.prefix for one in covered)
-    return f"it stays in the sandbox, since no `outside` rule covers {' and '.join(left)}" if is_begun and left else ""
+    return f"it stays in the sandbox: no `outside` rule covers {' and '.join(left)}" if is_begun and left else ""
 
 
-def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest, ruling: Ruling, place: str) -> None:
+def _print_decision(
+    options: argparse.Namespace, policy: Policy, request: PermissionRequest, ruling: Ruling, sandbox_state: str
+) -> None:
     line, dangers = (
         parse_command_line(without_here_documents(options.command)),
         dangers_in(options.command, policy.root),
     )
-    is_proved = asked.read_only is not None and asked.read_only.paths != ("/",)
+    is_read_only = request.read_only_access is not None and request.read_only_access.paths != ("/",)
     if options.json:
         facts = {
             "decision": ruling.verdict,
-            "why": ruling.rule,
+            "why": ruling.decided_by,
             "mode": policy.mode,
-            "sandbox": place,
-            "only_looks": is_proved,
+            "sandbox": sandbox_state,
+            "only_looks": is_read_only,
             "not_plain": line.problem,
-            "uncovered": _uncovered_commands(asked, policy),
+            "uncovered": _uncovered_commands(request, policy),
             "commands": [list(command.texts) for command in line.commands],
-            "files": list(asked.read_only.paths) if asked.read_only is not None and is_proved else [],
+            "files": list(request.read_only_access.paths)
+            if request.read_only_access is not None and is_read_only
+            else [],
             "dangers": [asdict(danger) for danger in dangers],
-            "doubts": _doubts(options.command, asked, policy),
+            "doubts": _read_only_doubts(options.command, request, policy),
         }
         print_json(sys.stdout, facts)
         return
-    print(sanitised_line(f"{ruling.verdict}: {ruling.rule}"))
+    print(sanitised_line(f"{ruling.verdict}: {ruling.decided_by}"))
     if ruling.verdict != "deny":
-        print(_PLACES.get(place, f"it would run in a sandbox, by {place}"))
-    if place not in _PLACES and (held := _why_sandboxed(asked, policy)):
-        print(sanitised_line(held))
-    if is_proved:
-        print("it is proved to look and to do nothing else")
-    for doubt in _doubts(options.command, asked, policy) if ruling.verdict != "allow" else ():
+        print(_SANDBOX_TEXTS.get(sandbox_state, f"it would run in a sandbox ({sandbox_state})"))
+    if sandbox_state not in _SANDBOX_TEXTS and (reason := _why_sandboxed(request, policy)):
+        print(sanitised_line(reason))
+    if is_read_only:
+        print("it can only look: you are asked if it needs more" if request.is_contained else "known to be read-only")
+    for doubt in _read_only_doubts(options.command, request, policy) if ruling.verdict != "allow" else ():
         print(sanitised_line(doubt))
     if line.problem:
-        print(sanitised_line(f"rules for how commands begin do not cover it: {line.problem}"))
-    for command in _uncovered_commands(asked, policy) if ruling.verdict == "ask" else ():
+        print(sanitised_line(f"prefix rules do not apply: {line.problem}"))
+    for command in _uncovered_commands(request, policy) if ruling.verdict == "ask" else ():
         print(sanitised_line(f"no rule covers {command}"))
     if ruling.verdict == "ask" and not line.problem and not stays_in_workspace(options.command, policy.root):
-        print("no rule covers `cd` here: the folder can be outside the project, or another repository")
+        print("no rule covers `cd` here: its target may be outside the project or in another repository")
     for danger in dangers:
         print(sanitised_line(f"dangerous: `{options.command[danger.start : danger.end]}` {danger.why}"))

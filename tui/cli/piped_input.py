@@ -5,18 +5,20 @@ import select
 import stat
 import sys
 
+from ebbtide.agent import view
 from ebbtide.agent.errors import UsageError
+from ebbtide.tools import files
 
 _FIRST_BYTE_TIMEOUT_S = 2.0
 """Seconds to wait for the first byte of a pipe that may stay silent."""
 _MAX_INLINE_CHARS = 8_000
-"""Maximum characters that are put into the prompt itself."""
+"""Maximum number of characters of piped input that are put into the prompt itself."""
 _MAX_PIPED_BYTES = 64 << 20
-"""Maximum bytes of piped input."""
+"""Maximum size of piped input in bytes."""
 
 
 def has_piped_input() -> bool:
-    """Whether stdin is a file, or a pipe with data soon."""
+    """Whether stdin is a file, or a pipe on which data arrives soon."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError, AttributeError):
@@ -33,31 +35,30 @@ def piped_input() -> str:
     Raises `UsageError`."""
     data = sys.stdin.buffer.read(_MAX_PIPED_BYTES + 1)
     if len(data) > _MAX_PIPED_BYTES:
-        most = f"more than {_MAX_PIPED_BYTES >> 20} MB was piped in"
-        raise UsageError(f"{most}; save it to a file and name that in the prompt, so that parts of it can be read")
+        most = f"more than {_MAX_PIPED_BYTES >> 20} MB piped in"
+        raise UsageError(f"{most}; save it to a file and name the file in the prompt")
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return _in_other_encoding(data)
+        return _decode_other_encoding(data)
 
 
-def _in_other_encoding(data: bytes) -> str:
-    from ebbtide.agent.context.long_texts import is_noise  # noqa: PLC0415  # deferred: little is piped in so
-    from ebbtide.tools.files.text import binary_kind, decode  # noqa: PLC0415  # deferred: as above, and a terminal needs none
-
-    if binary_kind(data) is None and not is_noise(text := decode(data).text):
+def _decode_other_encoding(data: bytes) -> str:
+    if files.text.binary_kind(data) is None and not view.long_texts.is_binary_text(
+        text := files.text.decode_file(data).text
+    ):
         return text
     return data.decode("utf-8", "surrogateescape")
 
 
 def is_attachment(piped: str) -> bool:
-    """Whether piped input becomes an attachment: it is long or not only text."""
+    """Whether piped input becomes an attachment, because it is long or not only text."""
     return len(piped) > _MAX_INLINE_CHARS or "\0" in piped or not _is_text(piped)
 
 
-def take_terminal() -> bool:
-    """Make the keyboard stdin again after a pipe or file; return whether there is a keyboard and whether there is a
-    screen."""
+def reattach_terminal() -> bool:
+    """Make stdin the terminal again after a pipe or file; return False if there is no terminal or stdout is not a
+    terminal."""
     if not sys.stdout.isatty():
         return False
     try:

@@ -5,34 +5,36 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.extensions.plugin_contents import PluginContents, contents_of
+from ebbtide.agent.extensions.plugin_contents import PluginContents, plugin_contents
 from ebbtide.agent.extensions.plugin_source import plugin_copy
 from ebbtide.agent.extensions.plugins import Plugin, PluginStore
-from ebbtide.agent.headless.json_line import print_json
-from ebbtide.tui.cli.arguments import confirm, parse_subcommand_args, parser_of, read_settings
+from ebbtide.agent.headless.printing import print_json
+from ebbtide.tui.cli.arguments import confirm, parse_subcommand_args, read_settings, subcommand_parser
 from ebbtide.tui.text.sanitise import sanitised_line
 
-_RUNS = (
-    "Skills, commands and agents are read by the model. Hooks and servers run as you, outside of the sandbox, as soon "
-    "as what they wait for happens."
+_TRUST_NOTE = (
+    "The model reads skills, commands and agents. Hooks and servers run as you, outside the sandbox: hooks on events, "
+    "servers in every session."
 )
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb plugin add|list|remove`; return the exit code. Raises `AgentError`."""
-    parser = parser_of(
+    parser = subcommand_parser(
         "plugin",
-        "Folders that bring skills, commands, agents, hooks and servers, in the layout of Claude Code's plugins. What "
-        "one holds is shown before it is added; it stays as it was then until it is added again.",
+        "Manage plugins: folders with skills, commands, agents, hooks and MCP servers, laid out as for Claude Code. "
+        "`add` shows the contents first. The plugin is copied: to update it, add it again.",
     )
     parser.add_argument("action", nargs="?", choices=("list", "add", "remove"), default="list")
-    parser.add_argument("source", nargs="?", metavar="PATH|GIT-URL|NAME", help="what to add, or which one to remove")
-    parser.add_argument("--plugin", metavar="NAME", default="", help="which one, where a repository holds several")
-    parser.add_argument("--ref", default="", help="the branch, tag or commit to take of a repository")
-    parser.add_argument("--yes", action="store_true", help="add what is shown without a question")
+    parser.add_argument("source", nargs="?", metavar="PATH|GIT-URL|NAME", help="plugin to add or remove")
+    parser.add_argument("--plugin", metavar="NAME", default="", help="choose one plugin of a repository")
+    parser.add_argument("--ref", default="", help="fetch this branch, tag or commit")
+    parser.add_argument("--yes", action="store_true", help="add without asking")
     options = parse_subcommand_args(parser, arguments, "one JSON object")
     if options.action != "list" and not options.source:
-        parser.error(f"which one? write `ebb plugin {options.action} {'PATH' if options.action == 'add' else 'NAME'}`")
+        parser.error(
+            f"no plugin named; write `ebb plugin {options.action} {'PATH' if options.action == 'add' else 'NAME'}`"
+        )
     folder, config = read_settings(options)
     store = PluginStore(config)
     match options.action:
@@ -49,36 +51,36 @@ def run(arguments: Sequence[str]) -> int:
 
 def _add(store: PluginStore, source: str, name: str, ref: str, *, is_sure: bool, as_json: bool) -> int:
     with plugin_copy(source, store.folder, name, ref) as plugin:
-        held = contents_of(plugin)
-        before = next((known for known, _ in store.all() if known.name == plugin.name), None)
+        contents = plugin_contents(plugin)
+        before = next((known for known, _ in store.all_with_problems() if known.name == plugin.name), None)
         if not as_json:
-            _show(plugin, held, before)
+            _print_contents(plugin, contents, before)
         is_wanted = is_sure or confirm("Add it?", as_json=as_json)
         if is_wanted:
             store.add(plugin)
         if as_json:
-            row = {**_row(plugin, ""), "holds": held.lines, "problems": held.problems, "added": is_wanted}
+            row = {**_json_row(plugin, ""), "holds": contents.lines, "problems": contents.problems, "added": is_wanted}
             print_json(sys.stdout, row)
         elif is_wanted:
-            print(f"added `{plugin.name}`; new sessions have it, `ebb plugin remove {plugin.name}` takes it away")
+            print(f"added `{plugin.name}` for new sessions; remove it with `ebb plugin remove {plugin.name}`")
         else:
-            print("nothing was added; `--yes` adds it without a question")
+            print("nothing added; `--yes` adds it without asking")
     return 0
 
 
-def _show(plugin: Plugin, held: PluginContents, before: Plugin | None) -> None:
+def _print_contents(plugin: Plugin, contents: PluginContents, before: Plugin | None) -> None:
     version = f" {plugin.version}" if plugin.version else ""
     print(sanitised_line(f"{plugin.name}{version}{f': {plugin.description}' if plugin.description else ''}"))
     print(sanitised_line(f"  from {plugin.source}{f' at commit {plugin.commit}' if plugin.commit else ''}"))
     if before is not None:
-        same = "the same files" if before.digest == plugin.digest else "other files"
+        same = "same files" if before.digest == plugin.digest else "different files"
         was = f" at commit {before.commit}" if before.commit else ""
-        print(sanitised_line(f"  in place of the one from {before.source}{was}, with {same}"))
-    for line in held.lines:
+        print(sanitised_line(f"  replaces the one from {before.source}{was} ({same})"))
+    for line in contents.lines:
         print(sanitised_line(line))
-    for problem in held.problems:
+    for problem in contents.problems:
         print(f"ebb: {sanitised_line(problem)}", file=sys.stderr)
-    print(_RUNS)
+    print(_TRUST_NOTE)
 
 
 def _remove(store: PluginStore, name: str, *, as_json: bool) -> int:
@@ -86,27 +88,27 @@ def _remove(store: PluginStore, name: str, *, as_json: bool) -> int:
     if as_json:
         print_json(sys.stdout, {"plugin": name, "removed": is_gone})
     else:
-        print(sanitised_line(f"`{name}` is removed" if is_gone else f"there is no plugin `{name}`"))
+        print(sanitised_line(f"removed `{name}`" if is_gone else f"no plugin `{name}`"))
     return 0
 
 
 def _list(store: PluginStore, config: Config, *, as_json: bool) -> int:
-    found = store.all()
+    plugins = store.all_with_problems()
     if as_json:
-        print_json(sys.stdout, {"plugins": [_row(plugin, problem) for plugin, problem in found]})
+        print_json(sys.stdout, {"plugins": [_json_row(plugin, problem) for plugin, problem in plugins]})
         return 0
-    for plugin, problem in found:
-        what = f"not used: {problem}" if problem else plugin.description
+    for plugin, problem in plugins:
+        what = f"unusable: {problem}" if problem else plugin.description
         commit = f"@{plugin.commit[:12]}" if plugin.commit else ""
         print(
             sanitised_line(f"{plugin.name:<20}  {plugin.version or '-':<8}  {plugin.source}{commit}  {what}".rstrip())
         )
-    if not found:
-        print("no plugins; `ebb plugin add PATH|GIT-URL` adds one")
+    if not plugins:
+        print("no plugins yet; add one with `ebb plugin add PATH|GIT-URL`")
     return 0
 
 
-def _row(plugin: Plugin, problem: str) -> dict[str, object]:
+def _json_row(plugin: Plugin, problem: str) -> dict[str, object]:
     return {
         "name": plugin.name,
         "version": plugin.version,

@@ -7,7 +7,7 @@ from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.view.sessions import tags_text
 
 
-def line_of(info: SessionInfo) -> str:
+def session_line(info: SessionInfo) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated_at))
     title = f"└ {info.agent}  {info.title}" if info.agent else info.title
     title += f"  {tags_text(info.tags)}" if info.tags else ""
@@ -15,7 +15,7 @@ def line_of(info: SessionInfo) -> str:
 
 
 def json_fields(info: SessionInfo) -> dict[str, object]:
-    """The JSON fields, including sub-agent sessions if there are any."""
+    """Return the JSON fields of a session, including sub-agent sessions if there are any."""
     agents = [_fields(agent, "id", "agent", "title", "model", "updated_at", "messages") for agent in info.agents]
     fields = _fields(info, "id", "title", "model", "updated_at", "messages", "project", "tags")
     return {**fields, **({"agents": agents} if agents else {})}

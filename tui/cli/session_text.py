@@ -5,11 +5,11 @@ import json
 import sys
 from collections.abc import Sequence
 
-from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.messages import Assistant, Message, User
 from ebbtide.agent.records.message_rows import encode_message
 from ebbtide.tui.cli import search
-from ebbtide.tui.cli.arguments import with_sessions
+from ebbtide.tui.cli.arguments import run_with_sessions
 from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 
 
@@ -17,7 +17,7 @@ def show(options: argparse.Namespace) -> int:
     """Run `ebb sessions show ID [REF]`; return the exit code."""
     if options.ref:
         return search.show(options)
-    log = with_sessions(options, lambda sessions: sessions.log(options.id))
+    log = run_with_sessions(options, lambda sessions: sessions.all_messages(options.id))
     _print(log.messages, as_json=options.json)
     if log.problem:
         print(f"ebb: {sanitised_line(log.problem)}", file=sys.stderr)

@@ -1,111 +1,116 @@
-"""`ebb sessions`: its verbs, and the output of those without arguments of their own."""
+"""`ebb sessions`: runs its verbs, some of which are implemented in modules of their own."""
 
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent import archive
+from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.records.session_lookup import SessionInfo
-from ebbtide.tui.cli.arguments import first_word, parse_subcommand_args, parser_of, whole_number, with_sessions
-from ebbtide.tui.cli.subcommands import subcommand_at
+from ebbtide.tui import cli, integration_rows, view
+from ebbtide.tui.cli.arguments import (
+    first_positional_index,
+    parse_subcommand_args,
+    run_with_sessions,
+    subcommand_parser,
+    whole_number,
+)
+from ebbtide.tui.cli.subcommands import Subcommand, load_subcommand
 from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 
-if TYPE_CHECKING:  # types only: the list needs no more than its rows
+if TYPE_CHECKING:  # imported for types only: listing needs only the rows
     from ebbtide.agent.sessions import Sessions
 
 MAX_LISTED_SESSIONS = 100
-"""Maximum sessions listed, without sub-agent sessions."""
-_VERBS: Mapping[str, str] = {
+"""Maximum number of sessions listed, without sub-agent sessions."""
+_VERB_FUNCTIONS: Mapping[str, str] = {
     "search": "search:search",
     "tag": "session_tags:tag",
     "untag": "session_tags:untag",
     "delete": "session_delete:delete",
-    "export": "transfer:export",
-    "import": "transfer:import_archive",
 }
-"""Verbs with arguments of their own."""
+"""The functions of verbs that parse their own arguments, as `MODULE:NAME`."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb sessions [VERB …]`; return the exit code."""
-    first = first_word(arguments)
-    if first is not None and arguments[first] in _VERBS:
-        return subcommand_at(_VERBS[arguments[first]])([*arguments[:first], *arguments[first + 1 :]])
-    parser = parser_of("sessions", "The stored sessions.")
-    verbs = ("list", "show", "fork", "rename", *_VERBS)
+    first = first_positional_index(arguments)
+    if first is not None and (verb := _verb_function(arguments[first])) is not None:
+        return verb([*arguments[:first], *arguments[first + 1 :]])
+    parser = subcommand_parser("sessions", "List and manage stored sessions.")
+    verbs = ("list", "show", "fork", "rename", *_VERB_FUNCTIONS, *integration_rows.SESSION_ACTIONS)
     parser.add_argument("action", nargs="?", choices=verbs, default="list")
-    parser.add_argument("id", nargs="?", help="the beginning of a session's id, for all but list")
+    parser.add_argument("id", nargs="?", help="beginning of a session id (for all actions except list)")
     parser.add_argument(
-        "ref", nargs="?", help="for show: `r12`, `msg-…` or `sum-1`, to see all of it; for rename: the title"
+        "ref", nargs="?", help="for show: print `r12`, `msg-…` or `sum-1` in full; for rename: the new title"
     )
-    parser.add_argument("--all", action="store_true", help="the sessions of all projects")
-    tagged = "for list: only sessions with this tag; given twice, with both"
+    parser.add_argument("--all", action="store_true", help="include the sessions of all projects")
+    tagged = "for list: show only sessions with this tag (repeatable)"
     parser.add_argument("--tag", action="append", default=[], metavar="TAG", help=tagged)
-    most = f"for list: how many, the newest; {MAX_LISTED_SESSIONS} without it"
+    most = f"for list: show the N most recent (default: {MAX_LISTED_SESSIONS})"
     parser.add_argument("--limit", type=whole_number, default=MAX_LISTED_SESSIONS, metavar="N", help=most)
     options = parse_subcommand_args(parser, arguments, "JSON lines")
     if options.limit < 1:
-        parser.error("write a limit above 0")
+        parser.error("`--limit` must be above 0")
     if options.action != "list" and not options.id:
-        parser.error(f"which session? write `ebb sessions {options.action} ID`")
+        parser.error(f"no session named; write `ebb sessions {options.action} ID`")
     match options.action:
         case "list":
             _list(options)
             return 0
         case "show":
-            from ebbtide.tui.cli import session_text  # noqa: PLC0415  # deferred: the list needs none of it
-
-            return session_text.show(options)
+            return cli.session_text.show(options)
         case "rename" if not options.ref:
-            parser.error("which title? write `ebb sessions rename ID TITLE`")
+            parser.error("no title; write `ebb sessions rename ID TITLE`")
         case _:
-            _change(options)
+            _fork_or_rename(options)
             return 0
 
 
-def _list(options: argparse.Namespace) -> None:
-    """List sessions. It is called often, so it imports no models, tools or event loop."""
-    from ebbtide.agent.archive.session_page import newest_sessions  # noqa: PLC0415  # deferred: only the list needs it
-    from ebbtide.agent.archive.tags import tags_named  # noqa: PLC0415  # deferred: as above
-    from ebbtide.tui.cli.arguments import read_settings_with_warnings  # noqa: PLC0415  # deferred: as above
-    from ebbtide.tui.cli.session_lines import json_fields, line_of  # noqa: PLC0415  # deferred: as above
-    from ebbtide.tui.view.sessions import tags_text  # noqa: PLC0415  # deferred: as above
+def _verb_function(name: str) -> Subcommand | None:
+    """Return the function of a verb that parses its own arguments; None for other verbs."""
+    if name in integration_rows.SESSION_ACTIONS:
+        return integration_rows.SESSION_ACTIONS[name].load()
+    return load_subcommand(_VERB_FUNCTIONS[name]) if name in _VERB_FUNCTIONS else None
 
-    tags = tags_named(options.tag)
-    found, told = newest_sessions(
-        read_settings_with_warnings(options)[1], options.limit + 1, everywhere=options.all, tags=tags
+
+def _list(options: argparse.Namespace) -> None:
+    """List sessions. This runs often, so it imports no models, tools or event loop."""
+    tags = archive.tags.normalise_tags(options.tag)
+    sessions, problem = archive.session_page.newest_sessions(
+        cli.arguments.read_settings_with_warnings(options)[1], options.limit + 1, everywhere=options.all, tags=tags
     )
-    if told:
-        print(f"ebb: {sanitised_line(told)}", file=sys.stderr)
-    for info in found[: options.limit]:
+    if problem:
+        print(f"ebb: {sanitised_line(problem)}", file=sys.stderr)
+    for info in sessions[: options.limit]:
         if options.json:
-            print_json(sys.stdout, json_fields(info))
+            print_json(sys.stdout, cli.session_lines.json_fields(info))
         else:
-            print("\n".join(map(line_of, (info, *info.agents))))
-    if len(found) > options.limit:
-        print(f"ebb: there are more than {options.limit:,}; `--limit N` lists others", file=sys.stderr)
-    if found or options.json:
+            print("\n".join(map(cli.session_lines.session_line, (info, *info.agents))))
+    if len(sessions) > options.limit:
+        print(f"ebb: there are more than {options.limit:,} sessions; `--limit N` lists more", file=sys.stderr)
+    if sessions or options.json:
         return
     if tags:
-        print(f"no session in this project has {tags_text(tags)}; `--all` lists those of other projects")
+        print(f"no session in this project has {view.sessions.tags_text(tags)}; `--all` includes other projects")
     else:
-        print("no sessions in this project yet; `ebb` starts one, `--all` lists those of other projects")
+        print("no sessions in this project yet; start one with `ebb`, or list those of all projects with `--all`")
 
 
-def _change(options: argparse.Namespace) -> None:
+def _fork_or_rename(options: argparse.Namespace) -> None:
     """Fork or rename a session."""
 
     async def work(sessions: "Sessions") -> tuple[SessionInfo, str]:
         library = await sessions.library()
         if options.action == "fork":
             info = await library.fork(options.id)
-            return info, f"forked {info.id}  {info.title}; `ebb -r {info.id}` goes on with it"
+            return info, f"forked {info.id}  {info.title}; resume it with `ebb -r {info.id}`"
         info = await library.rename(options.id, options.ref)
         return info, f"renamed {info.id}  {info.title}"
 
-    info, told = with_sessions(options, work)
+    info, message = run_with_sessions(options, work)
     if options.json:
         print_json(sys.stdout, {"session": info.id, "title": info.title})
     else:
-        print(sanitised(told))
+        print(sanitised(message))

@@ -6,20 +6,20 @@ from datetime import datetime
 
 from ebbtide.agent.errors import UsageError
 
-_UNITS = {"h": 3_600, "d": 86_400, "w": 7 * 86_400, "mo": 30 * 86_400, "y": 365 * 86_400}
-_AGO = re.compile(r"(\d{1,6})\s*(h|d|w|mo|y)")
+_UNIT_SECONDS = {"h": 3_600, "d": 86_400, "w": 7 * 86_400, "mo": 30 * 86_400, "y": 365 * 86_400}
+_AGE = re.compile(r"(\d{1,6})\s*(h|d|w|mo|y)")
 
 
-def moment_before(text: str) -> float:
+def parse_time_argument(text: str) -> float:
     """Return Unix seconds for an age (`30d`, `12h`, `2w`, `6mo`, `1y`) or the local start of a day (`2026-01-31`).
     Raises `UsageError`."""
-    ago = _AGO.fullmatch(text.strip().lower())
+    ago = _AGE.fullmatch(text.strip().lower())
     if ago is not None:
-        return time.time() - int(ago[1]) * _UNITS[ago[2]]
+        return time.time() - int(ago[1]) * _UNIT_SECONDS[ago[2]]
     try:
         return datetime.strptime(text.strip(), "%Y-%m-%d").timestamp()
     except (ValueError, OverflowError, OSError) as error:
         raise UsageError(
-            f"`{text}` is no time: write how long ago, such as `30d`, `12h`, `2w`, `6mo` or `1y`, or a day such as "
+            f"`{text}` is not a time; write an age such as `30d`, `12h`, `2w`, `6mo` or `1y`, or a day such as "
             "`2026-01-31`"
         ) from error

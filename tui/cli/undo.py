@@ -9,73 +9,78 @@ from dataclasses import replace
 from ebbtide.agent.checkpoints.file_state import PlannedPath, RestorePlan, path_label
 from ebbtide.agent.checkpoints.project import ProjectCheckpoints
 from ebbtide.agent.checkpoints.session_checkpoints import open_project
-from ebbtide.agent.checkpoints.undo_points import PointKind, UndoPoint, chosen_point
+from ebbtide.agent.checkpoints.undo_points import PointKind, UndoPoint, selected_point
 from ebbtide.agent.errors import RestoreFailed, UsageError
-from ebbtide.agent.headless.json_line import print_json
+from ebbtide.agent.headless.printing import print_json
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.cli.arguments import parse_subcommand_args, parser_of, read_settings_with_warnings, whole_number
+from ebbtide.tui.cli.arguments import (
+    parse_subcommand_args,
+    read_settings_with_warnings,
+    subcommand_parser,
+    whole_number,
+)
 from ebbtide.tui.text.sanitise import sanitised_line
 
-NOT_COVERED = (
-    "What it cannot take back: ignored files that commands changed, other folders, commits and branches, databases, "
-    "and whatever went over the network."
+NOT_COVERED_NOTE = (
+    "Cannot revert: ignored files that commands changed, other folders, commits and branches, databases, and anything "
+    "sent over the network."
 )
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb undo`; return 0 if files were restored or there was nothing to do."""
-    parser = parser_of("undo", "Takes back what the agent changed in the files of this folder.", NOT_COVERED)
-    parser.add_argument("id", nargs="?", type=whole_number, help="a point of `--list`; the last turn without it")
-    parser.add_argument("--list", action="store_true", help="the points that there are, the newest first")
-    parser.add_argument("--redo", action="store_true", help="take back what was taken back last")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
+    parser = subcommand_parser("undo", "Revert the agent's file changes in this folder.", NOT_COVERED_NOTE)
+    parser.add_argument("id", nargs="?", type=whole_number, help="id from `--list` (default: the last turn)")
+    parser.add_argument("--list", action="store_true", help="list what can be reverted, most recent first")
+    parser.add_argument("--redo", action="store_true", help="reapply what was reverted last")
+    parser.add_argument("--dry-run", action="store_true", help="show what would change, and exit")
     others = parser.add_mutually_exclusive_group()
-    others.add_argument("--force", action="store_true", help="also over what somebody else has changed since")
-    others.add_argument("--skip", action="store_true", help="leave what somebody else has changed since as it is")
+    others.add_argument("--force", action="store_true", help="also overwrite files that were changed since")
+    others.add_argument("--skip", action="store_true", help="skip files that were changed since")
     options = parse_subcommand_args(parser, arguments, "JSON")
     root, config = read_settings_with_warnings(options)
     if not config.checkpoints_enabled:
-        raise UsageError("no checkpoints are kept here: `checkpoints.enabled` is false")
+        raise UsageError("checkpoints are off: `checkpoints.enabled` is false")
     with closing(open_project(config, root.resolve())) as project:
-        if project.set_aside:
-            print(f"ebb: {sanitised_line(project.set_aside)}", file=sys.stderr)
-        for path in project.recover():
-            print(f"ebb: an undo that was cut off was finished: {sanitised_line(path_label(path))}", file=sys.stderr)
+        if project.damage_notice:
+            print(f"ebb: {sanitised_line(project.damage_notice)}", file=sys.stderr)
+        for path in project.finish_interrupted_restores():
+            print(f"ebb: finished an interrupted undo: {sanitised_line(path_label(path))}", file=sys.stderr)
         project.finish_interrupted("")
         points = project.points()
         if options.list:
             _list(project, points, as_json=options.json)
             return 0
-        point = chosen_point(points, options.id, redo=options.redo)
-        plan = project.plan((point.id,))
+        point = selected_point(points, options.id, redo=options.redo)
+        plan = project.plan_undo((point.id,))
         if not options.dry_run:
-            if sessions := project.at_work():  # what is brought back now would be taken for that turn's work
+            if sessions := project.sessions_in_turn():  # files restored now would be attributed to that turn
                 named = " and ".join(f"`{session}`" for session in sessions)
                 raise RestoreFailed(
-                    f"nothing was changed: session {named} works in this folder just now; try it again once it is done"
+                    f"nothing changed: session {named} is working in this folder; try again when it is done"
                 )
-            _refuse_unasked(plan, asked=options.force or options.skip)
+            _refuse_overwriting(plan, is_allowed=options.force or options.skip)
             kind: PointKind = "undo" if point.kind == "turn" else "redo"
-            restored = project.restore(plan, point.place, kind, forced=options.force)
-            left = {one.path: one for one in restored.left}  # git may have been at work meanwhile
+            restored = project.restore(plan, point.turn_key, kind, forced=options.force)
+            left = {one.path: one for one in restored.unrestored}  # git may have changed files meanwhile
             plan = replace(plan, paths=tuple(left.get(one.path, one) for one in plan.paths))
         _print_outcome(point, plan, options.force, 0 if options.dry_run else restored.point, as_json=options.json)
     return 0
 
 
-def _refuse_unasked(plan: RestorePlan, *, asked: bool) -> None:
-    if plan.of("ask") and not asked:
-        told = "; ".join(f"`{sanitised_line(one.path)}`: {one.why}" for one in plan.of("ask")[:5])
-        count = pluralize(len(plan.of("ask")), "file")
+def _refuse_overwriting(plan: RestorePlan, *, is_allowed: bool) -> None:
+    if plan.with_outcome("ask") and not is_allowed:
+        reasons = "; ".join(f"`{sanitised_line(one.path)}`: {one.why}" for one in plan.with_outcome("ask")[:5])
+        count = pluralize(len(plan.with_outcome("ask")), "file")
         raise RestoreFailed(
-            f"nothing was changed, since {count} would lose what is in it now: {told}. "
-            "`--force` overwrites that (`--redo` brings it back), `--skip` leaves it"
+            f"nothing changed: {count} would lose newer changes: {reasons}. Use `--force` to overwrite them (`--redo` "
+            "restores them), or `--skip` to leave those files alone"
         )
 
 
 def _list(project: ProjectCheckpoints, points: Sequence[UndoPoint], *, as_json: bool) -> None:
     for point in reversed(points):
-        files = [path_label(change.path) for change in project.changes_of((point.id,))]
+        files = [path_label(change.path) for change in project.merged_changes((point.id,))]
         if as_json:
             print_json(
                 sys.stdout,
@@ -86,37 +91,37 @@ def _list(project: ProjectCheckpoints, points: Sequence[UndoPoint], *, as_json: 
             )  # fmt: skip
             continue
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(point.at))
-        undone = "  (taken back)" if point.is_undone else ""
+        undone = "  (reverted)" if point.is_undone else ""
         print(
             sanitised_line(
                 f"{point.id:>5}  {when}  {point.kind:<6}  {pluralize(len(files), 'path'):>9}  {point.title}{undone}"
             )
         )
     if not points and not as_json:
-        print("no turn has changed files in this folder, as far as that is kept")
+        print("no recorded file changes in this folder")
 
 
-def _print_outcome(point: UndoPoint, plan: RestorePlan, forced: bool, made: int, *, as_json: bool) -> None:
-    chosen = {one.path for one in plan.paths_to_restore(forced=forced)}
+def _print_outcome(point: UndoPoint, plan: RestorePlan, forced: bool, restore_point: int, *, as_json: bool) -> None:
+    chosen = {planned.path for planned in plan.paths_to_restore(forced=forced)}
     if as_json:
         rows = [
-            {"path": path_label(one.path), "outcome": _outcome(one, one.path in chosen), "why": one.why}
-            for one in plan.paths
+            {"path": path_label(planned.path), "outcome": _outcome(planned, planned.path in chosen), "why": planned.why}
+            for planned in plan.paths
         ]
-        print_json(sys.stdout, {"point": point.id, "kind": point.kind, "made": made or None, "paths": rows})
+        print_json(sys.stdout, {"point": point.id, "kind": point.kind, "made": restore_point or None, "paths": rows})
         return
-    done = "took back" if made else "would take back"
+    done = "reverted" if restore_point else "would revert"
     print(sanitised_line(f"{done} {point.kind} {point.id}: {point.title}"))
-    for one in plan.paths:
-        why = f" ({one.why})" if one.why else ""
-        print(sanitised_line(f"  {_outcome(one, one.path in chosen):<10} {path_label(one.path)}{why}"))
-    if made:
-        print(f"`ebb undo {made}` brings it back")
+    for planned in plan.paths:
+        why = f" ({planned.why})" if planned.why else ""
+        print(sanitised_line(f"  {_outcome(planned, planned.path in chosen):<10} {path_label(planned.path)}{why}"))
+    if restore_point:
+        print(f"to restore it, run `ebb undo {restore_point}`")
 
 
-def _outcome(one: PlannedPath, is_chosen: bool) -> str:
-    if one.outcome == "as_before":
+def _outcome(planned: PlannedPath, is_chosen: bool) -> str:
+    if planned.outcome == "as_before":
         return "unchanged"
     if not is_chosen:
         return "left"
-    return "removed" if one.back.kind == "absent" else "restored"
+    return "removed" if planned.target.kind == "absent" else "restored"

@@ -11,56 +11,127 @@ from rich.console import Console, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
-from ebbtide.agent.archive.usage_report import USAGE_GROUPS, UsageLine, UsageReport, usage_report
-from ebbtide.agent.headless.json_line import print_json
-from ebbtide.tui.cli.arguments import parse_subcommand_args, parser_of, read_settings_with_warnings
-from ebbtide.tui.cli.time_arguments import moment_before
-from ebbtide.tui.text.locale import draws_letters_only
+from ebbtide.agent.archive.usage_report import USAGE_GROUPS, UsageLine, UsageReport, fill_missing_days, usage_report
+from ebbtide.agent.headless.printing import print_json
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.cli.arguments import parse_subcommand_args, read_settings_with_warnings, subcommand_parser
+from ebbtide.tui.cli.time_arguments import parse_time_argument
+from ebbtide.tui.text.locale import is_ascii_locale
+from ebbtide.tui.text.numbers import format_dollars, tokens
 from ebbtide.tui.text.sanitise import sanitised_line
-from ebbtide.tui.view.usage import bar, cost_of, hit_of, measured_by, name_of, tokens_of, total_lines, usage_rows
 
-USUAL = "30d"
-"""Default period by day."""
+MAX_VISIBLE_ROWS = 62
+"""Maximum number of lines shown."""
+_BAR_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def usage_rows(report: UsageReport) -> tuple[tuple[UsageLine, ...], int]:
+    """Return the lines to show, including days without requests, and the number of omitted lines: the oldest days or
+    months, or the smallest values."""
+    lines = fill_missing_days(report.lines, MAX_VISIBLE_ROWS) if report.by == "day" else report.lines
+    visible = lines[-MAX_VISIBLE_ROWS:] if report.by in ("day", "month") else lines[:MAX_VISIBLE_ROWS]
+    return visible, len(lines) - len(visible)
+
+
+def bar_measure(report: UsageReport) -> str:
+    """Return what the bars measure: `cost`, or `tokens` if no price is known."""
+    return "cost" if report.total.cost else "tokens"
+
+
+def bar(value: float, largest: float, width: int, *, ascii_only: bool) -> str:
+    """Return a bar relative to the largest value; a value above 0 is always visible. `ascii_only`: use ASCII only."""
+    if value <= 0 or largest <= 0:
+        return ""
+    if ascii_only:
+        return "#" * max(1, round(width * value / largest))
+    eighths = max(1, round(8 * width * value / largest))
+    return "█" * (eighths // 8) + (_BAR_EIGHTHS[eighths % 8] if eighths % 8 else "")
+
+
+def line_name(line: UsageLine) -> str:
+    return sanitised_line(line.key) or "(unknown)"
+
+
+def cost_text(line: UsageLine) -> str:
+    """Return the cost, with a final `+` if the price of some requests is unknown."""
+    if not line.requests:
+        return ""
+    return format_dollars(line.cost) + ("+" if line.cost is not None and line.unpriced else "")
+
+
+def tokens_text(line: UsageLine) -> str:
+    return tokens(line.tokens) if line.requests else ""
+
+
+def cached_share(line: UsageLine) -> str:
+    """Return the share of sent tokens that was read from a cache."""
+    sent = line.input + line.cache_read + line.cache_write
+    return f"{line.cache_read / sent:.0%}" if sent else ""
+
+
+def total_lines(report: UsageReport, hidden: int) -> list[str]:
+    """Return the totals in words, and notes about unknown prices and omitted lines."""
+    total, what = report.total, {"day": "day", "month": "month", "model": "model", "project": "project"}[report.by]
+    notes = [
+        f"{format_dollars(total.cost) if total.requests else '$0.00'} for {pluralize(total.requests, 'request')} in "
+        f"{pluralize(total.sessions, 'session')}: {tokens(total.cache_read)} tokens read from the cache, "
+        f"{tokens(total.cache_write)} written to it, {tokens(total.input)} fresh, {tokens(total.output)} output"
+    ]
+    if total.unpriced:
+        beyond = "" if total.cost is None else "; costs marked `+` are higher"
+        notes.append(f"price unknown for {pluralize(total.unpriced, 'request')}{beyond}")
+    if hidden:
+        which = "earlier" if report.by in ("day", "month") else "smaller"
+        notes.append(f"{pluralize(hidden, f'{which} {what}')} not shown; `--json` lists all")
+    return notes
+
+
+DEFAULT_PERIOD = "30d"
+"""Default period of the report by day."""
 _COLUMNS: Sequence[tuple[str, Callable[[UsageLine], str]]] = (
-    ("cost", cost_of),
-    ("tokens", tokens_of),
-    ("cached", hit_of),
+    ("cost", cost_text),
+    ("tokens", tokens_text),
+    ("cached", cached_share),
     ("requests", lambda line: f"{line.requests:,}" if line.requests else ""),
     ("sessions", lambda line: f"{line.sessions:,}" if line.requests else ""),
 )
-_DISPENSABLE = ("cached", "sessions", "requests")
+_OPTIONAL_COLUMNS = ("cached", "sessions", "requests")
 """Columns dropped on a narrow terminal, in this order."""
-_MIN_NAMES_WIDTH = 36
-"""Minimum width of names and bars before columns are dropped."""
+_MIN_NAMES_COLUMNS = 36
+"""Minimum width of names and bars. If less is available, columns are dropped."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run `ebb usage`; return the exit code."""
-    parser = parser_of(
+    parser = subcommand_parser(
         "usage",
-        "What the requests of all stored sessions took and cost, those of their agents and of summaries among them. "
-        "What was deleted is not counted any more.",
+        "Show the tokens and cost of all stored sessions, including sub-agents and summaries. Deleted sessions are "
+        "not counted.",
     )
-    parser.add_argument("--by", choices=USAGE_GROUPS, default="day", help="what each line is; days unless you say")
-    since = f"count from then on: `7d`, `6mo`, or a day, `2026-01-31`; without it {USUAL} by day, and all otherwise"
+    parser.add_argument(
+        "--by", choices=USAGE_GROUPS, default="day", help="group by day, model or project (default: day)"
+    )
+    since = (
+        f"count from WHEN: `7d`, `6mo`, or a day such as `2026-01-31` (default: {DEFAULT_PERIOD} by day, otherwise all)"
+    )
     parser.add_argument("--since", metavar="WHEN", help=since)
-    parser.add_argument("--project", metavar="DIR", help="only the sessions of this folder")
+    parser.add_argument("--project", metavar="DIR", help="count only the sessions of this folder")
     options = parse_subcommand_args(parser, arguments, "one JSON object")
     _, config = read_settings_with_warnings(options)
-    when = options.since or (USUAL if options.by == "day" else "")
-    moment = moment_before(when) if when else None
+    when = options.since or (DEFAULT_PERIOD if options.by == "day" else "")
+    moment = parse_time_argument(when) if when else None
     project = str(Path(options.project).expanduser().resolve()) if options.project else None
     report = usage_report(config, options.by, moment, project)
     if options.json:
         print_json(sys.stdout, _fields(report, moment, project))
         return 0
-    _print(report, _heading(report, moment, project))
+    _print_report(report, _heading(report, moment, project))
     return 0
 
 
 def _heading(report: UsageReport, since: float | None, project: str | None) -> str:
-    whose = f"of {project}" if project else "of all projects"
-    when = time.strftime("since %Y-%m-%d", time.localtime(since)) if since is not None else "ever"
+    whose = project or "all projects"
+    when = time.strftime("since %Y-%m-%d", time.localtime(since)) if since is not None else "all time"
     return sanitised_line(f"Usage by {report.by}, {whose}, {when}")
 
 
@@ -74,44 +145,44 @@ def _fields(report: UsageReport, since: float | None, project: str | None) -> di
     return {"by": report.by, "since": since, "project": project, "lines": lines, "total": fields(report.total)}
 
 
-def _print(report: UsageReport, heading: str) -> None:
-    """Print a line with a bar each, in the terminal's colours; ASCII only if the locale requires it."""
+def _print_report(report: UsageReport, heading: str) -> None:
+    """Print each line with its bar, in the terminal's colours; ASCII only if the locale requires it."""
     rows, hidden = usage_rows(report)
-    letters = draws_letters_only(os.environ) or "utf" not in (sys.stdout.encoding or "").lower()
-    wide = shutil.get_terminal_size((100, 24)).columns
-    console = Console(width=wide, highlight=False, emoji=False, markup=False)
+    ascii_only = is_ascii_locale(os.environ) or "utf" not in (sys.stdout.encoding or "").lower()
+    columns_wide = shutil.get_terminal_size((100, 24)).columns
+    console = Console(width=columns_wide, highlight=False, emoji=False, markup=False)
     console.print(Text(heading, "bold"))
     if not report.total.requests:
-        console.print("nothing was asked of a model")
+        console.print("no model requests")
         return
-    measure = measured_by(report)
+    measure = bar_measure(report)
     values = [_value(line, measure) for line in rows]
-    columns = [(title, [_plain(of(line), letters=letters) for line in rows]) for title, of in _COLUMNS]
+    columns = [(title, [_without_dashes(of(line), ascii_only=ascii_only) for line in rows]) for title, of in _COLUMNS]
     sizes = {title: max(map(len, (title, *cells))) + 2 for title, cells in columns}
-    for title in _DISPENSABLE:
-        if wide - sum(sizes.values()) < _MIN_NAMES_WIDTH:
+    for title in _OPTIONAL_COLUMNS:
+        if columns_wide - sum(sizes.values()) < _MIN_NAMES_COLUMNS:
             del sizes[title]
-    left = max(wide - sum(sizes.values()), 12)
-    name = min(max(len(name_of(line)) for line in rows), max(10, left - 10))
-    room = max(0, min(40, left - name - 4))
+    name_and_bar_width = max(columns_wide - sum(sizes.values()), 12)
+    name = min(max(len(line_name(line)) for line in rows), max(10, name_and_bar_width - 10))
+    bar_width = max(0, min(40, name_and_bar_width - name - 4))
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    cut: OverflowMethod = "crop" if letters else "ellipsis"
+    cut: OverflowMethod = "crop" if ascii_only else "ellipsis"
     table.add_column(report.by, width=name, no_wrap=True, overflow=cut)
-    table.add_column("", width=room, no_wrap=True, overflow=cut)
-    kept = [(title, cells) for title, cells in columns if title in sizes]
-    for title, _ in kept:
+    table.add_column("", width=bar_width, no_wrap=True, overflow=cut)
+    visible_columns = [(title, cells) for title, cells in columns if title in sizes]
+    for title, _ in visible_columns:
         table.add_column(title, justify="right", no_wrap=True, overflow=cut)
     for place, (line, value) in enumerate(zip(rows, values, strict=True)):
-        drawn = Text(bar(value, max(values), room, letters=letters), "cyan")
-        table.add_row(Text(name_of(line)), drawn, *(cells[place] for _, cells in kept))
+        drawn = Text(bar(value, max(values), bar_width, ascii_only=ascii_only), "cyan")
+        table.add_row(Text(line_name(line)), drawn, *(cells[place] for _, cells in visible_columns))
     console.print(table)
     console.print(Text(f"bars: {measure}", "dim"))
-    for told in total_lines(report, hidden):
-        console.print(Text(_plain(told, letters=letters)))
+    for note in total_lines(report, hidden):
+        console.print(Text(_without_dashes(note, ascii_only=ascii_only)))
 
 
-def _plain(text: str, *, letters: bool) -> str:
-    return text.replace("—", "-") if letters else text
+def _without_dashes(text: str, *, ascii_only: bool) -> str:
+    return text.replace("—", "-") if ascii_only else text
 
 
 def _value(line: UsageLine, measure: str) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 from ebbtide.agent.config.load import find_folders
 from ebbtide.agent.errors import UsageError
 from ebbtide.tools.process.git import GitError
-from ebbtide.tools.process.git_worktrees import Worktree, enter_worktree, how_to_bring_back, state_of
+from ebbtide.tools.process.git_worktrees import Worktree, enter_worktree, merge_instructions, worktree_state
 from ebbtide.tui.text.sanitise import sanitised_line
 
 
@@ -18,26 +18,26 @@ def run_in_worktree(options: argparse.Namespace, front: Callable[[argparse.Names
     `UsageError`."""
     out = sys.stdout if options.prompt is None else sys.stderr
     worktree = _enter(options, find_folders(os.environ).worktrees)
-    begins = f"a new work tree, from {worktree.repository.head[:9]}" if worktree.is_new else "a work tree"
-    branch = f"on branch {worktree.branch}" if worktree.branch else "on no branch"
+    begins = f"new worktree, from {worktree.repository.head[:9]}" if worktree.is_new else "worktree"
+    branch = f"on branch {worktree.branch}" if worktree.branch else "no branch checked out"
     print(f"ebb: {begins}, {branch}: {sanitised_line(str(worktree.folder))}", file=sys.stderr)
     options.cd = str(worktree.folder)
     try:
         return front(options)
     finally:
         try:
-            lines = how_to_bring_back(worktree, state_of(worktree))
+            lines = merge_instructions(worktree, worktree_state(worktree))
         except GitError as error:
-            lines = (f"what is in `{worktree.place}` is not known: {error}",)
+            lines = (f"cannot inspect `{worktree.path}`: {error}",)
         for line in lines:
             print(f"ebb: {sanitised_line(line)}", file=out)
 
 
-def _enter(options: argparse.Namespace, places: Path) -> Worktree:
+def _enter(options: argparse.Namespace, worktrees_folder: Path) -> Worktree:
     root = Path(options.cd).expanduser()
     if not root.is_dir():
-        raise UsageError(f"there is no folder `{options.cd}`; give one that exists with -C")
+        raise UsageError(f"no such folder: `{options.cd}`; use an existing one with -C")
     try:
-        return enter_worktree(root.resolve(), options.worktree, places)
+        return enter_worktree(root.resolve(), options.worktree, worktrees_folder)
     except GitError as error:
-        raise UsageError(f"there is no work tree `{options.worktree}` to work in: {error}") from error
+        raise UsageError(f"cannot use the worktree `{options.worktree}`: {error}") from error

@@ -8,41 +8,40 @@ from typing import TYPE_CHECKING
 
 from ebbtide.agent.config.settings import Settings
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
-from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
 from ebbtide.agent.events.session import Event
-from ebbtide.tui.actions.first_run import first_model
-from ebbtide.tui.actions.sessions import pick_session
-from ebbtide.tui.commands import Invocation, parse
-from ebbtide.tui.plain.command_context import LineContext, change, greet
+from ebbtide.tui.commands.first_run import first_model
+from ebbtide.tui.commands.sessions import pick_session
+from ebbtide.tui.plain.command_context import LineContext
 from ebbtide.tui.plain.jobs import LineJobs
-from ebbtide.tui.plain.print_events import Printing, lines_of, words_of
+from ebbtide.tui.plain.print_events import PrintState, block_lines, event_lines
 from ebbtide.tui.plain.questions import (
-    ANSWER,
-    answer_of,
-    answer_text,
-    how_to_answer,
-    is_short,
-    lines_of_question,
-    wants_to_change,
+    ANSWER_PROMPT,
+    answer_confirmation,
+    answer_help,
+    looks_like_answer,
+    parse_answer,
+    question_lines,
 )
 from ebbtide.tui.plain.reader import PROMPT, PromptReader
 from ebbtide.tui.prompt.double_press import LeaveKeys
 from ebbtide.tui.prompt.history import History
-from ebbtide.tui.prompt.key_arrivals import GUARD, Arrival
+from ebbtide.tui.prompt.key_arrivals import ANSWER_GUARD_S, Arrival
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.drafts import Drafts
+from ebbtide.tui.slash_commands import Invocation, parse_command
 from ebbtide.tui.text.sanitise import sanitised
 from ebbtide.tui.view.blocks import Failure, OpenQuestion, TurnTotal
+from ebbtide.tui.view.question import Answer, TextEntry
+from ebbtide.tui.view.questions import question_spec
 from ebbtide.tui.view.reduce import with_relative_paths
 
-if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+if TYPE_CHECKING:  # imported for types only: session modules are imported after the first paint
     from ebbtide.agent.session import Session
     from ebbtide.agent.sessions import Sessions
 
 
 @dataclass(frozen=True, slots=True)
-class WantedAnswer:
+class PendingPrompt:
     """A question asked by a command."""
 
     prompt: str
@@ -58,24 +57,24 @@ class PrintingController(SessionController):
         sessions: "Sessions",
         changed: Callable[[], None],
         drafts: Drafts | None,
-        hear: Callable[[Event], None],
-        say: Callable[[Sequence[str]], None],
+        emit: Callable[[Event], None],
+        print_lines: Callable[[Sequence[str]], None],
     ) -> None:
         super().__init__(sessions, changed, drafts)
-        self._hear, self._say = hear, say
+        self._emit, self._print_lines = emit, print_lines
 
     def advance(self, event: Event) -> None:
+        self._emit(with_relative_paths(event, self.folder))  # print the event before the question that it opens
         super().advance(event)
-        self._hear(with_relative_paths(event, self.folder))
 
-    def end_turn(self, took: float) -> None:
-        super().end_turn(took)
-        last = self.view.turn[-1] if self.view.turn else None
+    def show_turn_total(self, elapsed_seconds: float) -> None:
+        super().show_turn_total(elapsed_seconds)
+        last = self.view.turn_blocks[-1] if self.view.turn_blocks else None
         if isinstance(last, TurnTotal):
-            self._say(words_of(last))
+            self._print_lines(block_lines(last))
 
 
-class PlainFront(LineJobs):
+class LineModeApp(LineJobs):
     """Line mode. `run` returns the id of the session to resume, if it has messages.
 
     The arguments are those of `EbbApp`.
@@ -91,7 +90,7 @@ class PlainFront(LineJobs):
         model: str | None = None,
         first_message: str | None = None,
         piped: str = "",
-        guard: float = GUARD,
+        guard: float = ANSWER_GUARD_S,
         drafts: Drafts | None = None,
         settings: Settings | None = None,
     ) -> None:
@@ -104,65 +103,65 @@ class PlainFront(LineJobs):
             history,
             self.print_lines,
             self._ask,
-            self._write,
+            self._prefill_prompt,
             model,
             self.send,
             self.invoke,
             settings,
             self.leave,
             self.greeter,
-            self._read_by,
+            self._current_reader,
         )
         self.greeter.settings = settings
         self.model = model
         self._history = history
-        self._given, self._choose = session, choose
+        self._given_session, self._should_choose = session, choose
         self._guard = guard
-        self._printing = Printing()
-        self._leaving = LeaveKeys()
-        self._asked: OpenQuestion | None = None
+        self._printing = PrintState()
+        self._leave_keys = LeaveKeys()
+        self._open_question: OpenQuestion | None = None
         """The open question that was printed last."""
-        self._asked_at = 0.0
-        self._answered: set[str] = set()
-        """Questions whose answer was sent."""
-        self._wanted: list[WantedAnswer] = []
+        self._question_printed_at = 0.0
+        self._answered_ids: set[str] = set()
+        """Ids of the questions whose answer was sent."""
+        self._pending_prompts: list[PendingPrompt] = []
         """Open questions of commands."""
-        self._changing: asyncio.Task[None] | None = None
-        """The task in which the user edits a call."""
-        self._piped = piped_parts(piped) if not first_message else ()
+        self._editing_task: asyncio.Task[None] | None = None
+        """The task in which the user edits a call or writes a reason."""
+        self._piped_parts = piped_parts(piped) if not first_message else ()
         """Piped input with commands, to be sent part by part."""
-        self._saying: asyncio.Task[None] | None = None
-        said = [] if self._piped else [first_message, self.controller.pastes.fold(piped) if piped else ""]
-        if any(said):
-            self.controller.queue.add("\n\n".join(filter(None, said)))
+        self._piped_task: asyncio.Task[None] | None = None
+        texts = [] if self._piped_parts else [first_message, self.controller.pastes.fold(piped) if piped else ""]
+        if any(texts):
+            self.controller.queue.add("\n\n".join(filter(None, texts)))
 
     async def run(self, reader: PromptReader) -> str | None:
         self._reader = reader
-        self.start(self._open_first)
-        self._saying = asyncio.create_task(self._send_piped())
+        self.start(self._open_session)
+        self._piped_task = asyncio.create_task(self._send_piped())
         try:
             while True:
                 self._handle_line(await reader.read(), reader.arrival)
         except EOFError:
             pass
         finally:
-            self._saying.cancel()
-            id = await self.end(reader.draft)
+            self._piped_task.cancel()
+            id = await self.close_session(reader.draft)
             await reader.wait_until_printed()
         if self._failure is not None:
             raise self._failure
         return id
 
     async def wait_until_answered(self) -> None:
-        """Return when all piped input was sent and nothing is left to do."""
-        if self._saying is not None:
-            await asyncio.wait([self._saying])
+        """Wait until all piped input has been sent and no work is left."""
+        if self._piped_task is not None:
+            await asyncio.wait([self._piped_task])
         await self.wait_until_done()
 
     async def _send_piped(self) -> None:
-        for part in self._piped:
+        for part in self._piped_parts:
             await self.wait_until_done()
-            if part.startswith("/") and isinstance(parse(part), Invocation):
+            if part.startswith("/") and isinstance(parse_command(part), Invocation):
                 self.take(part)
             else:
                 self.controller.queue.add(self.controller.pastes.fold(part))
@@ -179,81 +178,85 @@ class PlainFront(LineJobs):
         return bool(blocks) and isinstance(blocks[-1], Failure)
 
     def interrupt(self) -> None:
-        """Handle Ctrl-C on an empty line: cancel the question or stop the turn; otherwise exit when pressed twice."""
-        if self._wanted:
-            self._wanted.pop(0).answer.set_result("")
+        """Handle Ctrl-C on an empty line: cancel the question, stop the turn or, when pressed twice, exit."""
+        if self._pending_prompts:
+            self._pending_prompts.pop(0).answer.set_result("")
             return
-        match self._leaving.ctrl_c(is_written=False, works=self.is_busy):
+        match self._leave_keys.ctrl_c(has_text=False, is_running=self.is_busy):
             case "stop":
-                self.is_held = True
+                self.is_paused = True
                 self.print_lines(("Interrupting.",))
                 self.controller.interrupt()
             case "leave":
                 self.leave()
             case _:
-                self.print_lines(("Ctrl-C again leaves.",))
+                self.print_lines(("Press Ctrl-C again to quit.",))
 
-    def may_end(self) -> bool:
+    def handle_ctrl_d(self) -> bool:
         """Handle Ctrl-D on an empty line; return whether to stop reading."""
-        if self._leaving.ctrl_d(works=self.is_busy) == "leave":
+        if self._leave_keys.ctrl_d(is_running=self.is_busy) == "leave":
             return True
-        self.print_lines(("Ctrl-D again leaves.",))
+        self.print_lines(("Press Ctrl-D again to quit.",))
         return False
 
-    async def _open_first(self) -> None:
-        if self._given is not None:
-            await self.controller.adopt(self._given)
+    async def _open_session(self) -> None:
+        if self._given_session is not None:
+            await self.controller.adopt(self._given_session)
         else:
             if (
-                self.model is None and not self._choose and self._read_by().has_line_editing
-            ):  # somebody is there to be asked
+                self.model is None and not self._should_choose and self._current_reader().has_line_editing
+            ):  # if there is a user to ask
                 self.model = await first_model(self.context)
-            resume = await pick_session(self.context) if self._choose else ""
-            if self._choose and not resume:
-                self.is_held = True  # what was to be said in an earlier session is not said in a new one unasked
+            resume = await pick_session(self.context) if self._should_choose else ""
+            if self._should_choose and not resume:
+                self.is_paused = True  # no session was chosen: do not send its messages to a new one
             await self.controller.open(resume or None, self.model)
-        await self.greeter.look()
-        greet(self.context)
+        await self.greeter.collect()
+        self.context.show_session()
         if self.controller.session is not None:
             self.start_background(self.controller.session.prepare())
 
-    # What the user types
+    # User input
 
-    def _handle_line(self, line: str, came: Arrival) -> None:
-        """Take a line as an answer only if it can have been typed for the question."""
-        is_ahead = self._asked is not None and not self._wanted and came.at < self._asked_at + self._guard
-        if not self._guard or not (is_ahead or self._is_type_ahead(came)):
+    def _handle_line(self, line: str, arrival: Arrival) -> None:
+        """Handle a line. It counts as an answer only if the user can have typed it in response to the question."""
+        is_ahead = (
+            self._open_question is not None
+            and not self._pending_prompts
+            and arrival.at < self._question_printed_at + self._guard
+        )
+        if not self._guard or not (is_ahead or self._is_type_ahead(arrival)):
             self._handle_prompted_line(line)
-        elif is_short(line):
-            self.print_lines((f"{line.strip()!r} came too soon to be an answer. Type it again.",))
+        elif looks_like_answer(line):
+            self.print_lines((f"{line.strip()!r} was typed too soon to be an answer. Type it again.",))
         elif is_ahead:
-            self.take(line)  # typed before the question was there
+            self.take(line)  # typed before the question appeared
         else:
             self._stash_line(line)
 
-    def _is_type_ahead(self, came: Arrival) -> bool:
-        """Whether a line arrived before a command's question, or together with other lines at a session's question.
-        A command's question follows a line of the user, so the next one may come at once."""
-        if self._wanted:
-            return came.at < self._wanted[0].asked_at or not came.is_alone
-        return self._asked is not None and not came.is_alone
+    def _is_type_ahead(self, arrival: Arrival) -> bool:
+        """Whether a line arrived before a command's question, or together with other lines at a session's question. A
+        command asks in response to the user's line, so the next line may answer it at once."""
+        if self._pending_prompts:
+            return arrival.at < self._pending_prompts[0].asked_at or not arrival.is_alone
+        return self._open_question is not None and not arrival.is_alone
 
     def _stash_line(self, line: str) -> None:
-        """Keep a line that arrived with others, as part of a paste, for the prompt."""
-        written = self._reader.draft if self._reader is not None else ""
-        if self._reader is not None and self._reader.prefill("\n".join(filter(None, (written, line)))):
+        """Move a line that arrived with others, as part of a paste, to the prompt."""
+        draft = self._reader.draft if self._reader is not None else ""
+        if self._reader is not None and self._reader.prefill("\n".join(filter(None, (draft, line)))):
             self.print_lines(
-                ("Lines that arrive together answer nothing. They will be in the prompt after this question.",)
+                ("Several lines at once are not an answer. They will be in the prompt after this question.",)
             )
         else:
-            self.print_lines((f"This arrived together with other lines: it answers nothing, and was not sent: {line}",))
+            self.print_lines((f"Not sent, because several lines arrived at once: {line}",))
 
     def _handle_prompted_line(self, line: str) -> None:
-        if self._wanted:
-            self._wanted.pop(0).answer.set_result(line)
+        if self._pending_prompts:
+            self._pending_prompts.pop(0).answer.set_result(line)
             self.prompt()
-        elif self._asked is not None:
-            self._answer(self._asked, line)
+        elif self._open_question is not None:
+            self._answer(self._open_question, line)
         elif line.strip():
             self._history.add(line)
             self.take(line)
@@ -263,76 +266,76 @@ class PlainFront(LineJobs):
             self.prompt()
 
     def _answer(self, question: OpenQuestion, line: str) -> None:
-        if not isinstance(question, QuestionAsked) and wants_to_change(question, line):
-            self._changing = self.start_background(self._change(question))
+        if line.startswith("/") and isinstance(parse_command(line), Invocation):
+            self.take(line)
             return
-        answer = answer_of(question, line)
-        if answer is None:
-            self.print_lines(how_to_answer(question))
+        answer = parse_answer(question_spec(question), line)
+        if isinstance(answer, TextEntry):
+            self._editing_task = self.start_background(self._write_answer(question, answer))
         else:
-            self._take_answer(question, answer)
+            self._submit_answer(question, answer)
 
-    async def _change(self, question: PermissionAsked | PlanSubmitted) -> None:
-        """Let the user edit a call or plan; without a change, the question stays open."""
+    async def _write_answer(self, question: OpenQuestion, writing: TextEntry) -> None:
+        """Let the user edit a call or plan, or give a reason. If they cancel, the question stays open."""
         try:
-            decision = await change(self.context, question)
+            answer = await self.context.write_answer(writing)
         except UsageError as error:
-            decision = None
+            answer = None
             self.print_lines((f"Error: {error}",))
-        if decision is None:
-            self.print_lines(how_to_answer(question))
-        else:
-            self._take_answer(question, decision)
+        self._submit_answer(question, answer)
 
-    def _take_answer(self, question: OpenQuestion, answer: Decision | PlanDecision | str) -> None:
-        self._asked = None
-        self._answered.add(question.id)
+    def _submit_answer(self, question: OpenQuestion, answer: Answer | None) -> None:
+        if answer is None or isinstance(answer, bool):
+            self.print_lines(answer_help(question_spec(question)))
+            return
+        self._open_question = None
+        self._answered_ids.add(question.id)
         self.prompt()
-        self.print_lines(answer_text(answer))
+        self.print_lines(answer_confirmation(answer))
         self.controller.answer(question.id, answer)
 
-    # What the user is told
+    # Output
 
     def _print_event(self, event: Event) -> None:
         settings = self.context.settings
         is_full = settings is not None and settings.config.tui_detail == "full"
-        self._printing, lines = lines_of(self._printing, event, is_full=is_full)
+        self._printing, lines = event_lines(self._printing, event, is_full=is_full)
         self.print_lines(lines)
 
     def _ask_open_question(self) -> None:
         """Print the next open question."""
-        questions = self.controller.view.asked
-        self._answered &= {question.id for question in questions}
-        due = next((question for question in questions if question.id not in self._answered), None)
-        if due != self._asked:
-            self._asked = due
-            if self._changing is not None:
-                self._changing.cancel()  # what is changed is asked about no more
-                self._changing = None
+        questions = self.controller.view.open_questions
+        self._answered_ids &= {question.id for question in questions}
+        due = next((question for question in questions if question.id not in self._answered_ids), None)
+        if due != self._open_question:
+            self._open_question = due
+            if self._editing_task is not None:
+                self._editing_task.cancel()  # the question being edited is no longer open
+                self._editing_task = None
             if due is not None:
-                self._asked_at = monotonic()
-                self.print_lines(lines_of_question(due))
+                self._question_printed_at = monotonic()
+                self.print_lines(question_lines(question_spec(due)))
             self.prompt()
 
     async def _ask(self, prompt: str) -> str:
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._wanted.append(WantedAnswer(prompt, answer, monotonic()))
+        self._pending_prompts.append(PendingPrompt(prompt, answer, monotonic()))
         self.prompt()
         try:
             return await answer
         finally:
-            self._wanted = [wanted for wanted in self._wanted if wanted.answer is not answer]
+            self._pending_prompts = [wanted for wanted in self._pending_prompts if wanted.answer is not answer]
             self.prompt()
 
-    def _write(self, text: str, unsent: bool = False) -> None:
+    def _prefill_prompt(self, text: str, unsent: bool = False) -> None:
         if self._reader is not None and not self._reader.prefill(text):
             if unsent:
                 self.controller.queue.add(text)
-                self.is_held = True
+                self.is_paused = True
             else:
                 self.print_lines((text,))
 
-    def _read_by(self) -> PromptReader:
+    def _current_reader(self) -> PromptReader:
         assert self._reader is not None
         return self._reader
 
@@ -342,17 +345,17 @@ class PlainFront(LineJobs):
 
     def prompt(self) -> None:
         if self._reader is not None:
-            if self._wanted:
-                self._reader.ask(self._wanted[0].prompt)
-            elif self._asked is not None:
-                self._reader.ask(ANSWER)
+            if self._pending_prompts:
+                self._reader.ask(self._pending_prompts[0].prompt)
+            elif self._open_question is not None and not self._running_commands:
+                self._reader.ask(ANSWER_PROMPT)
             else:
-                self._reader.ask("" if self.is_busy or self._commands else PROMPT)
+                self._reader.ask("" if self.is_busy or self._running_commands else PROMPT)
 
 
 def piped_parts(text: str) -> Sequence[str]:
-    """Split piped input into messages and commands, in order; empty if no line is a slash command. A line with `!`
-    or `#` does not count: a text may start with it by chance."""
+    """Split piped input into messages and commands, in order; empty if no line is a slash command. Lines with `!` or
+    `#` do not count, because text may start with these by chance."""
     parts, message = list[str](), list[str]()
 
     def end_message() -> None:
@@ -361,10 +364,10 @@ def piped_parts(text: str) -> Sequence[str]:
         message.clear()
 
     for line in text.split("\n"):
-        if line.startswith("/") and isinstance(parse(line), Invocation):
+        if line.startswith("/") and isinstance(parse_command(line), Invocation):
             end_message()
             parts.append(line.strip())
         else:
             message.append(line)
     end_message()
-    return parts if any(isinstance(parse(part), Invocation) and part.startswith("/") for part in parts) else ()
+    return parts if any(isinstance(parse_command(part), Invocation) and part.startswith("/") for part in parts) else ()

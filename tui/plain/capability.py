@@ -1,19 +1,19 @@
-"""Capabilities of a terminal, as far as it reports them."""
+"""Detects what the terminal can do."""
 
 import os
 import sys
 from collections.abc import Mapping
 
-UNABLE = ("", "dumb", "unknown")
+PRINT_ONLY_TERMS = ("", "dumb", "unknown")
 """Values of `TERM` for terminals that can only print."""
 
 
-def is_unable(environment: Mapping[str, str]) -> bool:
+def is_print_only(environment: Mapping[str, str]) -> bool:
     """Whether the terminal can only print, or does not report its size."""
-    if environment.get("TERM", "") in UNABLE:
+    if environment.get("TERM", "") in PRINT_ONLY_TERMS:
         return True
     try:
         size = os.get_terminal_size(sys.stdout.fileno())
-    except (OSError, ValueError):  # no terminal at all: whoever draws will say so
+    except (OSError, ValueError):  # there is no terminal, which the caller reports
         return False
     return 0 in (size.columns, size.lines)

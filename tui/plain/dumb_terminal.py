@@ -1,4 +1,5 @@
-"""Reads lines edited by the terminal itself, for terminals that can only print. It writes no control sequences."""
+"""Reads lines that the terminal itself lets the user edit, for terminals that can only print. Writes no control
+sequences."""
 
 import asyncio
 import codecs
@@ -13,14 +14,14 @@ from ebbtide.tui.plain.reader import PROMPT, LineKeys, is_continued, join_contin
 from ebbtide.tui.prompt.key_arrivals import Arrival
 
 MAX_LINE_BYTES = 4_095
-"""Bytes of a line after which a terminal drops input."""
+"""Maximum length of a line in bytes; terminals drop further input."""
 
 
 _MAX_JOINED_READS = 1_000
-"""Maximum reads that are joined."""
+"""Maximum number of reads that are joined."""
 
 
-class CookedReader:
+class DumbTerminalReader:
     """Reads from one descriptor and writes to another."""
 
     def __init__(self, source: int, target: int, keys: LineKeys) -> None:
@@ -28,34 +29,34 @@ class CookedReader:
         self._target = target
         self._loop = asyncio.get_running_loop()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._typed = ""
-        self._parts: list[str] = []
-        """Lines of an incomplete message."""
-        self._lines: deque[tuple[str, Arrival]] = deque()
+        self._partial_line = ""
+        self._continued_lines: list[str] = []
+        """The lines of an incomplete message, each but the last ending with a backslash."""
+        self._ready_lines: deque[tuple[str, Arrival]] = deque()
         self._arrival = Arrival(monotonic())
-        self._reads = 0
+        self._read_count = 0
         self._is_at_end = False
-        self._arrived = asyncio.Event()
+        self._has_input = asyncio.Event()
         self._prompt = ""
         self._is_prompted = False
-        """The prompt stands at the beginning of the line that the cursor is on."""
+        """Whether the prompt is already at the start of the cursor's line."""
         self._keys = keys
         self._is_lent = False
         """Whether another program is using the terminal."""
-        self._unshown: list[str] = []
+        self._buffered_lines: list[str] = []
         """Lines to print when the terminal is returned."""
-        self._loop.add_reader(source, self._read_some)
+        self._loop.add_reader(source, self._read_available)
         self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
 
     async def read(self) -> str:
         self._show_prompt()
-        while not self._lines and not self._is_at_end:
-            self._arrived.clear()
-            await self._arrived.wait()
-        if not self._lines:
+        while not self._ready_lines and not self._is_at_end:
+            self._has_input.clear()
+            await self._has_input.wait()
+        if not self._ready_lines:
             self.ask("")
             raise EOFError
-        line, self._arrival = self._lines.popleft()
+        line, self._arrival = self._ready_lines.popleft()
         return line
 
     @property
@@ -64,14 +65,14 @@ class CookedReader:
 
     def show(self, lines: Sequence[str]) -> None:
         if self._is_lent:
-            self._unshown += lines
+            self._buffered_lines += lines
         elif lines:
             self._write(("\n" if self._is_prompted else "") + "".join(f"{line}\n" for line in lines))
             self._is_prompted = False
             self._show_prompt()
 
     async def wait_until_printed(self) -> None:
-        """Return at once: lines are printed immediately."""
+        """Do nothing: lines are printed immediately."""
 
     def ask(self, prompt: str) -> None:
         if prompt != self._prompt:
@@ -81,10 +82,7 @@ class CookedReader:
                 self._is_prompted = False
             self._show_prompt()
 
-    def prefill(self, text: str) -> bool:
-        return False
-
-    def prefill_answer(self, prompt: str, text: str) -> bool:
+    def prefill(self, text: str, prompt: str = PROMPT) -> bool:
         return False
 
     async def lend_terminal(self, work: Callable[[], str]) -> str:
@@ -95,8 +93,8 @@ class CookedReader:
         finally:
             self._is_lent = False
             if not self._is_at_end:
-                self._loop.add_reader(self._source, self._read_some)
-            unshown, self._unshown = self._unshown, []
+                self._loop.add_reader(self._source, self._read_available)
+            unshown, self._buffered_lines = self._buffered_lines, []
             self.show(unshown)
             self._show_prompt()
 
@@ -106,49 +104,55 @@ class CookedReader:
 
     @property
     def draft(self) -> str:
-        return join_continued([*self._parts, ""]).rstrip() if self._parts else ""
+        return join_continued([*self._continued_lines, ""]).rstrip() if self._continued_lines else ""
 
     def close(self) -> None:
         self._loop.remove_reader(self._source)
         self._loop.remove_signal_handler(signal.SIGINT)
-        self._end()
+        self._mark_end()
 
     def _show_prompt(self) -> None:
-        if self._prompt and not self._is_lent and not self._is_prompted and not self._lines and not self._is_at_end:
+        if (
+            self._prompt
+            and not self._is_lent
+            and not self._is_prompted
+            and not self._ready_lines
+            and not self._is_at_end
+        ):
             self._write(self._prompt)
             self._is_prompted = True
 
     def _interrupt(self) -> None:
         if self._is_lent:
-            return  # it is meant for who has the terminal
-        self._typed = ""  # the terminal has dropped what was typed as well
+            return  # Ctrl-C is for the program that has the terminal
+        self._partial_line = ""  # the terminal has also discarded the typed text
         if self.draft:
             self._keys.cleared(self.draft)
-            self._parts.clear()
-            self.show(("Taken away; `/history` brings it back.",))
+            self._continued_lines.clear()
+            self.show(("Cleared; `/history` restores it.",))
         else:
             self._keys.interrupted()
 
-    def _read_some(self) -> None:
+    def _read_available(self) -> None:
         """Read all available input. A terminal delivers a paste line by line."""
         came, whole = monotonic(), list[str]()
-        self._reads += 1
+        self._read_count += 1
         for _ in range(_MAX_JOINED_READS):
             raw = self._read()
             if not raw:
-                if not os.isatty(self._source) or self._keys.may_end():
+                if not os.isatty(self._source) or self._keys.on_end_key():
                     self._loop.remove_reader(self._source)
-                    self._end()
+                    self._mark_end()
                 break
-            whole += self._lines_in(raw)
+            whole += self._completed_messages(raw)
             if not select.select([self._source], [], [], 0)[0]:
                 break
         if len(whole) > 1 and self._prompt in ("", PROMPT) and os.isatty(self._source):
-            self._parts += [f"{line}\\" for line in whole]  # pasted: it goes on until a line comes by itself
-            self.show((f"{len(whole)} lines were pasted and are not sent yet. Enter sends them, Ctrl-C drops them.",))
+            self._continued_lines += [f"{line}\\" for line in whole]  # a paste ends with the next single line
+            self.show((f"{len(whole)} lines pasted, not sent yet. Enter sends them, Ctrl-C discards them.",))
             return
-        self._lines += ((line, Arrival(came, self._reads, is_alone=len(whole) == 1)) for line in whole)
-        self._arrived.set()
+        self._ready_lines += ((line, Arrival(came, self._read_count, is_alone=len(whole) == 1)) for line in whole)
+        self._has_input.set()
 
     def _read(self) -> bytes:
         try:
@@ -156,23 +160,23 @@ class CookedReader:
         except OSError:  # the terminal is gone
             return b""
 
-    def _lines_in(self, raw: bytes) -> list[str]:
-        """The messages completed by this input."""
+    def _completed_messages(self, raw: bytes) -> list[str]:
+        """Return the messages that this input completes."""
         if len(raw) == MAX_LINE_BYTES + 1:
-            self.show(("Note: the terminal takes no more on one line; end a line with \\ to go on with the next.",))
-        *lines, self._typed = (self._typed + self._decoder.decode(raw)).split("\n")
+            self.show(("Note: the line is too long for this terminal; end a line with \\ to continue on the next.",))
+        *lines, self._partial_line = (self._partial_line + self._decoder.decode(raw)).split("\n")
         whole = list[str]()
         for line in lines:
-            self._is_prompted = False  # the terminal has gone on to the next line
-            self._parts.append(line)
+            self._is_prompted = False  # the cursor is on the next line
+            self._continued_lines.append(line)
             if not is_continued(line):
-                whole.append(join_continued(self._parts).removesuffix("\n"))
-                self._parts.clear()
+                whole.append(join_continued(self._continued_lines).removesuffix("\n"))
+                self._continued_lines.clear()
         return whole
 
-    def _end(self) -> None:
+    def _mark_end(self) -> None:
         self._is_at_end = True
-        self._arrived.set()
+        self._has_input.set()
 
     def _write(self, text: str) -> None:
         raw = text.encode("utf-8", "replace")
@@ -180,4 +184,4 @@ class CookedReader:
             while raw:
                 raw = raw[os.write(self._target, raw) :]
         except OSError:  # the terminal is gone
-            self._end()
+            self._mark_end()

@@ -5,11 +5,11 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Coroutine, Sequence
 
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.actions.registry import ACTIONS
-from ebbtide.tui.commands import Invocation
+from ebbtide.tui.commands.registry import ACTIONS
 from ebbtide.tui.plain.command_context import LineContext
 from ebbtide.tui.plain.reader import PromptReader
 from ebbtide.tui.session.job_queue import JobQueue
+from ebbtide.tui.slash_commands import Invocation
 
 
 class LineJobs(JobQueue):
@@ -24,8 +24,8 @@ class LineJobs(JobQueue):
         super().__init__()
         self._reader: PromptReader | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._commands = 0
-        """Number of commands running in parallel to a job."""
+        self._running_commands = 0
+        """Number of commands that run in parallel to a job."""
         self._failure: BaseException | None = None
         """The exception that ends the program."""
 
@@ -42,30 +42,30 @@ class LineJobs(JobQueue):
             self._reader.close()
 
     async def wait_until_done(self) -> None:
-        """Return when nothing is left to do."""
-        while self.is_busy or self._commands:
+        """Wait until no work is left."""
+        while self.is_busy or self._running_commands:
             await asyncio.wait(set(self._tasks))
 
     def start_background(self, work: Awaitable[None]) -> "asyncio.Task[None]":
         """Start work other than a command, in parallel to a job."""
-        return self._begin(self.with_error_notice(work))
+        return self._start_task(self.with_error_notice(work))
 
     def run_job(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
-        task = self._begin(work)
+        task = self._start_task(work)
         self.prompt()
         return task
 
     def run_in_background(self, work: Coroutine[object, object, None]) -> object:
-        self._commands += 1
-        task = self._begin(self._run_counted(work))
+        self._running_commands += 1
+        task = self._start_task(self._run_counted(work))
         self.prompt()
         return task
 
-    def _begin(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
+    def _start_task(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
         async def guarded() -> None:
             try:
                 await work
-            except Exception as error:  # noqa: BLE001  # a bug ends the program, which tells it
+            except Exception as error:  # noqa: BLE001  # a bug ends the program, which reports it
                 self._failure = error
                 self.leave()
 
@@ -78,7 +78,7 @@ class LineJobs(JobQueue):
         try:
             await work
         finally:
-            self._commands -= 1
+            self._running_commands -= 1
             self.prompt()
 
     async def do(self, invocation: Invocation) -> None:
@@ -88,23 +88,23 @@ class LineJobs(JobQueue):
         return await self.controller.open(None, self.model)
 
     def on_message_queued(self, *, later: bool) -> None:
-        if self.is_busy:
-            self.print_lines((f"Queued: {'it is sent when the turn is over' if later else 'the model sees it next'}.",))
+        if self.is_busy and not self._command:
+            self.print_lines((f"Queued: {'sent when the turn is over' if later else 'delivered at the next step'}.",))
 
     def return_queue_to_prompt(self) -> None:
-        """If the prompt cannot be edited, the messages stay queued."""
+        """Move queued messages to the prompt. If the prompt cannot be edited, they remain queued."""
         self.prompt()
         queue = self.controller.queue
         if queue and self._reader is not None:
             if self._reader.prefill("\n\n".join(item.text for item in queue.items)):
-                queue.take_back()
-                self.print_lines(("What was not sent yet is in the prompt again.",))
+                queue.take_all()
+                self.print_lines(("Queued messages are back in the prompt.",))
             else:
-                self.print_lines((f"{pluralize(len(queue), 'message')} not sent yet. An empty line sends what waits.",))
+                self.print_lines((f"{pluralize(len(queue), 'message')} not sent yet. An empty line sends them.",))
 
-    def restore_to_prompt(self, written: str) -> None:
+    def restore_to_prompt(self, text: str) -> None:
         if self._reader is not None and not self._reader.draft:
-            self._reader.prefill(written)
+            self._reader.prefill(text)
 
     async def stop(self) -> None:
         tasks = set(self._tasks)

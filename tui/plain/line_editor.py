@@ -6,7 +6,7 @@ import select
 import sys
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from prompt_toolkit.application import in_terminal
 from prompt_toolkit.buffer import Buffer
@@ -26,21 +26,21 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import PromptSession
 
 from ebbtide.tui.plain.reader import PROMPT, CompletionItem, LineKeys, is_continued
-from ebbtide.tui.prompt.completion import mention_prefix, with_files
+from ebbtide.tui.prompt.completion import file_completions, mentioned_path
 from ebbtide.tui.prompt.key_arrivals import Arrival
 from ebbtide.tui.session.completion import SessionPromptCompleter
 from ebbtide.tui.terminal.replies import (
     MAX_JOINED_READS,
     READ_PAUSE_S,
-    REPLY_TIMEOUT,
+    REPLY_TIMEOUT_S,
     TerminalReplies,
     may_be_pasted,
-    pasted_in,
+    split_pastes,
 )
 from ebbtide.tui.text.graphemes import grapheme_end, grapheme_start
-from ebbtide.tui.text.sanitise import invisible_count, invisible_words, sanitised_line, with_control_pictures
+from ebbtide.tui.text.sanitise import invisible_count, invisible_count_text, sanitised_line, with_control_pictures
 
-if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+if TYPE_CHECKING:  # imported for types only: session modules are imported after the first paint
     from ebbtide.agent.session import Session
 
 
@@ -48,97 +48,89 @@ class SessionLineCompleter:
     """Completions for the session that `session` returns, if any."""
 
     def __init__(self, session: "Callable[[], Session | None]") -> None:
-        self._offers = SessionPromptCompleter(session)
+        self._completer = SessionPromptCompleter(session)
 
-    def texts(self, before: str) -> Sequence[CompletionItem]:
-        return [(each.insert, sanitised_line(each.label)) for each in self._offers.candidates(before)]
+    def completions(self, before: str) -> Sequence[CompletionItem]:
+        return [(each.insert, sanitised_line(each.label)) for each in self._completer.candidates(before)]
 
-    def is_file(self, before: str) -> bool:
-        return mention_prefix(before) is not None and self._offers.files is not None
+    def completes_files(self, before: str) -> bool:
+        return mentioned_path(before) is not None and self._completer.files is not None
 
-    async def files(self, before: str, behind: str) -> Sequence[CompletionItem]:
-        """MCP resources, and files that start with the text, or else the best matches."""
-        written, files = mention_prefix(before), self._offers.files
+    async def files(self, before: str, after: str) -> Sequence[CompletionItem]:
+        """Return MCP resources, and the files whose paths start with the typed text or, if there are none, the best
+        matches."""
+        typed, files = mentioned_path(before), self._completer.files
         paths: tuple[str, ...] = ()
-        if written is not None and files is not None:
-            async for found in files.matching(written):
+        if typed is not None and files is not None:
+            async for found in files.matching(typed):
                 paths = found
-        exact = tuple(path for path in paths if path.lower().startswith((written or "").lower()))
-        named = with_files(before, behind, exact or paths)
-        return [*self.texts(before), *((each.insert, sanitised_line(each.label)) for each in named)]
+        exact = tuple(path for path in paths if path.lower().startswith((typed or "").lower()))
+        named = file_completions(before, after, exact or paths)
+        return [*self.completions(before), *((each.insert, sanitised_line(each.label)) for each in named)]
 
 
-_ENDING = (Keys.ControlM, Keys.ControlJ, Keys.BracketedPaste)
-"""Keys that end a line, or may paste several."""
+_LINE_ENDING_KEYS = (Keys.ControlM, Keys.ControlJ, Keys.BracketedPaste)
+"""Keys that end a line. A paste is included, because it may contain several lines."""
 _PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
 MAX_PRINTED_COMPLETIONS = 20
-"""Maximum completions printed."""
-
-
-class LineCompleter(Protocol):
-    """Source of completions."""
-
-    def texts(self, before: str) -> Sequence[CompletionItem]:
-        """Completions of a text."""
-
-    def is_file(self, before: str) -> bool:
-        """Whether a text ends in the start of a file name."""
-
-    async def files(self, before: str, behind: str) -> Sequence[CompletionItem]:
-        """Completions of the file name at the end."""
+"""Maximum number of completions printed."""
 
 
 class _TimedInput(Vt100Input):
     """Terminal input with arrival times."""
 
     arrival = Arrival(0.0, 0)
-    """Arrival of the last read."""
+    """The arrival of the last read."""
 
     def __init__(self, stdin: TextIO) -> None:
         super().__init__(stdin)
         self.stdin_reader = PosixStdinReader(stdin.fileno(), errors="replace", encoding=stdin.encoding)
         self._replies = TerminalReplies()
-        self._begun_at = 0.0
-        """When the awaited reply began."""
+        self._reply_started_at = 0.0
+        """When the incomplete terminal reply began."""
 
     def read_keys(self) -> list[KeyPress]:
         pieces = [self.stdin_reader.read()]
         if may_be_pasted(pieces[0].encode()):
             while len(pieces) < MAX_JOINED_READS and select.select([self.fileno()], [], [], READ_PAUSE_S)[0]:
                 pieces.append(self.stdin_reader.read())
-        sent = [pieces.pop()] if pieces[1:] and pieces[-1] == "\r" else []  # as by a program that pastes, then sends
-        for typed in ("".join(pieces), *sent):
+        final_enter = [pieces.pop()] if pieces[1:] and pieces[-1] == "\r" else []  # a program's Enter after its paste
+        for typed in ("".join(pieces), *final_enter):
             self._feed(typed)
         keys, self._buffer = self._buffer, []
-        ends = sum(1 if press.key == Keys.ControlM else 2 for press in keys if press.key in _ENDING)
+        ends = sum(1 if press.key == Keys.ControlM else 2 for press in keys if press.key in _LINE_ENDING_KEYS)
         self.arrival = Arrival(monotonic(), (self.arrival.read or 0) + 1, is_alone=ends <= 1)
         return keys
 
     def flush_keys(self) -> list[KeyPress]:
         if not self._replies.is_certain:
-            self.vt100_parser.feed(self._replies.give_up())
+            self.vt100_parser.feed(self._replies.release())
         return super().flush_keys()
 
     def _feed(self, typed: str) -> None:
         parser, replies, now = self.vt100_parser, self._replies, monotonic()
-        if parser._in_bracketed_paste:  # it does not say so otherwise
+        if parser._in_bracketed_paste:  # private, but there is no other way to know
             parser.feed(typed)
             return
-        if replies.is_certain and now >= self._begun_at + REPLY_TIMEOUT and not replies.completes_reply(typed):
-            replies.give_up()
-        held, replies.begun = replies.begun, ""
-        typed, begun, pasted = (held + typed).partition(_PASTE_START)
+        if (
+            replies.is_certain
+            and now >= self._reply_started_at + REPLY_TIMEOUT_S
+            and not replies.completes_reply(typed)
+        ):
+            replies.release()
+        begun_reply, replies.begun = replies.begun, ""
+        typed, paste_start, pasted = (begun_reply + typed).partition(_PASTE_START)
         for piece in replies.split_replies(typed)[0]:
-            for text, is_pasted in pasted_in(piece):
+            for text, is_pasted in split_pastes(piece):
                 parser.feed(f"{_PASTE_START}{text}{_PASTE_END}" if is_pasted else text)
-        if not (held and replies.begun.startswith(held)):
-            self._begun_at = now
-        if begun:
-            parser.feed(replies.give_up() + begun + pasted)
+        if not (begun_reply and replies.begun.startswith(begun_reply)):
+            self._reply_started_at = now
+        if paste_start:
+            parser.feed(replies.release() + paste_start + pasted)
 
 
 class _SanitisingProcessor(Processor):
-    """Shows control and invisible characters as visible ones. The text itself is not changed."""
+    """Displays control and invisible characters as visible ones. The text itself is not changed."""
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         fragments = transformation_input.fragments
@@ -150,32 +142,32 @@ class _SanitisingProcessor(Processor):
         return Transformation(safe)
 
 
-class EditedReader:
+class LineEditorReader:
     """Reads from stdin and writes to stdout, which are a terminal."""
 
-    def __init__(self, past: Sequence[str], offering: LineCompleter, keys: LineKeys) -> None:
-        """`past`: the history, oldest first."""
-        self._offering = offering
+    def __init__(self, history: Sequence[str], completer: SessionLineCompleter, keys: LineKeys) -> None:
+        """`history`: the history, oldest first."""
+        self._completer = completer
         self._keys = keys
         self._prompt = PROMPT
         self._drafts: dict[str, str] = {}
-        """Unfinished texts, by their prompt."""
+        """Unfinished text, by prompt."""
         self._unprinted: list[str] = []
-        self._printing: asyncio.Task[None] | None = None
+        self._print_task: asyncio.Task[None] | None = None
         self._is_closed = False
         self._input = _TimedInput(sys.stdin)
         self._arrival = self._input.arrival
         self._session: PromptSession[str] = PromptSession(
             lambda: self._prompt,
             input=self._input,
-            history=InMemoryHistory(list(past)),
+            history=InMemoryHistory(list(history)),
             reserve_space_for_menu=0,
             enable_suspend=True,
             key_bindings=self._bindings(),
             input_processors=[_SanitisingProcessor()],
-            rprompt=lambda: invisible_words(invisible_count(self._session.default_buffer.text)),
+            rprompt=lambda: invisible_count_text(invisible_count(self._session.default_buffer.text)),
             # Do not query the cursor position: that would write another control sequence.
-            output=Vt100_Output(sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False),
+            output=Vt100_Output(sys.stdout, _terminal_size, term=os.environ.get("TERM"), enable_cpr=False),
         )
 
     async def read(self) -> str:
@@ -184,7 +176,7 @@ class EditedReader:
             raise EOFError
         try:
             return await self._session.prompt_async(
-                default=self._drafts.pop(self._key, ""), set_exception_handler=False, handle_sigint=False
+                default=self._drafts.pop(self._draft_key, ""), set_exception_handler=False, handle_sigint=False
             )
         except OSError as error:  # the terminal is gone
             self._is_closed = True
@@ -196,31 +188,29 @@ class EditedReader:
 
     def show(self, lines: Sequence[str]) -> None:
         self._unprinted += lines
-        if self._unprinted and self._printing is None:
-            self._printing = asyncio.get_running_loop().create_task(self._print())
+        if self._unprinted and self._print_task is None:
+            self._print_task = asyncio.get_running_loop().create_task(self._print())
 
     async def wait_until_printed(self) -> None:
-        while self._printing is not None:
-            await self._printing
+        while self._print_task is not None:
+            await self._print_task
 
     def ask(self, prompt: str) -> None:
-        buffer, before = self._session.default_buffer, self._key
+        buffer, before = self._session.default_buffer, self._draft_key
         self._prompt = prompt
-        if self._key != before and self._is_typed_into:
+        if self._draft_key != before and self._is_reading:
             self._drafts[before] = buffer.text
-            buffer.document = Document(self._drafts.pop(self._key, ""))
+            buffer.document = Document(self._drafts.pop(self._draft_key, ""))
         self._session.app.invalidate()
 
-    def prefill(self, text: str) -> bool:
+    def prefill(self, text: str, prompt: str = PROMPT) -> bool:
         buffer = self._session.default_buffer
-        if self._is_typed_into and not self._key:
+        if prompt != PROMPT:
+            self._drafts[prompt] = text
+        elif self._is_reading and not self._draft_key:
             buffer.document = Document(f"{text}\n\n{buffer.text}" if buffer.text else text)
         else:
             self._drafts[""] = text
-        return True
-
-    def prefill_answer(self, prompt: str, text: str) -> bool:
-        self._drafts[prompt] = text
         return True
 
     async def lend_terminal(self, work: Callable[[], str]) -> str:
@@ -233,20 +223,22 @@ class EditedReader:
 
     @property
     def draft(self) -> str:
-        return self._session.default_buffer.text if self._is_typed_into and not self._key else self._drafts.get("", "")
+        return (
+            self._session.default_buffer.text if self._is_reading and not self._draft_key else self._drafts.get("", "")
+        )
 
     def close(self) -> None:
         self._is_closed = True
-        if self._is_typed_into:
+        if self._is_reading:
             self._session.app.exit(exception=EOFError)
 
     @property
-    def _is_typed_into(self) -> bool:
-        """Whether a line is being typed. Between lines, the buffer still contains the last one."""
+    def _is_reading(self) -> bool:
+        """Whether a line is being typed. Between reads, the buffer still contains the last line."""
         return self._session.app.is_running and not self._session.app.is_done
 
     @property
-    def _key(self) -> str:
+    def _draft_key(self) -> str:
         return "" if self._prompt == PROMPT else self._prompt
 
     async def _print(self) -> None:
@@ -259,31 +251,31 @@ class EditedReader:
             self._unprinted.clear()
             self.close()
         finally:
-            self._printing = None
+            self._print_task = None
         self.show(())
 
     def _complete(self, buffer: Buffer) -> None:
         """Insert the common prefix of all completions, and print them."""
-        before, behind = buffer.document.text_before_cursor, buffer.document.text_after_cursor
+        before, after = buffer.document.text_before_cursor, buffer.document.text_after_cursor
 
-        def take(offered: Sequence[CompletionItem]) -> None:
-            if buffer.document.text_before_cursor != before or buffer.document.text_after_cursor != behind:
-                return  # somebody typed meanwhile
-            common = os.path.commonprefix([text for text, _ in offered])  # noqa: RUF071  # of letters, as they are typed
+        def insert_common_prefix(offered: Sequence[CompletionItem]) -> None:
+            if buffer.document.text_before_cursor != before or buffer.document.text_after_cursor != after:
+                return  # the user has typed more meanwhile
+            common = os.path.commonprefix([text for text, _ in offered])  # noqa: RUF071  # compares letters, not path components
             if len(common) > len(before) or len(offered) == 1:
-                buffer.document = Document(common + behind, len(common))
+                buffer.document = Document(common + after, len(common))
             if len(offered) > 1:
                 more = len(offered) - MAX_PRINTED_COMPLETIONS
-                said = [shown for _, shown in offered[:MAX_PRINTED_COMPLETIONS]]
-                self.show([*said, f"{more} more: type on to find them."] if more > 0 else said)
+                lines = [display for _, display in offered[:MAX_PRINTED_COMPLETIONS]]
+                self.show([*lines, f"{more} more; keep typing to narrow the list."] if more > 0 else lines)
 
-        async def find() -> None:
-            take(await self._offering.files(before, behind))
+        async def complete_files() -> None:
+            insert_common_prefix(await self._completer.files(before, after))
 
-        if self._offering.is_file(before):
-            self._session.app.create_background_task(find())
+        if self._completer.completes_files(before):
+            self._session.app.create_background_task(complete_files())
         else:
-            take(self._offering.texts(before))
+            insert_common_prefix(self._completer.completions(before))
 
     def _bindings(self) -> KeyBindings:
         bindings = KeyBindings()
@@ -291,7 +283,7 @@ class EditedReader:
         @bindings.add("enter", filter=has_focus(DEFAULT_BUFFER))
         def _(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
-            if is_continued(buffer.document.text_before_cursor) and not self._key:
+            if is_continued(buffer.document.text_before_cursor) and not self._draft_key:
                 buffer.delete_before_cursor()
                 buffer.insert_text("\n")
             else:
@@ -302,61 +294,54 @@ class EditedReader:
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
-        @bindings.add("backspace", filter=has_focus(DEFAULT_BUFFER))
-        def _(event: KeyPressEvent) -> None:
-            for _ in range(event.arg):
-                event.current_buffer.delete_before_cursor(max(1, _before(event.current_buffer.document)))
+        def bind_by_character(key: str, act: Callable[[Buffer], object]) -> None:
+            @bindings.add(key, filter=has_focus(DEFAULT_BUFFER))
+            def _(event: KeyPressEvent) -> None:
+                for _ in range(event.arg):
+                    act(event.current_buffer)
 
-        @bindings.add("delete", filter=has_focus(DEFAULT_BUFFER))
-        def _(event: KeyPressEvent) -> None:
-            for _ in range(event.arg):
-                event.current_buffer.delete(max(1, _behind(event.current_buffer.document)))
-
-        @bindings.add("left", filter=has_focus(DEFAULT_BUFFER))
-        def _(event: KeyPressEvent) -> None:
-            for _ in range(event.arg):
-                event.current_buffer.cursor_position -= _before(event.current_buffer.document)
-
-        @bindings.add("right", filter=has_focus(DEFAULT_BUFFER))
-        def _(event: KeyPressEvent) -> None:
-            for _ in range(event.arg):
-                event.current_buffer.cursor_position += _behind(event.current_buffer.document)
+        bind_by_character(
+            "backspace", lambda buffer: buffer.delete_before_cursor(max(1, _previous_char_length(buffer.document)))
+        )
+        bind_by_character("delete", lambda buffer: buffer.delete(max(1, _next_char_length(buffer.document))))
+        bind_by_character("left", lambda buffer: buffer.cursor_left(_previous_char_length(buffer.document)))
+        bind_by_character("right", lambda buffer: buffer.cursor_right(_next_char_length(buffer.document)))
 
         @bindings.add("tab", filter=has_focus(DEFAULT_BUFFER))
         def _(event: KeyPressEvent) -> None:
-            if not self._key:
+            if not self._draft_key:
                 self._complete(event.current_buffer)
 
         @bindings.add("c-c")
         def _(event: KeyPressEvent) -> None:
             buffer = self._session.default_buffer
             if buffer.text:
-                if not self._key:
+                if not self._draft_key:
                     self._keys.cleared(buffer.text)
-                buffer.reset(append_to_history=not self._key)
+                buffer.reset(append_to_history=not self._draft_key)
             else:
                 self._keys.interrupted()
 
         @bindings.add("c-d", filter=Condition(lambda: not self._session.default_buffer.text))
         def _(event: KeyPressEvent) -> None:
-            if self._keys.may_end():
+            if self._keys.on_end_key():
                 self.close()
 
         return bindings
 
 
-def _before(document: Document) -> int:
-    """Number of code points of the character before the cursor; 0 at the start of a line."""
+def _previous_char_length(document: Document) -> int:
+    """Return the number of code points of the character before the cursor; 0 at the start of a line."""
     line = with_control_pictures(document.current_line_before_cursor)
     return len(line) - grapheme_start(line, len(line))
 
 
-def _behind(document: Document) -> int:
-    """Number of code points of the character after the cursor; 0 at the end of a line."""
+def _next_char_length(document: Document) -> int:
+    """Return the number of code points of the character after the cursor; 0 at the end of a line."""
     return grapheme_end(with_control_pictures(document.current_line_after_cursor), 0)
 
 
-def _size() -> Size:
+def _terminal_size() -> Size:
     try:
         size = os.get_terminal_size(sys.stdout.fileno())
     except (OSError, ValueError):  # the terminal is gone

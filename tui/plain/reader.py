@@ -19,11 +19,11 @@ class LineKeys:
     """Callbacks for control keys."""
 
     interrupted: Callable[[], None] = lambda: None
-    """Ctrl-C on an empty line."""
-    may_end: Callable[[], bool] = lambda: True
-    """Ctrl-D on an empty line; returns whether to stop reading."""
+    """Called on Ctrl-C on an empty line."""
+    on_end_key: Callable[[], bool] = lambda: True
+    """Called on Ctrl-D on an empty line; returns whether to stop reading."""
     cleared: Callable[[str], None] = lambda text: None
-    """Receives the text that Ctrl-C cleared."""
+    """Called with the text that Ctrl-C cleared."""
 
 
 class PromptReader(Protocol):
@@ -34,23 +34,20 @@ class PromptReader(Protocol):
 
     @property
     def arrival(self) -> Arrival:
-        """The arrival of the last line; alone if the read brought no other line and no paste."""
+        """The arrival of the last line. It counts as alone if its read contained no other line and no paste."""
 
     def show(self, lines: Sequence[str]) -> None:
         """Print lines above the line being typed."""
 
     async def wait_until_printed(self) -> None:
-        """Return when all lines are printed."""
+        """Wait until all lines are printed."""
 
     def ask(self, prompt: str) -> None:
-        """Set the prompt: `PROMPT` for messages, empty while the session works, or a question. Text typed for
-        another prompt is kept until that is shown again."""
+        """Set the prompt: `PROMPT` for messages, empty while the session works, or a question. Text typed at one
+        prompt is stored until that prompt is displayed again."""
 
-    def prefill(self, text: str) -> bool:
-        """Put a text on the line as if typed; return False if impossible."""
-
-    def prefill_answer(self, prompt: str, text: str) -> bool:
-        """Start the answer to the next question with a text; return False if impossible."""
+    def prefill(self, text: str, prompt: str = PROMPT) -> bool:
+        """Put text into the line of a prompt, as if it had been typed; return False if that is impossible."""
 
     async def lend_terminal(self, work: Callable[[], str]) -> str:
         """Run work that uses the terminal, and return its result."""
@@ -61,16 +58,16 @@ class PromptReader(Protocol):
 
     @property
     def draft(self) -> str:
-        """The message being typed, as far as known."""
+        """The message being typed, if it is known."""
 
     def close(self) -> None:
         """Make `read` raise `EOFError`."""
 
 
 def read_hidden(question: str) -> str:
-    """Read a line from the terminal without echo; empty if impossible."""
+    """Read a line from the terminal without echo; empty if that is impossible."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error", getpass.GetPassWarning)  # it would be shown
+        warnings.simplefilter("error", getpass.GetPassWarning)  # without this, the input would be visible
         try:
             return getpass.getpass(question)
         except (getpass.GetPassWarning, EOFError):
@@ -78,10 +75,10 @@ def read_hidden(question: str) -> str:
 
 
 def join_continued(lines: Sequence[str]) -> str:
-    """Join lines that end with a backslash."""
+    """Join the lines of a message, each but the last of which ends with a backslash."""
     return "\n".join([*(line[:-1] for line in lines[:-1]), *lines[-1:]])
 
 
 def is_continued(line: str) -> bool:
-    """Whether the next line continues the message: it ends with an unpaired backslash."""
+    """Whether the line ends with an unescaped backslash, so that the next line continues the message."""
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1

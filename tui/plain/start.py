@@ -4,47 +4,46 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import monotonic
 
-from ebbtide.tui.plain.app import PlainFront
-from ebbtide.tui.plain.capability import is_unable
-from ebbtide.tui.plain.reader import LineKeys, PromptReader
+from ebbtide.tui import plain
+from ebbtide.tui.plain.app import LineModeApp
+from ebbtide.tui.plain.capability import is_print_only
+from ebbtide.tui.plain.reader import PROMPT, LineKeys, PromptReader
 from ebbtide.tui.prompt.history import History
 from ebbtide.tui.prompt.key_arrivals import Arrival
 from ebbtide.tui.terminal.signals import shut_down_on_signals
 
 
-async def run_plain(
-    front: PlainFront, history: History, environment: Mapping[str, str], *, is_there: bool = True
+async def run_line_mode(
+    front: LineModeApp, history: History, environment: Mapping[str, str], *, has_user: bool = True
 ) -> tuple[str | None, int]:
-    """Run a session in line mode until the user exits or the terminal is gone; without a user until all input is
-    answered. Returns its id if it has messages, and the exit code."""
-    if not is_there:
+    """Run a session in line mode until the user exits or the terminal is gone or, without a user, until all input is
+    answered. Return the session's id if it has messages, and the exit code."""
+    if not has_user:
         return await front.run(NonInteractiveReader(front.wait_until_answered)), int(front.has_failed)
-    with shut_down_on_signals(front.leave) as ending:
-        left = await front.run(_reader(front, history, environment))
-    return left, ending.code
+    with shut_down_on_signals(front.leave) as shutdown:
+        session_id = await front.run(_create_reader(front, history, environment))
+    return session_id, shutdown.code
 
 
-def _reader(front: PlainFront, history: History, environment: Mapping[str, str]) -> PromptReader:
-    keys = LineKeys(front.interrupt, front.may_end, history.add)
-    if is_unable(environment):
-        from ebbtide.tui.plain.dumb_terminal import CookedReader  # noqa: PLC0415  # deferred: one of the two is needed
-
-        return CookedReader(sys.stdin.fileno(), sys.stdout.fileno(), keys)
-    from ebbtide.tui.plain.line_editor import EditedReader, SessionLineCompleter  # noqa: PLC0415  # deferred: as above
-
-    return EditedReader(history.entries()[::-1], SessionLineCompleter(lambda: front.controller.session), keys)
+def _create_reader(front: LineModeApp, history: History, environment: Mapping[str, str]) -> PromptReader:
+    keys = LineKeys(front.interrupt, front.handle_ctrl_d, history.add)
+    if is_print_only(environment):
+        return plain.dumb_terminal.DumbTerminalReader(sys.stdin.fileno(), sys.stdout.fileno(), keys)
+    return plain.line_editor.LineEditorReader(
+        history.entries()[::-1], plain.line_editor.SessionLineCompleter(lambda: front.controller.session), keys
+    )
 
 
 class NonInteractiveReader:
     """Prints to stdout and reads nothing."""
 
-    def __init__(self, finished: Callable[[], Awaitable[None]]) -> None:
-        """`finished`: waits until nothing is left to do."""
-        self._finished = finished
+    def __init__(self, wait_until_done: Callable[[], Awaitable[None]]) -> None:
+        """`wait_until_done` waits until no work is left to do."""
+        self._wait_until_done = wait_until_done
         self._arrival = Arrival(monotonic())
 
     async def read(self) -> str:
-        await self._finished()
+        await self._wait_until_done()
         raise EOFError
 
     @property
@@ -56,15 +55,12 @@ class NonInteractiveReader:
         sys.stdout.flush()
 
     async def wait_until_printed(self) -> None:
-        """Return at once: lines are printed immediately."""
+        """Do nothing: lines are printed immediately."""
 
     def ask(self, prompt: str) -> None:
         """Do nothing: there is no user to read it."""
 
-    def prefill(self, text: str) -> bool:
-        return False
-
-    def prefill_answer(self, prompt: str, text: str) -> bool:
+    def prefill(self, text: str, prompt: str = PROMPT) -> bool:
         return False
 
     async def lend_terminal(self, work: Callable[[], str]) -> str:
@@ -79,4 +75,4 @@ class NonInteractiveReader:
         return ""
 
     def close(self) -> None:
-        """Do nothing: it ends by itself."""
+        """Do nothing: reading ends by itself."""

@@ -4,106 +4,113 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ebbtide.agent import prompt as agent_prompt
 from ebbtide.tools.lazy import dataclass, regex
-from ebbtide.tui.commands import completions, other_names
+from ebbtide.tui.slash_commands import alias_completions, command_completions
 
-if TYPE_CHECKING:  # a type only: few sessions have servers
+if TYPE_CHECKING:  # imported for types only: few sessions have MCP servers
     from ebbtide.agent.extensions.session_extensions import UserInvocable
-    from ebbtide.agent.mcp.status import ServerStatus
+    from ebbtide.agent.window.session_context import ServerSummary
 
 
 @dataclass(frozen=True, slots=True)
 class PromptCompletion:
     insert: str
-    """The text of the prompt if accepted."""
+    """The text before the cursor after the completion is accepted."""
     label: str
     help: str
     final: bool = True
-    """Whether Enter also sends it: no argument is needed."""
+    """Whether Enter also sends the message, because the command needs no argument."""
     behind: str = ""
-    """The text after the cursor if accepted."""
+    """The text after the cursor after the completion is accepted."""
 
 
-MAX_RESOURCES = 50
-"""Maximum resources offered."""
+MAX_SUGGESTED_RESOURCES = 50
+"""Maximum number of resources offered."""
 
 _MENTION = regex(r'(?<![\w@/.])@("[^"\n]*|[^\s"]*)\Z')
 
 
-def candidates(
-    text: str, servers: "Sequence[ServerStatus]", named: "Sequence[UserInvocable]" = ()
+def prompt_completions(
+    text: str, servers: "Sequence[ServerSummary]", invocables: "Sequence[UserInvocable]" = ()
 ) -> tuple[PromptCompletion, ...]:
-    """Completions of a text: commands at its start, resources at its end. `named`: custom commands and skills."""
+    """Return the completions of the text before the cursor: commands at its start, resources at its end. `invocables`:
+    custom commands and skills."""
     mention = _MENTION.search(text)
     if mention is not None:
-        return _resources(text[: mention.start()], mention[1], servers)
+        return _resource_completions(text[: mention.start()], mention[1], servers)
     commands = tuple(
-        PromptCompletion(f"/{command.name} " if command.hint else f"/{command.name}", command.usage, command.help)
-        for command in completions(text)
+        PromptCompletion(
+            f"/{command.name} " if command.argument_hint else f"/{command.name}", command.usage, command.help
+        )
+        for command in command_completions(text)
     )
     others = tuple(
         PromptCompletion(f"/{name}", f"/{name}", f"as `/{command.name}`: {command.help}")
-        for name, command in other_names(text)
+        for name, command in alias_completions(text)
     )
-    return (*commands, *_command_completions(text, named), *_prompts(text, servers), *others)
+    return (*commands, *_command_completions(text, invocables), *_mcp_prompt_completions(text, servers), *others)
 
 
-def mention_prefix(before: str) -> str | None:
-    """The path after the `@` at the end of the text; None if there is none."""
+def mentioned_path(before: str) -> str | None:
+    """Return the path after the `@` at the end of the text; None if the text ends with no mention."""
     mention = _MENTION.search(before)
     return mention[1].removeprefix('"') if mention is not None else None
 
 
-def with_files(before: str, behind: str, paths: Sequence[str]) -> tuple[PromptCompletion, ...]:
-    """Completions of a path. `behind`: the text after the cursor."""
-    from ebbtide.agent.context.mentions import written_as  # noqa: PLC0415  # deferred: much is loaded with it
-
-    mention = _MENTION.search(before)
-    start = before[: mention.start()] if mention is not None else before
+def file_completions(text_before: str, text_after: str, paths: Sequence[str]) -> tuple[PromptCompletion, ...]:
+    """Return the completions of a mentioned path. `text_after`: the text after the cursor."""
+    mention = _MENTION.search(text_before)
+    start = text_before[: mention.start()] if mention is not None else text_before
     return tuple(
         PromptCompletion(
-            f"{start}{written_as(path)}" + ("" if path.endswith("/") or behind[:1].isspace() else " "),
+            f"{start}{agent_prompt.mentions.path_mention(path)}"
+            + ("" if path.endswith("/") or text_after[:1].isspace() else " "),
             path,
             "",
             final=False,
-            behind=behind,
+            behind=text_after,
         )
         for path in paths
     )
 
 
-def _command_completions(text: str, named: "Sequence[UserInvocable]") -> tuple[PromptCompletion, ...]:
+def _command_completions(text: str, invocables: "Sequence[UserInvocable]") -> tuple[PromptCompletion, ...]:
     if not re.fullmatch(r"/[\w.:-]*", text):
         return ()
     return tuple(
         PromptCompletion(
-            f"/{each.name} " if each.hint else f"/{each.name}",
-            f"/{each.name} {each.hint}".rstrip(),
+            f"/{each.name} " if each.argument_hint else f"/{each.name}",
+            f"/{each.name} {each.argument_hint}".rstrip(),
             f"{' '.join(each.description.split())} ({each.owner}, {each.source})",
-            final=not each.hint,
+            final=not each.argument_hint,
         )
-        for each in named
+        for each in invocables
         if each.name.lower().startswith(text[1:].lower())
     )
 
 
-def _prompts(text: str, servers: "Sequence[ServerStatus]") -> tuple[PromptCompletion, ...]:
+def _mcp_prompt_completions(text: str, servers: "Sequence[ServerSummary]") -> tuple[PromptCompletion, ...]:
     if not re.fullmatch(r"/[\w-]*", text):
         return ()
     return tuple(
         PromptCompletion(
-            f"/{prompt.command} " if prompt.arguments else f"/{prompt.command}",
+            f"/{prompt.command} " if prompt.usage else f"/{prompt.command}",
             f"/{prompt.command} {prompt.usage}".rstrip(),
             " ".join(prompt.description.split()),
-            final=not prompt.arguments,
+            final=not prompt.usage,
         )
         for server in servers
-        for prompt in server.state.prompts
+        for prompt in server.prompts
         if prompt.command.lower().startswith(text[1:].lower())
     )
 
 
-def _resources(before: str, written: str, servers: "Sequence[ServerStatus]") -> tuple[PromptCompletion, ...]:
-    named = [f"{server.name}:{each.uri}" for server in servers for each in server.state.resources]
+def _resource_completions(
+    before: str, written: str, servers: "Sequence[ServerSummary]"
+) -> tuple[PromptCompletion, ...]:
+    named = [f"{server.name}:{uri}" for server in servers for uri in server.resources]
     found = [name for name in named if written.lower() in name.lower()]
-    return tuple(PromptCompletion(f"{before}@{name} ", f"@{name}", "", final=False) for name in found[:MAX_RESOURCES])
+    return tuple(
+        PromptCompletion(f"{before}@{name} ", f"@{name}", "", final=False) for name in found[:MAX_SUGGESTED_RESOURCES]
+    )

@@ -5,53 +5,55 @@ from time import monotonic
 from typing import Literal, TypeAlias
 
 DOUBLE_PRESS_S = 2.0
-"""Seconds between the two presses; the hint is shown for as long."""
+"""Maximum number of seconds between the two presses. The hint is shown for the same time."""
 
 
 class DoublePress:
-    """Remembers the last press."""
+    """Detects the second press of a key."""
 
     def __init__(self) -> None:
-        self._asked_at: float | None = None
+        self._pressed_at: float | None = None
 
     def again(self) -> bool:
-        """Whether it was pressed a moment ago. The third press in a row counts as a first."""
-        now, before = monotonic(), self._asked_at
-        is_again = before is not None and now - before < DOUBLE_PRESS_S
-        self._asked_at = None if is_again else now
-        return is_again
+        """Record a press; return whether it is the second within the time limit. A third press in a row counts as a
+        first."""
+        now, before = monotonic(), self._pressed_at
+        is_second = before is not None and now - before < DOUBLE_PRESS_S
+        self._pressed_at = None if is_second else now
+        return is_second
 
 
-LeaveMeaning: TypeAlias = Literal["clear", "stop", "warn", "leave"]
+LeaveAction: TypeAlias = Literal["clear", "stop", "warn", "leave"]
 """Clear the prompt, stop the turn, hint that another press exits, or exit."""
 
 
 class LeaveKeys:
-    """The meaning of Ctrl-C and Ctrl-D, press by press."""
+    """Decides what each press of Ctrl-C or Ctrl-D does."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._meant: LeaveMeaning | None = None
-        self._at = 0.0
-        self._worked = False
+        self._last_action: LeaveAction | None = None
+        self._pressed_at = 0.0
+        self._was_running = False
         """Whether a turn was running at the last press."""
 
-    def ctrl_c(self, *, is_written: bool, works: bool) -> LeaveMeaning:
-        """`works`: a turn runs. A turn that is slow to stop does not prevent exiting."""
-        before = self._recent()
-        if is_written:
-            return self._means("clear", works)
-        if before == "warn" and (self._worked or not works):
-            return self._means("leave", works)
-        return self._means("stop" if works and before != "stop" else "warn", works)
+    def ctrl_c(self, *, has_text: bool, is_running: bool) -> LeaveAction:
+        """Return what Ctrl-C does. `has_text`: the prompt contains text; `is_running`: a turn is running. A turn that
+        is slow to stop does not prevent exiting."""
+        before = self._recent_action()
+        if has_text:
+            return self._record_action("clear", is_running)
+        if before == "warn" and (self._was_running or not is_running):
+            return self._record_action("leave", is_running)
+        return self._record_action("stop" if is_running and before != "stop" else "warn", is_running)
 
-    def ctrl_d(self, *, works: bool) -> LeaveMeaning:
-        """In an empty prompt: exit; during a turn only at the second press."""
-        return self._means("warn" if works and self._recent() != "warn" else "leave", works)
+    def ctrl_d(self, *, is_running: bool) -> LeaveAction:
+        """Return what Ctrl-D does in an empty prompt: it exits, but during a turn only at the second press."""
+        return self._record_action("warn" if is_running and self._recent_action() != "warn" else "leave", is_running)
 
-    def _recent(self) -> LeaveMeaning | None:
-        return self._meant if self._clock() - self._at < DOUBLE_PRESS_S else None
+    def _recent_action(self) -> LeaveAction | None:
+        return self._last_action if self._clock() - self._pressed_at < DOUBLE_PRESS_S else None
 
-    def _means(self, meant: LeaveMeaning, works: bool) -> LeaveMeaning:
-        self._meant, self._at, self._worked = meant, self._clock(), works
-        return meant
+    def _record_action(self, action: LeaveAction, is_running: bool) -> LeaveAction:
+        self._last_action, self._pressed_at, self._was_running = action, self._clock(), is_running
+        return action

@@ -1,7 +1,7 @@
 """Finds files and folders of a project by a few letters of their paths.
 
-The list comes from the search tools, in a separate process, so it excludes what git ignores and does not slow the
-screen. Paths are scored on the event loop in small batches, so that keys never wait.
+The list comes from the search tools, in a separate process, so it excludes what Git ignores and does not block the
+screen. Paths are scored on the event loop in small batches, so that typing stays responsive.
 """
 
 import asyncio
@@ -15,118 +15,129 @@ from pathlib import Path
 from threading import Event
 from time import monotonic
 
-MAX_PATHS = 50
-"""Maximum paths offered."""
+from ebbtide import tools
+from ebbtide.tools import search
+
+MAX_SUGGESTED_PATHS = 50
+"""Maximum number of paths offered."""
 MAX_LIST_AGE_S = 15.0
 """Seconds after which the list is refreshed when needed."""
 _MAX_EARLY_PATHS = 2_000
-"""Maximum paths known before the list is complete: those with the fewest parent folders."""
+"""Maximum number of paths listed early, before the full list is complete: those with the fewest parent folders."""
 _BATCH_PATHS = 200
-"""Paths scored between two checks of the clock."""
+"""Number of paths scored before the elapsed time is checked."""
 _YIELD_INTERVAL_S = 0.002
 """Seconds of scoring before yielding to the event loop."""
 _FIRST_RESULTS_S = 0.03
 """Seconds after which partial results are offered."""
-_BOUNDARY = "/_-. "
+_WORD_BOUNDARIES = "/_-. "
 
 Score = tuple[int, int, int, str]
 
 
 class PathSearch:
-    """A search among a growing list of paths. Each path is scored once."""
+    """A search in a growing list of paths. Each path is scored once."""
 
     def __init__(self, written: str) -> None:
-        self._wanted = written.lower()
-        self._letters = re.compile(".*?".join(map(re.escape, self._wanted)))
-        self._near: list[Score] = []
-        """Paths with the letters together. Paths with the letters apart are searched only if these are too few."""
-        self._apart: list[Score] = []
-        self._near_at = self._apart_at = 0
+        self._query = written.lower()
+        self._letters = re.compile(".*?".join(map(re.escape, self._query)))
+        self._adjacent: list[Score] = []
+        """Paths that contain the typed letters next to each other. Paths with other characters in between are searched
+        only if there are too few of these."""
+        self._scattered: list[Score] = []
+        self._adjacent_index = self._scattered_index = 0
 
     def advance(self, paths: Sequence[str]) -> bool:
-        """Score more of the paths, which start with those of last time; return whether there were any."""
-        if self._near_at < len(paths):
-            part = paths[self._near_at : self._near_at + _BATCH_PATHS]
-            self._near_at += len(part)
-            self._near = _likeliest(self._near, scores(self._wanted, part, self._letters, is_near=True))
+        """Score the next batch; return whether there was one. Since the last call, `paths` may have grown but not
+        changed otherwise."""
+        if self._adjacent_index < len(paths):
+            part = paths[self._adjacent_index : self._adjacent_index + _BATCH_PATHS]
+            self._adjacent_index += len(part)
+            self._adjacent = _best_scores(
+                self._adjacent, path_scores(self._query, part, self._letters, is_adjacent=True)
+            )
             return True
-        if len(self._near) < MAX_PATHS and self._apart_at < len(paths):
-            part = paths[self._apart_at : self._apart_at + _BATCH_PATHS]
-            self._apart_at += len(part)
-            self._apart = _likeliest(self._apart, scores(self._wanted, part, self._letters, is_near=False))
+        if len(self._adjacent) < MAX_SUGGESTED_PATHS and self._scattered_index < len(paths):
+            part = paths[self._scattered_index : self._scattered_index + _BATCH_PATHS]
+            self._scattered_index += len(part)
+            self._scattered = _best_scores(
+                self._scattered, path_scores(self._query, part, self._letters, is_adjacent=False)
+            )
             return True
         return False
 
     @property
     def matches(self) -> tuple[str, ...]:
-        """The best matches first."""
-        found = self._near if len(self._near) >= MAX_PATHS else [*self._near, *self._apart]
-        return tuple(score[-1] for score in nsmallest(MAX_PATHS, found))
+        """The matches, best first."""
+        found = self._adjacent if len(self._adjacent) >= MAX_SUGGESTED_PATHS else [*self._adjacent, *self._scattered]
+        return tuple(score[-1] for score in nsmallest(MAX_SUGGESTED_PATHS, found))
 
 
-def _likeliest(before: list[Score], more: Sequence[Score]) -> list[Score]:
-    """The best of both, up to the maximum."""
+def _best_scores(before: list[Score], more: Sequence[Score]) -> list[Score]:
+    """Return the scores of both lists, reduced to the best ones if there are too many."""
     both = [*before, *more] if more else before
-    return both if len(both) <= 20 * MAX_PATHS else nsmallest(MAX_PATHS, both)
+    return both if len(both) <= 20 * MAX_SUGGESTED_PATHS else nsmallest(MAX_SUGGESTED_PATHS, both)
 
 
 class ProjectFiles:
-    """The files of one folder. Folders end in a slash."""
+    """The files and folders of a project. Paths of folders end in a slash."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._paths: list[str] = []
-        """The known paths; only appended to while the list is first built."""
-        self._made_at: float | None = None
-        self._making: asyncio.Task[None] | None = None
+        """The known paths. The first list can be searched while it grows; later ones replace it when they are complete.
+        """
+        self._listed_at: float | None = None
+        self._listing_task: asyncio.Task[None] | None = None
 
-    async def matching(self, written: str) -> AsyncIterator[tuple[str, ...]]:
-        """The best matches first: soon those among known paths, and again when there are more."""
+    async def matching(self, typed: str) -> AsyncIterator[tuple[str, ...]]:
+        """Yield lists of matches, best first: early ones from the paths known so far, then better ones as more paths
+        are listed."""
         self.refresh()
-        if not written:
-            yield await asyncio.to_thread(_top, self._root)
+        if not typed:
+            yield await asyncio.to_thread(_top_entries, self._root)
             return
-        paths, hunt = self._paths, PathSearch(written)
-        shown: tuple[str, ...] | None = None
+        paths, path_search = self._paths, PathSearch(typed)
+        previous: tuple[str, ...] | None = None
         while True:
-            making = self._making
-            is_made = making is None or making.done()
+            listing_task = self._listing_task
+            is_complete = listing_task is None or listing_task.done()
             if paths is not self._paths:
-                paths, hunt = self._paths, PathSearch(written)
-            async for found in _search_paths(hunt, paths):
-                if found != shown:
-                    shown = found
+                paths, path_search = self._paths, PathSearch(typed)
+            async for found in _search_paths(path_search, paths):
+                if found != previous:
+                    previous = found
                     yield found
-            if making is None or is_made:
+            if listing_task is None or is_complete:
                 break
-            await asyncio.wait([making], timeout=_FIRST_RESULTS_S if shown else _FIRST_RESULTS_S / 3)
-        if not shown and (exactly := await asyncio.to_thread(typed_exactly, self._root, written)):
+            await asyncio.wait([listing_task], timeout=_FIRST_RESULTS_S if previous else _FIRST_RESULTS_S / 3)
+        if not previous and (exactly := await asyncio.to_thread(typed_folder_entries, self._root, typed)):
             yield exactly
 
     def refresh(self) -> None:
-        """Build the list in the background if it is old or missing."""
-        is_old = self._made_at is None or monotonic() - self._made_at > MAX_LIST_AGE_S
-        if is_old and (self._making is None or self._making.done()):
-            self._making = asyncio.create_task(self._make())
+        """Build the list in the background if it is missing or too old."""
+        is_old = self._listed_at is None or monotonic() - self._listed_at > MAX_LIST_AGE_S
+        if is_old and (self._listing_task is None or self._listing_task.done()):
+            self._listing_task = asyncio.create_task(self._list_paths())
 
     async def close(self) -> None:
         """Stop building the list."""
-        if self._making is not None:
-            self._making.cancel()
-            await asyncio.gather(self._making, return_exceptions=True)
+        if self._listing_task is not None:
+            self._listing_task.cancel()
+            await asyncio.gather(self._listing_task, return_exceptions=True)
 
-    async def _make(self) -> None:
-        from ebbtide.tools.base import ToolError  # noqa: PLC0415  # deferred: needed with the first `@`
-        from ebbtide.tools.search.files import list_files  # noqa: PLC0415  # as above
-        from ebbtide.tools.search.walk import is_generated, nearest_below  # noqa: PLC0415  # as above
-
-        paths = self._paths if self._made_at is None else []
+    async def _list_paths(self) -> None:
+        paths = self._paths if self._listed_at is None else []
         folders, first, has_first = {""}, set[str](), Event()
 
         def take_first() -> None:
-            """Make nearby paths known before the listing process starts."""
+            """Add nearby paths before the listing process starts."""
             try:
-                near = (path for path in nearest_below(str(self._root)) if not is_generated(path))
+                near = (
+                    path
+                    for path in search.walk.walk_nearest_first(str(self._root))
+                    if not search.walk.is_generated(path)
+                )
                 for path in islice(near, _MAX_EARLY_PATHS):
                     paths.append(path)
                     (folders if path.endswith("/") else first).add(path.removesuffix("/"))
@@ -136,7 +147,7 @@ class ProjectFiles:
         def take(path: str) -> bool:
             if not has_first.is_set():
                 has_first.wait()
-            if is_generated(path):
+            if search.walk.is_generated(path):
                 return True
             if path not in first:
                 paths.append(path)
@@ -147,75 +158,78 @@ class ProjectFiles:
                 folder = folder.rpartition("/")[0]
             return True
 
-        with contextlib.suppress(ToolError):  # a folder that is gone has no files to offer
-            await asyncio.gather(asyncio.to_thread(take_first), list_files(self._root, self._root, take))
-        self._paths, self._made_at = paths, monotonic()
+        with contextlib.suppress(tools.base.ToolError):  # a folder that no longer exists offers no files
+            await asyncio.gather(asyncio.to_thread(take_first), search.files.list_files(self._root, self._root, take))
+        self._paths, self._listed_at = paths, monotonic()
 
 
-async def _search_paths(hunt: PathSearch, paths: Sequence[str]) -> AsyncIterator[tuple[str, ...]]:
-    """Yield matches now and then while scoring, and at the end."""
-    begun = rested = monotonic()
-    while hunt.advance(paths):
-        if monotonic() - rested > _YIELD_INTERVAL_S:
-            if monotonic() - begun > _FIRST_RESULTS_S:
-                yield hunt.matches
-                begun = monotonic()
+async def _search_paths(path_search: PathSearch, paths: Sequence[str]) -> AsyncIterator[tuple[str, ...]]:
+    """Yield the matches so far at intervals while scoring, and all matches at the end."""
+    last_yield = last_sleep = monotonic()
+    while path_search.advance(paths):
+        if monotonic() - last_sleep > _YIELD_INTERVAL_S:
+            if monotonic() - last_yield > _FIRST_RESULTS_S:
+                yield path_search.matches
+                last_yield = monotonic()
             await asyncio.sleep(0)
-            rested = monotonic()
-    yield hunt.matches
+            last_sleep = monotonic()
+    yield path_search.matches
 
 
-def _top(root: Path) -> tuple[str, ...]:
-    """The entries of the folder itself, folders first."""
-    from ebbtide.tools.search.walk import entries_of, is_generated  # noqa: PLC0415  # deferred: needed with the first `@`
-
-    found = entries_of(str(root))
-    entries = [(name, is_folder) for name, is_folder in found if not name.startswith(".") and not is_generated(name)]
+def _top_entries(root: Path) -> tuple[str, ...]:
+    """Return the entries of the folder itself, folders first."""
+    found = search.walk.visible_entries(str(root))
+    entries = [
+        (name, is_folder)
+        for name, is_folder in found
+        if not name.startswith(".") and not search.walk.is_generated(name)
+    ]
     named = [f"{name}/" for name, is_folder in entries if is_folder]
-    return tuple([*named, *(name for name, is_folder in entries if not is_folder)][:MAX_PATHS])
+    return tuple([*named, *(name for name, is_folder in entries if not is_folder)][:MAX_SUGGESTED_PATHS])
 
 
-def scores(wanted: str, paths: Sequence[str], letters: re.Pattern[str], *, is_near: bool) -> list[Score]:
-    """The scores of matching paths; lower is better. `is_near`: the letters must be together, otherwise apart.
-    Hidden paths match only if a dot is typed."""
-    is_hidden_meant = wanted.startswith(".") or "/." in wanted
-    found = []
+def path_scores(query: str, paths: Sequence[str], letters: re.Pattern[str], *, is_adjacent: bool) -> list[Score]:
+    """Return the scores of matching paths; lower is better. With `is_adjacent`, the typed letters must be adjacent in a
+    path; without it, they must appear in order but not adjacent. Hidden paths match only if a dot is typed."""
+    is_hidden_meant = query.startswith(".") or "/." in query
+    scored = []
     for path in paths:
         lowered = path.lower()
-        if is_near:
-            if wanted not in lowered:
+        if is_adjacent:
+            if query not in lowered:
                 continue
-        elif wanted in lowered or letters.search(lowered) is None:
+        elif query in lowered or letters.search(lowered) is None:
             continue
         if not is_hidden_meant and (path[0] == "." or "/." in path):
             continue
-        found.append((_rank(wanted, lowered, letters, is_near), path.count("/", 0, -1), len(path), path))
-    return found
+        scored.append((_rank(query, lowered, letters, is_adjacent), path.count("/", 0, -1), len(path), path))
+    return scored
 
 
-def _rank(wanted: str, path: str, letters: re.Pattern[str], is_near: bool) -> int:
+def _rank(query: str, path: str, letters: re.Pattern[str], is_adjacent: bool) -> int:
     name = path.rstrip("/").rpartition("/")[2]
-    if not is_near:
+    if not is_adjacent:
         return 7 if letters.search(name) else 8
-    if wanted in (name, path, name.rpartition(".")[0]):
+    if query in (name, path, name.rpartition(".")[0]):
         return 0
-    if name.startswith(wanted):
+    if name.startswith(query):
         return 1
-    if path.startswith(wanted):
+    if path.startswith(query):
         return 2
-    at = name.find(wanted)
+    at = name.find(query)
     if at > 0:
-        return 3 if name[at - 1] in _BOUNDARY else 4
-    return 5 if path[path.find(wanted) - 1] in _BOUNDARY else 6
+        return 3 if name[at - 1] in _WORD_BOUNDARIES else 4
+    return 5 if path[path.find(query) - 1] in _WORD_BOUNDARIES else 6
 
 
-def typed_exactly(root: Path, written: str) -> tuple[str, ...]:
-    """The contents of a folder typed in full, even if ignored, hidden or elsewhere."""
-    folder, slash, beginning = written.rpartition("/")
+def typed_folder_entries(root: Path, typed: str) -> tuple[str, ...]:
+    """Return the matching entries of a folder whose path was typed in full, even if they are ignored, hidden or outside
+    the project."""
+    folder, slash, beginning = typed.rpartition("/")
     place = os.path.join(root, os.path.expanduser(folder + slash))
     try:
         with os.scandir(place) as entries:
-            named = [
+            matches = [
                 f"{folder}{slash}{entry.name}{'/' if entry.is_dir() else ''}"
                 for entry in entries
                 if entry.name.lower().startswith(beginning.lower())
@@ -223,4 +237,4 @@ def typed_exactly(root: Path, written: str) -> tuple[str, ...]:
             ]
     except (OSError, ValueError):
         return ()
-    return tuple(sorted(named)[:MAX_PATHS])
+    return tuple(sorted(matches)[:MAX_SUGGESTED_PATHS])

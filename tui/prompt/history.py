@@ -15,9 +15,9 @@ from ebbtide.tools.files.private_folder import make_private
 from ebbtide.tools.lazy import dataclass
 
 MAX_ENTRY_CHARS = 65_536
-"""Maximum characters of a stored message."""
+"""Maximum number of characters in a stored message."""
 _MAX_READ_BYTES = 8 * 1024 * 1024
-"""Bytes read from the end of the file: many thousands of the newest messages."""
+"""Maximum number of bytes read from the end of the file, which contain many thousands of messages."""
 
 
 class History:
@@ -25,79 +25,80 @@ class History:
     lost."""
 
     def __init__(self, file: Path | None, project: str = "") -> None:
-        """Without a file it lasts only for this run. The file is read on demand."""
+        """`file`: where messages are stored, read on demand; without it, they are kept only for this run."""
         self._file = file
         self._project = project
-        self._said: dict[str, bool] = {}
+        self._entries: dict[str, bool] = {}
         """All messages, newest last, and whether each is from this project."""
-        self._read_to = 0
-        self._walk: tuple[str, ...] = ()
+        self._read_offset = 0
+        self._browsed: tuple[str, ...] = ()
         """The messages that Up and Down step through, newest first, fixed at the first press."""
-        self._place = -1
+        self._position = -1
         self._draft = ""
 
     def add(self, text: str) -> None:
         """Store a message, unless it starts with a space or is a `/key` command, which may contain a key."""
         if text and not text[0].isspace() and text.split(maxsplit=1)[0] != "/key":
-            is_again = next(reversed(self._said.items()), None) == (text, True)
-            self._take(text, True)
-            if self._file is not None and len(text) <= MAX_ENTRY_CHARS and not is_again:
-                with contextlib.suppress(OSError):  # a full or read-only disk costs the history, never the message
-                    _append(self._file, self._line_of(text))
+            is_repeat = next(reversed(self._entries.items()), None) == (text, True)
+            self._add_entry(text, True)
+            if self._file is not None and len(text) <= MAX_ENTRY_CHARS and not is_repeat:
+                with contextlib.suppress(OSError):  # on a full or read-only disk, only the history is lost
+                    _append(self._file, self._encode_line(text))
         self.rest()
 
     def entries(self) -> tuple[str, ...]:
-        """All messages, newest first: this project's, then others, including those added by other programs since."""
-        self._catch_up()
-        newest = list(reversed(self._said.items()))
+        """Return all messages, newest first: this project's, then those of other projects. Messages that other programs
+        have added meanwhile are included."""
+        self._read_new_lines()
+        newest = list(reversed(self._entries.items()))
         return tuple(text for wanted in (True, False) for text, is_own in newest if is_own is wanted)
 
     def older(self, current: str) -> str | None:
-        """The message before the current one, or None at the start. The unsent text is kept for `newer`."""
-        if self._place < 0:
-            self._walk, self._draft = self.entries(), current
-        if self._place + 1 >= len(self._walk):
+        """Return the next older message; None if there is none. The unsent text is kept for `newer`."""
+        if self._position < 0:
+            self._browsed, self._draft = self.entries(), current
+        if self._position + 1 >= len(self._browsed):
             return None
-        self._place += 1
-        return self._walk[self._place]
+        self._position += 1
+        return self._browsed[self._position]
 
     def newer(self) -> str | None:
-        """The message after the current one, and finally the unsent text; None if there is nothing newer."""
-        if self._place < 0:
+        """Return the next newer message, and after the newest one the unsent text; None if there is nothing newer."""
+        if self._position < 0:
             return None
-        self._place -= 1
-        return self._walk[self._place] if self._place >= 0 else self._draft
+        self._position -= 1
+        return self._browsed[self._position] if self._position >= 0 else self._draft
 
     def rest(self) -> None:
-        """Return to the end of the history."""
-        self._walk, self._place, self._draft = (), -1, ""
+        """Move back to the newest end of the history."""
+        self._browsed, self._position, self._draft = (), -1, ""
 
-    def _take(self, text: str, is_own: bool) -> None:
-        self._said[text] = self._said.pop(text, False) or is_own
+    def _add_entry(self, text: str, is_own: bool) -> None:
+        self._entries[text] = self._entries.pop(text, False) or is_own
 
-    def _line_of(self, text: str) -> bytes:
+    def _encode_line(self, text: str) -> bytes:
         entry = {"text": text, "project": self._project} if self._project else text
         return json.dumps(entry).encode() + b"\n"
 
-    def _catch_up(self) -> None:
+    def _read_new_lines(self) -> None:
         if self._file is None:
             return
         try:
             size = self._file.stat().st_size
-            if size < self._read_to:  # somebody has made it shorter
-                self._read_to = 0
-            if size == self._read_to:
+            if size < self._read_offset:  # another program has truncated it
+                self._read_offset = 0
+            if size == self._read_offset:
                 return
-            start = max(self._read_to, size - _MAX_READ_BYTES)
+            start = max(self._read_offset, size - _MAX_READ_BYTES)
             with self._file.open("rb") as file:
                 file.seek(start)
                 data = file.read(size - start)
         except OSError:
             return
-        whole = data.rfind(b"\n") + 1 or len(data)
-        self._read_to = start + whole
-        for text, project in _entries(data[:whole]):
-            self._take(text, bool(self._project) and project == self._project)
+        complete_size = data.rfind(b"\n") + 1 or len(data)
+        self._read_offset = start + complete_size
+        for text, project in _parse_entries(data[:complete_size]):
+            self._add_entry(text, bool(self._project) and project == self._project)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class HistorySearch:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The range of the word in the match."""
+        """The range of the word in the current match; (0, 0) if there is none."""
         start = _fold_case(self.current, self.sought).find(_fold_case(self.sought, self.sought))
         return (start, start + len(self.sought)) if self.sought and start >= 0 else (0, 0)
 
@@ -126,24 +127,25 @@ class HistorySearch:
         return HistorySearch(self.sought, self.found, max(self.at - 1, 0))
 
 
-def looked_for(sought: str, entries: Sequence[str], before: HistorySearch | None = None) -> HistorySearch:
-    """Search for a word, starting at the previous match if it still matches. Case matters if the word has capitals."""
-    wanted = _fold_case(sought, sought)
-    found = tuple(entry for entry in entries if wanted in _fold_case(entry, sought))
+def search_history(query: str, entries: Sequence[str], before: HistorySearch | None = None) -> HistorySearch:
+    """Search for a word. The previous match stays selected if it still matches. Case matters if the word has
+    capitals."""
+    wanted = _fold_case(query, query)
+    found = tuple(entry for entry in entries if wanted in _fold_case(entry, query))
     at = found.index(before.current) if before is not None and before.current in found else 0
-    return HistorySearch(sought, found, at)
+    return HistorySearch(query, found, at)
 
 
-def _fold_case(text: str, sought: str) -> str:
-    """The text for comparison, of the same length."""
-    if sought != sought.lower():
+def _fold_case(text: str, query: str) -> str:
+    """Fold the case of the text for comparison, unless `query` has capitals; the length does not change."""
+    if query != query.lower():
         return text
     lowered = text.lower()
     return lowered if len(lowered) == len(text) else text
 
 
-def _entries(data: bytes) -> Iterator[tuple[str, str]]:
-    """The texts with their projects; unreadable lines are skipped."""
+def _parse_entries(data: bytes) -> Iterator[tuple[str, str]]:
+    """Yield each text with its project, skipping unreadable lines."""
     for line in data.decode("utf-8", "replace").split("\n"):
         try:
             value = json.loads(line) if line else None
@@ -166,6 +168,6 @@ def _append(file: Path, line: bytes) -> None:
         size = os.fstat(handle).st_size
         if size and os.pread(handle, 1, size - 1) != b"\n":
             line = b"\n" + line
-        left = memoryview(line)
-        while left:
-            left = left[stream.write(left) :]
+        remaining = memoryview(line)
+        while remaining:
+            remaining = remaining[stream.write(remaining) :]

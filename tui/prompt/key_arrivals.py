@@ -1,89 +1,93 @@
-"""Decides by arrival time what a key is for."""
+"""Decides by its arrival time whether a key answers a question."""
 
 from typing import Literal, TypeAlias
 
 from ebbtide.tools.lazy import dataclass
 
-GUARD = 0.3
-"""Minimum seconds since the last key and since the question was painted, for a key to count as an answer."""
+ANSWER_GUARD_S = 0.3
+"""Seconds that must pass after the previous key, and after the question was painted, before a key counts as an answer.
+"""
 
-_ARRIVAL, _BEHIND_ESCAPE = "ebb_arrival", "ebb_behind_escape"
+_ARRIVAL, _ALT_CHARACTER = "ebb_arrival", "ebb_behind_escape"
 
-Purpose: TypeAlias = Literal["answer", "text", "ahead"]
-"""`answer`: typed alone at the question. `text`: arrived with others, as in a paste; it may go to a field but
-answers nothing. `ahead`: meant for the earlier screen."""
+KeyPurpose: TypeAlias = Literal["answer", "text", "ahead"]
+"""`answer`: typed on its own at the question. `text`: arrived together with other input, as in a paste; it may go into
+a text field but does not answer the question. `ahead`: typed before the question appeared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """When and how a key arrived, not when it was processed."""
+    """When and how a key arrived, which may be long before it is processed."""
 
     at: float
     """Monotonic seconds at which its bytes were read."""
     read: int | None = None
-    """The number of the read; None if not counted."""
+    """Number of the read from the terminal; None if reads are not counted."""
     is_alone: bool = True
     """Whether the read contained nothing else."""
 
 
-def purpose_of(key: Arrival, before: Arrival | None, meant: Purpose, painted: float | None, guard: float) -> Purpose:
-    """The purpose of a key at a question. `before`: the previous key, and its purpose `meant`. `painted`: when the
-    question was painted; None before that."""
+def key_purpose(
+    key: Arrival, previous: Arrival | None, previous_purpose: KeyPurpose, painted_at: float | None, guard: float
+) -> KeyPurpose:
+    """Return the purpose of a key at a question. `previous`: the previous key, and `previous_purpose`: its purpose.
+    `painted_at`: when the question was painted; None before that."""
     if guard <= 0:
         return "answer"
-    if painted is None or key.at < painted + guard:
+    if painted_at is None or key.at < painted_at + guard:
         return "ahead"
-    if before is not None and meant != "answer" and key.at < before.at + guard:
-        return meant
-    is_same_read = before is not None and key.read is not None and key.read == before.read
+    if previous is not None and previous_purpose != "answer" and key.at < previous.at + guard:
+        return previous_purpose
+    is_same_read = previous is not None and key.read is not None and key.read == previous.read
     return "answer" if key.is_alone and not is_same_read else "text"
 
 
-def stamp(event: object, arrival: Arrival) -> None:
+def record_arrival(event: object, arrival: Arrival) -> None:
     """Record the arrival on an event."""
     setattr(event, _ARRIVAL, arrival)
 
 
 def arrival_of(event: object, made_at: float) -> Arrival:
-    """The arrival of an event; if not recorded, its creation time."""
+    """Return the arrival of an event; if it was not recorded, the event's creation time."""
     arrival = getattr(event, _ARRIVAL, None)
     return arrival if isinstance(arrival, Arrival) else Arrival(made_at)
 
 
-def note_escape(event: object, character: str) -> None:
-    """Record that a key arrived as Esc and a character, as Alt does."""
-    setattr(event, _BEHIND_ESCAPE, character)
+def record_alt_character(event: object, character: str) -> None:
+    """Record that a key arrived as Esc followed by a character, which is how terminals send Alt."""
+    setattr(event, _ALT_CHARACTER, character)
 
 
-def behind_escape(event: object) -> str:
-    """The character of such a key; empty for any other."""
-    character = getattr(event, _BEHIND_ESCAPE, "")
+def alt_character(event: object) -> str:
+    """Return the character that followed Esc; empty if the event was no such key."""
+    character = getattr(event, _ALT_CHARACTER, "")
     return character if isinstance(character, str) else ""
 
 
-class Arrivals:
-    """The previous key and its purpose."""
+class KeyArrivals:
+    """Tracks the previous key and its purpose."""
 
     def __init__(self, guard: float) -> None:
         self.guard = guard
-        self._before: Arrival | None = None
-        self._meant: Purpose = "ahead"
+        self._previous: Arrival | None = None
+        self._previous_purpose: KeyPurpose = "ahead"
 
-    def saw(self, key: Arrival) -> None:
-        """Record a key that came while no question was open."""
-        self._before, self._meant = key, "ahead"
+    def record_key(self, key: Arrival) -> None:
+        """Record a key that arrived while no question was open."""
+        self._previous, self._previous_purpose = key, "ahead"
 
-    def take(self, key: Arrival, painted: float | None) -> Purpose:
-        """The purpose of a key at an open question."""
-        purpose = self.would_be(key, painted)
-        self._before, self._meant = key, purpose
+    def take(self, key: Arrival, painted: float | None) -> KeyPurpose:
+        """Record a key at an open question and return its purpose."""
+        purpose = self.purpose_if_pressed(key, painted)
+        self._previous, self._previous_purpose = key, purpose
         return purpose
 
-    def would_be(self, pressed: Arrival, painted: float | None) -> Purpose:
-        """The same for an event that is no key, e.g. a click, without recording it."""
-        return purpose_of(pressed, self._before, self._meant, painted, self.guard)
+    def purpose_if_pressed(self, pressed: Arrival, painted_at: float | None) -> KeyPurpose:
+        """Return the purpose that `take` would return, without recording anything: for events that are not
+        keys, such as clicks."""
+        return key_purpose(pressed, self._previous, self._previous_purpose, painted_at, self.guard)
 
     def mark_ignored(self) -> None:
-        """The question did not know the last key: the user is typing text, so what follows at once is no answer
-        either."""
-        self._meant = "ahead"
+        """Record that the last key means nothing to the question. The user is then typing text, so keys that follow at
+        once are not answers either."""
+        self._previous_purpose = "ahead"

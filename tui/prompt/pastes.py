@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from ebbtide.agent import prompt as agent_prompt
+from ebbtide.agent import tokens
 from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, picture_type
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tui.text.sanitise import invisible_count
 
-if TYPE_CHECKING:  # types only: much is loaded with them
+if TYPE_CHECKING:  # imported for types only: these modules are slow to load
     from ebbtide.agent.messages import Image, Note
 
 MAX_INLINE_LINES, MAX_INLINE_CHARS = 20, 2_000
-"""Longer texts are collapsed."""
-MAX_UNFOLDED_CHARS = 200_000
-"""Maximum characters of a text that can be expanded in the prompt."""
+"""Text with more lines or characters is collapsed to a placeholder."""
+MAX_EXPANDED_CHARS = 200_000
+"""Maximum number of characters of pasted text that can be expanded in the prompt."""
 
-_UNIT = regex(r"\[(?:(?:pasted|prompt) [\d,]+ (?:lines|characters) #\d+|image #\d+(?: \d+×\d+)?)\]")
+_PLACEHOLDER = regex(r"\[(?:(?:pasted|prompt) [\d,]+ (?:lines|characters) #\d+|image #\d+(?: \d+×\d+)?)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,101 +35,108 @@ class Pastes:
     """The placeholders of this run and their contents."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, str | PastedPicture] = {}
-        self._invisible: dict[str, int] = {}
+        self._pasted: dict[str, str | PastedPicture] = {}
+        self._invisible_counts: dict[str, int] = {}
 
     def fold(self, text: str) -> str:
-        """The placeholder of a pasted text, or the text itself if short."""
+        """Return the placeholder of pasted text, or the text itself if it is short."""
         lines = text.count("\n") + (not text.endswith("\n"))
         if lines <= MAX_INLINE_LINES and len(text) <= MAX_INLINE_CHARS:
             return text
-        return self._fold_text("pasted", text, lines)
+        return self._add_placeholder("pasted", text, lines)
 
-    def with_prompt(self, command: str, prompt: str) -> str:
-        """The command as typed, with a placeholder for its prompt. A command recalled from the queue gets a new
-        placeholder."""
-        typed = _UNIT.sub(lambda match: "" if match[0].startswith("[prompt") else match[0], command).strip()
-        return f"{typed} {self._fold_text('prompt', prompt, prompt.count(chr(10)) + 1)}"
+    def with_prompt_placeholder(self, command: str, prompt: str) -> str:
+        """Return the command as typed, followed by a placeholder for its prompt. A command that returns from the queue
+        gets a new placeholder."""
+        typed = _PLACEHOLDER.sub(lambda match: "" if match[0].startswith("[prompt") else match[0], command).strip()
+        return f"{typed} {self._add_placeholder('prompt', prompt, prompt.count(chr(10)) + 1)}"
 
-    def _fold_text(self, kind: str, text: str, lines: int) -> str:
+    def _add_placeholder(self, kind: str, text: str, lines: int) -> str:
         size = f"{lines:,} lines" if lines > 2 else f"{len(text):,} characters"
-        name = f"[{kind} {size} #{self._next(kind)}]"
-        self._kept[name] = text
+        name = f"[{kind} {size} #{self._next_number(kind)}]"
+        self._pasted[name] = text
         return name
 
     def add_picture(self, data: bytes) -> str:
-        """The placeholder of an image. Raises `ValueError` with the reason if it is not supported."""
-        from ebbtide.agent.context.images import image_size  # noqa: PLC0415  # deferred: much is loaded with it
+        """Store an image and return its placeholder. Raises `ValueError` with the reason if the image is not
+        supported."""
         from ebbtide.agent.messages import Image  # noqa: PLC0415  # as above
 
         media_type = picture_type(data)
         if media_type is None:
-            raise ValueError("models do not accept this kind of picture: use PNG, JPEG, GIF or WebP")
+            raise ValueError("unsupported image type: use PNG, JPEG, GIF or WebP")
         if len(data) > MAX_PICTURE_BYTES:
-            raise ValueError("the picture is larger than 3.9 MB: scale it down first")
+            raise ValueError("the image is larger than 3.9 MB: scale it down first")
         encoded = base64.b64encode(data).decode("ascii")
-        size = image_size(Image(media_type, encoded).data)
-        name = f"[image #{self._next('image')}" + (f" {size[0]}×{size[1]}]" if size else "]")
-        self._kept[name] = PastedPicture(media_type, encoded)
+        size = tokens.images.image_size(Image(media_type, encoded).data)
+        name = f"[image #{self._next_number('image')}" + (f" {size[0]}×{size[1]}]" if size else "]")
+        self._pasted[name] = PastedPicture(media_type, encoded)
         return name
 
-    def _next(self, kind: str) -> int:
-        return 1 + sum(name.startswith(f"[{kind} ") for name in self._kept)
+    def _next_number(self, kind: str) -> int:
+        return 1 + sum(name.startswith(f"[{kind} ") for name in self._pasted)
 
-    def units(self, text: str) -> tuple[tuple[int, int], ...]:
-        """The ranges of placeholders in a message."""
-        return tuple(match.span() for match in _UNIT.finditer(text) if match[0] in self._kept)
+    def placeholder_ranges(self, text: str) -> tuple[tuple[int, int], ...]:
+        """Return the ranges of the placeholders in a message."""
+        return tuple(match.span() for match in _PLACEHOLDER.finditer(text) if match[0] in self._pasted)
 
-    def unit_at(self, text: str, index: int) -> tuple[int, int] | None:
-        """The placeholder at or next to an index."""
-        return next((unit for unit in self.units(text) if unit[0] <= index <= unit[1]), None)
+    def placeholder_at(self, text: str, index: int) -> tuple[int, int] | None:
+        """Return the range of the placeholder at or next to an index; None if there is none."""
+        return next((unit for unit in self.placeholder_ranges(text) if unit[0] <= index <= unit[1]), None)
 
-    def text_of(self, name: str) -> str | None:
-        """The text of a placeholder; None for an image."""
-        kept = self._kept.get(name)
-        return kept if isinstance(kept, str) else None
+    def pasted_text(self, name: str) -> str | None:
+        """Return the text of a placeholder; None for an image."""
+        pasted = self._pasted.get(name)
+        return pasted if isinstance(pasted, str) else None
 
-    def unfold(self, text: str) -> str:
-        """The message with placeholders expanded."""
-        return _UNIT.sub(lambda match: self.text_of(match[0]) or match[0], text)
+    def expand(self, text: str) -> str:
+        """Return the message with its placeholders expanded."""
+        return _PLACEHOLDER.sub(lambda match: self.pasted_text(match[0]) or match[0], text)
 
-    def invisible_in(self, text: str) -> int:
-        """Count the invisible characters in a message and its pasted texts."""
+    def invisible_char_count(self, text: str) -> int:
+        """Count the invisible characters in a message and in the text pasted into it."""
         count = invisible_count(text)
-        for name in {text[start:end] for start, end in self.units(text)}:
-            if name not in self._invisible:  # once: it may be megabytes, and this is asked at every key
-                self._invisible[name] = invisible_count(self.text_of(name) or "")
-            count += self._invisible[name]
+        for name in {text[start:end] for start, end in self.placeholder_ranges(text)}:
+            if name not in self._invisible_counts:  # cached: this runs at every key, and a paste may be long
+                self._invisible_counts[name] = invisible_count(self.pasted_text(name) or "")
+            count += self._invisible_counts[name]
         return count
 
-    def folded_again(self, edited: str, before: str) -> str:
-        """Collapse the pasted texts of `before` that are unchanged in an edited message. Changed ones stay expanded;
-        if it is too long for the prompt, all of it is collapsed."""
-        for name in (before[start:end] for start, end in self.units(before)):
-            whole = self.text_of(name)
-            if whole is not None:
-                edited = _once(edited, whole, name)
-        return edited if len(edited) <= MAX_UNFOLDED_CHARS else self.fold(edited)
+    def collapse_unchanged(self, edited: str, before: str) -> str:
+        """Return an edited message in which the pasted texts of `before` that were not changed are collapsed again.
+        Changed ones stay expanded. If the message is then too long for the prompt, all long text between placeholders
+        is collapsed as well."""
+        for name in (before[start:end] for start, end in self.placeholder_ranges(before)):
+            original = self.pasted_text(name)
+            if original is not None:
+                edited = _replace_once(edited, original, name)
+        if len(edited) <= MAX_EXPANDED_CHARS:
+            return edited
+        pieces, at = list[str](), 0
+        for start, end in self.placeholder_ranges(edited):
+            pieces += (self.fold(edited[at:start]), edited[start:end])
+            at = end
+        return "".join([*pieces, self.fold(edited[at:])])
 
     def attachments(self, text: str) -> "tuple[Image | Note, ...]":
-        """The contents of a message's placeholders, for the model."""
-        from ebbtide.agent.context.mentions import note_with_heading, pasted_note  # noqa: PLC0415  # deferred: much is loaded with it
+        """Return the contents of a message's placeholders, for the model."""
         from ebbtide.agent.messages import Image  # noqa: PLC0415  # as above
 
         parts: list[Image | Note] = []
-        for name in dict.fromkeys(text[start:end] for start, end in self.units(text)):
-            match self._kept[name]:
+        for name in dict.fromkeys(text[start:end] for start, end in self.placeholder_ranges(text)):
+            match self._pasted[name]:
                 case PastedPicture(media_type, data):
                     parts.append(Image(media_type, data))
                 case str() as whole if name.startswith("[prompt"):
-                    parts.append(note_with_heading(f"{name} is:\n\n", whole, "pasted", name))
+                    parts.append(agent_prompt.mentions.note_with_heading(f"{name} is:\n\n", whole, "pasted", name))
                 case str() as whole:
-                    parts.append(pasted_note(name, whole))
+                    parts.append(agent_prompt.mentions.pasted_note(name, whole))
         return tuple(parts)
 
 
-def _once(text: str, old: str, new: str) -> str:
-    """Replace the first occurrence of a text, which may have lost trailing line breaks."""
+def _replace_once(text: str, old: str, new: str) -> str:
+    """Replace the first occurrence of `old`. At the end of the text, `old` is also found without its trailing line
+    breaks."""
     if old in text:
         return text.replace(old, new, 1)
     bare = old.rstrip("\n")
@@ -135,7 +144,7 @@ def _once(text: str, old: str, new: str) -> str:
 
 
 def dropped_picture(text: str, environment: Mapping[str, str]) -> bytes | None:
-    """The bytes of an image whose path was pasted or dropped; None for anything else."""
+    """Return the bytes of an image whose path was pasted or dropped; None for anything else."""
     if "\n" in text.strip() or len(text) > 4096:
         return None
     try:

@@ -7,21 +7,21 @@ from typing import Literal, TypeAlias
 
 VimMode: TypeAlias = Literal["insert", "normal"]
 VimRequest: TypeAlias = Literal["", "pass", "undo", "redo", "up", "down"]
-"""What is left to the widget: nothing, the key itself, undo, or to leave the first or last line."""
+"""What the widget has to do: nothing, handle the key itself, undo, redo, or move up or down beyond the text."""
 VimExtent: TypeAlias = Literal["exclusive", "inclusive", "lines"]
-"""The range of an operator with a motion."""
+"""The kind of range to which an operator with a motion applies."""
 
-_COMMAND = re.compile(r"(?P<count>[1-9]\d*)?(?P<operator>[dcy])?(?P<again>[1-9]\d*)?(?P<rest>.*)", re.DOTALL)
+_COMMAND_PATTERN = re.compile(r"(?P<count>[1-9]\d*)?(?P<operator>[dcy])?(?P<again>[1-9]\d*)?(?P<rest>.*)", re.DOTALL)
 _MOTIONS = ("h", "j", "k", "l", "w", "b", "e", "0", "^", "$", "gg", "G")
-_CHANGES = ("x", "D", "C", "i", "a", "I", "A", "o", "O", "p", "P")
-STARTS = "/!#@"
-"""Characters that start a command or mention: in an empty text they are inserted even in normal mode."""
+_CHANGE_COMMANDS = ("x", "D", "C", "i", "a", "I", "A", "o", "O", "p", "P")
+COMMAND_PREFIXES = "/!#@"
+"""Characters that start a command or mention. If the text is empty, they are inserted even in normal mode."""
 _MAX_COUNT = 9_999
-"""The largest count."""
+"""The largest repeat count."""
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class RepeatableChange:
     """The last change, for `.`."""
 
     keys: tuple[str, ...] = ()
@@ -35,11 +35,11 @@ class Vim:
     pending: str = ""
     """The keys of an incomplete command."""
     register: str = ""
-    is_lines: bool = False
+    is_linewise: bool = False
     """Whether the register contains whole lines."""
-    last: Repeat = Repeat()  # a frozen value
-    entered: tuple[str, int] | None = None
-    """Text and cursor when a command entered insert mode."""
+    last: RepeatableChange = RepeatableChange()  # a safe default, because it is frozen
+    insert_start: tuple[str, int] | None = None
+    """The text and the cursor when a command entered insert mode."""
 
     @property
     def status_text(self) -> str:
@@ -52,12 +52,12 @@ class VimStep:
     vim: Vim
     text: str
     cursor: int
-    """Number of characters before it."""
+    """Number of characters before the cursor."""
     ask: VimRequest = ""
 
 
-def press(vim: Vim, key: str, text: str, cursor: int) -> VimStep:
-    """Apply a key to a text. `key`: a character, or the name of another key."""
+def press_key(vim: Vim, key: str, text: str, cursor: int) -> VimStep:
+    """Apply a key to the text. `key`: a character, or the name of another key."""
     if vim.mode == "insert":
         return _leave_insert(vim, text, cursor) if key == "escape" else VimStep(vim, text, cursor, "pass")
     if key == "escape" and vim.pending:
@@ -66,13 +66,13 @@ def press(vim: Vim, key: str, text: str, cursor: int) -> VimStep:
         return VimStep(replace(vim, pending=""), text, cursor, "redo")
     if len(key) != 1:
         return VimStep(replace(vim, pending=""), text, cursor, "pass")
-    if key in STARTS and not text and not vim.pending:
+    if key in COMMAND_PREFIXES and not text and not vim.pending:
         return VimStep(replace(vim, mode="insert"), key, 1)
-    return _command(vim, vim.pending + key, text, cursor)
+    return _run_command(vim, vim.pending + key, text, cursor)
 
 
-def _command(vim: Vim, keys: str, text: str, cursor: int) -> VimStep:
-    match = _COMMAND.fullmatch(keys)
+def _run_command(vim: Vim, keys: str, text: str, cursor: int) -> VimStep:
+    match = _COMMAND_PATTERN.fullmatch(keys)
     if match is None:
         return VimStep(replace(vim, pending=""), text, cursor)
     rest, operator = match["rest"], match["operator"]
@@ -91,33 +91,35 @@ def _command(vim: Vim, keys: str, text: str, cursor: int) -> VimStep:
         return VimStep(vim, text, cursor, "undo")
     if rest == ".":
         return _repeat_change(vim, text, cursor)
-    if rest in _CHANGES:
-        return _change(vim, keys, rest, count, text, cursor)
+    if rest in _CHANGE_COMMANDS:
+        return _run_change(vim, keys, rest, count, text, cursor)
     return VimStep(vim, text, cursor)
 
 
 def _leave_insert(vim: Vim, text: str, cursor: int) -> VimStep:
     last = vim.last
-    if vim.entered is not None:
-        before, at = vim.entered
+    if vim.insert_start is not None:
+        before, at = vim.insert_start
         typed = text[at : len(text) - (len(before) - at)]
         if text[:at] == before[:at] and text[at + len(typed) :] == before[at:]:
             last = replace(last, typed=typed)
-    left = cursor - 1 if cursor > _line_start(text, cursor) else cursor
-    return VimStep(replace(vim, mode="normal", pending="", entered=None, last=last), text, left)
+    new_cursor = cursor - 1 if cursor > _line_start(text, cursor) else cursor
+    return VimStep(replace(vim, mode="normal", pending="", insert_start=None, last=last), text, new_cursor)
 
 
 def _enter_insert(vim: Vim, keys: str, text: str, cursor: int) -> VimStep:
-    return VimStep(replace(vim, mode="insert", last=Repeat(tuple(keys)), entered=(text, cursor)), text, cursor)
+    return VimStep(
+        replace(vim, mode="insert", last=RepeatableChange(tuple(keys)), insert_start=(text, cursor)), text, cursor
+    )
 
 
 def _repeat_change(vim: Vim, text: str, cursor: int) -> VimStep:
     last, step = vim.last, VimStep(vim, text, cursor)
     for key in last.keys:
-        step = press(step.vim, key, step.text, step.cursor)
+        step = press_key(step.vim, key, step.text, step.cursor)
     if step.vim.mode == "insert":
         text = step.text[: step.cursor] + last.typed + step.text[step.cursor :]
-        step = press(step.vim, "escape", text, step.cursor + len(last.typed))
+        step = press_key(step.vim, "escape", text, step.cursor + len(last.typed))
     return replace(step, vim=replace(step.vim, last=last))
 
 
@@ -128,11 +130,11 @@ def _move(vim: Vim, motion: str, count: int, has_count: bool, text: str, cursor:
     target, _ = _target(motion, count, has_count, text, cursor)
     if motion in ("j", "k") and _line_start(text, target) == _line_start(text, cursor):
         return VimStep(vim, text, cursor, "down" if motion == "j" else "up")
-    return VimStep(vim, text, _on_character(text, target))
+    return VimStep(vim, text, _clamp_to_character(text, target))
 
 
 def _target(motion: str, count: int, has_count: bool, text: str, cursor: int) -> tuple[int, VimExtent]:
-    """The target of a motion, at most the end of the text."""
+    """Return the target of a motion, at most the end of the text, and the kind of its range."""
     match motion:
         case "h":
             return max(cursor - count, _line_start(text, cursor)), "exclusive"
@@ -141,14 +143,14 @@ def _target(motion: str, count: int, has_count: bool, text: str, cursor: int) ->
         case "0":
             return _line_start(text, cursor), "exclusive"
         case "^":
-            return _first_word(text, cursor), "exclusive"
+            return _first_nonblank(text, cursor), "exclusive"
         case "$":
             end = _line_end(text, _line_down(text, cursor, count - 1))
             return max(end - 1, _line_start(text, end)), "inclusive"
         case "w":
             return _repeat_motion(_next_word, text, cursor, count), "exclusive"
         case "b":
-            return _repeat_motion(_word_before, text, cursor, count), "exclusive"
+            return _repeat_motion(_previous_word, text, cursor, count), "exclusive"
         case "e":
             return _repeat_motion(_word_end, text, cursor, count), "inclusive"
         case "j":
@@ -156,10 +158,10 @@ def _target(motion: str, count: int, has_count: bool, text: str, cursor: int) ->
         case "k":
             return _line_down(text, cursor, -count), "lines"
         case "gg":
-            return _first_word(text, _line_number(text, count if has_count else 1)), "lines"
+            return _first_nonblank(text, _line_offset(text, count if has_count else 1)), "lines"
         case _:
             last = text.count("\n") + 1
-            return _first_word(text, _line_number(text, count if has_count else last)), "lines"
+            return _first_nonblank(text, _line_offset(text, count if has_count else last)), "lines"
 
 
 def _repeat_motion(motion: Callable[[str, int], int], text: str, cursor: int, count: int) -> int:
@@ -171,40 +173,40 @@ def _repeat_motion(motion: Callable[[str, int], int], text: str, cursor: int, co
     return cursor
 
 
-def _kind(character: str) -> int:
+def _char_class(character: str) -> int:
     return 0 if character.isspace() else 1 if character.isalnum() or character == "_" else 2
 
 
 def _next_word(text: str, at: int) -> int:
     if at < len(text):
-        kind = _kind(text[at])
-        while at < len(text) and kind and _kind(text[at]) == kind:
+        kind = _char_class(text[at])
+        while at < len(text) and kind and _char_class(text[at]) == kind:
             at += 1
-        while at < len(text) and not _kind(text[at]):
+        while at < len(text) and not _char_class(text[at]):
             at += 1
     return at
 
 
-def _word_before(text: str, at: int) -> int:
-    while at > 0 and not _kind(text[at - 1]):
+def _previous_word(text: str, at: int) -> int:
+    while at > 0 and not _char_class(text[at - 1]):
         at -= 1
     if at > 0:
-        kind = _kind(text[at - 1])
-        while at > 0 and _kind(text[at - 1]) == kind:
+        kind = _char_class(text[at - 1])
+        while at > 0 and _char_class(text[at - 1]) == kind:
             at -= 1
     return at
 
 
 def _word_end(text: str, at: int) -> int:
-    place = at + 1
-    while place < len(text) and not _kind(text[place]):
-        place += 1
-    if place >= len(text):
+    end = at + 1
+    while end < len(text) and not _char_class(text[end]):
+        end += 1
+    if end >= len(text):
         return at
-    kind = _kind(text[place])
-    while place + 1 < len(text) and _kind(text[place + 1]) == kind:
-        place += 1
-    return place
+    kind = _char_class(text[end])
+    while end + 1 < len(text) and _char_class(text[end + 1]) == kind:
+        end += 1
+    return end
 
 
 def _line_start(text: str, at: int) -> int:
@@ -216,13 +218,13 @@ def _line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _first_word(text: str, at: int) -> int:
+def _first_nonblank(text: str, at: int) -> int:
     start, end = _line_start(text, at), _line_end(text, at)
     line = text[start:end]
     return start + min(len(line) - len(line.lstrip()), max(len(line) - 1, 0))
 
 
-def _line_number(text: str, number: int) -> int:
+def _line_offset(text: str, number: int) -> int:
     at = 0
     for _ in range(min(number - 1, text.count("\n"))):
         at = text.index("\n", at) + 1
@@ -230,16 +232,16 @@ def _line_number(text: str, number: int) -> int:
 
 
 def _line_down(text: str, at: int, count: int) -> int:
-    """The same column `count` lines further down or up, within the text."""
+    """Return the position `count` lines further down (or up, if negative) in the same column, within the text."""
     start = _line_start(text, at)
     column = at - start
     number = text.count("\n", 0, at) + 1
-    target = _line_number(text, max(1, number + count))
+    target = _line_offset(text, max(1, number + count))
     return min(target + column, _line_end(text, target))
 
 
-def _on_character(text: str, at: int) -> int:
-    """The index, or the last character of its line if it is past that."""
+def _clamp_to_character(text: str, at: int) -> int:
+    """Return the index, or the index of the line's last character if `at` is at the end of the line."""
     start, end = _line_start(text, at), _line_end(text, at)
     return at if at < end else max(start, end - 1)
 
@@ -261,48 +263,48 @@ def _operate(
         target, extent = _target(motion, count, has_count, text, cursor)
     if extent == "lines":
         return _operate_lines(vim, keys, operator, min(cursor, target), max(cursor, target), text, cursor)
-    if motion == "w":  # the end of a line is never taken with its last word
-        target = min(target, max(_line_end(text, cursor), _first_word(text, target) if count > 1 else 0))
+    if motion == "w":  # a final `w` does not include the line ending
+        target = min(target, max(_line_end(text, cursor), _first_nonblank(text, target) if count > 1 else 0))
     start, end = min(cursor, target), max(cursor, target) + (extent == "inclusive")
     end = min(end, len(text)) if motion != "$" else min(end, _line_end(text, max(cursor, target)))
     return _apply_operator(vim, keys, operator, start, end, text, cursor)
 
 
 def _word_end_from(text: str, cursor: int, count: int) -> int:
-    """The end of the word at or after the cursor."""
+    """Return the end of the word at the cursor or, with a count, of a later word."""
     at = cursor
-    while at + 1 < len(text) and _kind(text[at + 1]) == _kind(text[cursor]):
+    while at + 1 < len(text) and _char_class(text[at + 1]) == _char_class(text[cursor]):
         at += 1
     return _repeat_motion(_word_end, text, at, count - 1) if count > 1 else at
 
 
 def _apply_operator(vim: Vim, keys: str, operator: str, start: int, end: int, text: str, cursor: int) -> VimStep:
-    vim = replace(vim, register=text[start:end], is_lines=False)
+    vim = replace(vim, register=text[start:end], is_linewise=False)
     if operator == "y":
-        return VimStep(vim, text, _on_character(text, start))
+        return VimStep(vim, text, _clamp_to_character(text, start))
     changed = text[:start] + text[end:]
     if operator == "c":
         return _enter_insert(vim, keys, changed, start)
-    return VimStep(replace(vim, last=Repeat(tuple(keys))), changed, _on_character(changed, start))
+    return VimStep(replace(vim, last=RepeatableChange(tuple(keys))), changed, _clamp_to_character(changed, start))
 
 
 def _operate_lines(vim: Vim, keys: str, operator: str, first: int, last: int, text: str, cursor: int) -> VimStep:
     start, end = _line_start(text, first), _line_end(text, last)
-    vim = replace(vim, register=text[start:end], is_lines=True)
+    vim = replace(vim, register=text[start:end], is_linewise=True)
     if operator == "y":
-        return VimStep(vim, text, _on_character(text, start) if first < _line_start(text, cursor) else cursor)
+        return VimStep(vim, text, _clamp_to_character(text, start) if first < _line_start(text, cursor) else cursor)
     if operator == "c":
         return _enter_insert(vim, keys, text[:start] + text[end:], start)
-    vim = replace(vim, last=Repeat(tuple(keys)))
+    vim = replace(vim, last=RepeatableChange(tuple(keys)))
     if end < len(text):
         changed = text[:start] + text[end + 1 :]
     else:
         changed = text[: max(start - 1, 0)]
         start = _line_start(changed, len(changed))
-    return VimStep(vim, changed, _first_word(changed, start))
+    return VimStep(vim, changed, _first_nonblank(changed, start))
 
 
-def _change(vim: Vim, keys: str, command: str, count: int, text: str, cursor: int) -> VimStep:
+def _run_change(vim: Vim, keys: str, command: str, count: int, text: str, cursor: int) -> VimStep:
     start, end = _line_start(text, cursor), _line_end(text, cursor)
     match command:
         case "x":
@@ -315,7 +317,7 @@ def _change(vim: Vim, keys: str, command: str, count: int, text: str, cursor: in
         case "a":
             return _enter_insert(vim, keys, text, min(cursor + 1, end))
         case "I":
-            return _enter_insert(vim, keys, text, _first_word(text, cursor))
+            return _enter_insert(vim, keys, text, _first_nonblank(text, cursor))
         case "A":
             return _enter_insert(vim, keys, text, end)
         case "o":
@@ -323,20 +325,20 @@ def _change(vim: Vim, keys: str, command: str, count: int, text: str, cursor: in
         case "O":
             return _enter_insert(vim, keys, f"{text[:start]}\n{text[start:]}", start)
         case _:
-            return _paste(vim, keys, count, text, cursor, is_behind=command == "p")
+            return _paste(vim, keys, count, text, cursor, is_after=command == "p")
 
 
-def _paste(vim: Vim, keys: str, count: int, text: str, cursor: int, *, is_behind: bool) -> VimStep:
-    if not vim.register and not vim.is_lines:
+def _paste(vim: Vim, keys: str, count: int, text: str, cursor: int, *, is_after: bool) -> VimStep:
+    if not vim.register and not vim.is_linewise:
         return VimStep(vim, text, cursor)
     count = min(count, max(1, 1_000_000 // (len(vim.register) + 1)))
-    vim = replace(vim, last=Repeat(tuple(keys)))
-    if vim.is_lines:
+    vim = replace(vim, last=RepeatableChange(tuple(keys)))
+    if vim.is_linewise:
         block = "\n".join([vim.register] * count)
-        at = _line_end(text, cursor) if is_behind else _line_start(text, cursor)
-        changed = f"{text[:at]}\n{block}{text[at:]}" if is_behind else f"{text[:at]}{block}\n{text[at:]}"
-        return VimStep(vim, changed, _first_word(changed, at + is_behind))
+        at = _line_end(text, cursor) if is_after else _line_start(text, cursor)
+        changed = f"{text[:at]}\n{block}{text[at:]}" if is_after else f"{text[:at]}{block}\n{text[at:]}"
+        return VimStep(vim, changed, _first_nonblank(changed, at + is_after))
     block = vim.register * count
-    at = min(cursor + is_behind, _line_end(text, cursor))
+    at = min(cursor + is_after, _line_end(text, cursor))
     changed = text[:at] + block + text[at:]
-    return VimStep(vim, changed, _on_character(changed, at + len(block) - 1))
+    return VimStep(vim, changed, _clamp_to_character(changed, at + len(block) - 1))

@@ -7,17 +7,18 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from ebbtide.agent.context.control_calls import PLAN
+from ebbtide.agent.control_calls import PLAN
 from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.tool_traits import command_of, role_of
 from ebbtide.tui.render.diff_lines import RenderedDiff, SegmentLine
-from ebbtide.tui.render.diff_rows import layout_of, without_blank_ends, without_name
-from ebbtide.tui.render.markdown import advance_pieces
+from ebbtide.tui.render.diff_rows import diff_layout, without_blank_ends, without_file_name
+from ebbtide.tui.render.markdown import split_finished_pieces
 from ebbtide.tui.render.prose import PaletteConsole, highlight_code, prose
 from ebbtide.tui.text.numbers import seconds
 from ebbtide.tui.text.sanitise import sanitised, sanitised_line, stable_prefix
 from ebbtide.tui.text.spans import TextStyle, parse_inline_code
 from ebbtide.tui.text.styles import Palette, clipped_text, styled_line
-from ebbtide.tui.text.unified_diff import Hunk, Remark, files_of
+from ebbtide.tui.text.unified_diff import Hunk, Remark, parse_diff
 from ebbtide.tui.view import receipts
 from ebbtide.tui.view.advice import advice_for
 from ebbtide.tui.view.block_groups import LookupGroup, lookup_summary
@@ -29,7 +30,7 @@ from ebbtide.tui.view.blocks import (
     Block,
     Call,
     CallStatus,
-    Detail,
+    DetailLevel,
     Failure,
     Notice,
     OlderMessages,
@@ -39,110 +40,125 @@ from ebbtide.tui.view.blocks import (
     TurnTotal,
     UserText,
 )
-from ebbtide.tui.view.call_titles import argument_lines, command_of, title_of
-from ebbtide.tui.view.outcomes import MAX_FAILURE_LINES, diff_of, few_lines, file_of, last_printed, outcome_of
-from ebbtide.tui.view.plan import text_of
+from ebbtide.tui.view.call_titles import argument_lines, call_title
+from ebbtide.tui.view.outcomes import (
+    MAX_FAILURE_LINES,
+    call_diff,
+    call_outcome,
+    collapsed_lines,
+    edited_path,
+    last_output_lines,
+)
+from ebbtide.tui.view.plan import plan_text
 from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
-from ebbtide.tui.view.todos import items_of, short_list, todo_lines
+from ebbtide.tui.view.todos import limited_todo_lines, todo_items, todo_lines
 from ebbtide.tui.view.turn_total import total_text
 
-_TAIL_LINES = 8
-"""Maximum output lines of a running command; also at most a quarter of the screen."""
-_PLAN_LINES = 24
+_MAX_TAIL_LINES = 8
+"""Maximum number of output lines shown of a running command; also limited to a quarter of the screen."""
+_MAX_PLAN_LINES = 24
 _MAX_MARKDOWN_CHARS = 150_000
-"""Maximum characters of an answer rendered as Markdown, more than any normal answer."""
-_PLAIN_LINES = 60
+"""Maximum number of characters in an answer rendered as Markdown; no normal answer is longer."""
+_PLAIN_BATCH_LINES = 60
 _MAX_LINE_CHARS = 4_000
-"""Maximum characters of one line of plain text. Longer lines are split at a space, so that only the end of an answer
-is redrawn."""
-_SCREENFUL = 2 / 3
-"""Share of the terminal's rows for a collapsed diff."""
+"""Maximum number of characters in a line of plain text. Longer lines are split at a space, so that only the end of an
+answer has to be redrawn."""
+_MAX_DIFF_SCREEN_SHARE = 2 / 3
+"""Share of the terminal's rows that a collapsed diff may use."""
 _MAX_SHORT_DIFF_CHARS = 200
-"""Maximum characters of a line in a collapsed diff."""
-_TODO_ITEMS = 12
-_OPEN_LINES = 400
-_OPEN_CHARACTERS = 60_000
-_OPEN_ROWS = 2_000
-"""Maximum lines of an expanded diff."""
-_WHERE_ALL_IS = "; `/diff session` shows what the files hold now"
+"""Maximum number of characters in a line in a collapsed diff."""
+_MAX_TODO_ITEMS = 12
+_MAX_EXPANDED_LINES = 400
+_MAX_EXPANDED_CHARS = 60_000
+_MAX_EXPANDED_ROWS = 2_000
+"""Maximum number of lines in an expanded diff."""
+_FULL_DIFF_HINT = "; `/diff session` shows the files as they are now"
 
 
-def paint(block: Block, detail: Detail, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """The lines of a block, at most `width` wide."""
-    palette, opened = console.palette, detail == "full"
+def render_block(block: Block, detail: DetailLevel, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    """Return the lines of a block, at most `width` wide."""
+    palette, is_expanded = console.palette, detail == "full"
     match block:
         case UserText(text=text):
             return _user_lines(text, width, console)
         case AnswerText(text=text):
             return AnswerPainter(width, console).draw(text)
         case ReasoningBlock():
-            return _reasoning_lines(block, opened, width, console)
+            return _reasoning_lines(block, is_expanded, width, console)
         case Call():
-            return _call(block, detail, width, console)
-        case Retry(delay=delay, reason=reason, attempts=attempts, left=left):
-            end = " Esc stops it." if left is None and not attempts else ""
-            note = f"{reason} Trying again in {seconds(round(delay))} ({block.which}).{end}"
-            return _note("↻", note, palette.warn, "dim", width, console)
+            return _call_lines(block, detail, width, console)
+        case Retry(delay=delay, reason=reason, attempts=attempts, remaining_seconds=left):
+            end = " · Esc to stop" if left is None and not attempts else ""
+            note = f"{reason} · retrying in {seconds(round(delay))}, {block.attempt_text}{end}"
+            return _note_lines("↻", note, palette.warn, "dim", width, console)
         case Notice(text=text):
-            return _note("·", text, palette.dim, "dim", width, console)
+            return _note_lines("·", text, palette.dim, "dim", width, console)
         case TurnTotal():
-            return _note("·", total_text(block), palette.dim, "dim", width, console)
-        case Failure(code=code, message=message, cause=cause, todo=todo):
+            return _note_lines("·", total_text(block), palette.dim, "dim", width, console)
+        case Failure(code=code, message=message, cause=cause, default_advice=todo):
             advice = advice_for(code, message, cause)
             happened = message.removesuffix(todo).rstrip() if advice else message
-            failed = _note("✗", happened, palette.bad, "bad", width, console)
-            return failed + (_note(" ", advice, palette.dim, "text", width, console) if advice else [])
+            failed = _note_lines("✗", happened, palette.bad, "bad", width, console)
+            return failed + (_note_lines(" ", advice, palette.dim, "text", width, console) if advice else [])
         case Compaction():
-            return _receipt(block, opened, width, console)
+            return _receipt_lines(block, is_expanded, width, console)
         case RunningCompaction() | UndoneReceipt():
-            return [_receipt_line(receipts.title_of(block), width, console)]
+            return [_receipt_line(receipts.receipt_title(block), width, console)]
         case OlderMessages(messages=messages, problem=problem):
-            return [_line(_earlier(messages, sanitised_line(problem), console.palette), width, console)]
+            return [
+                _clipped_line(_older_messages_text(messages, sanitised_line(problem), console.palette), width, console)
+            ]
         case SummaryBlock(text=text):
-            return _summary(text, opened, width, console)
+            return _summary_lines(text, is_expanded, width, console)
 
 
 class AnswerPainter:
-    """Renders a growing answer. Finished parts are rendered once, and only the end is redrawn. Excessively long text
-    is rendered as plain text, because Markdown of a megabyte is slow."""
+    """Renders a growing answer. Finished parts are rendered once, so that only the end is redrawn. Excessively long
+    answers are rendered as plain text, because rendering a megabyte of Markdown is slow."""
 
     def __init__(self, width: int, console: PaletteConsole) -> None:
         self._width = max(1, width - MARGIN)
         self._console = console
         self._drawn: list[SegmentLine] = []
-        self._seen = 0
-        """Number of characters in `_drawn` and `_rest`."""
-        self._rest = ""
-        self._gap = True
+        self._seen_chars = 0
+        """Number of characters in `_drawn` and `_unfinished`."""
+        self._unfinished = ""
+        self._has_gap = True
         self._is_plain = False
 
     def draw(self, text: str) -> list[SegmentLine]:
-        """The lines of the text, which must start with the text of the last call."""
+        """Return the lines of the text, which must start with the text of the last call."""
         text = stable_prefix(text)
-        new, before = text[self._seen :], text[max(0, self._seen - 2) : self._seen]
-        formatted = 0 if self._is_plain else max(0, _MAX_MARKDOWN_CHARS - self._seen)
-        self._rest += sanitised(new[:formatted], before)
-        self._seen = len(text)
+        new, before = text[self._seen_chars :], text[max(0, self._seen_chars - 2) : self._seen_chars]
+        formatted = 0 if self._is_plain else max(0, _MAX_MARKDOWN_CHARS - self._seen_chars)
+        self._unfinished += sanitised(new[:formatted], before)
+        self._seen_chars = len(text)
         if not self._is_plain:
-            pieces, self._rest, self._gap = advance_pieces((), self._rest, self._gap)
+            pieces, self._unfinished, self._has_gap = split_finished_pieces((), self._unfinished, self._has_gap)
             for piece in pieces:
-                self._drawn += self._piece(piece.source, piece.gap)
+                self._drawn += self._markdown_lines(piece.source, piece.gap)
         if len(new) > formatted:
             self._is_plain = True
-            *whole, self._rest = _split_long_lines(self._rest + sanitised(new[formatted:], new[:formatted] or before))
-            for start in range(0, len(whole), _PLAIN_LINES):
-                self._drawn += self._plain("\n".join(whole[start : start + _PLAIN_LINES]))
-        if not self._rest.strip():
+            *complete_lines, self._unfinished = _split_long_lines(
+                self._unfinished + sanitised(new[formatted:], new[:formatted] or before)
+            )
+            for start in range(0, len(complete_lines), _PLAIN_BATCH_LINES):
+                self._drawn += self._plain_lines("\n".join(complete_lines[start : start + _PLAIN_BATCH_LINES]))
+        if not self._unfinished.strip():
             return self._drawn
-        return self._drawn + (self._plain(self._rest) if self._is_plain else self._piece(self._rest, self._gap))
+        return self._drawn + (
+            self._plain_lines(self._unfinished)
+            if self._is_plain
+            else self._markdown_lines(self._unfinished, self._has_gap)
+        )
 
-    def _plain(self, text: str) -> list[SegmentLine]:
+    def _plain_lines(self, text: str) -> list[SegmentLine]:
         words = Text(text.expandtabs(4), self._console.palette.text, end="")
         return self._with_bar(self._console.lines(words, self._width))
 
-    def _piece(self, source: str, gap: bool) -> list[SegmentLine]:
+    def _markdown_lines(self, source: str, has_gap: bool) -> list[SegmentLine]:
         lines = self._console.lines(prose(source, self._console.palette), self._width)
-        return self._with_bar(([[]] if gap and self._drawn else []) + lines)
+        return self._with_bar(([[]] if has_gap and self._drawn else []) + lines)
 
     def _with_bar(self, lines: list[SegmentLine]) -> list[SegmentLine]:
         bar = Segment(f"{MODEL_BAR} ", self._console.palette.model_bar)
@@ -150,7 +166,7 @@ class AnswerPainter:
 
 
 def _split_long_lines(text: str) -> list[str]:
-    """Split a text into lines, at least one. Breaks depend only on the preceding text."""
+    """Split text into lines, at least one. Where a line is broken depends only on the preceding text."""
     lines = []
     for line in text.split("\n"):
         start = 0
@@ -165,7 +181,7 @@ def _split_long_lines(text: str) -> list[str]:
 
 def _user_lines(text: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     palette = console.palette
-    words = Text(sanitised(_middle_cut(text)).expandtabs(4).strip("\n"), palette.text, end="")
+    words = Text(sanitised(_without_middle(text)).expandtabs(4).strip("\n"), palette.text, end="")
     lines = []
     for line in console.lines(words, max(1, width - MARGIN - 1)):
         padded = Segment.adjust_line_length([Segment(f"{USER_BAR} ", palette.user_bar), *line], width)
@@ -173,44 +189,50 @@ def _user_lines(text: str, width: int, console: PaletteConsole) -> list[SegmentL
     return lines
 
 
-def _reasoning_lines(block: ReasoningBlock, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
+def _reasoning_lines(
+    block: ReasoningBlock, is_expanded: bool, width: int, console: PaletteConsole
+) -> list[SegmentLine]:
     palette = console.palette
     words = sanitised(block.text).strip()
-    if opened:
+    if is_expanded:
         return [
-            _line(Text("✻ thought", palette.dim), width, console),
+            _clipped_line(Text("✻ thought", palette.dim), width, console),
             *_quote_lines(words, palette.comment, width, console),
         ]
-    shown = words.rsplit("\n", 1)[-1] if block.streaming else words.split("\n", 1)[0]
-    title = Text.assemble(("✻ ", palette.dim), (sanitised_line(shown), palette.comment), end="")
-    return [_line(title, width, console)]
+    visible_line = words.rsplit("\n", 1)[-1] if block.streaming else words.split("\n", 1)[0]
+    title = Text.assemble(("✻ ", palette.dim), (sanitised_line(visible_line), palette.comment), end="")
+    return [_clipped_line(title, width, console)]
 
 
-def _summary(text: str, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
+def _summary_lines(text: str, is_expanded: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
     palette = console.palette
-    title = _line(
+    title = _clipped_line(
         Text.assemble(("≋ ", palette.accent), ("earlier conversation, summarised", palette.dim)), width, console
     )
-    return [title, *(_quote_lines(sanitised(text).strip(), palette.dim, width, console) if opened else [])]
+    return [title, *(_quote_lines(sanitised(text).strip(), palette.dim, width, console) if is_expanded else [])]
 
 
-def _earlier(messages: int, problem: str, palette: Palette) -> Text:
-    how = (problem, palette.bad) if problem else ("scroll up, or Enter here, to read them", palette.dim)
+def _older_messages_text(messages: int, problem: str, palette: Palette) -> Text:
+    how = (problem, palette.bad) if problem else ("scroll up or press Enter to load them", palette.dim)
     return Text.assemble(("≋ ", palette.accent), (f"{pluralize(messages, 'earlier message')}  ", palette.dim), how)
 
 
-def _note(mark: str, text: str, style: Style, ink: TextStyle, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    words = styled_line(parse_inline_code(sanitised(_middle_cut(text)).expandtabs(4).strip("\n"), ink), console.palette)
+def _note_lines(
+    mark: str, text: str, style: Style, text_style: TextStyle, width: int, console: PaletteConsole
+) -> list[SegmentLine]:
+    words = styled_line(
+        parse_inline_code(sanitised(_without_middle(text)).expandtabs(4).strip("\n"), text_style), console.palette
+    )
     lines = console.lines(words, max(1, width - MARGIN))
     return [[Segment(f"{mark} " if index == 0 else "  ", style), *line] for index, line in enumerate(lines)]
 
 
-def _receipt(block: Compaction, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    lines = [_receipt_line(receipts.title_of(block), width, console)]
-    if not opened:
+def _receipt_lines(block: Compaction, is_expanded: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    lines = [_receipt_line(receipts.receipt_title(block), width, console)]
+    if not is_expanded:
         return lines
     palette = console.palette
-    for weight, text in receipts.details_of(block):
+    for weight, text in receipts.receipt_details(block):
         ink = palette.text if weight == "head" else palette.dim
         lines += _quote_lines(sanitised_line(text), ink, width, console, wrap=weight == "head")
     return lines
@@ -218,73 +240,77 @@ def _receipt(block: Compaction, opened: bool, width: int, console: PaletteConsol
 
 def _receipt_line(text: str, width: int, console: PaletteConsole) -> SegmentLine:
     palette = console.palette
-    return _line(Text.assemble(("≋ ", palette.accent), (sanitised_line(text), palette.dim)), width, console)
+    return _clipped_line(Text.assemble(("≋ ", palette.accent), (sanitised_line(text), palette.dim)), width, console)
 
 
-def _call(block: Call, detail: Detail, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    palette, opened = console.palette, detail == "full"
-    diff = diff_of(block) if block.status in ("asking", "running", "done") or opened else ""
-    shown = len(last_printed(block)) if detail == "normal" and not diff else 0
-    lines = [_line(_call_title(block, diff, width, palette, shown), width, console)]
+def _call_lines(block: Call, detail: DetailLevel, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    palette, is_expanded = console.palette, detail == "full"
+    diff = call_diff(block) if block.status in ("asking", "running", "done") or is_expanded else ""
+    line_count = len(last_output_lines(block)) if detail == "normal" and not diff else 0
+    lines = [_clipped_line(_call_title(block, diff, width, palette, line_count), width, console)]
     if block.name == PLAN:
-        lines += _plan(block, opened, width, console) if detail != "compact" else []
-    elif opened:
+        lines += _plan_lines(block, is_expanded, width, console) if detail != "compact" else []
+    elif is_expanded:
         return lines + _call_details(block, diff, width, console)
     if block.status == "running" and block.tail.strip():
-        return lines + _printed_so_far(block.tail, width, console)
-    said, is_printed = few_lines(block)
-    if not said and detail == "normal" and block.status == "done" and block.name != PLAN:
-        return lines + _call_work(block, diff, width, console)
-    drawn = _quote_lines("\n".join(said), palette.dim, width, console, wrap=not is_printed) if said else []
+        return lines + _output_tail_lines(block.tail, width, console)
+    result_lines, is_printed = collapsed_lines(block)
+    if not result_lines and detail == "normal" and block.status == "done" and block.name != PLAN:
+        return lines + _result_lines(block, diff, width, console)
+    drawn = (
+        _quote_lines("\n".join(result_lines), palette.dim, width, console, wrap=not is_printed) if result_lines else []
+    )
     return lines + (drawn if is_printed else drawn[:MAX_FAILURE_LINES])
 
 
-def _plan(block: Call, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """The plan that a call submits; a long one is cut until expanded."""
-    plan = text_of(block)
-    drawn = [line[1:] for line in AnswerPainter(width - MARGIN, console).draw(plan)]  # without the margin
-    if not opened and len(drawn) > _PLAN_LINES:
-        more = Text(f"… {pluralize(len(drawn) - _PLAN_LINES, 'more line')}", console.palette.dim)
-        drawn = [*drawn[:_PLAN_LINES], _line(more, max(1, width - MARGIN - 2), console)]
+def _plan_lines(block: Call, is_expanded: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    """Return the lines of the plan that a call submits. A long plan is cut until it is expanded."""
+    plan = plan_text(block)
+    drawn = [line[1:] for line in AnswerPainter(width - MARGIN, console).draw(plan)]  # strips the margin
+    if not is_expanded and len(drawn) > _MAX_PLAN_LINES:
+        more = Text(f"… {pluralize(len(drawn) - _MAX_PLAN_LINES, 'more line')}", console.palette.dim)
+        drawn = [*drawn[:_MAX_PLAN_LINES], _clipped_line(more, max(1, width - MARGIN - 2), console)]
     return _with_rule(drawn, console.palette)
 
 
-def _call_work(block: Call, diff: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """The result of a successful call: a short diff, the to-do list or the end of its output."""
+def _result_lines(block: Call, diff: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    """Return the lines of a successful call's result: a short diff, the to-do list or the end of its output."""
     if diff:
-        return _with_rule(_short_diff(diff, file_of(block), max(1, width - MARGIN - 2), console), console.palette)
-    if block.name == "todo":
-        listed = clipped_text(short_list(items_of(block), _TODO_ITEMS), console.palette)
+        return _with_rule(
+            _short_diff_lines(diff, edited_path(block), max(1, width - MARGIN - 2), console), console.palette
+        )
+    if role_of(block.name) == "list_todos":
+        listed = clipped_text(limited_todo_lines(todo_items(block), _MAX_TODO_ITEMS), console.palette)
         return _with_rule(console.lines(listed, max(1, width - MARGIN - 2)), console.palette) if listed else []
-    said = "\n".join(line[:_MAX_LINE_CHARS] for line in last_printed(block))
-    return _quote_lines(said, console.palette.dim, width, console, wrap=False) if said else []
+    text = "\n".join(line[:_MAX_LINE_CHARS] for line in last_output_lines(block))
+    return _quote_lines(text, console.palette.dim, width, console, wrap=False) if text else []
 
 
-def paint_lookups(lookups: LookupGroup, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """Consecutive lookups as one line."""
+def render_lookups(lookups: LookupGroup, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    """Return consecutive lookups as one line."""
     palette = console.palette
-    said, which = lookup_summary(lookups)
-    mark, ink = _mark("running" if any(call.status == "running" for call in lookups.calls) else "done", palette)
-    title = Text.assemble((f"{mark} ", ink), (said, palette.text), (f"  {which}", palette.dim), end="")
-    return [_line(title, width, console)]
+    summary, which = lookup_summary(lookups)
+    mark, ink = _status_mark("running" if any(call.status == "running" for call in lookups.calls) else "done", palette)
+    title = Text.assemble((f"{mark} ", ink), (summary, palette.text), (f"  {which}", palette.dim), end="")
+    return [_clipped_line(title, width, console)]
 
 
-def _call_title(block: Call, diff: str, width: int, palette: Palette, shown: int = 0) -> Text:
-    """Mark, name, argument and outcome. The argument is cut so that the outcome always fits. `shown`: output lines
-    shown below."""
-    name, _, subject = title_of(block.name, block.arguments).partition("  ")
-    mark, ink = _mark(block.status, palette)
+def _call_title(block: Call, diff: str, width: int, palette: Palette, line_count: int = 0) -> Text:
+    """Return the status mark, name, argument and outcome of a call. The argument is cut so that the outcome always
+    fits. `line_count`: number of output lines shown below."""
+    name, _, subject = call_title(block.name, block.arguments).partition("  ")
+    mark, ink = _status_mark(block.status, palette)
     title = Text.assemble((f"{mark} ", ink), (name, palette.strong), end="")
     if subject:
         title.append(f"  {subject}", palette.text)
-    outcome = outcome_of(block, diff, shown)
+    outcome = call_outcome(block, diff, line_count)
     if not outcome:
         return title
     title.truncate(max(1, width - cell_len(outcome) - 2), overflow="ellipsis")
     return title.append(f"  {outcome}", palette.dim)
 
 
-def _mark(status: CallStatus, palette: Palette) -> tuple[str, Style]:
+def _status_mark(status: CallStatus, palette: Palette) -> tuple[str, Style]:
     match status:
         case "asking":
             return "?", palette.warn
@@ -308,29 +334,30 @@ def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -
     if command:
         lines += _with_rule(console.lines(highlight_code(command, "bash", palette), inner), palette)
     elif diff:
-        lines += _with_rule(_diff_lines(diff, file_of(block), inner, console), palette)
-    elif block.name == "todo":
-        lines += _with_rule(console.lines(clipped_text(todo_lines(items_of(block)), palette), inner), palette)
+        lines += _with_rule(_diff_lines(diff, edited_path(block), inner, console), palette)
+    elif role_of(block.name) == "list_todos":
+        lines += _with_rule(console.lines(clipped_text(todo_lines(todo_items(block)), palette), inner), palette)
     elif block.arguments:
-        lines += _quote_lines(_middle_cut("\n".join(argument_lines(block.arguments))), palette.text, width, console)
-    said = _middle_cut(block.text or block.tail)
-    if diff and block.status == "done":  # the diff says the rest
-        said = "\n".join(block.problems.lines) if block.problems else ""
-    if said.strip():
+        lines += _quote_lines(_without_middle("\n".join(argument_lines(block.arguments))), palette.text, width, console)
+    text = _without_middle(block.text or block.tail)
+    if diff and block.status == "done":  # the diff already shows the change
+        text = "\n".join(block.problems.lines) if block.problems else ""
+    if text.strip():
         lines += _with_rule([[]], palette) if lines else []
-        lines += _quote_lines(said.strip("\n"), palette.dim, width, console)
-    if block.changed:
-        lines += _quote_lines("changed " + ", ".join(block.changed), palette.dim, width, console)
+        lines += _quote_lines(text.strip("\n"), palette.dim, width, console)
+    if block.changed_files:
+        lines += _quote_lines("changed " + ", ".join(block.changed_files), palette.dim, width, console)
     return lines
 
 
-def _short_diff(diff: str, name: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """A screenful of a diff, without the file name if the call's title has it."""
-    most = max(4, int(console.height * _SCREENFUL))
-    files = tuple(replace(file, parts=tuple(map(_without_long_lines, file.parts))) for file in files_of(diff))
+def _short_diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    """Return the part of a diff that fits into `_MAX_DIFF_SCREEN_SHARE`, without the file name if it is in the call's
+    title."""
+    max_lines = max(4, int(console.height * _MAX_DIFF_SCREEN_SHARE))
+    files = tuple(replace(file, parts=tuple(map(_without_long_lines, file.parts))) for file in parse_diff(diff))
     files = tuple(map(without_blank_ends, files))
-    layout = without_name(layout_of(files, most=most, name=name))
-    return _drawn_lines(RenderedDiff(layout, width, console), most + 1, "", width, console)
+    layout = without_file_name(diff_layout(files, max_rows=max_lines, name=name))
+    return _limited_diff_lines(RenderedDiff(layout, width, console), max_lines + 1, "", width, console)
 
 
 def _without_long_lines(part: Hunk | Remark) -> Hunk | Remark:
@@ -344,42 +371,46 @@ def _without_long_lines(part: Hunk | Remark) -> Hunk | Remark:
 
 
 def _diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """The start of a diff, with a note on what is left out."""
-    layout = layout_of(files_of(diff), width=width, most=_OPEN_LINES, name=name, how=_WHERE_ALL_IS)
-    return _drawn_lines(RenderedDiff(layout, width, console), _OPEN_ROWS, _WHERE_ALL_IS, width, console)
+    """Return the start of a diff, with a note about the lines left out."""
+    layout = diff_layout(parse_diff(diff), width=width, max_rows=_MAX_EXPANDED_LINES, name=name, hint=_FULL_DIFF_HINT)
+    return _limited_diff_lines(
+        RenderedDiff(layout, width, console), _MAX_EXPANDED_ROWS, _FULL_DIFF_HINT, width, console
+    )
 
 
-def _drawn_lines(drawn: RenderedDiff, most: int, how: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    lines = [drawn.line(y) for y in range(min(drawn.count, most))]
-    if drawn.count > most:
-        left_out = drawn.count - most
-        rest = f"{pluralize(left_out, 'more line')} of the screen {'is' if left_out == 1 else 'are'}"
-        lines.append(_line(Text(f"… {rest} not shown{how}", console.palette.dim), width, console))
+def _limited_diff_lines(
+    drawn: RenderedDiff, max_lines: int, hint: str, width: int, console: PaletteConsole
+) -> list[SegmentLine]:
+    lines = [drawn.line(y) for y in range(min(drawn.count, max_lines))]
+    if drawn.count > max_lines:
+        left_out = drawn.count - max_lines
+        rest = f"… {pluralize(left_out, 'more line')}{hint}"
+        lines.append(_clipped_line(Text(rest, console.palette.dim), width, console))
     return lines
 
 
-def _printed_so_far(tail: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """The last output lines of a running command, and a mark for earlier ones."""
-    most = max(3, min(_TAIL_LINES, console.height // 4))
-    said = tail.rstrip("\n").split("\n")
-    earlier = _quote_lines("…", console.palette.dim, width, console) if len(said) > most else []
-    return earlier + _quote_lines("\n".join(said[-most:]), console.palette.text, width, console, wrap=False)
+def _output_tail_lines(tail: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    """Return the last output lines of a running command, after a mark if there are earlier ones."""
+    max_lines = max(3, min(_MAX_TAIL_LINES, console.height // 4))
+    lines = tail.rstrip("\n").split("\n")
+    earlier = _quote_lines("…", console.palette.dim, width, console) if len(lines) > max_lines else []
+    return earlier + _quote_lines("\n".join(lines[-max_lines:]), console.palette.text, width, console, wrap=False)
 
 
-def _middle_cut(text: str) -> str:
-    """The text, without its middle if it is too long."""
-    if len(text) > _OPEN_CHARACTERS:
-        half = _OPEN_CHARACTERS // 2
+def _without_middle(text: str) -> str:
+    """Return the text, without its middle if it is too long."""
+    if len(text) > _MAX_EXPANDED_CHARS:
+        half = _MAX_EXPANDED_CHARS // 2
         text = f"{text[:half]}\n… {len(text) - 2 * half:,} characters …\n{text[-half:]}"
     lines = text.split("\n")
-    if len(lines) <= _OPEN_LINES:
+    if len(lines) <= _MAX_EXPANDED_LINES:
         return text
-    half = _OPEN_LINES // 2
+    half = _MAX_EXPANDED_LINES // 2
     return "\n".join((*lines[:half], f"… {pluralize(len(lines) - 2 * half, 'line')} …", *lines[-half:]))
 
 
 def _quote_lines(text: str, style: Style, width: int, console: PaletteConsole, wrap: bool = True) -> list[SegmentLine]:
-    """Text beside a thin rule, wrapped, or cut at the edge."""
+    """Return text with a thin rule on the left, wrapped or, without `wrap`, cut at the edge."""
     inner = max(1, width - MARGIN - 2)
     words = Text(sanitised(text).expandtabs(4), style, end="")
     if not wrap:
@@ -391,8 +422,8 @@ def _with_rule(lines: list[SegmentLine], palette: Palette) -> list[SegmentLine]:
     return [[Segment("  │ ", palette.rule), *line] for line in lines]
 
 
-def _line(text: Text, width: int, console: PaletteConsole) -> SegmentLine:
-    """One line, cut at the edge."""
+def _clipped_line(text: Text, width: int, console: PaletteConsole) -> SegmentLine:
+    """Return text as one line, cut at the edge."""
     text = text.copy()
     text.truncate(max(1, width), overflow="ellipsis")
     return console.lines(text, width)[0]

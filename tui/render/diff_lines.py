@@ -10,8 +10,8 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from ebbtide.tui.render.diff_pairing import marks_of
-from ebbtide.tui.render.diff_rows import DiffRow, FileRow, GapRow, Layout, LineRow, PairRow, RemarkRow
+from ebbtide.tui.render.diff_pairing import changed_ranges
+from ebbtide.tui.render.diff_rows import DiffLayout, DiffRow, FileRow, GapRow, LineRow, PairRow, RemarkRow
 from ebbtide.tui.render.prose import PaletteConsole, highlight_code, language_of
 from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 from ebbtide.tui.text.styles import Palette
@@ -20,68 +20,69 @@ from ebbtide.tui.text.unified_diff import DiffLine, FileDiff
 SegmentLine: TypeAlias = list[Segment]
 
 MAX_LINE_CHARS = 100_000
-"""Maximum characters shown of a line."""
-NO_END = "no newline at the end of the file"
-_TAB = 4
+"""Maximum number of characters shown of a line."""
+NO_FINAL_NEWLINE = "no newline at the end of the file"
+_TAB_COLUMNS = 4
 _JOINER = "\N{ZERO WIDTH JOINER}"
 _MAX_CHARS_PER_CELL = 16
-"""Maximum characters per cell, to keep grapheme clusters together."""
-_CHUNK = 200
-"""Lines highlighted together."""
+"""Maximum number of characters per cell; grapheme clusters are kept together up to this length."""
+_CHUNK_LINES = 200
+"""Number of lines highlighted together."""
 _MAX_HIGHLIGHTED_CHARS = 2_000
-"""Maximum characters of a highlighted line."""
+"""Maximum number of characters in a highlighted line."""
 _MAX_CACHED_ROWS = 1_000
-"""Maximum rows with cached lines."""
-_GUTTER = 24
-"""Minimum columns for line numbers."""
+"""Maximum number of rows whose lines are cached."""
+_MIN_NUMBERED_COLUMNS = 24
+"""Minimum number of columns of a side for which line numbers are shown."""
 _SIGNS = {"added": "+", "removed": "-", "kept": " "}
 
 
 class RenderedDiff:
-    """The lines of a layout at a width, without control characters. Two sides need at least three columns."""
+    """The lines of a layout at a given width, without control characters. A side-by-side layout needs at least three
+    columns."""
 
-    def __init__(self, layout: Layout, width: int, console: PaletteConsole) -> None:
+    def __init__(self, layout: DiffLayout, width: int, console: PaletteConsole) -> None:
         self._layout = layout
         self._width = max(3, width) if any(isinstance(row, PairRow) for row in layout.rows) else max(1, width)
         self._console = console
         self._palette = console.palette
-        self._side = max(1, (self._width - 1) // 2)
-        self._colours: dict[tuple[int, bool, int], list[Text]] = {}
-        self._kept: dict[int, list[SegmentLine]] = {}
-        self._ends = list(accumulate(self._height(row) for row in layout.rows))
+        self._left_width = max(1, (self._width - 1) // 2)
+        self._highlighted_chunks: dict[tuple[int, bool, int], list[Text]] = {}
+        self._row_lines: dict[int, list[SegmentLine]] = {}
+        self._row_ends = list(accumulate(self._row_height(row) for row in layout.rows))
 
     @property
     def count(self) -> int:
         """The number of lines."""
-        return self._ends[-1] if self._ends else 0
+        return self._row_ends[-1] if self._row_ends else 0
 
     def line(self, y: int) -> SegmentLine:
-        """A line, counted from 0."""
-        row = bisect_right(self._ends, y)
-        return self._row(row)[y - (self._ends[row - 1] if row else 0)]
+        """Return a line, counted from 0."""
+        row = bisect_right(self._row_ends, y)
+        return self._cached_row(row)[y - (self._row_ends[row - 1] if row else 0)]
 
     def row_at(self, y: int) -> int:
-        """The row of a line."""
-        return min(bisect_right(self._ends, y), max(0, len(self._ends) - 1))
+        """Return the row to which a line belongs."""
+        return min(bisect_right(self._row_ends, y), max(0, len(self._row_ends) - 1))
 
-    def start_of(self, row: int) -> int:
-        """The first line of a row."""
-        return self._ends[row - 1] if 0 < row <= len(self._ends) else 0
+    def first_line_of(self, row: int) -> int:
+        """Return the first line of a row."""
+        return self._row_ends[row - 1] if 0 < row <= len(self._row_ends) else 0
 
-    def _row(self, index: int) -> list[SegmentLine]:
-        if index not in self._kept:
-            if len(self._kept) >= _MAX_CACHED_ROWS:
-                self._kept.clear()
-            self._kept[index] = self._render_row(self._layout.rows[index])
-        return self._kept[index]
+    def _cached_row(self, index: int) -> list[SegmentLine]:
+        if index not in self._row_lines:
+            if len(self._row_lines) >= _MAX_CACHED_ROWS:
+                self._row_lines.clear()
+            self._row_lines[index] = self._render_row(self._layout.rows[index])
+        return self._row_lines[index]
 
-    def _height(self, row: DiffRow) -> int:
+    def _row_height(self, row: DiffRow) -> int:
         match row:
             case LineRow():
-                return len(self._pieces(row, self._width))
+                return len(self._wrapped_text(row, self._width))
             case PairRow(old=old, new=new):
-                sides = [(old, self._side), (new, self._width - self._side - 1)]
-                return max(len(self._pieces(side, width)) for side, width in sides if side is not None)
+                sides = [(old, self._left_width), (new, self._width - self._left_width - 1)]
+                return max(len(self._wrapped_text(side, width)) for side, width in sides if side is not None)
             case FileRow() | GapRow() | RemarkRow():
                 return 1
 
@@ -89,9 +90,9 @@ class RenderedDiff:
         palette = self._palette
         match row:
             case LineRow():
-                return self._half(row, self._width, self._console)
+                return self._side_lines(row, self._width, self._console)
             case PairRow(old=old, new=new):
-                return self._pair(old, new)
+                return self._pair_lines(old, new)
             case FileRow(file=file):
                 return [self._text_line(_file_line(file, palette))]
             case GapRow(heading=heading):
@@ -104,151 +105,157 @@ class RenderedDiff:
         text.truncate(self._width, overflow="ellipsis")
         return _pad_to_width(list(text.render(self._console)), self._width, Style.null())
 
-    def _pair(self, old: LineRow | None, new: LineRow | None) -> list[SegmentLine]:
-        right = self._width - self._side - 1
-        left_lines, right_lines = self._half(old, self._side, self._console), self._half(new, right, self._console)
+    def _pair_lines(self, old: LineRow | None, new: LineRow | None) -> list[SegmentLine]:
+        right = self._width - self._left_width - 1
+        left_lines, right_lines = (
+            self._side_lines(old, self._left_width, self._console),
+            self._side_lines(new, right, self._console),
+        )
         rule = Segment("│", self._palette.rule)
-        blank, new_blank = [Segment(" " * self._side)], [Segment(" " * right)]
+        blank, new_blank = [Segment(" " * self._left_width)], [Segment(" " * right)]
         height = max(len(left_lines), len(right_lines))
-        left_lines += [_ground_line(old, self._side, self._palette) or blank] * (height - len(left_lines))
-        right_lines += [_ground_line(new, right, self._palette) or new_blank] * (height - len(right_lines))
+        left_lines += [_blank_line(old, self._left_width, self._palette) or blank] * (height - len(left_lines))
+        right_lines += [_blank_line(new, right, self._palette) or new_blank] * (height - len(right_lines))
         return [[*one, rule, *other] for one, other in zip(left_lines, right_lines, strict=True)]
 
-    def _half(self, row: LineRow | None, width: int, console: PaletteConsole) -> list[SegmentLine]:
-        """The lines of one side; empty if nothing is there."""
+    def _side_lines(self, row: LineRow | None, width: int, console: PaletteConsole) -> list[SegmentLine]:
+        """Return the lines of one side; empty if that side has none."""
         if row is None:
             return []
-        text, ground = self._text(row), _ground_of(row.line, self._palette)
+        text, background = self._line_text(row), _line_background(row.line, self._palette)
         lines: list[SegmentLine] = []
-        pieces = self._pieces(row, width)
+        pieces = self._wrapped_text(row, width)
         own = pieces if row.line.ends else pieces[:-1]
-        parts = [*text.divide(list(accumulate(map(len, own)))[:-1])]  # at once: each cut copies what is left
+        parts = [*text.divide(list(accumulate(map(len, own)))[:-1])]  # all at once, because each cut copies the rest
         parts += [] if row.line.ends else [_styled_text(pieces[-1], self._palette.dim)]
         for index, part in enumerate(parts):
             part.end = ""
-            line = [*self._gutter(row, width, index == 0), *Segment.apply_style(part.render(console), ground)]
-            lines.append(_pad_to_width(line, width, ground))
+            line = [*self._gutter(row, width, index == 0), *Segment.apply_style(part.render(console), background)]
+            lines.append(_pad_to_width(line, width, background))
         return lines
 
     def _gutter(self, row: LineRow, width: int, is_first: bool) -> SegmentLine:
         if row.side == "code":
             return []
         line, palette = row.line, self._palette
-        ground = _ground_of(line, palette)
+        ground = _line_background(line, palette)
         sign_ink = {"added": palette.added, "removed": palette.removed, "kept": palette.faint}[line.kind]
         number = line.new or line.old if row.side == "new" else line.old
-        shown = f"{str(number) if number and is_first else '':>{self._layout.digits}} "
+        label = f"{str(number) if number and is_first else '':>{self._layout.number_digits}} "
         ink = palette.faint if line.kind == "kept" else sign_ink
-        gutter = [Segment(shown, ink + Style(bgcolor=ground.bgcolor))] if self._has_numbers(width) else []
+        gutter = [Segment(label, ink + Style(bgcolor=ground.bgcolor))] if self._has_numbers(width) else []
         return [*gutter, Segment(f"{_SIGNS[line.kind] if is_first else ' '} ", sign_ink)]
 
     def _has_numbers(self, width: int) -> bool:
-        """Whether lines of that width have numbers."""
-        return self._layout.digits > 0 and width >= _GUTTER
+        """Whether line numbers are shown at that width."""
+        return self._layout.number_digits > 0 and width >= _MIN_NUMBERED_COLUMNS
 
-    def _pieces(self, row: LineRow, width: int) -> list[str]:
-        """The text of a line, wrapped to the side."""
-        gutter = 0 if row.side == "code" else self._has_numbers(width) * (self._layout.digits + 1) + 2
+    def _wrapped_text(self, row: LineRow, width: int) -> list[str]:
+        """Return the text of a line, wrapped to the width of its side."""
+        gutter = 0 if row.side == "code" else self._has_numbers(width) * (self._layout.number_digits + 1) + 2
         room = max(1, width - gutter)
-        pieces = cut_at_blanks(displayed_line(row.line.text), room)
-        return pieces if row.line.ends else [*pieces, NO_END]
+        pieces = wrap_at_spaces(displayed_line(row.line.text), room)
+        return pieces if row.line.ends else [*pieces, NO_FINAL_NEWLINE]
 
-    def _text(self, row: LineRow) -> Text:
-        """The highlighted line with its changes marked."""
+    def _line_text(self, row: LineRow) -> Text:
+        """Return the highlighted line with its changes marked."""
         plain = displayed_line(row.line.text)
         text = (
             self._highlighted_line(row)
             if len(plain) <= _MAX_HIGHLIGHTED_CHARS
             else _styled_text(plain, self._palette.text)
         )
-        text.stylize(_ground_of(row.line, self._palette))
+        text.stylize(_line_background(row.line, self._palette))
         if row.other is not None:
-            self._mark(text, row, row.other)
+            self._mark_changes(text, row, row.other)
         for start, end in row.marks:
             before, marked = (len(displayed_line(row.line.text[:at])) for at in (start, end))
             text.stylize(self._palette.removed + Style(bold=True, underline=True), before, marked)
         return text
 
-    def _mark(self, text: Text, row: LineRow, other: DiffLine) -> None:
+    def _mark_changes(self, text: Text, row: LineRow, other: DiffLine) -> None:
         old, new = (row.line, other) if row.side == "old" else (other, row.line)
         before, after = displayed_line(old.text), displayed_line(new.text)
         if before == after and old.text != new.text:
-            text.plain = with_blanks(row.line.text)  # they differ in blanks that look the same
+            text.plain = with_visible_spaces(row.line.text)  # the lines differ only in whitespace that looks the same
             return
-        marks = marks_of(before, after)
+        marks = changed_ranges(before, after)
         if marks is not None:
             ink = self._palette.removed_word if row.side == "old" else self._palette.added_word
             for start, end in marks.old if row.side == "old" else marks.new:
                 text.stylize(ink, start, end)
 
     def _highlighted_line(self, row: LineRow) -> Text:
-        is_old, chunk = row.side == "old", row.at // _CHUNK
+        is_old, chunk = row.side == "old", row.at // _CHUNK_LINES
         key = (row.hunk, is_old, chunk)
-        if key not in self._colours:
-            self._colours[key] = self._chunk(row.hunk, is_old, chunk, row.side == "code")
-        return self._colours[key][row.at % _CHUNK].copy()
+        if key not in self._highlighted_chunks:
+            self._highlighted_chunks[key] = self._highlight_chunk(row.hunk, is_old, chunk, row.side == "code")
+        return self._highlighted_chunks[key][row.at % _CHUNK_LINES].copy()
 
-    def _chunk(self, hunk: int, is_old: bool, chunk: int, is_code: bool) -> list[Text]:
-        """Neighbouring lines of one side, highlighted together because constructs span lines."""
+    def _highlight_chunk(self, hunk: int, is_old: bool, chunk: int, is_code: bool) -> list[Text]:
+        """Return neighbouring lines of one side. They are highlighted together, because a construct may span several
+        lines."""
         name, found = self._layout.hunks[hunk]
         left_out = "added" if is_old else "removed"
-        lines = [line for line in found.lines if line.kind != left_out][chunk * _CHUNK : (chunk + 1) * _CHUNK]
+        lines = [line for line in found.lines if line.kind != left_out][
+            chunk * _CHUNK_LINES : (chunk + 1) * _CHUNK_LINES
+        ]
         return highlight_lines([line.text for line in lines], name if is_code else language_of(name), self._palette)
 
 
 def highlight_lines(lines: Sequence[str], language: str, palette: Palette) -> list[Text]:
-    """The lines as shown, highlighted for a language."""
+    """Return the lines as displayed, highlighted for a language."""
     plain = [displayed_line(line) for line in lines]
     whole = "\n".join(line if len(line) <= _MAX_HIGHLIGHTED_CHARS else "" for line in plain)
-    found = list(highlight_code(whole, language, palette).split("\n", allow_blank=True)) if language else []
+    highlighted = list(highlight_code(whole, language, palette).split("\n", allow_blank=True)) if language else []
     texts = []
     for index, line in enumerate(plain):
-        is_same = index < len(found) and found[index].plain == line
-        if index == len(found) - 1 and found[index].plain == line.rstrip():  # the end of all is given without blanks
-            found[index].append(line[len(found[index].plain) :])
+        is_same = index < len(highlighted) and highlighted[index].plain == line
+        if index == len(highlighted) - 1 and highlighted[index].plain == line.rstrip():  # highlighting strips spaces
+            highlighted[index].append(line[len(highlighted[index].plain) :])
             is_same = True
-        texts.append(found[index] if is_same else _styled_text(line, palette.text))
+        texts.append(highlighted[index] if is_same else _styled_text(line, palette.text))
     return texts
 
 
-def cut_at_blanks(text: str, room: int) -> list[str]:
-    """Split the text to fit into `room` cells, at a space if one is near the end."""
+def wrap_at_spaces(text: str, max_cells: int) -> list[str]:
+    """Split the text into pieces of at most `max_cells` cells, at a space if there is one near the end."""
     pieces: list[str] = []
     at = 0
-    while len(text) - at > room or (not text.isascii() and cell_len(text[at:]) > room):
-        head = _fitting(text, at, room)
+    while len(text) - at > max_cells or (not text.isascii() and cell_len(text[at:]) > max_cells):
+        head = _fitting_prefix(text, at, max_cells)
         blank = head.rfind(" ", len(head) * 2 // 3)
         pieces.append(head[: blank + 1] if blank >= 0 and head.strip() else head)
         at += len(pieces[-1])
     return [*pieces, text[at:]] if at < len(text) or not pieces else pieces
 
 
-def _fitting(text: str, at: int, room: int) -> str:
-    """The part of the text that fits into `room` cells. Grapheme clusters stay together."""
-    reach = room
+def _fitting_prefix(text: str, at: int, max_cells: int) -> str:
+    """Return the part of the text from `at` that fits into `max_cells` cells. Grapheme clusters stay together."""
+    reach = max_cells
     while True:
-        head = next((piece for piece in chop_cells(text[at : at + reach], room) if piece), text[at : at + 1])
+        head = next((piece for piece in chop_cells(text[at : at + reach], max_cells) if piece), text[at : at + 1])
         end = at + len(head)
         is_torn = end < len(text) and (text[end - 1] == _JOINER or not cell_len(text[end]))
-        if not is_torn or reach >= _MAX_CHARS_PER_CELL * room:
+        if not is_torn or reach >= _MAX_CHARS_PER_CELL * max_cells:
             return head
         reach *= 2
 
 
 def displayed_line(line: str) -> str:
-    """A line for display: tabs expanded, control and invisible characters replaced."""
+    """Return a line for display: tabs expanded, control and invisible characters replaced."""
     more = len(line) - MAX_LINE_CHARS
-    cut = f"{line[:MAX_LINE_CHARS]}… {more:,} more characters of this line are not shown" if more > 0 else line
-    return sanitised(cut).expandtabs(_TAB)
+    cut = f"{line[:MAX_LINE_CHARS]}… {more:,} more characters" if more > 0 else line
+    return sanitised(cut).expandtabs(_TAB_COLUMNS)
 
 
-def with_blanks(line: str) -> str:
-    """The line with visible whitespace, of the same length."""
+def with_visible_spaces(line: str) -> str:
+    """Return the line with visible whitespace, of the same length as it is displayed."""
     pieces = []
     at = 0
-    for sign in sanitised(line[:MAX_LINE_CHARS]):
-        width = _TAB - at % _TAB if sign == "\t" else 1
-        pieces.append("→" + " " * (width - 1) if sign == "\t" else "·" if sign == " " else sign)
+    for character in sanitised(line[:MAX_LINE_CHARS]):
+        width = _TAB_COLUMNS - at % _TAB_COLUMNS if character == "\t" else 1
+        pieces.append("→" + " " * (width - 1) if character == "\t" else "·" if character == " " else character)
         at += width
     return "".join(pieces)
 
@@ -259,12 +266,13 @@ def _file_line(file: FileDiff, palette: Palette) -> Text:
     return text.append(f"  {file.state}" if file.state in ("new", "deleted") else "", palette.dim)
 
 
-def _styled_text(text: str, ink: Style) -> Text:
-    """Text with a style. Rich drops the style of an otherwise unstyled text."""
-    return Text(end="").append(text, ink)
+def _styled_text(text: str, style: Style) -> Text:
+    """Return text with a style. Rich would ignore the style if it were passed to the constructor of a text without
+    other styles."""
+    return Text(end="").append(text, style)
 
 
-def _ground_of(line: DiffLine, palette: Palette) -> Style:
+def _line_background(line: DiffLine, palette: Palette) -> Style:
     match line.kind:
         case "added":
             return palette.added_line
@@ -274,13 +282,13 @@ def _ground_of(line: DiffLine, palette: Palette) -> Style:
             return Style.null()
 
 
-def _ground_line(row: LineRow | None, width: int, palette: Palette) -> SegmentLine:
-    return [] if row is None else [Segment(" " * width, _ground_of(row.line, palette))]
+def _blank_line(row: LineRow | None, width: int, palette: Palette) -> SegmentLine:
+    return [] if row is None else [Segment(" " * width, _line_background(row.line, palette))]
 
 
-def _pad_to_width(line: SegmentLine, width: int, ground: Style) -> SegmentLine:
-    """The line padded to exactly `width` cells."""
+def _pad_to_width(line: SegmentLine, width: int, background: Style) -> SegmentLine:
+    """Return the line, padded to exactly `width` cells."""
     missing = width - sum(cell_len(segment.text) for segment in line)
     if missing >= 0:
-        return [*line, Segment(" " * missing, ground)] if missing else line
+        return [*line, Segment(" " * missing, background)] if missing else line
     return Segment.adjust_line_length(line, width)

@@ -1,4 +1,4 @@
-"""The layout of a diff as rows, unified or side by side."""
+"""Lays out a diff as rows, unified or side by side."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,16 +9,17 @@ from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.render.diff_pairing import MAX_COMPARED_PAIRS, pair_lines
 from ebbtide.tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark
 
-WIDE = 112
-"""Minimum columns for side by side: a screen of 120 minus frames."""
+MIN_SIDE_BY_SIDE_COLUMNS = 112
+"""Minimum number of columns for a side-by-side diff: a screen of 120 columns minus borders."""
 _MIN_FITTING_SHARE = 0.9
-"""Minimum share of lines that must fit into a side: wrapped columns are harder to read than one whole column."""
+"""Minimum share of lines that must fit into half of the width, because two columns of wrapped lines are harder to read
+than one column of unwrapped lines."""
 _MAX_MEASURED_LINES = 1_000
-"""Maximum lines measured per file."""
-MAX_ROWS = 5_000
-"""Maximum rows shown at first."""
+"""Maximum number of lines measured per file."""
+MAX_INITIAL_ROWS = 5_000
+"""Maximum number of rows shown at first; the rest is shown on demand."""
 _MAX_HUNK_PAIRS = 20_000
-"""Maximum pairs of lines compared per hunk."""
+"""Maximum number of pairs of lines compared per hunk."""
 
 Side: TypeAlias = Literal["old", "new", "code"]
 
@@ -30,7 +31,7 @@ class FileRow:
 
 @dataclass(frozen=True, slots=True)
 class GapRow:
-    """Lines of the file left out between hunks."""
+    """A gap between hunks, where lines of the file are omitted."""
 
     heading: str
 
@@ -44,11 +45,11 @@ class RemarkRow:
 class LineRow:
     line: DiffLine
     side: Side
-    """The side that it is on; `code` is neither."""
+    """The line's side of the diff; `code` for text that is not a diff."""
     hunk: int
-    """Index of its hunk in the layout."""
+    """Index of the line's hunk in the layout."""
     at: int
-    """Its index among the hunk's lines on that side."""
+    """Index of the line among the hunk's lines on that side."""
     other: DiffLine | None = None
     """The paired line on the other side."""
     marks: tuple[tuple[int, int], ...] = ()
@@ -65,52 +66,52 @@ DiffRow: TypeAlias = FileRow | GapRow | RemarkRow | LineRow | PairRow
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class DiffLayout:
     rows: tuple[DiffRow, ...] = ()
     hunks: tuple[tuple[str, Hunk], ...] = ()
-    """Each with its file name or, for code, its language."""
+    """Each hunk with its file name or, for code, its language."""
     left_out: int = 0
-    """Lines of the diff that are not in the rows."""
-    digits: int = 0
-    """Digits of the longest line number; 0 without numbers."""
+    """Number of lines of the diff that are not in the rows."""
+    number_digits: int = 0
+    """Number of digits of the largest line number; 0 if there are no numbers."""
 
 
-def layout_of(
-    files: Sequence[FileDiff], *, width: int = 0, most: int = MAX_ROWS, name: str = "", how: str = ""
-) -> Layout:
-    """The first rows of a diff, each file side by side if `width` suffices. `name`: the file name if the diff has
-    none; `how`: how to see the rest."""
+def diff_layout(
+    files: Sequence[FileDiff], *, width: int = 0, max_rows: int = MAX_INITIAL_ROWS, name: str = "", hint: str = ""
+) -> DiffLayout:
+    """Return the first rows of a diff, each file side by side if `width` is large enough. `name`: the file name if the
+    diff has none; `hint`: how to see the rest, appended to the note about omitted lines."""
     hunks: list[tuple[str, Hunk]] = []
-    rows = tuple(islice(_rows(files, hunks, width, name), most))
-    left_out = sum(1 for file in files for _ in file.lines) - sum(map(_lines_in, rows))
-    last = max(_numbers(hunks), default=0)
-    return Layout(_with_rest(rows, left_out, how), tuple(hunks), left_out, len(str(last)) if last else 0)
+    rows = tuple(islice(_rows(files, hunks, width, name), max_rows))
+    omitted = sum(1 for file in files for _ in file.lines) - sum(map(_line_count, rows))
+    last = max(_line_numbers(hunks), default=0)
+    return DiffLayout(_with_omission_note(rows, omitted, hint), tuple(hunks), omitted, len(str(last)) if last else 0)
 
 
 def without_blank_ends(file: FileDiff) -> FileDiff:
-    """The file without unchanged blank lines at the ends of hunks."""
+    """Return the file without unchanged blank lines at the ends of hunks."""
     return replace(
         file, parts=tuple(_trim_blank_lines(part) if isinstance(part, Hunk) else part for part in file.parts)
     )
 
 
 def _trim_blank_lines(hunk: Hunk) -> Hunk:
-    told = [at for at, line in enumerate(hunk.lines) if line.kind != "kept" or line.text.strip() or not line.ends]
-    if not told or len(hunk.lines) == told[-1] + 1 - told[0]:
+    filled = [at for at, line in enumerate(hunk.lines) if line.kind != "kept" or line.text.strip() or not line.ends]
+    if not filled or len(hunk.lines) == filled[-1] + 1 - filled[0]:
         return hunk
-    return replace(hunk, lines=hunk.lines[told[0] : told[-1] + 1])
+    return replace(hunk, lines=hunk.lines[filled[0] : filled[-1] + 1])
 
 
 def first_change(rows: Sequence[DiffRow]) -> tuple[int, int]:
-    """The range of the first consecutive changed rows; (0, 0) if there are none."""
-    changes = [at for at, row in enumerate(rows) if _changes(row)]
+    """Return the range of the first consecutive changed rows; (0, 0) if there are none."""
+    changes = [at for at, row in enumerate(rows) if _is_changed(row)]
     if not changes:
         return 0, 0
-    end = next((at for at in range(changes[0], len(rows)) if not _changes(rows[at])), len(rows))
+    end = next((at for at in range(changes[0], len(rows)) if not _is_changed(rows[at])), len(rows))
     return changes[0], end
 
 
-def _changes(row: DiffRow) -> bool:
+def _is_changed(row: DiffRow) -> bool:
     match row:
         case LineRow(line=line, side=side):
             return side != "code" and line.kind != "kept"
@@ -120,49 +121,47 @@ def _changes(row: DiffRow) -> bool:
             return False
 
 
-def without_name(layout: Layout) -> Layout:
-    """The layout without the file name line, if there is one file whose name is shown elsewhere."""
+def without_file_name(layout: DiffLayout) -> DiffLayout:
+    """Return the layout without the row of the file name, if there is only one file. Its name is then shown
+    elsewhere."""
     named = [at for at, row in enumerate(layout.rows) if isinstance(row, FileRow)]
     return replace(layout, rows=layout.rows[1:]) if named == [0] else layout
 
 
 def code_layout(
-    text: str, language: str, most: int = MAX_ROWS, how: str = "", marks: Sequence[tuple[int, int]] = ()
-) -> Layout:
-    """The first lines of a text without changes, e.g. a command. `marks`: ranges to highlight."""
+    text: str, language: str, max_rows: int = MAX_INITIAL_ROWS, hint: str = "", marks: Sequence[tuple[int, int]] = ()
+) -> DiffLayout:
+    """Return the layout of text that is not a diff, such as a command, limited to its first lines. `marks`: ranges to
+    highlight."""
     lines = [DiffLine("kept", line) for line in text.split("\n")]
-    shown = lines[:most]
-    starts = accumulate((len(line.text) + 1 for line in shown), initial=0)
+    visible = lines[:max_rows]
+    starts = accumulate((len(line.text) + 1 for line in visible), initial=0)
     rows = tuple(
         LineRow(line, "code", 0, at, marks=_marks_in(marks, start, start + len(line.text)))
-        for at, (line, start) in enumerate(zip(shown, starts, strict=False))
+        for at, (line, start) in enumerate(zip(visible, starts, strict=False))
     )
-    left_out = max(0, len(lines) - most)
-    return Layout(_with_rest(rows, left_out, how), ((language, Hunk("", tuple(lines))),), left_out)
+    omitted = max(0, len(lines) - max_rows)
+    return DiffLayout(_with_omission_note(rows, omitted, hint), ((language, Hunk("", tuple(lines))),), omitted)
 
 
 def _marks_in(marks: Sequence[tuple[int, int]], first: int, last: int) -> tuple[tuple[int, int], ...]:
-    """The parts of the marks inside a line, relative to its start."""
+    """Return the parts of the marks that are in a line, relative to its start."""
     return tuple(
         (max(start, first) - first, min(end, last) - first) for start, end in marks if start < last and end > first
     )
 
 
-def _with_rest(rows: tuple[DiffRow, ...], left_out: int, how: str) -> tuple[DiffRow, ...]:
-    """The rows and the number of lines left out."""
-    return (
-        (*rows, RemarkRow(f"… {pluralize(left_out, 'more line')} {'is' if left_out == 1 else 'are'} not shown{how}"))
-        if left_out
-        else rows
-    )
+def _with_omission_note(rows: tuple[DiffRow, ...], omitted: int, hint: str) -> tuple[DiffRow, ...]:
+    """Return the rows, with a note about the number of omitted lines, if any."""
+    return (*rows, RemarkRow(f"… {pluralize(omitted, 'more line')}{hint}")) if omitted else rows
 
 
-def _numbers(hunks: Iterable[tuple[str, Hunk]]) -> Iterator[int]:
+def _line_numbers(hunks: Iterable[tuple[str, Hunk]]) -> Iterator[int]:
     return (max(line.old, line.new) for _, hunk in hunks for line in hunk.lines)
 
 
-def _lines_in(row: DiffRow) -> int:
-    """Number of diff lines that a row shows; an unchanged line counts once for both sides."""
+def _line_count(row: DiffRow) -> int:
+    """Return the number of diff lines in a row. An unchanged line counts once, although it is on both sides."""
     match row:
         case LineRow():
             return 1
@@ -175,12 +174,12 @@ def _lines_in(row: DiffRow) -> int:
 
 
 def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], width: int, name: str) -> Iterator[DiffRow]:
-    """The rows, and the hunks that they cover."""
+    """Yield the rows, and append their hunks to `hunks`."""
     for file in files:
         if file.name:
             yield FileRow(file)
         is_first = True
-        wide = width >= WIDE and _has_sides(file, width)
+        wide = width >= MIN_SIDE_BY_SIDE_COLUMNS and _fits_side_by_side(file, width)
         for part in file.parts:
             match part:
                 case Remark(text=text):
@@ -193,13 +192,13 @@ def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], width: int, 
                     yield from _hunk_rows(part, len(hunks) - 1, wide)
 
 
-def _has_sides(file: FileDiff, width: int) -> bool:
+def _fits_side_by_side(file: FileDiff, width: int) -> bool:
     """Whether the file exists before and after, and its lines fit into half of the width."""
     kinds = {line.kind for line in file.lines}
     if not kinds - {"added"} or not kinds - {"removed"}:
         return False
     lines = list(islice(file.lines, _MAX_MEASURED_LINES))
-    side = width // 2 - len(str(max(line.new for line in lines))) - 5  # its number, its sign and what stands between
+    side = width // 2 - len(str(max(line.new for line in lines))) - 5  # minus line number, sign and separators
     return sum(len(line.text.expandtabs(4)) <= side for line in lines) >= _MIN_FITTING_SHARE * len(lines)
 
 

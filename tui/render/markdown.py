@@ -7,60 +7,61 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
-"""HTML is treated as text: what a model writes in angle brackets must stay visible. Images are links."""
+"""HTML is treated as text, so that anything a model writes in angle brackets stays visible. Images become links."""
 
-_LONG_FENCE = 60
-"""Lines of an open code fence after which its first half is rendered for good."""
-_LONG_LIST = 40
-_LONG_PARAGRAPH = 6_000
+_MAX_FENCE_LINES = 60
+"""Maximum number of lines in an unfinished code fence. The first half of a longer one is rendered permanently."""
+_MAX_LIST_LINES = 40
+_MAX_PARAGRAPH_CHARS = 6_000
 
 _FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})(.*)$")
 
 
 @dataclass(frozen=True, slots=True)
 class MarkdownPiece:
-    """Markdown that can be rendered by itself."""
+    """Markdown that can be rendered separately."""
 
     source: str
     gap: bool = True
     """Whether a blank line comes before it, unless it is the first."""
 
 
-def advance_pieces(
-    pieces: tuple[MarkdownPiece, ...], rest: str, gap: bool
+def split_finished_pieces(
+    pieces: tuple[MarkdownPiece, ...], rest: str, has_gap: bool
 ) -> tuple[tuple[MarkdownPiece, ...], str, bool]:
-    """Move finished blocks from `rest` to `pieces`: all but the last, and the first part of an overlong one.
+    """Move finished blocks from `rest` to `pieces`: all but the last one, and the first part of an overlong last one.
 
-    `gap`: whether a blank line comes before `rest`; the value for the new rest is returned.
+    Return the pieces, the remaining text, and whether a blank line comes before it. `has_gap`: whether a blank line
+    comes before `rest`.
     """
-    rest = rest.replace("\r\n", "\n").replace("\r", "\n")  # as the parser counts lines
+    rest = rest.replace("\r\n", "\n").replace("\r", "\n")  # the parser counts lines the same way
     tokens = [token for token in PARSER.parse(rest) if token.level == 0 and token.map is not None]
     lines = rest.split("\n")
     starts = [token.map[0] for token in tokens if token.map is not None and token.nesting >= 0]
     done = list(pieces)
     for index, start in enumerate(starts[:-1]):
-        done.append(MarkdownPiece("\n".join(lines[start : starts[index + 1]]).rstrip("\n"), gap))
-        gap = True
+        done.append(MarkdownPiece("\n".join(lines[start : starts[index + 1]]).rstrip("\n"), has_gap))
+        has_gap = True
     last = starts[-1] if starts else 0
     rest = "\n".join(lines[last:])
     while True:
         cut = _cut_overlong(rest, tokens[-1] if tokens else None)
         if cut is None:
-            return tuple(done), rest, gap
+            return tuple(done), rest, has_gap
         head, rest = cut
-        done.append(MarkdownPiece(head, gap))
-        gap = False
+        done.append(MarkdownPiece(head, has_gap))
+        has_gap = False
 
 
 def _cut_overlong(rest: str, token: Token | None) -> tuple[str, str] | None:
-    """Split an overlong block into two pieces of valid Markdown."""
+    """Split an overlong block into two pieces of valid Markdown; None if it is not too long or cannot be split."""
     if token is None:
         return None
     if token.type == "fence":
         return _cut_fence(rest)
     if token.type in ("bullet_list_open", "ordered_list_open"):
         return _cut_list(rest)
-    if token.type == "paragraph_open" and len(rest) > _LONG_PARAGRAPH:
+    if token.type == "paragraph_open" and len(rest) > _MAX_PARAGRAPH_CHARS:
         return _cut_paragraph(rest)
     return None
 
@@ -68,27 +69,27 @@ def _cut_overlong(rest: str, token: Token | None) -> tuple[str, str] | None:
 def _cut_fence(rest: str) -> tuple[str, str] | None:
     lines = rest.split("\n")
     opening = _FENCE.match(lines[0])
-    if opening is None or len(lines) <= _LONG_FENCE:
+    if opening is None or len(lines) <= _MAX_FENCE_LINES:
         return None
-    half = _LONG_FENCE // 2
+    half = _MAX_FENCE_LINES // 2
     closing = opening.group(1) + opening.group(2)
     return "\n".join((*lines[: half + 1], closing)), "\n".join((lines[0], *lines[half + 1 :]))
 
 
 def _cut_list(rest: str) -> tuple[str, str] | None:
     lines = rest.split("\n")
-    if len(lines) <= _LONG_LIST:
+    if len(lines) <= _MAX_LIST_LINES:
         return None
-    seen = 2 * _LONG_LIST
-    while True:  # only as much as the cut needs: to parse all of a long list for each of its parts takes minutes
+    parsed_lines = 2 * _MAX_LIST_LINES
+    while True:  # parse only what the cut needs, because parsing a long list once per part takes minutes
         items = [
             token.map[0]
-            for token in PARSER.parse("\n".join(lines[:seen]))
+            for token in PARSER.parse("\n".join(lines[:parsed_lines]))
             if token.type == "list_item_open" and token.level == 1 and token.map
         ]
-        cut = next((start for start in items if start >= _LONG_LIST // 2), None)
-        if cut is None and seen < len(lines):
-            seen *= 4
+        cut = next((start for start in items if start >= _MAX_LIST_LINES // 2), None)
+        if cut is None and parsed_lines < len(lines):
+            parsed_lines *= 4
             continue
         if cut is None and len(items) < 2:
             return None
@@ -97,9 +98,10 @@ def _cut_list(rest: str) -> tuple[str, str] | None:
 
 
 def _cut_paragraph(rest: str) -> tuple[str, str] | None:
-    """Split after a sentence. The rest starts on a new line, which is better than redrawing everything each time."""
-    end = rest.rfind(". ", 0, _LONG_PARAGRAPH)
-    end = end + 1 if end > 0 else rest.rfind(" ", 0, _LONG_PARAGRAPH)
+    """Split after a sentence. The rest then starts on a new line, which is better than redrawing the whole paragraph
+    with every update."""
+    end = rest.rfind(". ", 0, _MAX_PARAGRAPH_CHARS)
+    end = end + 1 if end > 0 else rest.rfind(" ", 0, _MAX_PARAGRAPH_CHARS)
     if end <= 0:
-        end = _LONG_PARAGRAPH
+        end = _MAX_PARAGRAPH_CHARS
     return rest[:end], rest[end:].lstrip(" ")

@@ -20,23 +20,23 @@ from ebbtide.tui.render.markdown import PARSER
 from ebbtide.tui.text.sanitise import sanitised
 from ebbtide.tui.text.styles import Palette
 
-BOXES = ("☐", "☑")
+TASK_BOXES = ("☐", "☑")
 """Marks of open and done tasks."""
-_TASK = "is a done task"
+_TASK_META_KEY = "is a done task"
 _TASK_MARK = re.compile(r"\[([ xX])\]\s+")
-_LIGHT_RULES = Box("    \n  │ \n ─┼ \n  │ \n ─┼ \n ─┼ \n  │ \n    \n")
+_TABLE_RULES = Box("    \n  │ \n ─┼ \n  │ \n ─┼ \n ─┼ \n  │ \n    \n")
 
 
-_SHELLS = ("bash", "sh", "shell", "zsh", "console")
+_SHELL_LANGUAGES = ("bash", "sh", "shell", "zsh", "console")
 
 
 def prose(source: str, palette: Palette) -> Markdown:
-    """A renderable for a piece of Markdown, without control characters."""
+    """Return a renderable for a piece of Markdown, with control characters removed."""
     return _Prose(sanitised(source), palette)
 
 
 def highlight_code(code: str, language: str, palette: Palette) -> Text:
-    """Highlighted code; plain text for an unknown language."""
+    """Return highlighted code; plain text for an unknown language."""
     text = Syntax("", language or "text", theme=CodeColors(palette, language)).highlight(sanitised(code).expandtabs(4))
     text.rstrip()
     return text
@@ -44,8 +44,8 @@ def highlight_code(code: str, language: str, palette: Palette) -> Text:
 
 @lru_cache(maxsize=256)
 def language_of(name: str) -> str:
-    """The language of a file name for `highlight_code`; empty if unknown."""
-    # Deferred: it loads the list of languages. Pygments has no type hints.
+    """Return the language of a file name for `highlight_code`; empty if unknown."""
+    # Deferred, because the import loads the list of languages. Pygments has no type hints.
     from pygments.lexers import find_lexer_class_for_filename  # type: ignore[import-untyped]  # noqa: PLC0415
 
     found = find_lexer_class_for_filename(name)
@@ -61,15 +61,15 @@ class CodeColors(SyntaxTheme):
             ("Keyword",): palette.keyword,
             ("Operator", "Word"): palette.keyword,
             ("Literal",): palette.literal,
-            ("Name", "Function"): palette.named,
-            ("Name", "Class"): palette.named,
-            ("Name", "Decorator"): palette.named,
+            ("Name", "Function"): palette.name,
+            ("Name", "Class"): palette.name,
+            ("Name", "Decorator"): palette.name,
             ("Name", "Tag"): palette.keyword,
             ("Generic", "Inserted"): palette.good,
             ("Generic", "Deleted"): palette.bad,
             ("Generic", "Heading"): palette.strong,
         }
-        if language in _SHELLS:  # most digits of a command line are no numbers: `2>&1`, `-n5`
+        if language in _SHELL_LANGUAGES:  # most digits in a command line are not numbers: `2>&1`, `-n5`
             self._styles["Literal", "Number"] = palette.text
         self._text = palette.text
 
@@ -81,14 +81,14 @@ class CodeColors(SyntaxTheme):
         return Style.null()
 
 
-class _Code(CodeBlock):
-    """A code block: highlighted, beside a thin rule, without a background."""
+class _CodeBlock(CodeBlock):
+    """A code block: highlighted, with a thin rule on the left and no background."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         palette = _palette_of(console)
         code = highlight_code(str(self.text).rstrip("\n"), self.lexer_name, palette)
         inner = options.update(width=max(1, options.max_width - 2))
-        yield from _behind_rule(console.render_lines(code, inner, pad=False), palette.rule)
+        yield from _with_left_rule(console.render_lines(code, inner, pad=False), palette.rule)
 
 
 class _Heading(Heading):
@@ -112,22 +112,22 @@ class _Item(ListItem):
 
     @classmethod
     def create(cls, markdown: Markdown, token: Token) -> "_Item":
-        return cls(token.meta.get(_TASK))
+        return cls(token.meta.get(_TASK_META_KEY))
 
     def render_bullet(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self._is_done is None:
-            yield from self._behind(" • ", console.get_style("markdown.item.bullet"), console, options)
+            yield from self._after_mark(" • ", console.get_style("markdown.item.bullet"), console, options)
         else:
-            box, palette = BOXES[self._is_done], _palette_of(console)
-            yield from self._behind(f" {box}  ", palette.good if self._is_done else palette.dim, console, options)
+            box, palette = TASK_BOXES[self._is_done], _palette_of(console)
+            yield from self._after_mark(f" {box}  ", palette.good if self._is_done else palette.dim, console, options)
 
     def render_number(self, console: Console, options: ConsoleOptions, number: int, last_number: int) -> RenderResult:
         numeral = f"{number}.".rjust(len(str(last_number)) + 2) + " "
         if self._is_done is not None:
-            numeral += f" {BOXES[self._is_done]}  "
-        yield from self._behind(numeral, console.get_style("markdown.item.number"), console, options)
+            numeral += f" {TASK_BOXES[self._is_done]}  "
+        yield from self._after_mark(numeral, console.get_style("markdown.item.number"), console, options)
 
-    def _behind(self, mark: str, style: Style, console: Console, options: ConsoleOptions) -> RenderResult:
+    def _after_mark(self, mark: str, style: Style, console: Console, options: ConsoleOptions) -> RenderResult:
         inner = options.update(width=max(1, options.max_width - len(mark)))
         for index, line in enumerate(console.render_lines(self.elements, inner, style=self.style)):
             yield Segment(" " * len(mark) if index else mark, style)
@@ -139,7 +139,7 @@ class _Table(TableElement):
     """A table with thin rules below its head and between columns."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table = Table(box=_LIGHT_RULES, pad_edge=False, style="markdown.table.border", show_edge=False)
+        table = Table(box=_TABLE_RULES, pad_edge=False, style="markdown.table.border", show_edge=False)
         cells = self.header.row.cells if self.header is not None and self.header.row is not None else []
         for cell in cells:
             heading = cell.content.copy()
@@ -150,7 +150,7 @@ class _Table(TableElement):
         yield table
 
 
-def _behind_rule(lines: list[list[Segment]], style: Style) -> Iterator[Segment]:
+def _with_left_rule(lines: list[list[Segment]], style: Style) -> Iterator[Segment]:
     for line in lines:
         yield Segment("│ ", style)
         yield from line
@@ -163,10 +163,10 @@ def _palette_of(console: Console) -> Palette:
 
 
 class PaletteConsole(Console):
-    """A console that renders into memory with one palette, for one thread."""
+    """A console that renders into memory with one palette. Each thread needs its own."""
 
     def __init__(self, palette: Palette, rows: int = 24) -> None:
-        """`rows`: height of the terminal, by which long content is collapsed."""
+        """`rows`: height of the terminal, which limits how much of long content is shown."""
         super().__init__(
             width=80,
             height=rows,
@@ -182,7 +182,7 @@ class PaletteConsole(Console):
         self.palette = palette
 
     def lines(self, renderable: Text | Markdown, width: int) -> list[list[Segment]]:
-        """The renderable at that width as lines of segments, without blank lines at its ends."""
+        """Return the renderable at that width as lines of segments, without leading and trailing blank lines."""
         options = self.options.update(width=max(1, width), height=None)
         lines = self.render_lines(renderable, options, pad=False)
         first = next((index for index, line in enumerate(lines) if not _is_blank(line)), 0)
@@ -194,47 +194,47 @@ def _is_blank(line: list[Segment]) -> bool:
     return all(not segment.text or segment.text.isspace() for segment in line)
 
 
-def _with_tasks(tokens: list[Token]) -> list[Token]:
-    """The tokens, with list items that start with `[ ]` or `[x]` marked as tasks."""
+def _with_marked_tasks(tokens: list[Token]) -> list[Token]:
+    """Return the tokens, with list items that start with `[ ]` or `[x]` marked as tasks."""
     for item, paragraph, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if item.type == "list_item_open" and paragraph.type == "paragraph_open" and inline.children:
             first = inline.children[0]
             task = _TASK_MARK.match(first.content) if first.type == "text" else None
             if task is not None:
-                item.meta[_TASK] = task.group(1) != " "
+                item.meta[_TASK_META_KEY] = task.group(1) != " "
                 first.content = first.content[task.end() :]
     return tokens
 
 
-def _with_addresses(tokens: list[Token]) -> list[Token]:
-    """The tokens with URLs added after link texts that differ from them, so that the target is visible. Only web
+def _with_visible_urls(tokens: list[Token]) -> list[Token]:
+    """Return the tokens with URLs added after link texts that differ from them, so that the target is visible. Only web
     links can be followed."""
     for token in tokens:
         if token.children:
-            token.children = list(_insert_addresses(token.children))
+            token.children = list(_insert_urls(token.children))
     return tokens
 
 
-def _insert_addresses(tokens: list[Token]) -> Iterator[Token]:
-    address, words = "", ""
+def _insert_urls(tokens: list[Token]) -> Iterator[Token]:
+    url, link_text = "", ""
     for token in tokens:
         match token.type:
             case "link_open":
-                address, words = str(token.attrs.get("href", "")), ""
-                if not address.startswith(("https://", "http://")):
+                url, link_text = str(token.attrs.get("href", "")), ""
+                if not url.startswith(("https://", "http://")):
                     token.attrs["href"] = ""
             case "text" | "code_inline":
-                words += token.content
+                link_text += token.content
         yield token
-        if token.type == "link_close" and unquote(address) != unquote(words):
-            yield Token("text", "", 0, content=f" ({address})")
+        if token.type == "link_close" and unquote(url) != unquote(link_text):
+            yield Token("text", "", 0, content=f" ({url})")
 
 
 class _Prose(Markdown):
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
-        "fence": _Code,
-        "code_block": _Code,
+        "fence": _CodeBlock,
+        "code_block": _CodeBlock,
         "heading_open": _Heading,
         "hr": _Rule,
         "list_item_open": _Item,
@@ -242,9 +242,9 @@ class _Prose(Markdown):
     }
 
     def __init__(self, markup: str, palette: Palette) -> None:
-        # Not `super().__init__`: it builds a parser, which takes longer than rendering a paragraph.
+        # `super().__init__` is not called, because it builds a parser, which takes longer than rendering a paragraph.
         self.markup = markup
-        self.parsed = _with_tasks(_with_addresses(PARSER.parse(markup)))
+        self.parsed = _with_marked_tasks(_with_visible_urls(PARSER.parse(markup)))
         self.style = palette.text
         self.hyperlinks = True
         self.justify = None

@@ -11,21 +11,26 @@ from textual.widgets import Static
 
 from ebbtide.agent.errors import AgentError
 from ebbtide.tui.screens.typeahead_guard import TypeaheadGuardedDialog
-from ebbtide.tui.session.compaction import ManualCompaction, size_of
+from ebbtide.tui.session.compaction import ManualCompaction, summary_tokens
 from ebbtide.tui.text.sanitise import sanitised
 from ebbtide.tui.text.styles import clipped_text, palette_of
-from ebbtide.tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines
+from ebbtide.tui.view.compaction_preview import (
+    compaction_headline,
+    compaction_plan_lines,
+    draft_text,
+    missing_fact_lines,
+)
 from ebbtide.tui.widgets.keyline import KeyLine
 from ebbtide.tui.widgets.text_box import TextBox
-from ebbtide.tui.widgets.worker import begin
+from ebbtide.tui.widgets.worker import start_worker
 
-PLAN_KEYS = "Enter lets the model write the summary   w lets you write it   Esc cancels"
-MAKING_KEYS = "Esc interrupts"
-EDIT_KEYS = "Ctrl-S compacts   Ctrl-N adds what is missing   Esc cancels"
+PLAN_KEY_HINTS = "Enter let the model summarise   w write it yourself   Esc cancel"
+DRAFTING_KEY_HINTS = "Esc interrupt"
+EDIT_KEY_HINTS = "Ctrl-S compact   Ctrl-N add missing facts   Esc cancel"
 
 
 class CompactionScreen(TypeaheadGuardedDialog[None]):
-    """Closes when the compaction is done or cancelled."""
+    """Guides through a manual compaction; closes when it is done or cancelled."""
 
     AUTO_FOCUS = "#subject"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -44,26 +49,26 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
     CompactionScreen.editing #draft, CompactionScreen.editing #gate { display: block; }
     """
 
-    def __init__(self, by_hand: ManualCompaction) -> None:
+    def __init__(self, compaction: ManualCompaction) -> None:
         super().__init__()
-        self._by_hand = by_hand
+        self._compaction = compaction
         self._step: Literal["plan", "making", "editing", "applying"] = "plan"
-        self._loaded = ""
-        """The summary before any edit."""
-        self._is_warned = False
+        self._unedited_text = ""
+        """The summary before editing."""
+        self._has_warned = False
 
     def compose(self) -> ComposeResult:
         palette = palette_of(self.app.theme_variables)
         with Vertical(id="dialog"):
             yield Static(id="headline")
             with VerticalScroll(id="subject"):
-                yield Static(clipped_text(plan_lines(self._by_hand.preview), palette))
+                yield Static(clipped_text(compaction_plan_lines(self._compaction.preview), palette))
             yield TextBox(id="draft", soft_wrap=True, show_line_numbers=False, highlight_cursor_line=False)
             yield Static(id="gate")
             yield KeyLine(id="answers")
 
     def on_mount(self) -> None:
-        self._show_headline("Compact", headline(self._by_hand.preview), PLAN_KEYS)
+        self._show_headline("Compact", compaction_headline(self._compaction.preview), PLAN_KEY_HINTS)
 
     @property
     def has_text_focus(self) -> bool:
@@ -82,10 +87,10 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
 
     def on_text_area_changed(self) -> None:
         if self._step == "editing":
-            self._show_gate()
+            self._show_missing_facts()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable only the keys of the current step."""
+        """Enable only the keys that apply to the current step."""
         match action:
             case "draft" | "write":
                 return self._step == "plan"
@@ -96,74 +101,74 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
 
     def action_draft(self) -> None:
         self._step = "making"
-        model = self._by_hand.preview.quote.model
-        self._show_headline("Compact", f"the summary is being written ({model}) …", MAKING_KEYS)
-        begin(self, self._draft, "draft")
+        model = self._compaction.preview.quote.model
+        self._show_headline("Compact", f"writing the summary ({model}) …", DRAFTING_KEY_HINTS)
+        start_worker(self, self._draft, "draft")
 
     async def _draft(self) -> None:
         try:
-            drafted = await self._by_hand.draft()
+            draft = await self._compaction.draft()
         except AgentError as error:
             self._step = "plan"
-            self._show_headline("Compact", sanitised(str(error)), PLAN_KEYS, is_bad=True)
+            self._show_headline("Compact", sanitised(str(error)), PLAN_KEY_HINTS, is_bad=True)
             return
-        if drafted.is_interrupted:
+        if draft.is_interrupted:
             self._step = "plan"
-            self._show_headline("Compact", "interrupted: nothing has changed", PLAN_KEYS, is_bad=True)
+            self._show_headline("Compact", "interrupted, nothing changed", PLAN_KEY_HINTS, is_bad=True)
         else:
             self.action_write()
 
     def action_write(self) -> None:
-        """Show the summary, if any, for editing."""
-        self._step, self._loaded = "editing", self._by_hand.text
+        """Show the summary, if there is one, for editing."""
+        self._step, self._unedited_text = "editing", self._compaction.text
         self.add_class("editing")
         self.draft.cursor_blink = False
-        self.draft.load_text(self._loaded)
+        self.draft.load_text(self._unedited_text)
         self.draft.focus()
-        self._show_gate()
+        self._show_missing_facts()
 
     def action_complete(self) -> None:
-        completed = self._by_hand.with_missing_facts(self.draft.text)
+        completed = self._compaction.with_missing_facts(self.draft.text)
         if completed != self.draft.text:
             self.draft.replace(completed, (0, 0), self.draft.document.end)
             self.draft.move_cursor(self.draft.document.end)
 
     def action_apply(self) -> None:
-        if self._by_hand.missing(self.draft.text):
-            self._show_headline("Compact", "not yet: Ctrl-N adds what must be in it", EDIT_KEYS, is_bad=True)
+        if self._compaction.missing_facts(self.draft.text):
+            self._show_headline(
+                "Compact", "required facts are missing: press Ctrl-N to add them", EDIT_KEY_HINTS, is_bad=True
+            )
             return
         self._step, self.draft.read_only = "applying", True
-        begin(self, self._apply, "apply")
+        start_worker(self, self._apply, "apply")
 
     async def _apply(self) -> None:
         try:
-            await self._by_hand.apply(self.draft.text)
+            await self._compaction.apply(self.draft.text)
         except AgentError as error:
             self._step, self.draft.read_only = "editing", False
-            self._show_headline("Compact", sanitised(str(error)), EDIT_KEYS, is_bad=True)
+            self._show_headline("Compact", sanitised(str(error)), EDIT_KEY_HINTS, is_bad=True)
         else:
             self.dismiss(None)
 
     def action_leave(self) -> None:
         if self._step == "applying":
-            return  # it is done in a moment, and half of it would be nothing
+            return  # the last step is short and cannot be interrupted
         if self._step == "making":
-            self._by_hand.interrupt()
-        elif self._step == "editing" and self.draft.text != self._loaded and not self._is_warned:
-            self._is_warned = True
-            self._show_headline(
-                "Compact", "you have edited the summary: Esc again throws that away", EDIT_KEYS, is_bad=True
-            )
+            self._compaction.interrupt()
+        elif self._step == "editing" and self.draft.text != self._unedited_text and not self._has_warned:
+            self._has_warned = True
+            self._show_headline("Compact", "press Esc again to discard your edits", EDIT_KEY_HINTS, is_bad=True)
         else:
             self.dismiss(None)
 
-    def _show_gate(self) -> None:
-        self._is_warned = False
-        by_hand, text, palette = self._by_hand, self.draft.text, palette_of(self.app.theme_variables)
-        told = draft_text(by_hand.drafted, size_of(text), by_hand.result(text))
-        self._show_headline("Summary", told, EDIT_KEYS)
+    def _show_missing_facts(self) -> None:
+        self._has_warned = False
+        compaction, text, palette = self._compaction, self.draft.text, palette_of(self.app.theme_variables)
+        headline_text = draft_text(compaction.last_draft, summary_tokens(text), compaction.result(text))
+        self._show_headline("Summary", headline_text, EDIT_KEY_HINTS)
         self.query_one("#gate", Static).update(
-            clipped_text(gate_lines(by_hand.missing(text), size_of(text) == 0), palette)
+            clipped_text(missing_fact_lines(compaction.missing_facts(text), summary_tokens(text) == 0), palette)
         )
 
     def _show_headline(self, title: str, text: str, keys: str, *, is_bad: bool = False) -> None:

@@ -11,13 +11,14 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ebbtide.tui import view, widgets
 from ebbtide.tui.bindings import bindings
 from ebbtide.tui.prompt.history import History
 from ebbtide.tui.prompt.pastes import Pastes
 from ebbtide.tui.screens.typeahead_guard import TypeaheadGuard
 from ebbtide.tui.session.completion import SessionPromptCompleter
 from ebbtide.tui.session.queue import Queue
-from ebbtide.tui.view.blocks import DETAILS, detail_label
+from ebbtide.tui.view.blocks import DETAIL_LEVELS, detail_label
 from ebbtide.tui.widgets.completions import Completions
 from ebbtide.tui.widgets.prompt import PromptInput
 from ebbtide.tui.widgets.queue import QueueLines
@@ -26,25 +27,26 @@ from ebbtide.tui.widgets.todos import TodoLine
 from ebbtide.tui.widgets.transcript import TranscriptView
 from ebbtide.tui.widgets.transcript_pane import TranscriptPane
 
-if TYPE_CHECKING:  # types only: nothing is asked before the first paint
+if TYPE_CHECKING:  # no question is asked before the first paint
     from ebbtide.tui.view.question import Answer, QuestionSpec
     from ebbtide.tui.widgets.question_panel import QuestionPanel
 
 DRAFT_SAVE_DELAY_S = 1.0
-"""Seconds after which the text of the prompt is saved."""
+"""Seconds after a change until the text of the prompt is saved."""
 ROOMY_LINES, CRAMPED_LINES, TINY_LINES, MIN_QUESTION_LINES = 30, 18, 9, 6
-"""Screen heights: below the first a question takes most of the transcript, below the second all of it and the
-prompt, below the third it is hidden while writing, below the last there is no status line."""
+"""Screen heights: below the first, a question may use most of the lines of the transcript; below the second, all of
+them and those of the prompt; below the third, it is hidden while the user types in the prompt; below the last, there is
+no status line."""
 CENTRED_WIDTH = 76
 """Width of the centred prompt on a large screen."""
 
 
 class MainScreen(TypeaheadGuard[None]):
-    """The screen for reading, writing and answering. A message is posted as `Prompt.Submitted`."""
+    """The screen for reading, writing and answering. A message from the user is posted as `PromptInput.Submitted`."""
 
     AUTO_FOCUS = "#prompt"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (140, "-wide")]  # noqa: RUF012  # as Textual declares it
-    """Widths for the side panel."""
+    """Widths at which the side panel is hidden or shown."""
     VERTICAL_BREAKPOINTS = [(0, "-low"), (ROOMY_LINES, "-tall")]  # noqa: RUF012  # as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("main"),
@@ -55,21 +57,22 @@ class MainScreen(TypeaheadGuard[None]):
     def __init__(
         self,
         history: History,
-        offers: SessionPromptCompleter,
+        completer: SessionPromptCompleter,
         pastes: Pastes,
         queue: Callable[[], Queue],
-        written: Callable[[str], object],
+        on_draft: Callable[[str], object],
         *,
         vim: bool,
     ) -> None:
-        """`offers`: completions of the prompt. `pastes`: placeholders in it. `queue`: creates the queue widget on
-        first use. `written`: called now and then with the text of the prompt. `vim`: start with vi keys."""
+        """`completer`: the source of completions for the prompt. `pastes`: placeholders in the prompt. `queue` returns
+        the message queue. `on_draft` is called with the text of the prompt some time after it changes. `vim`: whether
+        to start with vi keys."""
         super().__init__()
         self._history = history
-        self._offers, self._pastes = offers, pastes
+        self._completer, self._pastes = completer, pastes
         self._queue = queue
-        self._written = written
-        self._telling: Timer | None = None
+        self._on_draft = on_draft
+        self._draft_timer: Timer | None = None
         """Timer for saving the text of the prompt."""
         self._vim = vim
         self.question: QuestionPanel | None = None
@@ -84,17 +87,17 @@ class MainScreen(TypeaheadGuard[None]):
             yield QueueLines(id="queue")
             yield offered
             yield PromptInput(
-                self._history, offered, self._offers, self._pastes, placeholder="Ask, or / for commands", id="prompt"
+                self._history, offered, self._completer, self._pastes, placeholder="Ask, or / for commands", id="prompt"
             )
             yield Static(id="below")
             yield StatusBar(id="status")
 
     def on_mount(self) -> None:
         self.prompt.use_vim(self._vim)
-        self.set_focus(self.prompt)  # at once: what is typed from now on is for the prompt
+        self.set_focus(self.prompt)  # at once, so that the next key reaches the prompt
 
     async def on_unmount(self) -> None:
-        await self._offers.close()
+        await self._completer.close()
 
     @property
     def prompt(self) -> PromptInput:
@@ -112,7 +115,7 @@ class MainScreen(TypeaheadGuard[None]):
 
     @property
     def is_new(self) -> bool:
-        """Whether there are no messages yet: on a large screen the prompt is centred below the greeting."""
+        """Whether there are no messages yet. On a large screen, the prompt is then centred below the greeting."""
         return self._is_new
 
     @is_new.setter
@@ -123,81 +126,80 @@ class MainScreen(TypeaheadGuard[None]):
 
     @property
     def indent(self) -> int:
-        """Columns beside the centred prompt; 0 if it is not centred."""
+        """Columns to the left of the centred prompt; 0 if it is not centred."""
         width, height = self.size
-        is_placed = self._is_new and self.question is None and height >= ROOMY_LINES
-        return max(0, (width - CENTRED_WIDTH) // 2) if is_placed else 0
+        is_centred = self._is_new and self.question is None and height >= ROOMY_LINES
+        return max(0, (width - CENTRED_WIDTH) // 2) if is_centred else 0
 
     @property
-    def below(self) -> Static:
+    def below_prompt(self) -> Static:
         """The lines below the centred prompt."""
         return self.query_one("#below", Static)
 
     def place_prompt(self) -> None:
-        """Move the prompt and its neighbours to the centre or to the bottom."""
-        indent, below = self.indent, self.below
-        for one in (self.prompt, below, *self.query("Completions, HistorySearchBar").results(Widget)):
-            one.styles.offset = (indent, 0)  # margins at the sides would make what stands above it as narrow
+        """Move the prompt and the widgets around it to the centre or to the bottom."""
+        indent, below = self.indent, self.below_prompt
+        for widget in (self.prompt, below, *self.query("Completions, HistorySearchBar").results(Widget)):
+            widget.styles.offset = (indent, 0)  # an offset, because side margins would also narrow the widgets above
             if indent:
-                one.styles.width = CENTRED_WIDTH
+                widget.styles.width = CENTRED_WIDTH
             else:
-                one.styles.clear_rule("width")
+                widget.styles.clear_rule("width")
         self.prompt.set_class(bool(indent), "middle")
         below.display, below.styles.height = bool(indent), self.size.height * 2 // 5
 
     # Questions
 
-    def ask(
-        self, spec: "QuestionSpec", answered: "Callable[[Answer | None], None]", place: str = ""
+    def show_question(
+        self, spec: "QuestionSpec", on_answer: "Callable[[Answer | None], None]", position: str = ""
     ) -> "QuestionPanel":
-        """Show a question above the prompt. `answered` is called with the answer, or None for Esc."""
-        from ebbtide.tui.widgets.question_panel import QuestionPanel  # noqa: PLC0415  # deferred: see above
-
-        self.question = QuestionPanel(spec, answered, self._room, place)
+        """Show a question above the prompt. `on_answer` is called with the answer, or with None for Esc."""
+        self.question = widgets.question_panel.QuestionPanel(spec, on_answer, self._lines_for_question, position)
         self.mount(self.question, before=self.query_one(Completions))
         self.await_painting()
         self.question.take_focus_soon()
         return self.question
 
     def remove_question(self) -> None:
-        """Remove the question."""
-        if (asked := self.question) is not None:
+        """Remove the question, if any."""
+        if (question := self.question) is not None:
             self.question = None
-            self.set_focus(self.prompt)  # first: what goes with the focus gives it to the transcript
-            asked.remove()
-            self._refit()
+            self.set_focus(self.prompt)  # removing the question first would move the focus to the transcript
+            question.remove()
+            self._fit_question()
 
-    def _room(self, is_whole: bool) -> int:
-        """Lines available to a question; part of the transcript stays visible if possible."""
+    def _lines_for_question(self, is_whole: bool) -> int:
+        """Return the number of lines available to a question. Part of the transcript stays visible unless the screen is
+        low or the subject `is_whole`."""
         height = self.size.height
-        beside = (child for child in self.query_one("#desk").children if child is not self.question)
-        others = sum(child.outer_size.height for child in beside if child.display and child.id != "reader")
-        keep = 0 if is_whole or height < CRAMPED_LINES else 3 if height < ROOMY_LINES else height // 4
-        return max(1, height - others - keep)
+        others_in_desk = (child for child in self.query_one("#desk").children if child is not self.question)
+        other_lines = sum(child.outer_size.height for child in others_in_desk if child.display and child.id != "reader")
+        retained_lines = 0 if is_whole or height < CRAMPED_LINES else 3 if height < ROOMY_LINES else height // 4
+        return max(1, height - other_lines - retained_lines)
 
-    def _refit(self) -> None:
-        """On a low screen, hide other widgets in favour of the question."""
-        if self._pruning:  # what is on it goes before it does
+    def _fit_question(self) -> None:
+        """Fit the question into the screen; on a low screen, hide other widgets."""
+        if self._pruning:  # the screen's widgets are already being removed
             return
         self.place_prompt()
-        asking = self.question
-        is_cramped = asking is not None and self.size.height < CRAMPED_LINES
+        question = self.question
+        is_cramped = question is not None and self.size.height < CRAMPED_LINES
         is_writing = self.focused is self.prompt
         self.set_class(is_cramped and not is_writing, "cramped")
-        self.query_one(StatusBar).display = asking is None or self.size.height >= MIN_QUESTION_LINES
-        if asking is not None:
-            asking.display = not (is_cramped and is_writing and self.size.height < TINY_LINES)
-            asking.fit()
-            self.call_after_refresh(asking.fit)  # what stands beside it has its height by then
+        self.query_one(StatusBar).display = question is None or self.size.height >= MIN_QUESTION_LINES
+        if question is not None:
+            question.display = not (is_cramped and is_writing and self.size.height < TINY_LINES)
+            question.fit_to_screen()
+            self.call_after_refresh(question.fit_to_screen)  # again when the other widgets have their new height
 
     def on_resize(self) -> None:
-        self._refit()
+        self._fit_question()
 
     def on_descendant_focus(self) -> None:
-        self._refit()
+        self._fit_question()
 
     def action_to_question(self) -> None:
-        """Move the focus to the question, or else to the next widget."""
+        """Move the focus to the question or, if there is none, to the next widget."""
         if self.question is not None:
             self.question.take_focus()
             self.await_painting()
@@ -216,50 +218,51 @@ class MainScreen(TypeaheadGuard[None]):
         return self.question is None or self.question.accepts_key(key)
 
     def insert_key(self, key: events.Key) -> bool:
-        return self.question is not None and self.question.write(key)
+        return self.question is not None and self.question.insert_key(key)
 
     def handle_rejected_key(self, key: events.Key | None) -> None:
-        """Put a rejected text into the prompt. A single character may be an early answer and is dropped."""
+        """Move the focus to the prompt if the text is meant for it. A single character may be a premature answer and is
+        dropped."""
         if self.question is not None:
-            is_text = key is None or self.question.is_beside or not self.question.accepts_key(key)
-            self.question.is_beside = True
+            is_text = key is None or self.question.is_text_in_prompt or not self.question.accepts_key(key)
+            self.question.is_text_in_prompt = True
             if is_text or len(self.prompt.text) > 1:
-                self.set_focus(self.prompt)  # at once: the next character is for it
+                self.set_focus(self.prompt)  # at once, so that the next key reaches it
 
     # Prompt and queue
 
     @on(PromptInput.Changed)
-    def _is_writing(self) -> None:
+    def _handle_prompt_change(self) -> None:
         if not self.prompt.text and self.focused is self.prompt and self.question is not None:
-            self.action_to_question()  # what was begun beside it is sent, or is not wanted
+            self.action_to_question()  # the text in the prompt was sent or deleted
         if not self.prompt.text:
-            self._save_draft()  # at once: it was sent, or is not wanted
-        elif self._telling is None:
-            self._telling = self.set_timer(DRAFT_SAVE_DELAY_S, self._save_draft)
+            self._save_draft()  # at once, because the text was sent or deleted
+        elif self._draft_timer is None:
+            self._draft_timer = self.set_timer(DRAFT_SAVE_DELAY_S, self._save_draft)
 
     def _save_draft(self) -> None:
-        if self._telling is not None:
-            self._telling.stop()
-            self._telling = None
-        self._written(self.prompt.text)
+        if self._draft_timer is not None:
+            self._draft_timer.stop()
+            self._draft_timer = None
+        self._on_draft(self.prompt.text)
 
     @on(PromptInput.RecallRequested)
-    def _walk_queue(self) -> None:
+    def _focus_queue(self) -> None:
         self.query_one(QueueLines).focus()
 
     @on(QueueLines.EditRequested)
-    def _edit_queued(self, message: QueueLines.EditRequested) -> None:
-        if text := self._queue().take(message.item):  # otherwise it was heard in the meantime
+    def _edit_queued_message(self, message: QueueLines.EditRequested) -> None:
+        if text := self._queue().take(message.item):  # empty if the message was delivered meanwhile
             self.prompt.prepend(text)
         self.prompt.focus()
 
     @on(QueueLines.RemoveRequested)
-    def _remove_queued(self, message: QueueLines.RemoveRequested) -> None:
+    def _remove_queued_message(self, message: QueueLines.RemoveRequested) -> None:
         self._queue().take(message.item)
 
     @on(QueueLines.QueueLeft)
-    def _left_queue(self, message: QueueLines.QueueLeft) -> None:
-        self.set_focus(self.prompt)  # as above
+    def _leave_queue(self, message: QueueLines.QueueLeft) -> None:
+        self.set_focus(self.prompt)  # at once, so that the next key reaches it
         self.prompt.insert(self._pastes.fold(message.typed))
 
     # Reading
@@ -275,8 +278,8 @@ class MainScreen(TypeaheadGuard[None]):
                 self.action_page(-1 if message.key == "pageup" else 1)
 
     @on(TranscriptView.TranscriptLeft)
-    async def _left_transcript(self, message: TranscriptView.TranscriptLeft) -> None:
-        self.set_focus(self.prompt)  # at once: the next character is for it
+    async def _leave_transcript(self, message: TranscriptView.TranscriptLeft) -> None:
+        self.set_focus(self.prompt)  # at once, so that the next key reaches it
         if message.typed:
             self.prompt.insert(self._pastes.fold(message.typed))
         elif self.question is not None:
@@ -286,29 +289,27 @@ class MainScreen(TypeaheadGuard[None]):
 
     @on(TranscriptView.CopyRequested)
     def _copy_block(self, message: TranscriptView.CopyRequested) -> None:
-        from ebbtide.tui.view.block_texts import source_of  # noqa: PLC0415  # deferred: not before the first paint
-
-        self.app.copy_to_clipboard(source_of(message.block))
+        self.app.copy_to_clipboard(view.block_texts.clipboard_text(message.block))
 
     def action_page(self, direction: int) -> None:
-        self.transcript.page(direction)
+        self.transcript.scroll_page(direction)
 
     def action_jump(self, direction: int) -> None:
-        self.transcript.jump(direction)
+        self.transcript.jump_to_message(direction)
 
     async def action_find(self) -> None:
         await self.query_one(TranscriptPane).open_search()
 
     def action_scroll_to_start(self) -> None:
-        self.transcript.go_home()
+        self.transcript.go_to_start()
 
     def action_scroll_to_end(self) -> None:
-        self.transcript.go_end()
+        self.transcript.go_to_end()
 
     def action_cycle_detail(self) -> None:
-        detail = DETAILS[(DETAILS.index(self.transcript.detail) + 1) % len(DETAILS)]
-        self.transcript.show_in(detail)
+        detail = DETAIL_LEVELS[(DETAIL_LEVELS.index(self.transcript.detail) + 1) % len(DETAIL_LEVELS)]
+        self.transcript.set_detail(detail)
         self.prompt.post_message(PromptInput.HintRequested(detail_label(detail)))
 
     def action_focus_transcript(self) -> None:
-        self.transcript.walk()
+        self.transcript.browse()

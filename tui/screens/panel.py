@@ -1,6 +1,6 @@
 """The screen for a panel: a searchable list with the details of the marked row."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 
 from rich.text import Text
@@ -12,9 +12,11 @@ from textual.worker import Worker
 
 from ebbtide.agent.errors import AgentError
 from ebbtide.tui.screens.typeahead_guard import TypeaheadGuardedDialog
+from ebbtide.tui.text.cells import wrap_words
 from ebbtide.tui.text.sanitise import sanitised
-from ebbtide.tui.text.spans import TextStyle, parse_inline_code
+from ebbtide.tui.text.spans import Line, TextStyle, line_text, parse_inline_code
 from ebbtide.tui.text.styles import clipped_text, palette_of
+from ebbtide.tui.view.key_hints import key_hint_lines
 from ebbtide.tui.view.panel import (
     NO_ROW,
     CopyText,
@@ -23,31 +25,69 @@ from ebbtide.tui.view.panel import (
     PanelRow,
     RowChosen,
     ShowMessage,
-    action_of,
-    headline,
-    hints,
-    is_letter,
-    keys_of,
+    action_for_key,
+    action_keys,
+    is_typing_key,
     matching_rows,
+    panel_headline,
+    panel_key_hints,
     row_line,
 )
-from ebbtide.tui.view.panel_height import lines_needed
 from ebbtide.tui.widgets.detail import Detail
 from ebbtide.tui.widgets.field import Field, NoteField
 from ebbtide.tui.widgets.keyline import KeyLine
 from ebbtide.tui.widgets.listing import Listing
-from ebbtide.tui.widgets.worker import begin
+from ebbtide.tui.widgets.worker import start_worker
 
-MAX_DIALOG_WIDTH, OWN_HEIGHT = 120, ("theme", "todos", "remember")
-"""Maximum dialog width, and panels with their own height in dialogs.tcss."""
-_FRAME, _EDGES = 4, 2
-"""Columns and lines of the frame."""
-_NEAR = 20
+MAX_DETAIL_LINES = 8
+"""Maximum number of lines of details below the list, unless the details can be scrolled."""
+_MAX_MEASURED_ROWS = 300
+"""Maximum number of rows in a panel whose height is measured."""
+
+
+def panel_height(panel: Panel, width: int) -> int:
+    """Return the number of lines that the panel needs at a width, without the frame, whichever row is marked; 0 if
+    unknown because content is loaded later."""
+    rows = panel.rows
+    has_loaded_details = any(row.content is not None or callable(row.details) for row in rows)
+    if (
+        panel.min_side_by_side_width
+        or panel.find_rows is not None
+        or panel.load_more is not None
+        or has_loaded_details
+        or len(rows) > _MAX_MEASURED_ROWS
+    ):
+        return 0
+    about_height = max((_wrapped_height(row.details, width) for row in rows if not callable(row.details)), default=0)
+    about_height = max(about_height, _wrapped_height(panel.empty_details, width))
+    about_height = about_height if panel.scrolls_details else min(about_height, MAX_DETAIL_LINES)
+    list_lines = min(len(rows), panel.max_list_lines) if panel.max_list_lines else len(rows)
+    input_lines = 2 if any(action.text_request is not None for action in panel.actions) else 0
+    key_lines_count = len(key_hint_lines(panel_key_hints(panel, NO_ROW, in_list=not panel.search_placeholder), width))
+    parts = (
+        _wrapped_height(panel.head, width),
+        int(bool(panel.search_placeholder)),
+        list_lines,
+        about_height,
+        key_lines_count,
+    )
+    return sum(parts) + sum(1 for part in parts[1:4] if part) + input_lines
+
+
+def _wrapped_height(lines: Sequence[Line], width: int) -> int:
+    return sum(len(wrap_words(line_text(line), width)) for line in lines)
+
+
+MAX_DIALOG_WIDTH, PANELS_WITH_OWN_HEIGHT = 120, ("theme", "todos", "remember")
+"""Maximum width of a dialog, and the names of panels whose height is set in dialogs.tcss."""
+_FRAME_COLUMNS, _FRAME_LINES = 4, 2
+"""Columns and lines that the frame occupies."""
+_LOAD_MORE_DISTANCE = 20
 """Distance from the last row at which more rows are loaded."""
 
 
 class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
-    """Returns the chosen row, or None. Actions are defined by the panel."""
+    """Shows a panel and returns the chosen row, or None. The panel defines the actions."""
 
     AUTO_FOCUS = ""
 
@@ -55,23 +95,23 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         super().__init__()
         self.panel = panel
         self._rows = panel.rows
-        self._words = panel.words
-        self._is_told = False
-        """Whether a message replaces the key hints."""
-        self._is_due = False
-        """Whether a redraw is pending: several changes are drawn together."""
-        self._adds: Panel | None = None
-        """The panel to which rows are being added."""
-        self._reading: dict[str, Worker[None]] = {}
+        self._search_text = panel.search_text
+        self._has_message = False
+        """Whether a message is shown in place of the key hints."""
+        self._is_redraw_pending = False
+        """Whether a redraw is pending, so that several changes are drawn together."""
+        self._extended_panel: Panel | None = None
+        """The panel to which more rows were last added."""
+        self._loading: dict[str, Worker[None]] = {}
         self.add_class(panel.name)
-        self.set_class(panel.reads, "reads")
+        self.set_class(panel.scrolls_details, "reads")
 
     def compose(self) -> ComposeResult:
         panel = self.panel
         with Vertical(id="dialog", classes="high"):
             yield Static(id="headline")
-            if panel.search:
-                yield Field(panel.words, placeholder=panel.search, id="filter", select_on_focus=False)
+            if panel.search_placeholder:
+                yield Field(panel.search_text, placeholder=panel.search_placeholder, id="filter", select_on_focus=False)
             with Container(id="both"):
                 yield Listing(id="list")
                 yield Detail(id="detail")
@@ -80,13 +120,13 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     def on_mount(self) -> None:
         panel, listing = self.panel, self.query_one(Listing)
-        listing.can_focus = not panel.search or any(map(is_letter, keys_of(panel)))
-        (self.query_one("#filter") if panel.search else listing).focus()
-        self._fill(panel.words)
+        listing.can_focus = not panel.search_placeholder or any(map(is_typing_key, action_keys(panel)))
+        (self.query_one("#filter") if panel.search_placeholder else listing).focus()
+        self._search(panel.search_text)
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
         if panel.watch is not None:
             panel.watch(self._schedule_redraw)
-            self.call_later(self._schedule_redraw)  # something may have happened since the panel was made
+            self.call_later(self._schedule_redraw)  # there may be changes since the panel was created
 
     def on_unmount(self) -> None:
         if self.panel.watch is not None:
@@ -94,30 +134,30 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     def on_resize(self) -> None:
         panel, listing = self.panel, self.query_one(Listing)
-        is_beside = bool(panel.min_width_beside) and self.size.width >= panel.min_width_beside
-        self.set_class(is_beside, "beside")
-        if panel.most:
-            listing.styles.height = "1fr" if is_beside else max(1, min(panel.most, len(self._rows)))
-        self._take_room()
+        is_side_by_side = bool(panel.min_side_by_side_width) and self.size.width >= panel.min_side_by_side_width
+        self.set_class(is_side_by_side, "beside")
+        if panel.max_list_lines:
+            listing.styles.height = "1fr" if is_side_by_side else max(1, min(panel.max_list_lines, len(self._rows)))
+        self._fit_height()
 
-    def _take_room(self) -> None:
-        """Size the dialog for a short list; it keeps its size during a search."""
-        if self.panel.name not in OWN_HEIGHT:
-            needed = lines_needed(self.panel, min(self.size.width, MAX_DIALOG_WIDTH) - _FRAME)
-            self.query_one("#dialog").styles.height = needed + _EDGES if needed else None
+    def _fit_height(self) -> None:
+        """Fit the height of the dialog to a short list. The height does not change during a search."""
+        if self.panel.name not in PANELS_WITH_OWN_HEIGHT:
+            needed = panel_height(self.panel, min(self.size.width, MAX_DIALOG_WIDTH) - _FRAME_COLUMNS)
+            self.query_one("#dialog").styles.height = needed + _FRAME_LINES if needed else None
 
     @property
     def is_asking(self) -> bool:
         return self.panel.is_guarded
 
     def accepts_key(self, key: events.Key) -> bool:
-        return not key.is_printable or key.key == "q" or key.key in keys_of(self.panel)
+        return not key.is_printable or key.key == "q" or key.key in action_keys(self.panel)
 
     @property
     def settled(self) -> bool:
         """Whether everything requested is on the screen."""
-        is_read = self.is_mounted and all(work.is_finished for work in self._reading.values())
-        return is_read and not self._is_due and self.query_one(Detail).settled
+        is_read = self.is_mounted and all(work.is_finished for work in self._loading.values())
+        return is_read and not self._is_redraw_pending and self.query_one(Detail).settled
 
     @property
     def rows(self) -> tuple[PanelRow, ...]:
@@ -132,159 +172,165 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     @property
     def is_editing(self) -> bool:
-        return self.query_one(NoteField).asked is not None
+        return self.query_one(NoteField).request is not None
 
     @property
     def is_whole(self) -> bool:
-        """Whether the details use the room of the list."""
+        """Whether the details are shown in place of the list."""
         return bool(self.panel.rows) and not self.query_one(Listing).display
 
     # The list
 
     def show(self, panel: Panel) -> None:
-        """Show another panel instead, keeping the mark or using the panel's own."""
+        """Show another panel in place of this one. The same row stays marked unless the new panel names another."""
         before, self.panel = self.row, panel
-        self._list(panel.mark or (before.value if before is not None else ""))
+        self._rebuild_list(panel.initial_value or (before.value if before is not None else ""))
         if panel.message is not None:
-            self._show_message(panel.message.text, panel.message.ink)
+            self._show_message(panel.message.text, panel.message.style)
 
-    def _fill(self, words: str) -> None:
-        """List the matches from the start."""
-        self._words = words
-        if self.panel.find is None:
-            self._list("" if words.strip() else self.panel.mark, anew=True)
+    def _search(self, search_text: str) -> None:
+        """List the matching rows from the start."""
+        self._search_text = search_text
+        if self.panel.find_rows is None:
+            self._rebuild_list("" if search_text.strip() else self.panel.initial_value, is_new=True)
         else:
-            self._start_reading("fill", partial(self._find, self.panel.find(words)))
+            self._start_loading("fill", partial(self._show_results, self.panel.find_rows(search_text)))
 
-    async def _find(self, panels: AsyncIterator[Panel]) -> None:
-        is_anew = True
+    async def _show_results(self, panels: AsyncIterator[Panel]) -> None:
+        is_first = True
         async for panel in panels:
-            if self._pruning:  # what is on it goes before it does
+            if self._pruning:  # its widgets are already being removed
                 return
-            if is_anew:
-                self.panel, is_anew = panel, False
-                self._list(panel.mark, anew=True)
+            if is_first:
+                self.panel, is_first = panel, False
+                self._rebuild_list(panel.initial_value, is_new=True)
             else:
                 self.show(panel)
 
-    def _list(self, mark: str, *, anew: bool = False) -> None:
-        self._rows = rows = matching_rows(self.panel, self._words)
+    def _rebuild_list(self, value: str, *, is_new: bool = False) -> None:
+        self._rows = rows = matching_rows(self.panel, self._search_text)
         listing = self.query_one(Listing)
 
         def paint(index: int, width: int) -> Text:
             return clipped_text([row_line(rows[index], width)], palette_of(self.app.theme_variables))
 
-        (listing.show if anew else listing.change)(len(rows), paint)
-        at = next((at for at, row in enumerate(rows) if row.value == mark and mark), listing.marked)
-        listing.move(at - listing.marked)
+        (listing.show if is_new else listing.replace_lines)(len(rows), paint)
+        at = next((at for at, row in enumerate(rows) if row.value == value and value), listing.marked)
+        listing.move_mark(at - listing.marked)
         if rows and rows[listing.marked].is_heading:
             self._move(1)
-        listing.display = bool(self.panel.rows) or bool(self.panel.search)
+        listing.display = bool(self.panel.rows) or bool(self.panel.search_placeholder)
         self.on_resize()
         self._draw()
 
     def _draw(self) -> None:
-        head = headline(self.panel, len(self._rows), is_searched=bool(self._words.strip()))
+        head = panel_headline(self.panel, len(self._rows), is_searched=bool(self._search_text.strip()))
         self.query_one("#headline", Static).update(clipped_text(head, palette_of(self.app.theme_variables)))
         self.query_one(Listing).refresh()
-        self._look()
+        self._show_details()
 
     def _move(self, step: int) -> None:
         """Move the mark, skipping headings."""
         listing, rows = self.query_one(Listing), self._rows
         before = listing.marked
-        listing.move(step)
+        listing.move_mark(step)
         direction = 1 if step > 0 else -1
         while rows and rows[listing.marked].is_heading:
             at = listing.marked
-            listing.move(direction)
-            if listing.marked == at:  # nothing but a heading on that side
-                listing.move(before - at)
+            listing.move_mark(direction)
+            if listing.marked == at:  # only headings in this direction
+                listing.move_mark(before - at)
                 return
 
     # Details
 
     def on_listing_row_highlighted(self) -> None:
-        self._look()
-        more, near = self.panel.more, self.query_one(Listing).marked >= len(self._rows) - _NEAR
-        if more is not None and near and self._adds is not self.panel:
-            self._adds = self.panel
-            self._start_reading("more", partial(self._add, more))
+        self._show_details()
+        more, near = self.panel.load_more, self.query_one(Listing).marked >= len(self._rows) - _LOAD_MORE_DISTANCE
+        if more is not None and near and self._extended_panel is not self.panel:
+            self._extended_panel = self.panel
+            self._start_loading("more", partial(self._load_more, more))
 
-    async def _add(self, more: Callable[[], Awaitable[Panel]]) -> None:
+    async def _load_more(self, more: Callable[[], Awaitable[Panel]]) -> None:
         before, panel = self.panel, await more()
         if self.panel is before and not self._pruning:
             self.show(panel)
 
-    def _look(self) -> None:
+    def _show_details(self) -> None:
         row, panel = self.row, self.panel
-        missing = panel.empty if not self._words.strip() else panel.not_found or panel.empty
-        told = panel.about or ((parse_inline_code(missing, "dim"),) if missing and not self._rows else ())
-        self.query_one(Detail).show(row or PanelRow("", (), about=told), tail=panel.tail)
-        if row is not None and panel.marked is not None:
-            panel.marked(row)
-        self._name_keys()
+        empty_message = (
+            panel.empty_message if not self._search_text.strip() else panel.no_match_message or panel.empty_message
+        )
+        lines = panel.empty_details or (
+            (parse_inline_code(empty_message, "dim"),) if empty_message and not self._rows else ()
+        )
+        self.query_one(Detail).show(row or PanelRow("", (), details=lines), tail=panel.starts_at_end)
+        if row is not None and panel.on_row_marked is not None:
+            panel.on_row_marked(row)
+        self._show_key_hints()
 
-    def _start_reading(self, group: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Load the visible details, cancelling earlier work of the group."""
+    def _start_loading(self, group: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Run work that loads details, and cancel earlier work of the same group."""
 
-        async def run() -> None:  # not begun yet: a worker may be cancelled before it starts
+        async def run() -> None:  # not a coroutine: a worker cancelled before its start would never await it
             try:
                 await work()
             except AgentError as error:
                 self._show_message(str(error), "warn")
 
-        self._reading[group] = self.run_worker(run, group=group, exclusive=True)
+        self._loading[group] = self.run_worker(run, group=group, exclusive=True)
 
     def _schedule_redraw(self) -> None:
-        if self.is_mounted and not self._is_due:
-            self._is_due = True
-            self.call_later(self._renew)
+        if self.is_mounted and not self._is_redraw_pending:
+            self._is_redraw_pending = True
+            self.call_later(self._redraw)
 
-    def _renew(self) -> None:
-        self._is_due = False
-        if self.panel.now is not None:
-            self.show(self.panel.now())
+    def _redraw(self) -> None:
+        self._is_redraw_pending = False
+        if self.panel.rebuild is not None:
+            self.show(self.panel.rebuild())
 
     # Key hints and messages
 
-    def _show_message(self, text: str, ink: TextStyle) -> None:
-        self._is_told = True
-        self.query_one(KeyLine).show_message(sanitised(text), ink)
+    def _show_message(self, text: str, style: TextStyle) -> None:
+        self._has_message = True
+        self.query_one(KeyLine).show_message(sanitised(text), style)
 
-    def _name_keys(self) -> None:
-        if self._is_told:
+    def _show_key_hints(self) -> None:
+        if self._has_message:
             return
-        asked, in_list = self.query_one(NoteField).asked, self.query_one(Listing).has_focus
-        named = hints(self.panel, self.row or NO_ROW, in_list=in_list, is_whole=self.is_whole)
-        self.query_one(KeyLine).show(asked[0].asks.keys if asked is not None and asked[0].asks is not None else named)
+        asked, in_list = self.query_one(NoteField).request, self.query_one(Listing).has_focus
+        hints_text = panel_key_hints(self.panel, self.row or NO_ROW, in_list=in_list, is_whole=self.is_whole)
+        self.query_one(KeyLine).show(
+            asked[0].text_request.key_hints if asked is not None and asked[0].text_request is not None else hints_text
+        )
 
     def _clear_message(self) -> None:
-        if self._is_told:
-            self._is_told = False
-            self._name_keys()
+        if self._has_message:
+            self._has_message = False
+            self._show_key_hints()
 
     def on_descendant_focus(self) -> None:
-        self._name_keys()
+        self._show_key_hints()
 
     # User actions
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        if event.input.id == "filter" and event.value != self._words:
+        if event.input.id == "filter" and event.value != self._search_text:
             self._clear_message()
-            self._fill(event.value)
+            self._search(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self._clear_message()
         if event.input.id == "filter":
-            self._act("enter")
-        elif (asked := self.query_one(NoteField).asked) is not None:
-            begin(self, partial(self._do, *asked, event.value), "act")
+            self._run_key_action("enter")
+        elif (asked := self.query_one(NoteField).request) is not None:
+            start_worker(self, partial(self._run_action, *asked, event.value), "act")
 
     def on_click(self, event: events.Click) -> None:
         if event.chain == 2 and isinstance(event.widget, Listing):
-            self._act("enter")
+            self._run_key_action("enter")
 
     def on_key(self, event: events.Key) -> None:
         self._clear_message()
@@ -298,19 +344,19 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         event.prevent_default()
 
     def _process_key(self, event: events.Key) -> bool:
-        """Handle a key; return whether it has a meaning."""
-        listing, is_listed = self.query_one(Listing), not self.panel.search
+        """Handle a key; return whether it did something."""
+        listing, is_listed = self.query_one(Listing), not self.panel.search_placeholder
         is_in_list = is_listed or listing.has_focus
         match event.key:
             case "escape" | "o" if self.is_whole:
-                self._show_whole(False)
+                self._set_whole(False)
             case "escape":
                 self.dismiss(None)
             case "up" | "down":
-                self._step(-1 if event.key == "up" else 1)
+                self._move_or_scroll(-1 if event.key == "up" else 1)
             case "pageup" | "pagedown":
-                self._page(-1 if event.key == "pageup" else 1)
-            case key if (is_in_list or not is_letter(key)) and self._act(key):
+                self._move_or_scroll_page(-1 if event.key == "pageup" else 1)
+            case key if (is_in_list or not is_typing_key(key)) and self._run_key_action(key):
                 pass
             case key if is_listed and self.query_one(Detail).process_key(key):
                 pass
@@ -321,48 +367,48 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             case "q" | "enter" if is_listed:
                 self.dismiss(None)
             case _ if listing.has_focus and not is_listed and event.character and event.is_printable:
-                self.query_one("#filter", Field).take_over(event.character)
+                self.query_one("#filter", Field).focus_and_insert(event.character)
             case _:
                 return False
         return True
 
-    def _step(self, step: int) -> None:
-        if self.is_whole or not (self.panel.rows or self.panel.search):
-            self.query_one(Detail).turn(step)
+    def _move_or_scroll(self, step: int) -> None:
+        if self.is_whole or not (self.panel.rows or self.panel.search_placeholder):
+            self.query_one(Detail).scroll_lines(step)
         else:
             self._move(step)
 
-    def _page(self, direction: int) -> None:
-        if self.panel.reads:
-            self.query_one(Detail).page(direction)
+    def _move_or_scroll_page(self, direction: int) -> None:
+        if self.panel.scrolls_details:
+            self.query_one(Detail).scroll_page(direction)
         else:
             self._move(direction * max(1, self.query_one(Listing).size.height - 1))
 
-    def _act(self, key: str) -> bool:
+    def _run_key_action(self, key: str) -> bool:
         """Run the action of a key on the marked row; return whether there is one."""
         row = self.row
-        action = action_of(self.panel, key, row)
+        action = action_for_key(self.panel, key, row)
         if action is None:
             return False
         row = row or NO_ROW
-        if action.asks is not None:
-            self.query_one(NoteField).ask(action, row)
-        elif action.do is None:
-            self.dismiss(RowChosen(row.value, action.word))
+        if action.text_request is not None:
+            self.query_one(NoteField).open_for(action, row)
+        elif action.run is None:
+            self.dismiss(RowChosen(row.value, action.command_word))
         else:
-            begin(self, partial(self._do, action, row), "act")
+            start_worker(self, partial(self._run_action, action, row), "act")
         return True
 
-    async def _do(self, action: PanelAction, row: PanelRow, words: str = "") -> None:
-        assert action.do is not None
-        if action.asks is not None and action.asks.meanwhile:
-            self._show_message(action.asks.meanwhile, "dim")
+    async def _run_action(self, action: PanelAction, row: PanelRow, entered_text: str = "") -> None:
+        assert action.run is not None
+        if action.text_request is not None and action.text_request.progress_message:
+            self._show_message(action.text_request.progress_message, "dim")
         try:
-            outcome = await action.do(row, words)
+            outcome = await action.run(row, entered_text)
         except AgentError as error:
             self._show_message(str(error), "warn")
-            if action.asks is not None and action.asks.is_hidden:
-                self.query_one(NoteField).action_select_all()  # another one would be written behind it, unseen
+            if action.text_request is not None and action.text_request.is_hidden:
+                self.query_one(NoteField).action_select_all()  # so that the next key replaces the hidden text
             return
         self._end_editing()
         match outcome:
@@ -370,27 +416,27 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
                 self.dismiss(outcome)
             case Panel():
                 self.show(outcome)
-            case ShowMessage(text, ink):
-                self._show_message(text, ink)
+            case ShowMessage(text, style):
+                self._show_message(text, style)
             case CopyText(text):
                 self.app.copy_to_clipboard(text)
                 self._show_message(f"copied {text}", "dim")
             case "whole":
-                self._show_whole(not self.is_whole)
+                self._set_whole(not self.is_whole)
             case None:
                 pass
 
     def _end_editing(self) -> None:
-        if (action := self.query_one(NoteField).end()) is not None:
-            is_of_list = not self.panel.search or any(map(is_letter, action.keys))
+        if (action := self.query_one(NoteField).close_field()) is not None:
+            is_of_list = not self.panel.search_placeholder or any(map(is_typing_key, action.keys))
             self.query_one("#list" if is_of_list else "#filter").focus()
-            self._name_keys()
+            self._show_key_hints()
 
-    def _show_whole(self, whole: bool) -> None:
-        """Show the details in the room of the list, or the list again."""
+    def _set_whole(self, is_fully_visible: bool) -> None:
+        """Show the details in place of the list, or the list again."""
         listing = self.query_one(Listing)
-        listing.display = not whole
-        if not whole:
+        listing.display = not is_fully_visible
+        if not is_fully_visible:
             listing.focus()
-        self._name_keys()
-        self.query_one(Detail).refit()
+        self._show_key_hints()
+        self.query_one(Detail).fit_to_size()

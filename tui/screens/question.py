@@ -21,9 +21,9 @@ class AskingScreen(TypeaheadGuardedDialog[None]):
     AskingScreen { align: left bottom; }
     """
 
-    def __init__(self, spec: QuestionSpec, answered: Callable[[Answer | None], None], place: str = "") -> None:
+    def __init__(self, spec: QuestionSpec, on_answer: Callable[[Answer | None], None], position: str = "") -> None:
         super().__init__()
-        self.panel = QuestionPanel(spec, answered, self._room, place)
+        self.panel = QuestionPanel(spec, on_answer, self._lines_for_question, position)
 
     def compose(self) -> ComposeResult:
         yield self.panel
@@ -31,11 +31,11 @@ class AskingScreen(TypeaheadGuardedDialog[None]):
     def on_mount(self) -> None:
         self.panel.take_focus()
 
-    def _room(self, is_whole: bool) -> int:
+    def _lines_for_question(self, is_whole: bool) -> int:
         return self.size.height
 
     def on_resize(self) -> None:
-        self.panel.fit()
+        self.panel.fit_to_screen()
 
     @property
     def has_text_focus(self) -> bool:
@@ -45,59 +45,59 @@ class AskingScreen(TypeaheadGuardedDialog[None]):
         return self.panel.accepts_key(key)
 
     def insert_key(self, key: events.Key) -> bool:
-        return self.panel.write(key)
+        return self.panel.insert_key(key)
 
 
 class QuestionDisplay:
     """A displayed question: above the prompt, or over another screen."""
 
     def __init__(
-        self, app: App[Any], spec: QuestionSpec, answered: Callable[[Answer | None], None], place: str
+        self, app: App[Any], spec: QuestionSpec, on_answer: Callable[[Answer | None], None], position: str
     ) -> None:
-        """`answered` is called with the answer, or None for Esc."""
-        self._answered = answered
+        """`on_answer` is called with the answer, or with None for Esc."""
+        self._on_answer = on_answer
         self._main: MainScreen | None = None
-        self._over: AskingScreen | None = None
+        self._screen: AskingScreen | None = None
         main = app.screen_stack[0]
         if isinstance(main, MainScreen) and len(app.screen_stack) == 1 and main.question is None:
             self._main = main
-            self._panel = main.ask(spec, self._give, place)
+            self._panel = main.show_question(spec, self._report_answer, position)
         else:
-            self._over = AskingScreen(spec, self._give, place)
-            self._panel = self._over.panel
-            app.push_screen(self._over)
+            self._screen = AskingScreen(spec, self._report_answer, position)
+            self._panel = self._screen.panel
+            app.push_screen(self._screen)
 
-    def show_position(self, place: str) -> None:
+    def show_position(self, position: str) -> None:
         """Show the position among several questions."""
-        self._panel.show_position(place)
+        self._panel.show_position(position)
 
     @property
     def can_close(self) -> bool:
-        """Whether it can be removed now: no other screen is above it."""
-        return self._over is None or self._over.is_current
+        """Whether the question can be removed now, because no other screen is above it."""
+        return self._screen is None or self._screen.is_current
 
     def close(self) -> None:
         if self._main is not None:
             self._main.remove_question()
-        elif self._over is not None:
-            self._over.dismiss()
+        elif self._screen is not None:
+            self._screen.dismiss()
 
-    def _give(self, answer: Answer | None) -> None:
+    def _report_answer(self, answer: Answer | None) -> None:
         self.close()
-        self._answered(answer)
+        self._on_answer(answer)
 
 
-async def answer_to(app: App[Any], spec: QuestionSpec) -> Answer | None:
-    """Ask and return the answer; None for Esc."""
-    waiting: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+async def ask_question(app: App[Any], spec: QuestionSpec) -> Answer | None:
+    """Ask the question and return the answer; None for Esc."""
+    future: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
 
-    def answered(answer: Answer | None) -> None:
-        if not waiting.done():
-            waiting.set_result(answer)
+    def set_answer(answer: Answer | None) -> None:
+        if not future.done():
+            future.set_result(answer)
 
-    shown = QuestionDisplay(app, spec, answered, "")
+    display = QuestionDisplay(app, spec, set_answer, "")
     try:
-        return await waiting
+        return await future
     finally:
-        if not waiting.done():
-            shown.close()
+        if not future.done():
+            display.close()

@@ -1,5 +1,5 @@
-"""Guards questions against keys typed for something else. The screen says which keys it takes; their time decides
-whether they count."""
+"""Guards questions against keys that were typed for something else. The screen defines which keys it accepts; the time
+at which they arrive decides whether they count."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -13,10 +13,10 @@ Answer = TypeVar("Answer")
 
 
 class TypeaheadGuard(Screen[Answer]):
-    """A screen with a question, and the time at which it became readable."""
+    """A screen that may have a question, and knows since when the question has been readable."""
 
     clock: ClassVar[Callable[[], float]] = monotonic
-    painted: float | None = None
+    painted_at: float | None = None
     """Monotonic seconds at which the question was painted; None before that."""
 
     @property
@@ -26,7 +26,7 @@ class TypeaheadGuard(Screen[Answer]):
 
     @property
     def has_text_focus(self) -> bool:
-        """Whether text goes to a field of this screen."""
+        """Whether typed text goes to a field of this screen."""
         return False
 
     def could_answer(self, key: events.Key) -> bool:
@@ -35,23 +35,23 @@ class TypeaheadGuard(Screen[Answer]):
 
     def accepts_key(self, key: events.Key) -> bool:
         """Whether a key is for this question; other characters are text for the prompt. Called before earlier events
-        are processed."""
+        have been processed."""
         return True
 
     def insert_key(self, key: events.Key) -> bool:
-        """Insert a key as text; return whether that was possible. Otherwise it is handled as usual."""
+        """Insert a key as text; return False if that is impossible, and the key is then handled as usual."""
         return False
 
     def handle_rejected_key(self, key: events.Key | None) -> None:
-        """Handle a key or paste that was not for the question; text goes to the prompt."""
+        """Handle a key or paste that was not for the question. Its text goes to the prompt."""
 
     def await_painting(self) -> None:
-        """Restart the guard: the current question has to be painted first."""
-        self.painted = None
+        """Restart the guard, because keys count only after the current question is painted."""
+        self.painted_at = None
         self.call_after_refresh(self._record_painting)
 
     def _record_painting(self) -> None:
-        self.painted = type(self).clock()
+        self.painted_at = type(self).clock()
 
     def on_mount(self) -> None:
         self.app.app_resume_signal.subscribe(self, lambda _: self.await_painting())
@@ -61,12 +61,12 @@ class TypeaheadGuard(Screen[Answer]):
 
 
 class TypeaheadGuardedDialog(ModalScreen[Answer], TypeaheadGuard[Answer]):
-    """A modal dialog with a guard. (Styles follow the first base class.)"""
+    """A modal dialog with a guard. Its styles come from `ModalScreen`, the first base class."""
 
     _is_answered = False
 
     def dismiss(self, result: Answer | None = None) -> AwaitComplete:
-        """Dismiss only once: a second queued key would close the screen below."""
+        """Dismiss the dialog only once. A second queued key would otherwise close the screen below it."""
         if self._is_answered:
             return AwaitComplete()
         self._is_answered = True

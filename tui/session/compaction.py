@@ -1,115 +1,118 @@
-"""A manual compaction, step by step: preview, summary, compaction; and its undo."""
+"""Manual compaction in steps (preview, summary, compaction), and its undo."""
 
 from typing import TYPE_CHECKING
 
-from ebbtide.agent.context.estimate import estimate_text
-from ebbtide.agent.context.summary import as_text, read_edited, with_facts
+from ebbtide.agent.compaction.ladder import CompactResult
+from ebbtide.agent.compaction.manual import Preview, SummaryDraft, apply_summary, draft_summary, preview_compaction
+from ebbtide.agent.compaction.summary import draft_text, parse_edited_summary, with_facts
+from ebbtide.agent.compaction.undo import offer_undo, undo
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.view import RewriteUndone
-from ebbtide.agent.window.compact import CompactResult
-from ebbtide.agent.window.manual_compact import Preview, SummaryDraft, apply_summary, draft_summary, preview_compaction
-from ebbtide.agent.window.undo import offer_undo, undo
+from ebbtide.agent.tokens.estimate import estimate_text
 from ebbtide.tui.session.controller import SessionController
-from ebbtide.tui.text.numbers import dollars
+from ebbtide.tui.text.numbers import format_dollars
 
-if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+if TYPE_CHECKING:  # session modules load only after the first paint
     from ebbtide.agent.session import Session
 
 
 class ManualCompaction:
-    """Changes nothing until `apply`. The cost of an unused summary is reported."""
+    """A manual compaction. Only `apply` changes the conversation."""
 
     def __init__(self, controller: SessionController, session: "Session", preview: Preview) -> None:
         self._controller = controller
         self._session = session
         self.preview = preview
-        self.drafted = SummaryDraft(preview.conversation, None)
+        self.last_draft = SummaryDraft(preview.conversation, None)
         """The last summary draft."""
         self.is_done = False
 
     @property
     def text(self) -> str:
         """The summary as drafted, for editing."""
-        return as_text(self.drafted.draft) if self.drafted.draft is not None else ""
+        return draft_text(self.last_draft.draft) if self.last_draft.draft is not None else ""
 
     async def draft(self) -> SummaryDraft:
-        """Have a model write the summary; can be interrupted. Raises `AgentError`."""
-        before = self.drafted.cost
+        """Have a model write the summary, which the user can interrupt. Raises `AgentError`."""
+        before = self.last_draft.cost
         with self._controller.busy_with("summarising"):
-            drafted = await self._session.change(draft_summary, self.preview, self._controller.advance)
+            drafted = await self._session.change_conversation(draft_summary, self.preview, self._controller.advance)
         cost = None if before is None or drafted.cost is None else before + drafted.cost
-        self.drafted = SummaryDraft(drafted.conversation, drafted.draft, drafted.model, cost, drafted.is_interrupted)
-        return self.drafted
+        self.last_draft = SummaryDraft(drafted.conversation, drafted.draft, drafted.model, cost, drafted.is_interrupted)
+        return self.last_draft
 
     def result(self, text: str) -> CompactResult:
-        """The result of compacting with this text."""
-        return self.preview.result(read_edited(text))
+        """Return the result of compacting with this text as the summary."""
+        return self.preview.result(parse_edited_summary(text))
 
-    def missing(self, text: str) -> tuple[str, ...]:
-        """Required facts missing from an edited summary. An empty text is replaced by the facts."""
-        draft = read_edited(text)
+    def missing_facts(self, text: str) -> tuple[str, ...]:
+        """Return the required facts that an edited summary lacks. None are required of an empty text, because the facts
+        then become the summary."""
+        draft = parse_edited_summary(text)
         return self.preview.missing(draft) if draft is not None else ()
 
     def with_missing_facts(self, text: str) -> str:
-        """The text with the missing facts added."""
-        missing = self.missing(text)
+        """Return the text with the missing facts added."""
+        missing = self.missing_facts(text)
         return with_facts(text.rstrip(), missing) if missing else text
 
     async def apply(self, text: str) -> None:
-        """Compact with this text. Raises `AgentError`, and then nothing has changed."""
+        """Compact with this text as the summary. If this raises `AgentError`, nothing has changed."""
         with self._controller.busy_with("compacting"):
-            await self._session.change(
-                apply_summary, self.preview, read_edited(text), self.drafted, self._controller.advance
+            await self._session.change_conversation(
+                apply_summary, self.preview, parse_edited_summary(text), self.last_draft, self._controller.advance
             )
         self.is_done = True
 
     def interrupt(self) -> None:
         self._session.interrupt()
 
-    def leave(self) -> None:
+    def report_unused_cost(self) -> None:
         """Report the cost of an unused summary."""
-        if self.is_done or self.drafted.cost == 0.0:
+        if self.is_done or self.last_draft.cost == 0.0:
             return
-        cost = "at an unknown price" if self.drafted.cost is None else f"for {dollars(self.drafted.cost)}"
-        self._controller.notice(f"nothing was compacted; a summary was made {cost} and is not used")
+        cost = "price unknown" if self.last_draft.cost is None else format_dollars(self.last_draft.cost)
+        self._controller.show_notice(f"nothing was compacted; the summary was discarded ({cost})")
 
 
-def size_of(text: str) -> int:
-    """The approximate tokens of a summary."""
-    draft = read_edited(text)
+def summary_tokens(text: str) -> int:
+    """Return the approximate number of tokens of a summary."""
+    draft = parse_edited_summary(text)
     return estimate_text(draft.retain) + estimate_text(draft.summary) if draft is not None else 0
 
 
-async def begin(controller: SessionController, focus: str) -> ManualCompaction | None:
-    """Start a manual compaction; None if there is nothing to compact, which is shown."""
+async def begin_compaction(controller: SessionController, focus: str) -> ManualCompaction | None:
+    """Start a manual compaction. If there is nothing to compact, show why and return None."""
     session = controller.session
     if session is None:
         return None
     try:
-        with controller.busy_with("looking at what there is"):
-            return ManualCompaction(controller, session, await session.change(preview_compaction, focus or None))
+        with controller.busy_with("measuring the context"):
+            return ManualCompaction(
+                controller, session, await session.change_conversation(preview_compaction, focus or None)
+            )
     except AgentError as error:
-        controller.notice(str(error))
+        controller.show_notice(str(error))
         return None
 
 
-async def what_undo_does(controller: SessionController) -> RewriteUndone | None:
-    """What undoing the last rewrite would change and cost; None, with a notice, if that is impossible."""
+async def preview_undo(controller: SessionController) -> RewriteUndone | None:
+    """Return what undoing the last rewrite would change and cost. If it cannot be undone, show why and return None."""
     if controller.session is None:
         return None
     try:
-        return (await controller.session.change(offer_undo)).event
+        return (await controller.session.change_conversation(offer_undo)).event
     except AgentError as error:
-        controller.notice(str(error))
+        controller.show_notice(str(error))
         return None
 
 
-async def take_back(controller: SessionController) -> None:
-    """Undo the last rewrite. A failure is shown and changes nothing."""
+async def undo_last_rewrite(controller: SessionController) -> None:
+    """Undo the last rewrite. If that fails, show why; nothing has changed then."""
     if controller.session is None:
         return
     try:
         with controller.busy_with("undoing"):
-            controller.advance((await controller.session.change(undo)).event)
+            controller.advance((await controller.session.change_conversation(undo)).event)
     except AgentError as error:
-        controller.notice(str(error))
+        controller.show_notice(str(error))

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ebbtide.tui.commands import COMMANDS
-from ebbtide.tui.prompt.completion import PromptCompletion, candidates
+from ebbtide.tui.prompt.completion import PromptCompletion, prompt_completions
 from ebbtide.tui.prompt.files import ProjectFiles
+from ebbtide.tui.slash_commands import COMMANDS
 
-if TYPE_CHECKING:  # a type only: sessions are loaded behind the first paint
+if TYPE_CHECKING:  # session modules load only after the first paint
     from ebbtide.agent.session import Session
 
 
@@ -16,20 +16,20 @@ COMMAND_NAMES = frozenset(command.name for command in COMMANDS)
 
 
 class SessionPromptCompleter:
-    """`session` returns the current session, or None."""
+    """Completions for the session that `session` returns, if any."""
 
     def __init__(self, session: "Callable[[], Session | None]") -> None:
         self._session = session
         self._files: tuple[Path, ProjectFiles] | None = None
-        """The file index of the last session's folder."""
+        """The file index of the last session, with its folder."""
 
     def candidates(self, text: str) -> Sequence[PromptCompletion]:
-        """Commands, prompts and resources that complete the text."""
+        """Return the commands, prompts and resources that complete the text."""
         session = self._session()
-        running = session.servers if session is not None else None
+        servers = session.servers if session is not None else None
         extensions = session.extensions if session is not None and text.startswith("/") else None
-        named = extensions.usable(COMMAND_NAMES) if extensions is not None else ()
-        return candidates(text, running.statuses() if running is not None else (), named)
+        extension_commands = extensions.usable_by_user(COMMAND_NAMES) if extensions is not None else ()
+        return prompt_completions(text, servers.statuses() if servers is not None else (), extension_commands)
 
     @property
     def files(self) -> ProjectFiles | None:

@@ -6,37 +6,37 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ebbtide.tools.files.bounded import MAX_OWN_FILE_BYTES, beginning_of
+from ebbtide.tools.files.bounded import MAX_OWN_FILE_BYTES, read_beginning
 from ebbtide.tools.files.private_folder import make_private
-from ebbtide.tui.prompt.pastes import MAX_UNFOLDED_CHARS, Pastes
+from ebbtide.tui.prompt.pastes import MAX_EXPANDED_CHARS, Pastes
 from ebbtide.tui.session.queue import Queue
 
 
 class Drafts:
-    """Saves texts by session. If the folder is unusable, only drafts are lost."""
+    """Saves texts by session id. If the folder cannot be used, only drafts are lost."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Without a folder nothing is saved."""
+        """If there is no folder, nothing is saved."""
         self._folder = folder
-        self._kept: set[str] = set()
-        """Sessions with a saved file, as far as known."""
+        self._saved_sessions: set[str] = set()
+        """Sessions for which this process has saved a file."""
 
     def save(self, session: str, texts: Sequence[str]) -> None:
         """Save the texts to disk, replacing earlier ones."""
-        if self._folder is None or not (texts or session in self._kept):
+        if self._folder is None or not (texts or session in self._saved_sessions):
             return
         file = self._file(self._folder, session)
         with suppress(OSError):
             if not texts:
                 file.unlink(missing_ok=True)
-                self._kept.discard(session)
+                self._saved_sessions.discard(session)
                 return
-            self._kept.add(session)
+            self._saved_sessions.add(session)
             make_private(self._folder)
-            written = file.with_suffix(".new")
-            with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as stream:
+            new_file = file.with_suffix(".new")
+            with open(os.open(new_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as stream:
                 json.dump(list(texts), stream)
-            os.replace(written, file)
+            os.replace(new_file, file)
 
     def take(self, session: str) -> tuple[str, ...]:
         """Return and delete the saved texts of a session."""
@@ -44,7 +44,7 @@ class Drafts:
             return ()
         file = self._file(self._folder, session)
         try:
-            texts = json.loads(beginning_of(file, MAX_OWN_FILE_BYTES))
+            texts = json.loads(read_beginning(file, MAX_OWN_FILE_BYTES))
             file.unlink()
         except (OSError, ValueError):
             return ()
@@ -59,38 +59,38 @@ class Drafts:
 
 
 class UnsentText:
-    """The unsent messages and the prompt text of the current session, saved until sent."""
+    """The queued messages and the prompt text of the current session, saved until they are sent."""
 
-    def __init__(self, drafts: Drafts, queue: Queue, pastes: Pastes, whose: Callable[[], str | None]) -> None:
-        """`whose`: returns the session to save for, or None."""
-        self._drafts, self._queue, self._pastes, self._whose = drafts, queue, pastes, whose
-        self._written = ""
+    def __init__(self, drafts: Drafts, queue: Queue, pastes: Pastes, session_id: Callable[[], str | None]) -> None:
+        """`session_id` returns the id of the session to save for, or None."""
+        self._drafts, self._queue, self._pastes, self._whose = drafts, queue, pastes, session_id
+        self._prompt_text = ""
         """The text of the prompt, as last reported."""
         queue.watch(lambda: self._save(queue.texts))
 
     def take(self, session: str) -> str:
-        """Return and delete what was saved when the session was left."""
+        """Return and delete the text that was saved when the session was left."""
         draft = "\n\n".join(self._drafts.take(session))
         self._save(self._queue.texts)
         return self._pastes.fold(draft)
 
     def stash(self, draft: str) -> None:
-        """Save the queue and the prompt text when leaving."""
+        """Save the queue and the prompt text when the session is left."""
         texts = (*self._queue.texts, *([draft] if draft.strip() else []))
-        self._written = ""
+        self._prompt_text = ""
         self._queue.clear()
         self._save(texts)
         self._drafts = Drafts(None)
 
     def save_in_progress(self, draft: str) -> None:
-        """Save the prompt text and the queue in case the program is killed; long texts are skipped because saving
-        them each time is slow."""
-        draft = draft if draft.strip() and len(self._pastes.unfold(draft)) <= MAX_UNFOLDED_CHARS else ""
-        if draft != self._written:
-            self._written = draft
+        """Save the prompt text and the queue in case the program is killed. Long texts are left out, because saving
+        them again and again is slow."""
+        draft = draft if draft.strip() and len(self._pastes.expand(draft)) <= MAX_EXPANDED_CHARS else ""
+        if draft != self._prompt_text:
+            self._prompt_text = draft
             self._save(self._queue.texts)
 
-    def _save(self, waiting: Sequence[str]) -> None:
-        texts = (*waiting, *filter(None, [self._written]))
+    def _save(self, queued_texts: Sequence[str]) -> None:
+        texts = (*queued_texts, *filter(None, [self._prompt_text]))
         if (session := self._whose()) is not None:
-            self._drafts.save(session, [self._pastes.unfold(text) for text in texts])
+            self._drafts.save(session, [self._pastes.expand(text) for text in texts])

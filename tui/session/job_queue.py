@@ -1,4 +1,4 @@
-"""Runs one user job at a time, followed by the queue."""
+"""Runs the user's jobs one at a time, and sends queued messages after each."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -8,21 +8,52 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from ebbtide.agent.errors import AgentError
-from ebbtide.tui.commands import Invocation, Unknown, custom_name, parse
 from ebbtide.tui.session.greeter import Greeter
-from ebbtide.tui.session.job_waker import JobWaker
 from ebbtide.tui.session.keep_alive import CacheKeepAlive
+from ebbtide.tui.slash_commands import Invocation, UnknownCommand, custom_command_name, parse_command
 
-if TYPE_CHECKING:  # a type only: what a session is made of is loaded behind the first paint
+if TYPE_CHECKING:  # session modules load only after the first paint
+    from ebbtide.agent.session import Session
     from ebbtide.tui.session.controller import SessionController
 
+
+class JobWaker:
+    """Waits for background jobs while the session is idle, i.e. from `begin` to `end`."""
+
+    def __init__(self, controller: "Callable[[], SessionController]", wake: Callable[[], None]) -> None:
+        """`wake` starts a turn in which the model reacts to the end of a job."""
+        self._controller = controller
+        self._wake = wake
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, *, was_stopped: bool) -> None:
+        """Start waiting, because the session is now idle. `was_stopped`: the user interrupted it, so jobs that have
+        already ended are ignored."""
+        session = self._controller().session
+        if session is not None and session.limits.wakes_on_job_end:
+            ended_jobs = tuple(session.background_jobs.unreported_ends) if was_stopped else ()
+            self._task = asyncio.create_task(self._wait(session, ended_jobs))
+
+    def end(self) -> None:
+        """Stop waiting, because the session is now busy."""
+        waiting, self._task = self._task, None
+        if waiting is not None:
+            waiting.cancel()
+
+    async def _wait(self, session: "Session", ended_jobs: tuple[str, ...]) -> None:
+        await session.background_jobs.wait_for_end(ended_jobs)
+        self._task = None  # the work started next must not cancel this task
+        self._wake()
+
+
 LEAVE_TIMEOUT_S = 5.0
-"""Seconds to wait for an interrupted turn when leaving."""
+"""Seconds to wait for the end of an interrupted turn when leaving."""
 
 _SESSION_COMMANDS = frozenset(("resume", "sessions", "clear", "fork", "model", "rewind"))
 """Commands that switch to another session."""
 REPLACING_COMMANDS = frozenset(("resume", "sessions", "clear"))
-"""Of those, the ones independent of the current session: a session being opened is then abandoned."""
+"""The subset of these commands that do not depend on the current session. They cancel the opening of another session.
+"""
 
 
 class RunningJob(Protocol):
@@ -30,20 +61,20 @@ class RunningJob(Protocol):
 
 
 class JobQueue(ABC):
-    """The front end defines how work is started and results are shown."""
+    """Runs jobs and sends the queue. Each front end defines how work is started and how results are shown."""
 
     STOP_KEY = "Esc"
 
     def __init__(self) -> None:
         self.is_busy = False
-        """Whether a job is running: messages then go to the queue."""
-        self.is_held = False
-        """Whether the queue is held until the user sends it."""
+        """Whether a job is running. Messages then go to the queue."""
+        self.is_paused = False
+        """Whether queued messages wait until the user sends them."""
         self._job: RunningJob | None = None
         self._command = ""
-        """The command being run, if any."""
-        self._behind: deque[Invocation] = deque()
-        """Commands given while another session was being opened, meant for that session."""
+        """The command that is running, if any."""
+        self._pending_commands: deque[Invocation] = deque()
+        """Commands entered while another session was being opened, to be run in that session."""
         self._cache = CacheKeepAlive(lambda: self.controller)
         self._waker = JobWaker(
             lambda: self.controller, lambda: self.start(lambda: self.controller.continue_after_jobs())
@@ -52,7 +83,7 @@ class JobQueue(ABC):
         """Whether the user interrupted the last job."""
         self.greeter = Greeter(lambda: self.controller)
 
-    # What a front end says
+    # Defined by the front end
 
     @property
     @abstractmethod
@@ -60,57 +91,57 @@ class JobQueue(ABC):
 
     @abstractmethod
     def run_job(self, work: Coroutine[object, object, None]) -> RunningJob:
-        """Start it. An exception ends the program with a report."""
+        """Start a job. An exception in it ends the program with a report."""
 
     @abstractmethod
     def run_in_background(self, work: Coroutine[object, object, None]) -> object:
-        """Like `run_job`, in parallel to a job."""
+        """Start work that runs in parallel to the current job. An exception in it ends the program with a report."""
 
     @abstractmethod
     async def do(self, invocation: Invocation) -> None: ...
 
     @abstractmethod
     async def open_session(self) -> bool:
-        """Open a session if there is none, or show why that failed."""
+        """Open a session if there is none; if that fails, show why and return False."""
 
     @abstractmethod
     def on_message_queued(self, *, later: bool) -> None:
-        """Called when a message is queued; it is sent at once if idle."""
+        """Called when a message is queued, before it is sent."""
 
     @abstractmethod
     def return_queue_to_prompt(self) -> None:
-        """Put the queue into the prompt, if possible."""
+        """Move the queue into the prompt, if possible."""
 
     @abstractmethod
-    def restore_to_prompt(self, written: str) -> None:
-        """Put text that could not be handled into the prompt if it is empty."""
+    def restore_to_prompt(self, text: str) -> None:
+        """Put text that could not be handled back into the prompt, if the prompt is empty."""
 
-    # One after the other
+    # Jobs, one at a time
 
     def start(self, work: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Run the work, then send the queue."""
+        """Run the work, if any, then send the queue."""
         self._cache.end()
         self._waker.end()
         self._was_stopped = False
-        self.is_held, self.is_busy = False, True
+        self.is_paused, self.is_busy = False, True
         self._job = self.run_job(self._run(work))
 
     async def _run(self, work: Callable[[], Awaitable[None]] | None) -> None:
         try:
             if work is not None:
                 await work()
-            while self._behind:
-                await self._do(self._behind.popleft())
+            while self._pending_commands:
+                await self._do(self._pending_commands.popleft())
             self._command = ""
-            if not self.is_held:
+            if not self.is_paused:
                 await self.controller.resume_turn()
-            while self.controller.queue and not self.is_held and await self._send_next():
+            while self.controller.queue and not self.is_paused and await self._send_next():
                 pass
         except AgentError as error:
-            self.controller.fail(error)
+            self.controller.show_failure(error)
         finally:
             self.is_busy, self._command = False, ""
-            self._behind.clear()
+            self._pending_commands.clear()
         self.return_queue_to_prompt()
         self._cache.begin()
         self._waker.begin(was_stopped=self._was_stopped)
@@ -120,45 +151,47 @@ class JobQueue(ABC):
             return False
         return await self.controller.run_turn(self.controller.queue.pop())
 
-    # What is asked for
+    # Input
 
     def take(self, text: str) -> None:
         """Handle the user's input: a command or a message."""
-        session, name = self.controller.session, custom_name(text)
+        session, name = self.controller.session, custom_command_name(text)
         extensions = session.extensions if session is not None and name else None
-        if extensions is not None and extensions.find(name) is not None:
+        if extensions is not None and extensions.find_by_name(name) is not None:
             self.send(text)
             return
-        match parse(self.greeter.expand_session_number(text)):
-            case Unknown() if name and session is None:
-                self.restore_to_prompt(text)  # what is being opened may know it
-            case Unknown() as unknown:
-                self.controller.notice(unknown.message)
+        match parse_command(self.greeter.expand_session_number(text)):
+            case UnknownCommand() if name and session is None:
+                self.restore_to_prompt(text)  # the session that is being opened may have this command
+            case UnknownCommand() as unknown:
+                self.controller.show_notice(unknown.message)
             case Invocation() as invocation:
                 self.invoke(invocation)
             case None:
                 self.send(text)
 
     def send(self, text: str, *, later: bool = False) -> None:
-        """Send it at once, or with the next step of the running turn; `later` only after the turn."""
+        """Send a message at once, or with the next step of the running turn; with `later`, only after the turn."""
         self.controller.queue.add(text, later=later)
         self.on_message_queued(later=later)
         if not self.is_busy:
             self.start()
 
     def invoke(self, invocation: Invocation) -> None:
-        """Run a command at once, as the next job, or after a session being opened; if it has to wait for anything
-        else, say so."""
+        """Run a command: at once, as the next job, or in the session that is being opened. If another job is running
+        and the command cannot run in parallel, say so instead."""
         is_opening = self._command in _SESSION_COMMANDS
-        if invocation.command.when_busy and not (is_opening and invocation.command.of_session):
+        if invocation.command.when_busy and not (is_opening and invocation.command.needs_session):
             self.run_in_background(self.with_error_notice(self.do(invocation)))
         elif is_opening:
             if invocation.command.name in REPLACING_COMMANDS:
                 self.stop_work()
-            self._behind.append(invocation)
+            self._pending_commands.append(invocation)
         elif self.is_busy:
             name = invocation.command.name
-            self.controller.notice(f"`/{name}` has to wait until the session is free. {self.STOP_KEY} interrupts it.")
+            self.controller.show_notice(
+                f"`/{name}` has to wait until the session is idle. {self.STOP_KEY} interrupts it."
+            )
             if invocation.argument:
                 self.restore_to_prompt(invocation.source_text)
         else:
@@ -170,39 +203,40 @@ class JobQueue(ABC):
         await self.do(invocation)
 
     async def with_error_notice(self, work: Awaitable[None]) -> None:
-        """Run the work; an error is shown as a notice, and a running turn continues."""
+        """Do the work. An error is shown as a notice and does not end a running turn."""
         try:
             await work
         except AgentError as error:
-            self.controller.notice(str(error))
+            self.controller.show_notice(str(error))
 
     def stop_work(self) -> None:
-        """Interrupt the current work. Commands for a session being opened are dropped, and messages return to the
-        prompt."""
-        self._behind.clear()
+        """Interrupt the current work. Commands for a session that is being opened are dropped, and queued messages
+        return to the prompt."""
+        self._pending_commands.clear()
         self._was_stopped = True
         self.return_queue_to_prompt()
         self.controller.interrupt()
 
-    # The end of them
+    # Exit
 
-    async def end(self, written: str) -> str | None:
-        """Stop the current work and close the session; return its id if it has messages. `written`: the prompt text."""
+    async def close_session(self, prompt_text: str) -> str | None:
+        """Stop the current work and close the session; return its id if it has messages. `prompt_text`: the text in the
+        prompt, which is saved."""
         controller = self.controller
-        controller.unsent.stash(written)
+        controller.unsent.stash(prompt_text)
         self._waker.end()
         if self.is_busy:
             controller.leave_turn()
             with suppress(TimeoutError):
                 await asyncio.wait_for(controller.wait_until_idle(), LEAVE_TIMEOUT_S)
         await self.stop()
-        await self._cache.over()
+        await self._cache.end_and_wait()
         session = controller.session
         id = session.id if session is not None and session.history.messages else None
         await controller.close("prompt_input_exit")
         return id
 
     async def stop(self) -> None:
-        """Interrupt the work; whatever remains is waiting for the user."""
+        """Cancel the running job. Queued messages stay queued until the user sends them."""
         if self.is_busy and self._job is not None:
             self._job.cancel()

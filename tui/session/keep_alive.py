@@ -5,15 +5,16 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from ebbtide.agent import request
 from ebbtide.agent.errors import AgentError
 
-if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+if TYPE_CHECKING:  # session modules load only after the first paint
     from ebbtide.agent.session import Session
     from ebbtide.tui.session.controller import SessionController
 
 
 class CacheKeepAlive:
-    """Active from `begin` to `end`, while the session is idle."""
+    """Renews the cache while the session is idle, i.e. from `begin` to `end`."""
 
     def __init__(
         self,
@@ -21,44 +22,42 @@ class CacheKeepAlive:
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`clock`: seconds, including the time that the machine sleeps."""
+        """`clock`: a clock in seconds that also advances while the machine sleeps."""
         self._controller = controller
         self._sleep = sleep
         self._clock = clock
-        self._keeping: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """The session is idle now."""
+        """Start renewing, because the session is now idle."""
         session = self._controller().session
         if session is not None and session.limits.keep_alive:
-            self._keeping = asyncio.create_task(self._keep(session))
+            self._task = asyncio.create_task(self._renew_until_expired(session))
 
     def end(self) -> None:
-        """The session is busy now: cancel a running request."""
-        keeping, self._keeping = self._keeping, None
+        """Stop renewing, because the session is now busy. A running request is cancelled."""
+        keeping, self._task = self._task, None
         if keeping is None:
             return
         if keeping.done() and not keeping.cancelled():
-            keeping.result()  # a bug in it is told
+            keeping.result()  # raises the exception if the task failed
         keeping.cancel()
 
-    async def over(self) -> None:
-        """Like `end`, and wait until the request is cancelled."""
-        keeping = self._keeping
+    async def end_and_wait(self) -> None:
+        """Stop renewing like `end`, and wait until a running request is cancelled."""
+        keeping = self._task
         self.end()
         if keeping is not None:
             await asyncio.gather(keeping, return_exceptions=True)
 
-    async def _keep(self, session: "Session") -> None:
-        from ebbtide.agent.window.keep_alive import next_renewal, renew_cache  # noqa: PLC0415  # deferred: few users want it
-
+    async def _renew_until_expired(self, session: "Session") -> None:
         try:
-            renewal = await session.change(next_renewal)
-            while renewal.wait is not None:
-                due = self._clock() + renewal.wait
-                await self._sleep(renewal.wait)
-                if self._clock() > due + renewal.late:
-                    return  # the machine was asleep: the cache is gone
-                renewal = await session.change(renew_cache, self._controller().advance)
+            renewal = await session.change_conversation(request.keep_alive.next_renewal)
+            while renewal.wait_seconds is not None:
+                due = self._clock() + renewal.wait_seconds
+                await self._sleep(renewal.wait_seconds)
+                if self._clock() > due + renewal.grace_seconds:
+                    return  # the machine was asleep and the cache has expired
+                renewal = await session.change_conversation(request.keep_alive.renew_cache, self._controller().advance)
         except AgentError:
-            pass  # a turn runs, or nothing can be written down: whoever does something next is told
+            pass  # a turn is running, or the store failed, which the next action will report

@@ -1,4 +1,4 @@
-"""Messages queued until the session takes them."""
+"""Messages queued for the session."""
 
 from collections.abc import Callable
 
@@ -7,79 +7,80 @@ from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.text.spans import Line
 
 MAX_QUEUE_LINES = 4
-"""Maximum lines of the queue on the screen."""
+"""Maximum number of lines that the queue occupies on the screen."""
 
 _MAX_LINE_CHARS = 500
-"""Maximum characters of a message in its line."""
+"""Maximum number of characters in a message shown in its line."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedMessage:
     text: str
     is_later: bool = False
-    """Whether it waits for the end of the turn instead of its next step."""
+    """Whether the message is sent after the turn instead of at its next step."""
 
 
 class Queue:
-    """Unsent messages, oldest first. They leave only into a turn or back to the user."""
+    """Unsent messages, oldest first. A message leaves the queue only when it is sent or returned to the user."""
 
     def __init__(self) -> None:
         self.items: tuple[QueuedMessage, ...] = ()
-        self._taken: tuple[QueuedMessage, ...] = ()
-        """Messages given to the turn but not yet confirmed."""
-        self._changed: list[Callable[[], None]] = []
+        self._undelivered: tuple[QueuedMessage, ...] = ()
+        """Messages that the turn has taken, but whose delivery is not yet confirmed."""
+        self._change_callbacks: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
         return len(self.items)
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Set the callback for changes."""
-        self._changed.append(changed)
+        """Add a callback for changes."""
+        self._change_callbacks.append(changed)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All unconfirmed messages."""
-        return tuple(item.text for item in (*self._taken, *self.items))
+        """The texts of all messages that are queued or not yet confirmed as delivered."""
+        return tuple(item.text for item in (*self._undelivered, *self.items))
 
     def add(self, text: str, *, later: bool = False) -> None:
         self._set_items((*self.items, QueuedMessage(text, later)))
 
     def remove(self, index: int) -> str:
-        """Remove and return a message."""
+        """Remove and return the message at an index."""
         text = self.items[index].text
         self._set_items(self.items[:index] + self.items[index + 1 :])
         return text
 
     def take(self, item: QueuedMessage) -> str:
-        """Remove and return this message; empty if it is gone."""
+        """Remove this message and return its text; empty if it is no longer queued."""
         index = next((n for n, other in enumerate(self.items) if other is item), None)
         return self.remove(index) if index is not None else ""
 
     def pop(self) -> str:
-        """Remove and return the text for the next turn: the oldest not marked for later, or else the oldest."""
+        """Remove and return the text for the next turn: the oldest message not marked for later or, if there is none,
+        the oldest message."""
         return self.remove(next((n for n, item in enumerate(self.items) if not item.is_later), 0))
 
     def take_for_step(self) -> tuple[str, ...]:
-        """Lend the messages for the next step. They stay in the queue until `confirm_delivered`."""
-        taken = tuple(item for item in self.items if not item.is_later)
-        if taken:
-            self._taken += taken
+        """Return the messages for the next step. They count as unsent until `confirm_delivered` is called."""
+        messages = tuple(item for item in self.items if not item.is_later)
+        if messages:
+            self._undelivered += messages
             self._set_items(tuple(item for item in self.items if item.is_later))
-        return tuple(item.text for item in taken)
+        return tuple(item.text for item in messages)
 
     def confirm_delivered(self, text: str) -> None:
-        first = next((n for n, item in enumerate(self._taken) if item.text == text), None)
+        first = next((n for n, item in enumerate(self._undelivered) if item.text == text), None)
         if first is not None:
-            self._taken = self._taken[:first] + self._taken[first + 1 :]
+            self._undelivered = self._undelivered[:first] + self._undelivered[first + 1 :]
             self._set_items(self.items)
 
     def return_undelivered(self) -> None:
-        """The turn is over: unconfirmed messages are queued again."""
-        if self._taken:
-            items, self._taken = (*self._taken, *self.items), ()
+        """Put messages back into the queue that were not delivered before the turn ended."""
+        if self._undelivered:
+            items, self._undelivered = (*self._undelivered, *self.items), ()
             self._set_items(items)
 
-    def take_back(self) -> str:
+    def take_all(self) -> str:
         """Empty the queue and return its text."""
         text = "\n\n".join(item.text for item in self.items)
         if self.items:
@@ -87,34 +88,34 @@ class Queue:
         return text
 
     def clear(self) -> None:
-        """Empty the queue: its messages are saved elsewhere."""
-        self._taken = ()
+        """Empty the queue without returning its messages, because they are saved elsewhere."""
+        self._undelivered = ()
         self._set_items(())
 
     def _set_items(self, items: tuple[QueuedMessage, ...]) -> None:
         self.items = items
-        for changed in self._changed:
+        for changed in self._change_callbacks:
             changed()
 
 
 def first_visible(count: int, marked: int | None) -> int:
-    """Index of the first visible message: the last ones are shown, or those around the mark."""
+    """Return the index of the first visible message: the last messages are visible, or those around the marked one."""
     last = count if marked is None else min(count, marked + MAX_QUEUE_LINES // 2 + 1)
     return max(0, min(count - MAX_QUEUE_LINES, last - MAX_QUEUE_LINES + (marked is not None)))
 
 
 def queue_lines(items: tuple[QueuedMessage, ...], marked: int | None) -> tuple[Line, ...]:
-    """The lines of the visible messages, with key hints for the marked one."""
+    """Return the lines of the visible messages, with key hints for the marked one."""
     first = first_visible(len(items), marked)
-    shown = items[first : first + MAX_QUEUE_LINES]
+    visible = items[first : first + MAX_QUEUE_LINES]
     lines: list[Line] = []
-    for index, item in enumerate(shown, first):
+    for index, item in enumerate(visible, first):
         when = "later      " if item.is_later else "next step  "
         text = sanitised_line(item.text[:_MAX_LINE_CHARS])
         if index == marked:
-            lines.append(((f"{when}", "accent"), ("Enter edits  Del removes  ", "dim"), (text, "strong")))
+            lines.append(((f"{when}", "accent"), ("Enter edit  Del remove  ", "dim"), (text, "strong")))
         else:
-            hidden = first if index == first else len(items) - first - len(shown) if index == first + 3 else 0
+            hidden = first if index == first else len(items) - first - len(visible) if index == first + 3 else 0
             more = f"(+{hidden}) " if hidden else ""
             lines.append(((f"{when}", "dim"), (more, "warn"), (text, "text")))
     return tuple(lines)

@@ -1,100 +1,101 @@
-"""The list of stored sessions: search, rename, fork and deletion. It returns the session to open."""
+"""The list of stored sessions. The user can search, rename, fork and delete them, and open one."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ebbtide.agent.archive.tags import tags_named
+from ebbtide.agent.archive.tags import normalise_tags
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.panel import AskForText, LoadedText, Panel, PanelAction, PanelRow, ShowMessage
 from ebbtide.tui.view.sessions import (
-    MORE,
-    WIDE,
-    about_lines,
-    headline,
-    more_agents,
+    MIN_SIDE_BY_SIDE_WIDTH,
+    MORE_AGENTS_SUFFIX,
+    more_agents_row,
+    session_details,
     session_line,
-    session_words,
+    sessions_headline,
     tags_text,
 )
 
-if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+if TYPE_CHECKING:  # session modules load only after the first paint
     from ebbtide.agent.archive.library import Library
 
 
 class ListedSessions:
-    """Starts empty. Errors are raised as `AgentError`, and the listed sessions stay."""
+    """The listed sessions; empty until the first page is loaded. Methods raise `AgentError` and then leave the list
+    unchanged."""
 
     def __init__(self, library: "Library") -> None:
         self._library = library
         self.sessions: list[SessionInfo] = []
         self.everywhere = False
         """Whether all projects are listed."""
-        self.words = ""
-        """The search text; empty for all."""
+        self.search_text = ""
+        """The search text; empty to list all sessions."""
         self.has_more = False
         """Whether there may be another page."""
-        self.searching = ""
-        """What is still being searched, in a few words."""
+        self.search_status = ""
+        """Progress of the search as a short text; empty when it is done."""
         self._excerpts: dict[str, str] = {}
 
     def excerpt_of(self, info: SessionInfo) -> str:
-        """The match in a session's messages; empty if its title matches."""
+        """Return the matching excerpt from a session's messages; empty if its title matches."""
         return self._excerpts.get(info.id, "")
 
-    async def begin(self) -> None:
-        """List the first page, or the sessions whose title matches."""
-        page = await self._library.page(everywhere=self.everywhere, words=self.words)
+    async def load_first_page(self) -> None:
+        """List the first page, or, in a search, the sessions whose title matches."""
+        page = await self._library.page(everywhere=self.everywhere, words=self.search_text)
         self.sessions, self._excerpts, self.has_more = list(page), {}, bool(page)
-        self.searching = "searching what was said …" if self.words else ""
+        self.search_status = "searching messages …" if self.search_text else ""
 
     async def add_text_matches(self, changed: Callable[[], None]) -> None:
-        """Add sessions whose messages match, after those whose title matches, as indexing continues. `changed` is
-        called after each addition."""
-        left = 0
+        """Add sessions whose messages match after those whose title matches. Repeats while messages are still being
+        indexed, and calls `changed` after each addition."""
+        unindexed_count = 0
 
-        def told(done: int, total: int) -> None:
-            nonlocal left
-            left = total - done
-            self.searching = f"reading {done:,} of {total:,} messages …" if left else self.searching
+        def on_progress(done: int, total: int) -> None:
+            nonlocal unindexed_count
+            unindexed_count = total - done
+            self.search_status = f"reading {done:,} of {total:,} messages …" if unindexed_count else self.search_status
             changed()
 
         while True:
-            before = left
-            found = await self._library.search(self.words, everywhere=self.everywhere, told=told)
+            previous_count = unindexed_count
+            found = await self._library.search(self.search_text, everywhere=self.everywhere, on_progress=on_progress)
             known = {info.id for info in self.sessions}
             self._excerpts = {one.info.id: one.excerpt for one in found}
             self.sessions += [one.info for one in found if one.info.id not in known]
-            if not left or 0 < before <= left:
+            if not unindexed_count or 0 < previous_count <= unindexed_count:
                 break
             changed()
-        self.searching = f"{left:,} older messages were not searched" if left else ""
+        self.search_status = f"{unindexed_count:,} older messages were not searched" if unindexed_count else ""
 
-    async def add_page(self) -> None:
+    async def load_next_page(self) -> None:
         """Add the next page."""
         page = await self._library.page(everywhere=self.everywhere, after=self.sessions[-1])
         self.sessions += page
         self.has_more = bool(page)
 
 
-KEYS = "Enter opens   Tab to list: r renames, t tags, f forks, d deletes, a all   Esc closes"
-LIST_KEYS = "Enter opens   r renames   t tags   f forks   d deletes   a all projects   PgUp, PgDn   Esc closes"
-SEARCH_DELAY_S = 0.15
-"""Seconds without a key before messages are searched. A running search completes, and the next one waits for it."""
-MAX_SHOWN_AGENTS = 3
-"""Maximum sub-agent sessions listed at first."""
-MAX_PREVIEW_MESSAGES = 12
-"""Maximum messages shown of a session."""
-NOT_LISTED = SessionInfo("", "", "", 0.0, 0, "")
-TAG_KEYS, TAGS = (
-    "Enter keeps the tags   Esc cancels",
-    "Tags, with blanks between them; `none` takes them away, an empty line cancels: ",
+SESSIONS_KEY_HINTS = "Enter open   Tab to list: r rename, t tag, f fork, d delete, a all   Esc close"
+SESSIONS_LIST_KEY_HINTS = (
+    "Enter open   r rename   t tag   f fork   d delete   a all projects   PgUp, PgDn scroll   Esc close"
 )
-NAME = AskForText(lambda row: row.title, "Enter keeps the title   Esc cancels", "New title; an empty line cancels: ")
+SEARCH_DELAY_S = 0.15
+"""Seconds without a key press before messages are searched. A running search is completed before the next one starts.
+"""
+MAX_LISTED_AGENTS = 3
+"""Maximum number of sub-agent sessions listed below a session until it is expanded."""
+MAX_PREVIEW_MESSAGES = 12
+"""Maximum number of messages shown in the preview of a session."""
+UNLISTED_SESSION = SessionInfo("", "", "", 0.0, 0, "")
+TITLE_REQUEST = AskForText(lambda row: row.title, "Enter save   Esc cancel", "New title")
+TAGS_REQUEST = replace(TITLE_REQUEST, label="Tags, separated by spaces", may_be_empty=True)
 
 
 class SessionList:
@@ -104,172 +105,176 @@ class SessionList:
         self._current = current
         self._now = now
         self._listed = ListedSessions(library)
-        self._doomed: dict[str, str] = {}
-        """The owners of the sessions to be deleted, by id."""
-        self._unfolded: set[str] = set()
+        self._to_delete: dict[str, str] = {}
+        """The sessions marked for deletion: for each id, the id of its parent session, or an empty string."""
+        self._expanded: set[str] = set()
         """Sessions whose sub-agents are all listed."""
         self._changed: Callable[[], None] | None = None
 
     @property
     def ids_to_delete(self) -> tuple[str, ...]:
         """The ids of the sessions to delete when the list is closed."""
-        return tuple(id for id, owner in self._doomed.items() if owner not in self._doomed)
+        return tuple(id for id, owner in self._to_delete.items() if owner not in self._to_delete)
 
-    def panel(self, mark: str = "", told: ShowMessage | None = None) -> Panel:
+    def panel(self, mark: str = "", message: ShowMessage | None = None) -> Panel:
         listed = self._listed
         more = listed.has_more and len(listed.sessions) >= 200
-        head = headline(
-            len(listed.sessions), more, everywhere=listed.everywhere, words=listed.words, searching=listed.searching,
-            doomed=len(self._doomed),
-        )  # fmt: skip
+        head = sessions_headline(
+            len(listed.sessions),
+            more,
+            everywhere=listed.everywhere,
+            search_text=listed.search_text,
+            search_status=listed.search_status,
+            doomed=len(self._to_delete),
+        )
         actions = (
-            PanelAction(("enter",), "show", self._unfold, can=_stands_for_more),
-            PanelAction(("enter",), "open", can=lambda row: not self._will_delete(row)),
-            PanelAction(("r",), "rename", self._rename, can=_is_session, asks=NAME),
+            PanelAction(("enter",), "show", self._expand, is_available=_is_more_row),
+            PanelAction(("enter",), "open", is_available=lambda row: not self._will_delete(row)),
+            PanelAction(("r",), "rename", self._rename, is_available=_is_session, text_request=TITLE_REQUEST),
             PanelAction(
                 ("t",),
                 "tag",
                 self._tag,
-                can=_is_session,
-                asks=AskForText(self._tags_of, TAG_KEYS, TAGS, nothing="none"),
+                is_available=_is_session,
+                text_request=replace(TAGS_REQUEST, initial_text=self._tags_of),
             ),
-            PanelAction(("f",), "fork", self._fork, can=_is_session),
-            PanelAction(("d", "delete"), "delete", self._toggle_deletion, can=_is_session),
-            PanelAction(("a",), do=self._turn_to_all, needs_row=False),
+            PanelAction(("f",), "fork", self._fork, is_available=_is_session),
+            PanelAction(("d", "delete"), "delete", self._toggle_deletion, is_available=_is_session),
+            PanelAction(("a",), run=self._toggle_projects, needs_row=False),
         )
         return Panel(
             "sessions",
             (head,),
             tuple(row for info in listed.sessions for row in self._rows(info)),
-            KEYS,
-            LIST_KEYS,
-            empty="no session in this project yet",
-            not_found="no session is found",
-            plain_head="Go on with a session; `rename 3`, `tag 3`, `fork 3` and `delete 3` do that with the third.",
+            SESSIONS_KEY_HINTS,
+            SESSIONS_LIST_KEY_HINTS,
+            empty_message="no sessions in this project yet",
+            no_match_message="no match",
             actions=actions,
-            search="type to find: titles, #tags, and what was said",
-            mark=mark,
-            reads=True,
-            min_width_beside=WIDE,
-            message=told,
-            find=self._find,
-            more=self._more if listed.has_more and not listed.words else None,
+            search_placeholder="type to find titles, #tags and messages",
+            initial_value=mark,
+            scrolls_details=True,
+            min_side_by_side_width=MIN_SIDE_BY_SIDE_WIDTH,
+            message=message,
+            find_rows=self._search,
+            load_more=self._load_more if listed.has_more and not listed.search_text else None,
             watch=self._watch,
-            now=self.panel,
+            rebuild=self.panel,
         )
 
     def _rows(self, info: SessionInfo) -> Iterator[PanelRow]:
-        """A session with its sub-agent sessions below; only itself in search results."""
+        """Yield the rows of a session and, unless these are search results, of its sub-agent sessions."""
         yield self._row(info)
-        if self._listed.words:
+        if self._listed.search_text:
             return
-        few = len(info.agents) > MAX_SHOWN_AGENTS + 1 and info.id not in self._unfolded
-        yield from map(self._row, info.agents[:MAX_SHOWN_AGENTS] if few else info.agents)
-        if few:
-            yield more_agents(info, MAX_SHOWN_AGENTS)
+        is_collapsed = len(info.agents) > MAX_LISTED_AGENTS + 1 and info.id not in self._expanded
+        yield from map(self._row, info.agents[:MAX_LISTED_AGENTS] if is_collapsed else info.agents)
+        if is_collapsed:
+            yield more_agents_row(info, MAX_LISTED_AGENTS)
 
     def _row(self, info: SessionInfo) -> PanelRow:
         projects, excerpt = self._listed.everywhere, self._listed.excerpt_of(info)
-        doomed = (*self._doomed, info.id) if info.owner in self._doomed else self._doomed
-        draw = partial(session_line, info, now=self._now, current=self._current, doomed=doomed, projects=projects)
+        ids_to_delete = (*self._to_delete, info.id) if info.owner in self._to_delete else self._to_delete
+        draw = partial(
+            session_line, info, now=self._now, current=self._current, doomed=ids_to_delete, projects=projects
+        )
         return PanelRow(
-            info.id, draw, session_words(info, self._now), content=LoadedText(self._about, (info, excerpt)),
-            title=sanitised_line(info.title),
-        )  # fmt: skip
+            info.id, draw, content=LoadedText(self._load_details, (info, excerpt)), title=sanitised_line(info.title)
+        )
 
-    async def _about(self, info: SessionInfo, excerpt: str) -> Sequence[Line]:
-        return about_lines(info, excerpt, await self._library.last_messages(info.id, MAX_PREVIEW_MESSAGES))
+    async def _load_details(self, info: SessionInfo, excerpt: str) -> Sequence[Line]:
+        return session_details(info, excerpt, await self._library.last_messages(info.id, MAX_PREVIEW_MESSAGES))
 
     def _watch(self, changed: Callable[[], None] | None) -> None:
         self._changed = changed
 
-    async def _find(self, words: str) -> AsyncIterator[Panel]:
+    async def _search(self, words: str) -> AsyncIterator[Panel]:
         listed = self._listed
-        listed.words = words.strip()
+        listed.search_text = words.strip()
         try:
-            await listed.begin()
-            yield self.panel("" if listed.words else self._current)
-            if listed.words:
+            await listed.load_first_page()
+            yield self.panel("" if listed.search_text else self._current)
+            if listed.search_text:
                 await asyncio.sleep(SEARCH_DELAY_S)
                 await listed.add_text_matches(lambda: self._changed() if self._changed is not None else None)
                 yield self.panel()
         except AgentError:
-            listed.searching = ""
+            listed.search_status = ""
             raise
 
-    async def _more(self) -> Panel:
-        await self._listed.add_page()
+    async def _load_more(self) -> Panel:
+        await self._listed.load_next_page()
         return self.panel()
 
-    async def _unfold(self, row: PanelRow, _: str) -> Panel:
-        id = row.value.removesuffix(MORE)
-        self._unfolded.add(id)
+    async def _expand(self, row: PanelRow, _: str) -> Panel:
+        id = row.value.removesuffix(MORE_AGENTS_SUFFIX)
+        self._expanded.add(id)
         (info,) = (info for info in self._listed.sessions if info.id == id)
-        return self.panel(info.agents[MAX_SHOWN_AGENTS].id)
+        return self.panel(info.agents[MAX_LISTED_AGENTS].id)
 
     def _will_delete(self, row: PanelRow) -> bool:
-        return row.value in self._doomed or self._owner_of(row.value) in self._doomed
+        return row.value in self._to_delete or self._owner_of(row.value) in self._to_delete
 
     def _owner_of(self, id: str) -> str:
-        """The parent session of a sub-agent session, or empty."""
+        """Return the id of the parent session of a sub-agent session, or an empty string."""
         return self._info(id).owner
 
     def _info(self, id: str) -> SessionInfo:
         listed = (one for info in self._listed.sessions for one in (info, *info.agents))
-        return next((info for info in listed if info.id == id), NOT_LISTED)
+        return next((info for info in listed if info.id == id), UNLISTED_SESSION)
 
     async def _rename(self, row: PanelRow, title: str) -> Panel:
         await self._library.rename(row.value, title)
-        return await self._again(row.value)
+        return await self._reloaded_panel(row.value)
 
     def _tags_of(self, row: PanelRow) -> str:
         return tags_text(self._info(row.value).tags)
 
     async def _tag(self, row: PanelRow, words: str) -> Panel:
-        tags = tags_named(words.replace(",", " ").split())
+        tags = normalise_tags(words.replace(",", " ").split())
         await self._library.tag(row.value, tags, None)
-        return await self._again(row.value)
+        return await self._reloaded_panel(row.value)
 
     async def _fork(self, row: PanelRow, _: str) -> Panel:
         fork = await self._library.fork(row.value)
-        told = ShowMessage(f"forked: `{fork.id}` begins as `{row.value}`, which stays as it is")
-        return await self._again(fork.id, told)
+        message = ShowMessage(f"forked as `{fork.id}`; `{row.value}` is unchanged")
+        return await self._reloaded_panel(fork.id, message)
 
-    async def _turn_to_all(self, row: PanelRow, _: str) -> Panel:
+    async def _toggle_projects(self, row: PanelRow, _: str) -> Panel:
         self._listed.everywhere = not self._listed.everywhere
-        return await self._again(row.value)
+        return await self._reloaded_panel(row.value)
 
-    async def _again(self, mark: str, told: ShowMessage | None = None) -> Panel:
-        """The list, reloaded."""
-        await self._listed.begin()
-        if self._listed.words:
+    async def _reloaded_panel(self, mark: str, message: ShowMessage | None = None) -> Panel:
+        """Return the panel after reloading the list, with this row marked."""
+        await self._listed.load_first_page()
+        if self._listed.search_text:
             await self._listed.add_text_matches(lambda: None)
-        return self.panel(mark, told)
+        return self.panel(mark, message)
 
     async def _toggle_deletion(self, row: PanelRow, _: str) -> Panel:
         """Mark a session for deletion when the list is closed, or unmark it."""
         id = row.value
         if id == self._current:
-            told = ShowMessage("this session is open: `/clear` starts another one, then it can be deleted", "warn")
-        elif id in self._doomed:
-            del self._doomed[id]
-            told = ShowMessage(f"`{id}` stays")
-        elif (owner := self._owner_of(id)) in self._doomed:
-            told = ShowMessage(f"`{id}` goes with `{owner}`, whose agent it was", "warn")
+            message = ShowMessage("this session is open: start another one with `/clear`, then delete it", "warn")
+        elif id in self._to_delete:
+            del self._to_delete[id]
+            message = ShowMessage(f"`{id}` will not be deleted")
+        elif (owner := self._owner_of(id)) in self._to_delete:
+            message = ShowMessage(f"`{id}` will be deleted together with `{owner}`, which started it", "warn")
         else:
-            self._doomed[id] = owner
+            self._to_delete[id] = owner
             with_it = (
-                " with those of its agents"
+                " and its agent sessions"
                 if any(id == info.id and info.agents for info in self._listed.sessions)
                 else ""
             )
-            told = ShowMessage(f"`{id}` is deleted{with_it} when you close this list; d again keeps it", "warn")
-        return self.panel(told=told)
+            message = ShowMessage(f"`{id}`{with_it} will be deleted when you close this list; d to undo", "warn")
+        return self.panel(message=message)
 
 
-def _stands_for_more(row: PanelRow) -> bool:
-    return row.value.endswith(MORE)
+def _is_more_row(row: PanelRow) -> bool:
+    return row.value.endswith(MORE_AGENTS_SUFFIX)
 
 
 def _is_session(row: PanelRow) -> bool:
-    return not _stands_for_more(row)
+    return not _is_more_row(row)

@@ -1,46 +1,80 @@
-"""Opens a session to replace the current one. A long one takes a while, and opening can be interrupted."""
+"""Opens a session to replace the current one. Opening a long session takes a while and can be interrupted."""
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.messages import Conversation
-from ebbtide.tui.session.session_view import view_of_session
-from ebbtide.tui.view.blocks import SessionView
+from ebbtide.tui.view.blocks import Block, Notice, SessionView
+from ebbtide.tui.view.resumed import newest_messages, resumed_view, without_orphaned_outputs
 
-if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+if TYPE_CHECKING:  # session modules load only after the first paint
     from ebbtide.agent.session import Session
-    from ebbtide.agent.sessions import Opening, Sessions
+    from ebbtide.agent.sessions import OpeningKind, Sessions
+
+MESSAGES_PER_PAGE = 200
+"""Number of earlier messages read at a time."""
+MAX_INITIAL_MESSAGES = 10_000
+"""Maximum number of messages shown of a resumed session; earlier ones are read on demand."""
+
+
+async def view_of_session(sessions: "Sessions", session: "Session") -> SessionView:
+    """Build the view of a resumed session in threads, because a long session takes a while."""
+    history = await asyncio.to_thread(sessions.without_secrets, newest_messages(session.history, MAX_INITIAL_MESSAGES))
+    endings = await sessions.turn_endings(session.id)
+    return await asyncio.to_thread(
+        resumed_view, history, str(sessions.root), endings, is_at_question=session.is_at_question
+    )
+
+
+async def earlier_blocks(
+    sessions: "Sessions", session: str, position: int, limit: int
+) -> tuple[int, tuple[Block, ...]]:
+    """Return about `limit` messages before a position, without outputs whose calls are cut off: the position of the
+    first message, and the blocks. Raises `AgentError`."""
+    read = await sessions.messages_before(session, position, limit)
+    messages = without_orphaned_outputs(read.messages) if position > limit else read.messages
+    visible = await asyncio.to_thread(
+        sessions.without_secrets, Conversation(messages)
+    )  # in a thread: slow for many messages
+    start = position - len(messages)
+    endings = tuple(replace(one, position=one.position - start) for one in await sessions.turn_endings(session))
+    blocks = (
+        await asyncio.to_thread(resumed_view, visible, str(sessions.root), endings)
+    ).past_blocks  # slow for many messages
+    return start, (*((Notice(read.problem),) if read.problem else ()), *blocks)
+
 
 OpenedSession: TypeAlias = "tuple[Session, SessionView]"
-"""A session and its view."""
+"""An open session and its view."""
 
 
 class SessionOpener:
     """Opens one session at a time."""
 
     def __init__(
-        self, sessions: "Sessions", glimpse: Callable[[Conversation], None], progress: Callable[[str], None]
+        self, sessions: "Sessions", on_preview: Callable[[Conversation], None], on_progress: Callable[[str], None]
     ) -> None:
-        """`glimpse` is called with the end of a session before all of it is read, `progress` with the number of
-        messages read."""
-        self._sessions, self._glimpse, self._progress = sessions, glimpse, progress
+        """`on_preview` is called with the end of a session before all of it is read, `on_progress` with a text that
+        contains the number of messages read so far."""
+        self._sessions, self._on_preview, self._on_progress = sessions, on_preview, on_progress
         self._task: asyncio.Task[OpenedSession] | None = None
 
     @property
-    def is_at_work(self) -> bool:
+    def is_opening(self) -> bool:
         """Whether a session is being opened."""
         return self._task is not None
 
     async def open(
-        self, resume: str | None, model: str | None, opening: "Opening", *, is_shown: bool = False
+        self, resume: str | None, model: str | None, opening: "OpeningKind", *, is_displayed: bool = False
     ) -> OpenedSession:
-        """Open the session with that id, or a new one. `is_shown`: it is already fully on the screen. Raises
-        `AgentError`."""
-        glimpse = None if is_shown else self._glimpse
-        session = await self._sessions.open(resume, model, glimpse, opening=opening, progress=self._report_progress)
+        """Open the session with that id, or a new one. `is_displayed`: whether the session is already completely on the
+        screen. Raises `AgentError`."""
+        on_preview = None if is_displayed else self._on_preview
+        session = await self._sessions.open(resume, model, on_preview, opening=opening, progress=self._report_progress)
         try:
             return session, await view_of_session(self._sessions, session)
         except asyncio.CancelledError:
@@ -48,15 +82,15 @@ class SessionOpener:
             raise
 
     async def open_unless_stopped(
-        self, resume: str | None, model: str | None, opening: "Opening"
+        self, resume: str | None, model: str | None, opening: "OpeningKind"
     ) -> "OpenedSession | None":
-        """Like `open`; None if `stop` was called meanwhile."""
+        """Like `open`, but return None if `stop` was called meanwhile."""
         task = self._task = asyncio.ensure_future(self.open(resume, model, opening))
         try:
             await asyncio.wait((task,))
         finally:
             self._task = None
-            task.cancel()  # does nothing to one that is done
+            task.cancel()  # no effect if the task is done
             with suppress(asyncio.CancelledError, AgentError):
                 await task
         return None if task.cancelled() else task.result()
@@ -67,4 +101,4 @@ class SessionOpener:
 
     def _report_progress(self, read: int, count: int) -> None:
         if read < count:
-            self._progress(f"opening the session ({read:,} of {count:,} messages)")
+            self._on_progress(f"opening the session ({read:,} of {count:,} messages)")

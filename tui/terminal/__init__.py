@@ -1,1 +1,15 @@
 """The real terminal around the app: title, notifications, clipboard, editor, signals and colours."""
+
+from typing import TYPE_CHECKING
+
+from ebbtide.tools.lazy import lazy_submodules
+
+if TYPE_CHECKING:
+    from ebbtide.tui.terminal import clipboard as clipboard
+    from ebbtide.tui.terminal import colour_query as colour_query
+    from ebbtide.tui.terminal import copy as copy
+    from ebbtide.tui.terminal import edit_text as edit_text
+    from ebbtide.tui.terminal import editor_screen as editor_screen
+    from ebbtide.tui.terminal import scrollback as scrollback
+else:
+    __getattr__ = lazy_submodules(__name__)

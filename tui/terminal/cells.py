@@ -18,46 +18,46 @@ class CellStyle:
     """The style of a cell, as SGR numbers; instances are shared."""
 
     flags: tuple[str, ...] = ()
-    ink: str = ""
-    """Empty for the terminal's default colour."""
-    ground: str = ""
+    foreground: str = ""
+    """Foreground colour; empty for the terminal's default."""
+    background: str = ""
     link: str = ""
 
 
-PLAIN = CellStyle()
+DEFAULT_STYLE = CellStyle()
 
 Cell: TypeAlias = tuple[str, CellStyle]
-"""A cell: a character with its combining marks, and its style. The second half of a wide character is empty."""
+"""A character with its combining marks, and its style. The cell of the second half of a wide character is empty."""
 
 Row: TypeAlias = list[Cell]
 
-BLANK: Cell = (" ", PLAIN)
+BLANK_CELL: Cell = (" ", DEFAULT_STYLE)
 
-_SEEN_ON_BLANKS = {"4", "7", "9", "21", "51", "52", "53"}
-_ENDS = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
+_VISIBLE_ON_BLANKS = {"4", "7", "9", "21", "51", "52", "53"}
+_END_CODES = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
 """SGR codes that end an attribute."""
-_SURE = (
+_CERTAIN_WIDTH_RANGES = (
     " ~", "\xa1\xac", "\xae\u02ff", "\u0370\u0377", "\u037a\u037f", "\u0384\u0482", "\u048a\u052f",
     "\u2010\u2027", "\u2030\u205e", "\u20a0\u20c0", "\u2190\u22ff", "\u2500\u25fc", "\u2713\u2714", "\u2717\u2718",
     "\u2800\u28ff", "\u3041\u3096", "\u30a1\u30ff", "\u3400\u4dbf", "\u4e00\u9fff", "\uac00\ud7a3", "\uff01\uff60",
 )  # fmt: skip
-"""First and last characters of ranges with the same width on all terminals: no emoji, joined characters or rare
-scripts."""
-_LETTERS = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
+"""First and last characters of ranges whose width is the same on all terminals. Excludes emoji, joined characters and
+rare scripts."""
+_REGIONAL_INDICATORS = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
 """Regional indicators."""
 _MAX_REWRITTEN_GAP = 3
-"""Gaps of up to this many cells are rewritten instead of skipped."""
+"""Maximum gap of unchanged cells that is rewritten instead of skipped."""
 _MIN_ERASE_SAVING = 8
-"""Minimum cells saved for erasing a line."""
+"""Minimum number of cells that erasing a line must save."""
 _MAX_SAMPLED_LINES = 6
-"""Changed lines sampled to find the columns that scroll."""
+"""Number of changed lines sampled to find the columns that scroll."""
 _MIN_SCROLLED_LINES = 3
-"""Minimum lines moved by the same distance for scrolling the terminal."""
+"""Minimum number of lines that must have moved by the same distance for the terminal to be scrolled."""
 
 _parsed_styles: dict[tuple[str, str], tuple[CellStyle, Cell]] = {}
-_known_styles: dict[tuple[tuple[str, ...], str, str, str], CellStyle] = {((), "", "", ""): PLAIN}
-_blanks: dict[CellStyle, CellStyle] = {PLAIN: PLAIN}
-"""For each style, the style of a blank written in it."""
+_known_styles: dict[tuple[tuple[str, ...], str, str, str], CellStyle] = {((), "", "", ""): DEFAULT_STYLE}
+_blank_styles: dict[CellStyle, CellStyle] = {DEFAULT_STYLE: DEFAULT_STYLE}
+"""Maps each style to the style of a blank cell written in it."""
 _style_changes: dict[tuple[CellStyle, CellStyle], str] = {}
 
 
@@ -69,28 +69,28 @@ def put_segments(row: Row, x: int, strip: Iterable[Segment], color_system: Color
             continue
         codes, link = "", ""
         if style is not None:
-            known = style._ansi  # as Textual's strips ask for it
+            known = style._ansi  # private, but Textual's strips also use it
             codes = Strip.render_ansi(style, color_system) if known is None else known
             link = style._link or ""
-        look, blank = _parsed_styles.get((codes, link)) or _parse_style(codes, link)
+        cell_style, blank = _parsed_styles.get((codes, link)) or _parse_style(codes, link)
         if text.isascii():
-            cells += [(char, look) if char != " " else blank for char in text]
+            cells += [(char, cell_style) if char != " " else blank for char in text]
             continue
         for start, end, width in split_graphemes(text)[0]:
             char = text[start:end]
-            if char in _LETTERS and cells and cells[-1][0] in _LETTERS:  # two of them are a flag
-                cells[-1] = (cells[-1][0] + char, look)
-                cells.append(("", look))
+            if char in _REGIONAL_INDICATORS and cells and cells[-1][0] in _REGIONAL_INDICATORS:  # a pair makes a flag
+                cells[-1] = (cells[-1][0] + char, cell_style)
+                cells.append(("", cell_style))
             elif width:
-                cells.append((char, look) if char != " " else blank)
+                cells.append((char, cell_style) if char != " " else blank)
                 if width == 2:
-                    cells.append(("", look))
+                    cells.append(("", cell_style))
             elif cells:
-                _draw_over(cells, len(cells) - 1, char)
+                _add_combining(cells, len(cells) - 1, char)
             elif x:
-                _draw_over(row, x - 1, char)
+                _add_combining(row, x - 1, char)
     end, columns = x + len(cells), len(row)
-    if x < columns and not row[x][0]:  # as in a terminal, nothing is left of a character that half is left of
+    if x < columns and not row[x][0]:  # as in a terminal: overwriting half of a wide character erases the other half
         row[x - 1] = (" ", row[x - 1][1])
     if end < columns and not row[end][0]:
         row[end] = (" ", row[end][1])
@@ -98,8 +98,8 @@ def put_segments(row: Row, x: int, strip: Iterable[Segment], color_system: Color
     del row[columns:]
 
 
-def _draw_over(row: Row, x: int, text: str) -> None:
-    """Add combining characters to the cell before a column."""
+def _add_combining(row: Row, x: int, text: str) -> None:
+    """Add combining characters to the character at a column."""
     x -= not row[x][0] and x > 0
     row[x] = (row[x][0] + text, row[x][1])
 
@@ -119,192 +119,196 @@ def _parse_style(codes: str, link: str) -> tuple[CellStyle, Cell]:
             ground = "" if number == "49" else color
         else:
             flags.append(number)
-    look = _look(tuple(flags), ink, ground, link)
-    if look not in _blanks:
-        blank = look if link or not _SEEN_ON_BLANKS.isdisjoint(flags) else _look((), "", ground, "")
-        _blanks[blank] = _blanks[look] = blank
-    learned = _parsed_styles[codes, link] = look, (" ", _blanks[look])
+    style = _shared_style(tuple(flags), ink, ground, link)
+    if style not in _blank_styles:
+        blank = style if link or not _VISIBLE_ON_BLANKS.isdisjoint(flags) else _shared_style((), "", ground, "")
+        _blank_styles[blank] = _blank_styles[style] = blank
+    learned = _parsed_styles[codes, link] = style, (" ", _blank_styles[style])
     return learned
 
 
-def _look(*values: *tuple[tuple[str, ...], str, str, str]) -> CellStyle:
-    look = _known_styles.get(values)
-    if look is None:
-        look = _known_styles[values] = CellStyle(*values)
-    return look
+def _shared_style(*values: *tuple[tuple[str, ...], str, str, str]) -> CellStyle:
+    style = _known_styles.get(values)
+    if style is None:
+        style = _known_styles[values] = CellStyle(*values)
+    return style
 
 
 def _style_change(before: CellStyle, after: CellStyle) -> str:
-    """The escape sequence from one style to another."""
+    """Return the escape sequence that changes one style to another."""
     known = _style_changes.get((before, after))
     if known is None:
-        known = _style_changes[before, after] = _sequence(before, after)
+        known = _style_changes[before, after] = _style_sequence(before, after)
     return known
 
 
-def _sequence(before: CellStyle, after: CellStyle) -> str:
+def _style_sequence(before: CellStyle, after: CellStyle) -> str:
     link = "" if before.link == after.link else f"\x1b]8;;{after.link}\x1b\\"
-    colors = [code for code in (after.ink, after.ground) if code]
-    anew = ";".join(("0", *after.flags, *colors)) if after.flags or colors else ""
-    if (before.flags, before.ink, before.ground) == (after.flags, after.ink, after.ground):
+    colors = [code for code in (after.foreground, after.background) if code]
+    full = ";".join(("0", *after.flags, *colors)) if after.flags or colors else ""
+    if (before.flags, before.foreground, before.background) == (after.flags, after.foreground, after.background):
         return link
-    ends = {_ENDS.get(flag, "0") for flag in before.flags if flag not in after.flags}
+    ends = {_END_CODES.get(flag, "0") for flag in before.flags if flag not in after.flags}
     if "0" in ends:
-        return f"{link}\x1b[{anew}m"
+        return f"{link}\x1b[{full}m"
     # The code that ends bold also ends faint.
-    codes = [*sorted(ends), *(flag for flag in after.flags if flag not in before.flags or _ENDS.get(flag) in ends)]
-    codes += [after.ink or "39"] * (after.ink != before.ink) + [after.ground or "49"] * (after.ground != before.ground)
+    codes = [*sorted(ends), *(flag for flag in after.flags if flag not in before.flags or _END_CODES.get(flag) in ends)]
+    codes += [after.foreground or "39"] * (after.foreground != before.foreground) + [after.background or "49"] * (
+        after.background != before.background
+    )
     changed = ";".join(codes)
-    return f"{link}\x1b[{min(changed, anew, key=len)}m"
+    return f"{link}\x1b[{min(changed, full, key=len)}m"
 
 
-def text_of(row: Iterable[Cell]) -> str:
+def row_text(row: Iterable[Cell]) -> str:
     return "".join([text for text, _ in row])
 
 
-def has_unsure(text: str) -> bool:
+def has_uncertain_width(text: str) -> bool:
     """Whether the text has characters whose width differs between terminals."""
-    return any(map(_is_unsure, set(text)))
+    return any(map(_is_width_uncertain, set(text)))
 
 
 @cache
-def _is_unsure(sign: str) -> bool:
+def _is_width_uncertain(character: str) -> bool:
     # No regular expression: compiling these ranges takes 3 ms, which would delay the first frame.
-    return not any(one[0] <= sign <= one[1] for one in _SURE)
+    return not any(one[0] <= character <= one[1] for one in _CERTAIN_WIDTH_RANGES)
 
 
 class CellWriter:
-    """Collects output for a terminal, tracking its cursor and style."""
+    """Collects output for a terminal, keeping track of its cursor and style."""
 
-    def __init__(self, cursor: tuple[int, int] | None, look: CellStyle | None, *, erases_in_color: bool) -> None:
-        """`cursor`: column, line and style of the terminal; None if unknown. `erases_in_color`: erased cells get the
-        current background."""
+    def __init__(self, cursor: tuple[int, int] | None, style: CellStyle | None, *, erases_in_color: bool) -> None:
+        """`cursor`: column and line of the terminal's cursor, `style`: its current style; None if unknown.
+        `erases_in_color`: erased cells get the current background."""
         self.cursor = cursor
-        self.look = look or PLAIN
+        self.look = style or DEFAULT_STYLE
         self._erases_in_color = erases_in_color
-        self._written = [] if look is not None else ["\x1b[m"]
+        self._output = [] if style is not None else ["\x1b[m"]
 
     def end(self, cursor: tuple[int, int]) -> str:
-        """The collected output, ending with the cursor at `cursor`."""
+        """Return the collected output, after moving the cursor to `cursor`."""
         self._move_cursor(*cursor)
-        return "".join(self._written)
+        return "".join(self._output)
 
-    def write_changes(self, shown: list[Row | None], wanted: Sequence[Row], lines: Iterable[int]) -> None:
-        """Write the changes from `shown` to the wanted lines, and update `shown`."""
-        changed = [y for y in lines if shown[y] != wanted[y]]
-        if len(changed) > _MIN_SCROLLED_LINES and self._scroll(shown, wanted, changed):
-            changed = [y for y, row in enumerate(wanted) if shown[y] != row]
+    def write_changes(self, current: list[Row | None], wanted_rows: Sequence[Row], lines: Iterable[int]) -> None:
+        """Write the changes from `current` to the wanted lines, and update `current`."""
+        changed = [y for y in lines if current[y] != wanted_rows[y]]
+        if len(changed) > _MIN_SCROLLED_LINES and self._scroll(current, wanted_rows, changed):
+            changed = [y for y, row in enumerate(wanted_rows) if current[y] != row]
         for y in changed:
-            row = wanted[y]
-            for start, end in _runs(self._erase_rest(shown[y], row, y), row):
+            row = wanted_rows[y]
+            for start, end in _differing_ranges(self._erase_rest(current[y], row, y), row):
                 self._write(row, y, start, end)
-            shown[y] = row
+            current[y] = row
 
     def _erase_rest(self, before: Row | None, after: Row, y: int) -> Row | None:
-        """The line after erasing from its first difference on, if that saves output."""
+        """Erase the line from its first difference on, if that saves output; return the resulting line."""
         first = next((x for x, differs in enumerate(map(ne, before, after)) if differs), 0) if before else 0
         blanks = Counter(cell for cell in after[first:] if cell[0] == " ")
         if not blanks:
             return before
         blank, count = blanks.most_common(1)[0]
-        look = blank[1]
-        if count <= _MIN_ERASE_SAVING or look.flags or look.link or (look.ground and not self._erases_in_color):
+        style = blank[1]
+        if count <= _MIN_ERASE_SAVING or style.flags or style.link or (style.background and not self._erases_in_color):
             return before
         erased = [*after[:first], *[blank] * (len(after) - first)]
-        if _distance(erased, after) + _MIN_ERASE_SAVING >= _distance(before, after):
+        if _count_differing_cells(erased, after) + _MIN_ERASE_SAVING >= _count_differing_cells(before, after):
             return before
         self._move_cursor(first, y)
-        self._set_style(look)
-        self._written.append("\x1b[K")
+        self._set_style(style)
+        self._output.append("\x1b[K")
         return erased
 
-    def _scroll(self, shown: list[Row | None], wanted: Sequence[Row], changed: Sequence[int]) -> bool:
-        """Scroll lines up or down, if that saves output."""
-        move = find_scroll(shown, wanted, changed)
+    def _scroll(self, current: list[Row | None], wanted_rows: Sequence[Row], changed: Sequence[int]) -> bool:
+        """Scroll lines up or down if that saves output; return whether they were scrolled."""
+        move = find_scroll(current, wanted_rows, changed)
         if move is None:
             return False
         top, bottom, by = move
-        before = sum(_distance(shown[y], wanted[y]) for y in range(top, bottom + 1))
-        blank: list[Row | None] = [[BLANK] * len(wanted[top]) for _ in range(abs(by))]
-        rows = shown[top : bottom + 1]
+        before = sum(_count_differing_cells(current[y], wanted_rows[y]) for y in range(top, bottom + 1))
+        blank: list[Row | None] = [[BLANK_CELL] * len(wanted_rows[top]) for _ in range(abs(by))]
+        rows = current[top : bottom + 1]
         rows = [*rows[by:], *blank] if by > 0 else [*blank, *rows[:by]]
-        after = sum(_distance(row, wanted[y]) for y, row in enumerate(rows, top))
+        after = sum(_count_differing_cells(row, wanted_rows[y]) for y, row in enumerate(rows, top))
         if after + 40 > before:
             return False
-        self._set_style(PLAIN)
+        self._set_style(DEFAULT_STYLE)
         count = "" if abs(by) == 1 else str(abs(by))
-        self._written.append(f"\x1b[{top + 1};{bottom + 1}r\x1b[{top + 1}H\x1b[{count}{'M' if by > 0 else 'L'}\x1b[r")
-        self.cursor = None  # some take the cursor to the first cell with it, some leave it
-        shown[top : bottom + 1] = rows
+        self._output.append(f"\x1b[{top + 1};{bottom + 1}r\x1b[{top + 1}H\x1b[{count}{'M' if by > 0 else 'L'}\x1b[r")
+        self.cursor = None  # some terminals then move the cursor to the first cell, some do not
+        current[top : bottom + 1] = rows
         return True
 
     def _write(self, row: Row, y: int, start: int, end: int) -> None:
         self._move_cursor(start, y)
-        look, append = self.look, self._written.append
-        is_unsure = has_unsure(text_of(row[start:end]))
+        style, append = self.look, self._output.append
+        is_unsure = has_uncertain_width(row_text(row[start:end]))
         for x in range(start, end):
             text, wanted = row[x]
-            if wanted is not look and not (text == " " and _blanks[look] is wanted):
-                append(_style_change(look, wanted))
-                look = wanted
+            if wanted is not style and not (text == " " and _blank_styles[style] is wanted):
+                append(_style_change(style, wanted))
+                style = wanted
             append(text)
-            if is_unsure and text and (len(text) > 1 or _is_unsure(text)):
+            if is_unsure and text and (len(text) > 1 or _is_width_uncertain(text)):
                 self.cursor = None
                 following = x + 1 if x + 1 >= end or row[x + 1][0] else x + 2
                 if following < end:
                     self._move_cursor(following, y)
-        self.look = look
+        self.look = style
         # Terminals disagree on the cursor position after the last column and after characters of uncertain width.
         is_sure = end < len(row) and not (is_unsure and self.cursor is None)
         self.cursor = (end, y) if is_sure else None
 
-    def _set_style(self, look: CellStyle) -> None:
-        if look is not self.look:
-            self._written.append(_style_change(self.look, look))
-            self.look = look
+    def _set_style(self, style: CellStyle) -> None:
+        if style is not self.look:
+            self._output.append(_style_change(self.look, style))
+            self.look = style
 
     def _move_cursor(self, x: int, y: int) -> None:
         if self.cursor == (x, y):
             return
         if self.cursor is not None and self.cursor[1] == y:
             by = x - self.cursor[0]
-            self._written.append(f"\x1b[{'' if abs(by) == 1 else abs(by)}{'C' if by > 0 else 'D'}")
+            self._output.append(f"\x1b[{'' if abs(by) == 1 else abs(by)}{'C' if by > 0 else 'D'}")
         else:
-            self._written.append(f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H")
+            self._output.append(f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H")
         self.cursor = (x, y)
 
 
 def find_scroll(
-    shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence[int]
+    current: Sequence[Row | None], wanted_rows: Sequence[Row], changed: Sequence[int]
 ) -> tuple[int, int, int] | None:
-    """The region that mostly contains the wanted lines already: first line, last line, and the distance to scroll up
-    (negative: down)."""
-    left, right = _width(shown, wanted, changed)
-    places: dict[str, list[int]] = {}
+    """Return the region in which scrolling produces most of the wanted lines: first line, last line, and the distance
+    to scroll up (negative: down). None if scrolling does not help."""
+    left, right = _differing_columns(current, wanted_rows, changed)
+    lines_by_text: dict[str, list[int]] = {}
     for y in range(changed[0], changed[-1] + 1):
-        row = shown[y]
-        if row is not None and (text := text_of(row[left:right])).strip(text[:1]):
-            places.setdefault(text, []).append(y)
+        row = current[y]
+        if row is not None and (text := row_text(row[left:right])).strip(text[:1]):
+            lines_by_text.setdefault(text, []).append(y)
     votes = Counter[int]()
-    found = list[tuple[int, int]]()
+    matches = list[tuple[int, int]]()
     for y in changed:
-        for place in places.get(text_of(wanted[y][left:right]), ()):
-            votes[place - y] += 1
-            found.append((y, place))
+        for source_y in lines_by_text.get(row_text(wanted_rows[y][left:right]), ()):
+            votes[source_y - y] += 1
+            matches.append((y, source_y))
     if not votes:
         return None
     by, count = votes.most_common(1)[0]
     if not by or count < _MIN_SCROLLED_LINES:
         return None
-    lines = [line for y, place in found if place - y == by for line in (y, place)]
+    lines = [line for y, source_y in matches if source_y - y == by for line in (y, source_y)]
     return min(lines), max(lines), by
 
 
-def _width(shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence[int]) -> tuple[int, int]:
-    """The range of columns in which some of these lines differ."""
-    left, right = len(wanted[changed[0]]), 0
+def _differing_columns(
+    current: Sequence[Row | None], wanted_rows: Sequence[Row], changed: Sequence[int]
+) -> tuple[int, int]:
+    """Return the range of columns in which these lines differ, judged by a sample."""
+    left, right = len(wanted_rows[changed[0]]), 0
     for y in changed[:: max(1, len(changed) // _MAX_SAMPLED_LINES)]:
-        row, new = shown[y], wanted[y]
+        row, new = current[y], wanted_rows[y]
         if row is None or len(row) != len(new):
             return 0, len(new)
         differing = [x for x, differs in enumerate(map(ne, row, new)) if differs]
@@ -312,30 +316,30 @@ def _width(shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence
     return left, right
 
 
-def _distance(row: Row | None, other: Row) -> int:
-    """The number of cells that differ."""
+def _count_differing_cells(row: Row | None, other: Row) -> int:
+    """Return the number of cells that differ."""
     if row is None or len(row) != len(other):
         return len(other)
     return 0 if row == other else sum(map(ne, row, other))
 
 
-def _runs(before: Row | None, after: Row) -> Iterator[tuple[int, int]]:
-    """The ranges of columns that differ. From the first difference on, a line with characters of uncertain width
-    counts as different."""
+def _differing_ranges(before: Row | None, after: Row) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of columns that differ. If a line has characters of uncertain width, everything from the first
+    difference on counts as different."""
     if before is None or len(before) != len(after):
         yield 0, len(after)
         return
     differing = [x for x, differs in enumerate(map(ne, before, after)) if differs]
     if not differing:
         return
-    if has_unsure(text_of(before)) or has_unsure(text_of(after)):
+    if has_uncertain_width(row_text(before)) or has_uncertain_width(row_text(after)):
         yield differing[0], len(after)
         return
     start = end = differing[0]
     for x in differing:
-        look = after[end - 1][1]
+        style = after[end - 1][1]
         if x - end > _MAX_REWRITTEN_GAP or any(
-            kind is not look and (text != " " or kind is not _blanks[look]) for text, kind in after[end:x]
+            kind is not style and (text != " " or kind is not _blank_styles[style]) for text, kind in after[end:x]
         ):
             yield start, end
             start = x

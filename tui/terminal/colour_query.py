@@ -1,4 +1,4 @@
-"""The driver that reads the terminal's replies about its background colour and size."""
+"""A Textual driver that reads the terminal's replies about its background colour and size."""
 
 import asyncio
 import os
@@ -13,8 +13,8 @@ from time import monotonic
 from typing import IO, Any
 
 from textual import constants
-from textual._time import get_time  # the clock by which the parser waits
-from textual._xterm_parser import (  # the drivers offer no other way to hear of an answer
+from textual._time import get_time  # the clock that the parser uses for timeouts
+from textual._xterm_parser import (  # drivers offer no other access to replies
     BRACKETED_PASTE_END,
     BRACKETED_PASTE_START,
     XTermParser,
@@ -26,41 +26,42 @@ from textual.geometry import Size
 from textual.message import Message
 
 from ebbtide.tools.lazy import regex
-from ebbtide.tui.prompt.key_arrivals import Arrival, note_escape, stamp
+from ebbtide.tui.prompt.key_arrivals import Arrival, record_alt_character, record_arrival
 from ebbtide.tui.terminal.display import Display
 from ebbtide.tui.terminal.replies import (
     MAX_JOINED_READS,
     READ_PAUSE_S,
-    REPLY_TIMEOUT,
+    REPLY_TIMEOUT_S,
     TerminalReplies,
     may_be_pasted,
-    pasted_in,
+    split_pastes,
 )
 from ebbtide.tui.terminal.signals import has_terminal, is_shutdown_requested
-from ebbtide.tui.terminal.size_query import QUESTION as SIZE_QUESTION
-from ebbtide.tui.terminal.size_query import BelievedSize, SizeMismatch, SizeReported, size_of
+from ebbtide.tui.terminal.size_query import SIZE_QUERY as SIZE_QUESTION
+from ebbtide.tui.terminal.size_query import SizeMismatch, SizeReported, TrackedSize, size_in_reply
 from ebbtide.tui.terminal.window import POP_TITLE, PUSH_TITLE
-from ebbtide.tui.text.themes import Ground
+from ebbtide.tui.text.themes import BackgroundTone
 
-QUESTION = "\x1b]11;?\x1b\\"
-"""Query of the background colour (OSC 11)."""
+BACKGROUND_QUERY = "\x1b]11;?\x1b\\"
+"""Query for the background colour (OSC 11)."""
 
-_OSC = regex(r"\x1b\](\d+;[^\x07\x1b]*)(?:\x07|\x1b\\)")
-_COLOR = regex(r"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
-_ESC_AND_MORE = regex(r"\x1b(?=[/!#@])")
+_OSC_REPLY = regex(r"\x1b\](\d+;[^\x07\x1b]*)(?:\x07|\x1b\\)")
+_COLOUR_REPLY = regex(r"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
+_ESC_BEFORE_PREFIX = regex(r"\x1b(?=[/!#@])")
 """Esc followed by a command prefix, typed in one burst."""
 _ALT_ENTER = regex(r"\x1b[\r\n]")
 """Alt-Enter as most terminals send it."""
-_AS_XTERM = regex(r"\x1b\[27;(\d+);(\d+)~")
-"""A key with modifiers as xterm and tmux send it: Textual's parser drops some modifiers."""
-_WITH_CTRL = regex(r"\x1b\[(\d+);(?:5|69|133|197)u")
-"""Ctrl with a character in the kitty protocol, with or without lock keys."""
-_ONE_KEY = {"91": "\x1b", "104": "\b", "105": "\t", "109": "\r"}
+_XTERM_MODIFIED_KEY = regex(r"\x1b\[27;(\d+);(\d+)~")
+"""A key with modifiers as xterm and tmux send it. Textual's parser drops some of these modifiers."""
+_KITTY_CTRL_KEY = regex(r"\x1b\[(\d+);(?:5|69|133|197)u")
+"""Ctrl with a character in the kitty keyboard protocol, with or without lock keys."""
+_CTRL_ALIASES = {"91": "\x1b", "104": "\b", "105": "\t", "109": "\r"}
 """Ctrl with `[`, `h`, `i` and `m`, which always meant Esc, Backspace, Tab and Enter; the kitty protocol
 distinguishes them."""
-_ALT = regex(r"\x1b[^\x1b\[\]OPX^_\x00-\x1f\x7f]")
-"""Alt with a character. Textual's parser waits for more, and takes a second one for `^` and the character."""
-_ALT_PIECES = regex(f"({_ALT.pattern})")
+_ALT_CHARACTER = regex(r"\x1b[^\x1b\[\]OPX^_\x00-\x1f\x7f]")
+"""Matches Alt with a character. It is handled here, because Textual's parser waits for more input after it, and reads a
+second one as `^` and the character."""
+_ALT_PIECES = regex(f"({_ALT_CHARACTER.pattern})")
 _ALT_ARROW = regex(r"\x1b\x1b[\[O]([ABCD])")
 """Alt with an arrow, from terminals that send Esc before the key's own sequence."""
 _ALT_BACKSPACE = regex(r"\x1b\[127;11u")
@@ -69,23 +70,23 @@ _RESTORE_SEQUENCE = (
     "\x1b[m\x1b[r\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2026l"
     f"{POP_TITLE}\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
 )
-"""Undoes what the driver enables and what drawing leaves behind."""
+"""Undoes the modes that the driver enables and the state that drawing leaves behind."""
 PASTE_STALL_S = 1.0
-"""Seconds without more pasted text after which Ctrl-C is a key again: the end mark may be lost."""
+"""Seconds without pasted text after which Ctrl-C is a key again, because the end of the paste may have been lost."""
 _MAX_COLUMNS, _MAX_LINES = 1_000, 500
 
 
 class BackgroundColour(Message):
-    """The terminal reported its background."""
+    """The terminal reported its background colour."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, tone: BackgroundTone) -> None:
         super().__init__()
-        self.ground = ground
+        self.ground = tone
 
 
-def ground_of(answer: str) -> Ground | None:
-    """The background in a reply; None if it has none."""
-    color = _COLOR.fullmatch(answer)
+def background_in_reply(answer: str) -> BackgroundTone | None:
+    """Return the background that a reply reports; None if it reports none."""
+    color = _COLOUR_REPLY.fullmatch(answer)
     if color is None:
         return None
     red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in color.groups())
@@ -93,163 +94,165 @@ def ground_of(answer: str) -> Ground | None:
 
 
 def _reply_messages(reply: str) -> Iterator[Message]:
-    osc = _OSC.fullmatch(reply)
-    said = ground_of(osc[1]) if osc is not None else size_of(reply)
-    if said is not None:
-        yield SizeReported(said) if isinstance(said, Size) else BackgroundColour(said)
+    osc = _OSC_REPLY.fullmatch(reply)
+    value = background_in_reply(osc[1]) if osc is not None else size_in_reply(reply)
+    if value is not None:
+        yield SizeReported(value) if isinstance(value, Size) else BackgroundColour(value)
 
 
 class _Parser(XTermParser):
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
         self._replies = TerminalReplies()
-        self._held_until = 0.0
+        self._wait_until = 0.0
         self.pasted: list[str] | None = None
         """The text pasted so far; None outside a paste."""
-        self._end = ""
-        """The possible start of the end mark."""
-        self._begun = ""
-        """The start of a sequence in Textual's parser."""
+        self._partial_end_mark = ""
+        """The possible start of the mark that ends a paste."""
+        self._partial_sequence = ""
+        """The start of a sequence that Textual's parser is still reading."""
 
     def feed(self, data: str) -> Iterator[Message]:
         if self.pasted is not None:
-            yield from self._paste(self.pasted, data)
+            yield from self._feed_paste(self.pasted, data)
             return
         replies, now = self._replies, get_time()
-        if replies.is_certain and now >= self._held_until and not replies.completes_reply(data):
-            replies.give_up()
-        held = replies.begun if replies.is_certain else ""
-        typed, begun, pasted = (replies.begun + data).partition(BRACKETED_PASTE_START)
+        if replies.is_certain and now >= self._wait_until and not replies.completes_reply(data):
+            replies.release()
+        incomplete = replies.begun if replies.is_certain else ""
+        typed, paste_start, pasted = (replies.begun + data).partition(BRACKETED_PASTE_START)
         replies.begun = ""
         pieces, answers = replies.split_replies(typed)
-        if not (held and replies.begun.startswith(held)):
-            self._held_until = now + (REPLY_TIMEOUT if replies.is_certain else constants.ESCAPE_DELAY)
+        if not (incomplete and replies.begun.startswith(incomplete)):
+            self._wait_until = now + (REPLY_TIMEOUT_S if replies.is_certain else constants.ESCAPE_DELAY)
         for answer in answers:
             yield from _reply_messages(answer)
         *before_answers, last = pieces
         for piece in before_answers:
             yield from self._parse_piece(piece)
-            yield from self._flush_pending()  # what comes behind an answer does not go on with what was typed before it
+            yield from self._flush_pending()  # input after a reply does not continue what was typed before it
         yield from self._parse_piece(last)
-        if begun:
-            yield from self._parse_piece(replies.give_up())
+        if paste_start:
+            yield from self._parse_piece(replies.release())
             yield from self._flush_pending()
             self.pasted = []
-            yield from self._paste(self.pasted, pasted)
+            yield from self._feed_paste(self.pasted, pasted)
 
     def _parse_piece(self, piece: str) -> Iterator[Message]:
-        if _ESC_AND_MORE.match(piece):
+        if _ESC_BEFORE_PREFIX.match(piece):
             yield Key("escape", "\x1b")
             piece = piece[1:]
-        for text, is_pasted in pasted_in(piece):
+        for text, is_pasted in split_pastes(piece):
             if is_pasted:
                 yield from self._flush_pending()
                 yield Paste(text)
-            elif text:  # nothing at all, as of half a character, would mean the end of all typing
+            elif text:  # the parser would take empty text for the end of all input
                 yield from self._key_events(_ALT_ARROW.sub("\x1b[1;3\\1", text))
 
     def _key_events(self, text: str) -> Iterator[Message]:
-        """Keys, where Alt with a character ends as soon as the next one begins."""
+        """Yield keys. Alt with a character is complete as soon as the next such key begins."""
         for piece in filter(None, _ALT_PIECES.split(text)):
-            if self._timeout_time is not None and _ALT.fullmatch(self._begun):
+            if self._timeout_time is not None and _ALT_CHARACTER.fullmatch(self._partial_sequence):
                 yield from self._flush_pending()
             yield from super().feed(piece)
             begins = piece.rfind("\x1b")
-            self._begun = piece[begins:] if begins >= 0 else self._begun + piece
+            self._partial_sequence = piece[begins:] if begins >= 0 else self._partial_sequence + piece
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
-        known = _ALT_ENTER.sub("\x1b[13;3u", _ALT_BACKSPACE.sub("\x1b[127;3u", sequence))
-        known = _AS_XTERM.sub("\x1b[\\2;\\1u", known)
-        known = _WITH_CTRL.sub(lambda found: _ONE_KEY.get(found[1], found[0]), known)
-        character = sequence if alt else sequence[1:] if _ALT.fullmatch(sequence) else ""
-        for key in super()._sequence_to_key_events(known, alt):
+        normalised = _ALT_ENTER.sub("\x1b[13;3u", _ALT_BACKSPACE.sub("\x1b[127;3u", sequence))
+        normalised = _XTERM_MODIFIED_KEY.sub("\x1b[\\2;\\1u", normalised)
+        normalised = _KITTY_CTRL_KEY.sub(lambda found: _CTRL_ALIASES.get(found[1], found[0]), normalised)
+        character = sequence if alt else sequence[1:] if _ALT_CHARACTER.fullmatch(sequence) else ""
+        for key in super()._sequence_to_key_events(normalised, alt):
             if character:
-                note_escape(key, character)
+                record_alt_character(key, character)
             yield key
 
-    def _paste(self, parts: list[str], data: str) -> Iterator[Message]:
-        """Emit a paste once it is complete. Textual's parser handles characters one by one, and takes some for keys."""
-        text, ended, typed = (self._end + data).partition(BRACKETED_PASTE_END)
+    def _feed_paste(self, parts: list[str], data: str) -> Iterator[Message]:
+        """Emit a paste once it is complete. Textual's parser would handle each character, and take some of them for
+        keys."""
+        text, ended, typed = (self._partial_end_mark + data).partition(BRACKETED_PASTE_END)
         if not ended:
             cut = max(0, len(text) - len(BRACKETED_PASTE_END) + 1)
             parts.append(text[:cut])
-            self._end = text[cut:]
+            self._partial_end_mark = text[cut:]
             return
-        self.pasted, self._end = None, ""
+        self.pasted, self._partial_end_mark = None, ""
         yield Paste("".join([*parts, text]).replace("\0", ""))
         if typed:
             yield from self.feed(typed)
 
     def tick(self) -> Iterator[Message]:
-        """Called every tenth of a second, and after input. Characters held for too long are not a reply; certain
-        replies are dropped."""
-        if self._replies.begun and get_time() >= self._held_until:
-            yield from self._parse_piece(self._replies.give_up())
+        """Called every tenth of a second, and after input. Treats input held for too long as keys, or drops it if it is
+        certainly the start of a reply."""
+        if self._replies.begun and get_time() >= self._wait_until:
+            yield from self._parse_piece(self._replies.release())
             yield from self._flush_pending()
         yield from super().tick()
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether the input may continue, so the key is not known yet."""
+    def has_partial_input(self) -> bool:
+        """Whether some input may be incomplete, such as the start of a key sequence."""
         return bool(self._replies.begun) or self._timeout_time is not None or self.pasted is not None
 
     def _flush_pending(self) -> Iterator[Message]:
-        """Treat the held input as complete: Esc is Esc."""
+        """Treat the held input as complete, so that an Esc becomes the Esc key."""
         if self._timeout_time is not None:
             self._timeout_time = 0.0
             yield from super().tick()
 
 
 class TerminalInput:
-    """Emits keys and how they arrived. Sequences that no keyboard sends and that break the parser are dropped."""
+    """Emits keys with their arrival times. Drops sequences that no keyboard sends and that the parser cannot handle."""
 
-    def __init__(self, tell: Callable[[Message], None], debug: bool, clock: Callable[[], float] = monotonic) -> None:
-        self._tell = tell
+    def __init__(self, post: Callable[[Message], None], debug: bool, clock: Callable[[], float] = monotonic) -> None:
+        self._post = post
         self._debug = debug
         self._decode = getincrementaldecoder("utf-8")("replace").decode
         self._parser = _Parser(debug)
         self._clock = clock
-        self._read = Arrival(clock(), 0)
+        self._last_read = Arrival(clock(), 0)
         """The arrival of the last read."""
-        self._pressed = 0
-        """Number of keys, clicks and pastes in it so far."""
+        self._press_count = 0
+        """Number of keys, clicks and pastes in the last read so far."""
 
     def feed_bytes(self, typed: bytes) -> None:
-        """Process one read. A paste is ended only by Ctrl-C long after its last text."""
-        before = self._read.at
-        self._read, self._pressed = Arrival(self._clock(), (self._read.read or 0) + 1), 0
+        """Process one read. During a paste, Ctrl-C counts as a key only if no pasted text has arrived for a while; it
+        then ends the paste."""
+        before = self._last_read.at
+        self._last_read, self._press_count = Arrival(self._clock(), (self._last_read.read or 0) + 1), 0
         text = self._decode(typed)
-        if typed == b"\x03" and self._parser.pasted is not None and self._read.at >= before + PASTE_STALL_S:
+        if typed == b"\x03" and self._parser.pasted is not None and self._last_read.at >= before + PASTE_STALL_S:
             text = BRACKETED_PASTE_END
-        if text:  # otherwise it is part of a character; nothing at all would be the end of all typing
-            self._take(self._parser.feed(text))
+        if text:  # empty for part of a character; the parser would take that for the end of all input
+            self._post_messages(self._parser.feed(text))
 
     def wait(self) -> None:
         """Process a pause in the input."""
-        self._take(self._parser.tick())
+        self._post_messages(self._parser.tick())
 
-    def _take(self, messages: Iterable[Message]) -> None:
-        heard = list(self._skip_invalid(messages))
-        self._pressed += sum(isinstance(message, Key | MouseDown | Paste) for message in heard)
-        came = replace(self._read, is_alone=self._pressed <= 1 and not self._parser.is_waiting)
-        for message in heard:
-            stamp(message, came)
-            self._tell(message)
+    def _post_messages(self, messages: Iterable[Message]) -> None:
+        received = list(self._skip_invalid(messages))
+        self._press_count += sum(isinstance(message, Key | MouseDown | Paste) for message in received)
+        arrival = replace(self._last_read, is_alone=self._press_count <= 1 and not self._parser.has_partial_input)
+        for message in received:
+            record_arrival(message, arrival)
+            self._post(message)
 
     def _skip_invalid(self, messages: Iterable[Message]) -> Iterator[Message]:
         try:
             yield from messages
-        except (ArithmeticError, ValueError):  # numbers of no character, sizes of no screen
+        except (ArithmeticError, ValueError):  # an invalid character or size
             self._parser = _Parser(self._debug)
 
 
-class _ForgivingWriter:
-    """Output to a terminal that ignores a closed terminal: otherwise writers would end and drawing would hang."""
+class _ErrorIgnoringWriter:
+    """Output that ignores a closed terminal, because an error would end the writer thread and make drawing hang."""
 
-    def __init__(self, file: IO[str], rested: Callable[[], object]) -> None:
-        """`rested` is called by the writing thread when the terminal has taken all output."""
+    def __init__(self, file: IO[str], on_idle: Callable[[], object]) -> None:
+        """`on_idle` is called by the writing thread once the terminal has accepted all output."""
         self._file = file
-        self._rested = rested
+        self._on_idle = on_idle
         self.fileno = file.fileno
 
     def write(self, text: str) -> None:
@@ -259,45 +262,46 @@ class _ForgivingWriter:
     def flush(self) -> None:
         with suppress(OSError):
             self._file.flush()
-        self._rested()
+        self._on_idle()
 
 
 class AnsweringDriver(linux_driver.LinuxDriver):
-    """Textual's driver with replies from the terminal, and restoring of the window title."""
+    """Textual's driver, which also reads replies from the terminal and restores the window title."""
 
-    _is_away = True
+    _is_terminal_lent = True
     """Whether another program is using the terminal."""
-    gathers: Callable[[], bool] = staticmethod(lambda: False)
-    """Whether simultaneous input counts as one read."""
+    joins_reads: Callable[[], bool] = staticmethod(lambda: False)
+    """Returns whether input that follows almost immediately counts as part of the same read."""
 
     def __init__(self, app: App[Any], **options: Any) -> None:  # noqa: ANN401  # Textual's
         super().__init__(app, **options)
         terminal: Any = self._file
         self._output: int = terminal.fileno()
-        self._believed = BelievedSize()
+        self._tracked_size = TrackedSize()
         self.display = Display(self.write, lambda: self._app.call_later(self.display.draw))
-        self._file = _ForgivingWriter(terminal, self.display.mark_idle)  # type: ignore[assignment]  # all of a file that is used of it
+        self._file = _ErrorIgnoringWriter(terminal, self.display.mark_idle)  # type: ignore[assignment]  # has all methods that Textual uses
 
     def write(self, data: str) -> None:
         writer = self._writer_thread
-        if not self._is_away and writer is not None and writer.is_alive():
-            # Messages at other times would stay in a queue that nothing empties.
+        if not self._is_terminal_lent and writer is not None and writer.is_alive():
+            # While another program has the terminal, nothing empties the writer's queue.
             writer.write(data)
 
     def start_application_mode(self) -> None:
-        self._is_away = False
+        self._is_terminal_lent = False
         self.display.begin()
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual's
         self.write(PUSH_TITLE)
         self.ask_size()
-        # In the event loop. A signal handler may be interrupted by the next signal after asking for the size, and the
-        # older size would be reported last.
+        # Handled in the event loop: a signal handler may be interrupted by the next signal after it has read the size,
+        # and the older size would then be reported last.
         asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._post_resize)
 
     def _get_terminal_size(self) -> tuple[int, int]:
-        """The window's size from the terminal, or else the system. `COLUMNS` and `LINES` are ignored, because they
-        do not follow the window. Absurd sizes are rejected, because they only cost memory."""
-        columns, lines = self._believed.of(self._system_size)
+        """Return the window's size as reported by the terminal or, without a report, by the system. `COLUMNS` and
+        `LINES` are ignored, because they do not change with the window. Huge sizes are reduced, because they would only
+        waste memory."""
+        columns, lines = self._tracked_size.of(self._system_size)
         return min(columns, _MAX_COLUMNS), min(lines, _MAX_LINES)
 
     @property
@@ -311,103 +315,104 @@ class AnsweringDriver(linux_driver.LinuxDriver):
 
     def ask_size(self) -> None:
         """Query the terminal for its size."""
-        self._believed.record_query(self._system_size)
+        self._tracked_size.record_query(self._system_size)
         self.write(SIZE_QUESTION)
 
     def _post_resize(self) -> None:
-        self._believed.reset()
+        self._tracked_size.reset()
         self.display.forget()
         if not self._in_band_window_resize:
             size = Size(*self._get_terminal_size())
             self._app.post_message(Resize(size, size))
 
     def stop_application_mode(self) -> None:
-        if self._is_away:
-            if has_terminal():  # what had it meanwhile was ended, and may have left it in any state
+        if self._is_terminal_lent:
+            if has_terminal():  # a killed program may have left the terminal in any state
                 if self.attrs_before is not None:
                     with suppress(termios.error):
                         termios.tcsetattr(self.fileno, termios.TCSANOW, self.attrs_before)
-                self.abandon()
+                self.reset_terminal()
             return
         self.write(f"\x1b[m{POP_TITLE}")
         super().stop_application_mode()
-        self._is_away = True
+        self._is_terminal_lent = True
 
     def disable_input(self) -> None:
-        if not self._is_away:  # otherwise nothing is read, and to touch the shell's terminal would stop the program
+        if not self._is_terminal_lent:  # while away, touching the shell's terminal would stop us
             super().disable_input()
 
-    def abandon(self) -> None:
-        """Restore everything at once except the line settings, without other threads."""
+    def reset_terminal(self) -> None:
+        """Reset the terminal at once, except its line settings, without using other threads."""
         with suppress(OSError):
             os.write(self._output, _RESTORE_SEQUENCE.encode())
 
     def resume_application_mode(self) -> None:
-        if self._is_away:  # otherwise it was stopped without being asked, and all of it is still there
+        if self._is_terminal_lent:  # if not away, it was stopped from outside, and its state is unchanged
             if (
                 has_terminal() or not is_shutdown_requested()
-            ):  # to touch the shell's terminal would stop it again, for ever
+            ):  # without a terminal of its own, it would be stopped again and again
                 super().resume_application_mode()
         else:
             self.display.forget()
             self._app.call_later(self._app.refresh, layout=True)
 
     def _sigtstp_application(self, *_: object) -> None:
-        """Suspend the whole process group, as the terminal would: otherwise the parent would wait for us."""
-        if self._auto_restart and not self._is_away:
+        """Suspend the whole process group, as the terminal does, because the parent would otherwise wait for this
+        process."""
+        if self._auto_restart and not self._is_terminal_lent:
             self.suspend_application_mode()
             self._must_signal_resume = True
         os.killpg(os.getpgrp(), signal.SIGSTOP)
 
     def process_message(self, message: Message) -> None:
         if isinstance(message, SizeReported):
-            said = self._system_size
-            if not self._believed.record_reply(message.size, said):
+            system = self._system_size
+            if not self._tracked_size.record_reply(message.size, system):
                 return
-            super().process_message(SizeMismatch(message.size, said))
+            super().process_message(SizeMismatch(message.size, system))
             size = Size(*self._get_terminal_size())
             message = Resize(size, size)
-        if isinstance(message, Resize):  # told by the terminal itself
+        if isinstance(message, Resize):  # reported by the terminal itself
             self.display.forget()
         super().process_message(message)
 
     def run_input_thread(self) -> None:
-        """Read input, whatever the bytes, until the app ends or the terminal is gone."""
-        hearing = TerminalInput(self.process_message, self._debug)
+        """Read input, which may contain any bytes, until the app ends or the terminal is gone."""
+        terminal_input = TerminalInput(self.process_message, self._debug)
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
                 if selector.select(0.1):
                     typed = self._read_input()
                     if not typed:
-                        os.kill(os.getpid(), signal.SIGHUP)  # not every terminal's end is told to who draws on it
+                        os.kill(os.getpid(), signal.SIGHUP)  # not every terminal sends SIGHUP when it is closed
                         return
-                    if self.gathers():
-                        typed += b"".join(self._rest_of_it(selector))
-                        hearing.feed_bytes(typed)
+                    if self.joins_reads():
+                        typed += b"".join(self._following_reads(selector))
+                        terminal_input.feed_bytes(typed)
                     elif may_be_pasted(typed):
-                        *pieces, last = typed, *self._rest_of_it(selector)
-                        is_sent = bool(pieces) and last == b"\r"  # as by a program that pastes, and then sends Enter
-                        hearing.feed_bytes(b"".join(pieces if is_sent else (*pieces, last)))
+                        *pieces, last = typed, *self._following_reads(selector)
+                        is_sent = bool(pieces) and last == b"\r"  # Enter that a program sent after a paste
+                        terminal_input.feed_bytes(b"".join(pieces if is_sent else (*pieces, last)))
                         if is_sent:
-                            hearing.feed_bytes(last)
+                            terminal_input.feed_bytes(last)
                     else:
-                        hearing.feed_bytes(typed)
-                else:  # what has come and was not read yet, on a busy machine, may be the rest of a key
-                    hearing.wait()
+                        terminal_input.feed_bytes(typed)
+                else:  # Only after a pause, because right after a read the rest of a key may still arrive.
+                    terminal_input.wait()
 
-    def _rest_of_it(self, selector: selectors.BaseSelector) -> Iterator[bytes]:
-        """Input that follows with hardly a pause: one write may be read in pieces."""
+    def _following_reads(self, selector: selectors.BaseSelector) -> Iterator[bytes]:
+        """Yield the input that follows almost immediately, because one write may be read in pieces."""
         for _ in range(MAX_JOINED_READS):
             if self.exit_event.is_set() or not selector.select(READ_PAUSE_S):
                 return
             piece = self._read_input()
             if not piece:
-                return  # the next read finds the terminal gone, too
+                return  # the next read reports that the terminal is gone
             yield piece
 
     def _read_input(self) -> bytes:
-        """The input; empty if the terminal is gone."""
+        """Return the available input; empty if the terminal is gone."""
         try:
             return os.read(self.fileno, 4096)
         except OSError:

@@ -7,99 +7,102 @@ from typing import Any, ClassVar
 
 from rich.color import ColorSystem
 from rich.console import Console, RenderableType
-from textual._ansi_sequences import SYNC_END, SYNC_START  # told by which a picture begins and ends
-from textual._compositor import ChopsUpdate, LayoutUpdate  # what an app draws
+from textual._ansi_sequences import SYNC_END, SYNC_START  # marks of the start and end of a frame
+from textual._compositor import ChopsUpdate, LayoutUpdate  # the updates that an app draws
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.strip import Strip
 
-from ebbtide.tui.terminal.cells import BLANK, CellStyle, CellWriter, Row, put_segments
+from ebbtide.tui.terminal.cells import BLANK_CELL, CellStyle, CellWriter, Row, put_segments
 
 
 def erases_in_color(environment: Mapping[str, str]) -> bool:
-    """Whether erased cells get the current background; not in every multiplexer."""
+    """Whether erased cells get the current background, which some multiplexers do not support."""
     return environment.get("TERM", "").startswith(
         ("xterm", "alacritty", "kitty", "foot", "wezterm", "ghostty", "linux")
     )
 
 
 class Display:
-    """The cells of a terminal, wanted and shown. While the terminal is busy nothing is written; then it gets the
-    latest frame."""
+    """The cells that the app wants and those that the terminal displays. Nothing is written while the terminal is busy;
+    afterwards it gets the latest frame."""
 
-    def __init__(self, write: Callable[[str], object], draw_soon: Callable[[], object]) -> None:
-        """`write`: to the terminal, which calls `mark_idle` when done. `draw_soon` may be called from any thread,
-        and has `draw` called in the app's."""
+    def __init__(self, write: Callable[[str], object], schedule_draw: Callable[[], object]) -> None:
+        """`write` writes to the terminal, which calls `mark_idle` when done. `schedule_draw` may be called from any
+        thread and schedules `draw` in the app's thread."""
         self._write = write
-        self._draw_soon = draw_soon
+        self._schedule_draw = schedule_draw
         self._erases_in_color = erases_in_color(os.environ)
-        self._wanted: list[Row] = []
+        self._wanted_rows: list[Row] = []
         self._strips: list[dict[int, Strip | None]] = []
         """The strips of each line by column; None if the line was not drawn as a whole."""
-        self._shown: list[Row | None] = []
-        """None: unknown."""
-        self._changed = set[int]()
+        self._screen_rows: list[Row | None] = []
+        """The rows on the terminal; None if unknown."""
+        self._changed_rows = set[int]()
         self._cursor = (0, 0)
-        self._at: tuple[int, int] | None = None
-        self._look: CellStyle | None = None
+        self._terminal_cursor: tuple[int, int] | None = None
+        self._terminal_style: CellStyle | None = None
         self._is_synchronized = False
         self._is_busy = False
-        self._is_due = False
+        self._is_frame_pending = False
         """Whether a frame is pending because the terminal was busy."""
-        self._is_forgotten = False
+        self._is_invalid = False
 
     def begin(self) -> None:
-        """The app has the terminal, for the first time or again."""
-        self._is_forgotten, self._is_busy = True, False
+        """Start drawing when the app has received the terminal, for the first time or again."""
+        self._is_invalid, self._is_busy = True, False
 
     def forget(self) -> None:
         """Redraw everything with the next frame, after foreign output or a resize. Thread-safe."""
-        self._is_forgotten = True
+        self._is_invalid = True
 
     def mark_idle(self) -> None:
-        """The terminal has taken all output."""
+        """Record that the terminal has accepted all output."""
         self._is_busy = False
-        if self._is_due:
-            self._draw_soon()
+        if self._is_frame_pending:
+            self._schedule_draw()
 
     def show(
         self, update: LayoutUpdate | ChopsUpdate, cursor: tuple[int, int], colors: ColorSystem, *, synchronized: bool
     ) -> None:
-        """Show what was drawn, with the cursor at its place. `synchronized`: the terminal supports synchronised
+        """Show an update, and put the cursor at its position. `synchronized`: the terminal supports synchronised
         output."""
         self._cursor, self._is_synchronized = cursor, synchronized
         if isinstance(update, LayoutUpdate):
-            self._take_all(update, colors)
+            self._apply_layout(update, colors)
         else:
-            self._take_some(update, colors)
+            self._apply_chops(update, colors)
         self.draw()
 
     def draw(self) -> None:
-        """Write the changes now, or when the terminal is idle."""
-        self._is_due = True  # before it is asked whether it is busy: another thread says when it is not any more
+        """Write the changes now, or as soon as the terminal is idle."""
+        self._is_frame_pending = True  # set first, because another thread may mark the terminal idle before the check
         if self._is_busy:
             return
-        self._is_due = False
-        if self._is_forgotten:
-            self._is_forgotten, self._at, self._look = False, None, None
-            self._shown = [None] * len(self._wanted)
-            self._changed = set(range(len(self._wanted)))
-        changes = CellWriter(self._at, self._look, erases_in_color=self._erases_in_color)
-        changes.write_changes(self._shown, self._wanted, sorted(self._changed))
-        self._changed.clear()
+        self._is_frame_pending = False
+        if self._is_invalid:
+            self._is_invalid, self._terminal_cursor, self._terminal_style = False, None, None
+            self._screen_rows = [None] * len(self._wanted_rows)
+            self._changed_rows = set(range(len(self._wanted_rows)))
+        changes = CellWriter(self._terminal_cursor, self._terminal_style, erases_in_color=self._erases_in_color)
+        changes.write_changes(self._screen_rows, self._wanted_rows, sorted(self._changed_rows))
+        self._changed_rows.clear()
         text = changes.end(self._cursor)
-        self._at, self._look = changes.cursor, changes.look
+        self._terminal_cursor, self._terminal_style = changes.cursor, changes.look
         if text:
             self._is_busy = True
             self._write(f"{SYNC_START}{text}{SYNC_END}" if self._is_synchronized else text)
 
-    def _take_all(self, update: LayoutUpdate, colors: ColorSystem) -> None:
+    def _apply_layout(self, update: LayoutUpdate, colors: ColorSystem) -> None:
         left, top, width, height = update.region
-        if (len(self._wanted[0]) if self._wanted else 0, len(self._wanted)) != (left + width, top + height):
-            self._wanted = [[BLANK] * (left + width) for _ in range(top + height)]
-            self._strips = [{} for _ in self._wanted]
-            self._is_forgotten = True
+        if (len(self._wanted_rows[0]) if self._wanted_rows else 0, len(self._wanted_rows)) != (
+            left + width,
+            top + height,
+        ):
+            self._wanted_rows = [[BLANK_CELL] * (left + width) for _ in range(top + height)]
+            self._strips = [{} for _ in self._wanted_rows]
+            self._is_invalid = True
         for y, strips in enumerate(update.strips, top):
             x, line = left, dict[int, Strip | None]()
             for strip in strips:
@@ -109,36 +112,36 @@ class Display:
                 self._put_strips(y, line.items(), colors)
                 self._strips[y] = line
 
-    def _take_some(self, update: ChopsUpdate, colors: ColorSystem) -> None:
+    def _apply_chops(self, update: ChopsUpdate, colors: ColorSystem) -> None:
         for y, first, last in update.spans:
-            if y >= len(self._wanted):
-                continue  # all of another size is yet to come
+            if y >= len(self._wanted_rows):
+                continue  # the size has changed: a full update will follow
             line = update.chops[y]
             if line.keys() != self._strips[y].keys():
                 self._strips[y] = dict.fromkeys(line)
-            known, new = self._strips[y], dict[int, Strip]()
+            drawn, new = self._strips[y], dict[int, Strip]()
             for end, (x, strip) in zip(update.chop_ends[y], line.items(), strict=False):
                 if strip is None or x > last or end <= first:
                     continue
                 is_whole = x >= first and end <= last
                 if not is_whole:
                     new[x] = strip.crop(0, min(end, last) - x)
-                elif known[x] != strip:
+                elif drawn[x] != strip:
                     new[x] = strip
-                known[x] = strip if is_whole else None
+                drawn[x] = strip if is_whole else None
             self._put_strips(y, new.items(), colors)
 
     def _put_strips(self, y: int, strips: Iterable[tuple[int, Strip | None]], colors: ColorSystem) -> None:
-        """Put strips into a line at their columns."""
-        row = self._wanted[y].copy()
+        """Write strips into a wanted row, each starting at its column."""
+        row = self._wanted_rows[y].copy()
         for x, strip in strips:
             put_segments(row, x, strip or (), colors)
-        self._wanted[y] = row
-        self._changed.add(y)
+        self._wanted_rows[y] = row
+        self._changed_rows.add(y)
 
 
 class DisplayApp(App[Any]):
-    """An app that writes only changes, if the driver has a `display`. Ctrl-L redraws everything."""
+    """An app that writes only changes, if its driver has a `display`. Ctrl-L redraws everything."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+l", "repaint", show=False, priority=True)]
 
@@ -155,7 +158,7 @@ class DisplayApp(App[Any]):
             if self._running and not self._closed:
                 cursor = self.screen.outer_size.clamp_offset(self.cursor_position)
                 display.show(renderable, cursor, _colors(self.console), synchronized=self._sync_available)
-        except Exception as error:  # noqa: BLE001  # as Textual does: what goes wrong while drawing ends the app
+        except Exception as error:  # noqa: BLE001  # as in Textual, an error while drawing ends the app
             self._handle_exception(error)
         finally:
             self.post_display_hook()
@@ -170,4 +173,4 @@ class DisplayApp(App[Any]):
 
 
 def _colors(console: Console) -> ColorSystem:
-    return console._color_system or ColorSystem.TRUECOLOR  # as Textual's strips ask for it
+    return console._color_system or ColorSystem.TRUECOLOR  # private, but Textual's strips also use it

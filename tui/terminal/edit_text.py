@@ -1,4 +1,4 @@
-"""Edits a text in the user's editor, which gets the terminal."""
+"""Edits text in the user's editor, which uses the terminal meanwhile."""
 
 import os
 import shlex
@@ -14,44 +14,49 @@ from shutil import which
 from ebbtide.agent.errors import UsageError
 from ebbtide.tui.terminal.signals import has_terminal, lend_terminal, line_settings
 
-_USUAL = ("vim", "vi", "nano")
+_DEFAULT_EDITORS = ("vim", "vi", "nano")
 _SIGNAL_POLL_S = 0.2
-"""Maximum seconds until a signal is noticed."""
+"""Maximum time in seconds until a signal is noticed."""
 
 
 def edit_with(command: Sequence[str], text: str, name: str) -> str:
-    """Run the editor on a text and return the result. Raises `UsageError`."""
+    """Run the editor on the text and return the result. Raises `UsageError`."""
     try:
         with tempfile.TemporaryDirectory(prefix="ebb-") as folder:
             path = Path(folder) / f"text{Path(name).suffix[:20]}"
-            path.write_bytes(_bytes(text))
-            code = _wait_for_editor(command, path)
+            path.write_bytes(_encode(text))
+            try:
+                code = _wait_for_editor(command, path)
+            except (OSError, ValueError) as error:
+                raise UsageError(f"`{command[0]}` could not be started: {error}; set `VISUAL` or `EDITOR`") from error
             if code:
                 raise UsageError(f"`{command[0]}` ended with exit code {code}, so nothing was changed")
+            if not path.exists():
+                raise UsageError(f"`{command[0]}` deleted the file, so nothing was changed")
             return _with_original_ending(text, path.read_bytes().decode("utf-8", "surrogateescape"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"`{command[0]}` could not be used: {error}; set `VISUAL` or `EDITOR`") from error
+    except OSError as error:
+        raise UsageError(f"the temporary file for the editor could not be used: {error}") from error
 
 
 def _wait_for_editor(command: Sequence[str], path: Path) -> int:
     """Wait for the editor and return its exit code."""
     before = line_settings()
     try:
-        # By name, since keys are wiped out of the block that is handed on otherwise: it is the user's own program.
+        # The full environment, including API keys, because this is the user's own program.
         with subprocess.Popen([*command, str(path)], env=os.environ) as editor, lend_terminal(editor):
             while True:
-                # Not without end: a signal that another thread happens to take does not wake who waits here.
+                # The timeout is needed because this thread does not wake up for a signal that another thread receives.
                 with suppress(subprocess.TimeoutExpired):
                     return editor.wait(_SIGNAL_POLL_S)
     finally:
-        if before is not None and has_terminal():  # one that was killed leaves the line as it had set it
+        if before is not None and has_terminal():  # a killed editor does not restore the settings
             with suppress(termios.error):
                 termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
 @contextmanager
 def ignore_interrupt_keys() -> Iterator[None]:
-    r"""Ignore Ctrl-C and Ctrl-\ while the editor runs; the terminal sends them to both programs."""
+    r"""Ignore Ctrl-C and Ctrl-Backslash while the editor runs, because the terminal sends them to both programs."""
     keys = (signal.SIGINT, signal.SIGQUIT)
     before = [signal.signal(number, lambda number, frame: None) for number in keys]
     try:
@@ -61,8 +66,8 @@ def ignore_interrupt_keys() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def editor_of(environment: Mapping[str, str]) -> list[str]:
-    """The user's editor command. Raises `UsageError`."""
+def editor_command(environment: Mapping[str, str]) -> list[str]:
+    """Return the user's editor command. Raises `UsageError`."""
     for name in ("VISUAL", "EDITOR"):
         try:
             command = shlex.split(environment.get(name, ""))
@@ -70,13 +75,13 @@ def editor_of(environment: Mapping[str, str]) -> list[str]:
             raise UsageError(f"`{name}` is not a command: {error}") from error
         if command:
             return command
-    found = next((one for one in _USUAL if which(one)), None)
+    found = next((one for one in _DEFAULT_EDITORS if which(one)), None)
     if found is None:
-        raise UsageError("no editor is known; set `VISUAL` or `EDITOR`")
+        raise UsageError("no editor found; set `VISUAL` or `EDITOR`")
     return [found]
 
 
-def _bytes(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -90,4 +95,5 @@ def _with_original_ending(text: str, edited: str) -> str:
         edited = edited.replace("\r\n", "\n")
     if not text.startswith("\ufeff"):
         edited = edited.removeprefix("\ufeff")
-    return edited.removesuffix("\n") if not text.endswith("\n") else edited
+    ending = "\r\n" if "\r\n" in text and edited.endswith("\r\n") else "\n"
+    return edited if text.endswith("\n") else edited.removesuffix(ending)

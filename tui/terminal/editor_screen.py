@@ -7,27 +7,28 @@ from typing import Any
 from textual.app import App, SuspendNotSupported
 
 from ebbtide.agent.errors import UsageError
-from ebbtide.tui.terminal.attention import suspended
-from ebbtide.tui.terminal.edit_text import edit_with, editor_of, ignore_interrupt_keys
+from ebbtide.tui.terminal.attention import lend_terminal
+from ebbtide.tui.terminal.edit_text import edit_with, editor_command, ignore_interrupt_keys
 
-_NO_TERMINAL = "this terminal cannot be given to an editor and taken back"
+_NO_TERMINAL = "cannot run an editor in this terminal"
 
 
 def edit_in_editor(app: App[Any], text: str, name: str) -> str:
-    """Edit a text in a file with the suffix `name`; return the result. Raises `UsageError`."""
-    command = editor_of(os.environ)
+    """Edit text in a temporary file with the suffix of `name`; return the result. Raises `UsageError`."""
+    command = editor_command(os.environ)
     try:
-        with suspended(app), ignore_interrupt_keys():
+        with lend_terminal(app), ignore_interrupt_keys():
             return edit_with(command, text, name)
     except SuspendNotSupported as error:
         raise UsageError(_NO_TERMINAL) from error
 
 
-async def edited_meanwhile(app: App[Any], text: str, name: str) -> str:
-    """The same while the session continues; drawing resumes after the editor ends. Raises `UsageError`."""
-    command = editor_of(os.environ)
+async def edit_while_running(app: App[Any], text: str, name: str) -> str:
+    """Edit text like `edit_in_editor`, but let the session continue. Drawing resumes when the editor exits. Raises
+    `UsageError`."""
+    command = editor_command(os.environ)
     try:
-        with suspended(app), app.batch_update(), ignore_interrupt_keys():
+        with lend_terminal(app), app.batch_update(), ignore_interrupt_keys():
             return await asyncio.to_thread(edit_with, command, text, name)
     except SuspendNotSupported as error:
         raise UsageError(_NO_TERMINAL) from error

@@ -31,16 +31,17 @@ _MARKS = str.maketrans(
 )
 
 
-class Letters(LineFilter):
-    """Replaces each of our marks by a letter of the same width. Other text is unchanged."""
+class AsciiFilter(LineFilter):
+    """Replaces each of the interface's marks with an ASCII character. The width of the text stays the same, and other
+    text is unchanged."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        return [Segment(_to_letters(text), style, control) for text, style, control in segments]
+        return [Segment(_to_ascii(text), style, control) for text, style, control in segments]
 
 
-def _to_letters(text: str) -> str:
+def _to_ascii(text: str) -> str:
     if text.isascii():
         return text
-    for box, letters in _BOXES.items():
-        text = text.replace(box, letters)
+    for box, replacement in _BOXES.items():
+        text = text.replace(box, replacement)
     return text.translate(_MARKS)

@@ -8,13 +8,13 @@ from contextlib import suppress
 
 from ebbtide.agent.config.options import NotifyName
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tui.terminal.passthrough import through
+from ebbtide.tui.terminal.passthrough import for_outer_terminal
 from ebbtide.tui.text.sanitise import sanitised_line
 
 BELL = "\x07"
 
 _MAX_TEXT_CHARS = 120
-"""Maximum characters of a title or text."""
+"""Maximum number of characters in a title or text."""
 
 _OSC_9_PROGRAMS = {"iTerm.app", "WezTerm", "ghostty", "WarpTerminal"}
 """Terminals (`TERM_PROGRAM`) that support OSC 9."""
@@ -23,28 +23,29 @@ _NOTIFY_TIMEOUT_S = 5.0
 """Timeout in seconds for a notification program."""
 
 
-def sequence_for(way: NotifyName, title: str, text: str, environment: Mapping[str, str]) -> str:
-    """The escape sequence of a notification. `auto`: what the terminal is known to support, or else the bell."""
+def notification_sequence(method: NotifyName, title: str, text: str, environment: Mapping[str, str]) -> str:
+    """Return the escape sequence of a notification; empty for `desktop` and `off`. `auto`: the sequence that the
+    terminal is known to support; if unknown, the bell."""
     title, text = notification_text(title), notification_text(text)
     by_9 = f"\x1b]9;{title}: {text}{BELL}"
     by_777 = f"\x1b]777;notify;{title.replace(';', ',')};{text}{BELL}"
-    match way:
+    match method:
         case "bell":
             return BELL
         case "osc":
-            return through(by_777 if _understands_777(environment) else by_9, environment)
-        case "auto" if _understands_777(environment):
-            return through(by_777, environment)
-        case "auto" if _understands_9(environment):
-            return through(by_9, environment)
+            return for_outer_terminal(by_777 if _supports_osc_777(environment) else by_9, environment)
+        case "auto" if _supports_osc_777(environment):
+            return for_outer_terminal(by_777, environment)
+        case "auto" if _supports_osc_9(environment):
+            return for_outer_terminal(by_9, environment)
         case "auto":
             return BELL
         case "desktop" | "off":
             return ""
 
 
-def program_for(title: str, text: str, platform: str) -> tuple[str, ...]:
-    """The desktop notification command, run without a shell."""
+def notification_command(title: str, text: str, platform: str) -> tuple[str, ...]:
+    """Return the command that shows a desktop notification, for use without a shell."""
     title, text = notification_text(title), notification_text(text)
     if platform == "darwin":
         script = ("on run argv", "display notification (item 2 of argv) with title (item 1 of argv)", "end run")
@@ -54,23 +55,23 @@ def program_for(title: str, text: str, platform: str) -> tuple[str, ...]:
 
 
 def notification_text(text: str) -> str:
-    """A text in one line without control characters, cut if long."""
+    """Return the text on one line, without control characters, and cut if it is long."""
     return ellipsize(sanitised_line(text).strip(), _MAX_TEXT_CHARS)
 
 
 async def notify(
-    way: NotifyName, title: str, text: str, environment: Mapping[str, str], write: Callable[[str], object]
+    method: NotifyName, title: str, text: str, environment: Mapping[str, str], write: Callable[[str], object]
 ) -> None:
     """Send a notification; if the desktop cannot be reached, ring the bell."""
-    sequence = sequence_for(way, title, text, environment)
+    sequence = notification_sequence(method, title, text, environment)
     if sequence:
         write(sequence)
-    if way == "desktop" and not await _runs(program_for(title, text, sys.platform)):
+    if method == "desktop" and not await _run_program(notification_command(title, text, sys.platform)):
         write(BELL)
 
 
-async def _runs(argv: tuple[str, ...]) -> bool:
-    """Whether the program exists and succeeds in time."""
+async def _run_program(argv: tuple[str, ...]) -> bool:
+    """Run a program; return whether it exists and succeeds in time."""
     program = shutil.which(argv[0])
     if program is None:
         return False
@@ -86,11 +87,11 @@ async def _runs(argv: tuple[str, ...]) -> bool:
     except TimeoutError:
         return False
     finally:
-        with suppress(ProcessLookupError):  # it has ended
+        with suppress(ProcessLookupError):  # already exited
             process.kill()
 
 
-def _understands_9(environment: Mapping[str, str]) -> bool:
+def _supports_osc_9(environment: Mapping[str, str]) -> bool:
     return (
         environment.get("TERM_PROGRAM") in _OSC_9_PROGRAMS
         or environment.get("LC_TERMINAL") == "iTerm2"
@@ -98,5 +99,5 @@ def _understands_9(environment: Mapping[str, str]) -> bool:
     )
 
 
-def _understands_777(environment: Mapping[str, str]) -> bool:
+def _supports_osc_777(environment: Mapping[str, str]) -> bool:
     return environment.get("TERM", "").startswith(("foot", "rxvt", "contour"))

@@ -8,28 +8,29 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 
 from rich.segment import Segment
 
-from ebbtide.tui.render.blocks import paint
+from ebbtide.tui.render.blocks import render_block
 from ebbtide.tui.render.prose import PaletteConsole
 from ebbtide.tui.text.styles import palette_of
 from ebbtide.tui.text.themes import ANSI_DARK, ANSI_LIGHT
 from ebbtide.tui.view.blocks import Block
 
-_AT_ONCE = 20
-"""Blocks rendered before yielding to the event loop."""
+_BATCH_BLOCKS = 20
+"""Number of blocks rendered before yielding to the event loop."""
 
-_BACK = "\n[that is all of it; Enter goes back]"
+_END_MESSAGE = "\n[end of conversation; press Enter to return]"
 
 
 def ansi_blocks(blocks: Iterable[Block], width: int, *, dark: bool = True, colorless: bool = False) -> Iterator[str]:
-    """The lines of each block, fully expanded, in the terminal's own colours. `dark`: its background."""
+    """Yield the text of each block, fully expanded, in the terminal's own colours. `dark`: whether its background is
+    dark."""
     theme = ANSI_DARK if dark else ANSI_LIGHT
     console = PaletteConsole(palette_of(theme.to_color_system().generate()))
     for block in blocks:
-        yield "".join(f"{_line(line, colorless)}\n" for line in paint(block, "full", width, console)) + "\n"
+        yield "".join(f"{_ansi_line(line, colorless)}\n" for line in render_block(block, "full", width, console)) + "\n"
 
 
-def _line(segments: list[Segment], colorless: bool) -> str:
-    """A line with colours, without hidden links and trailing spaces."""
+def _ansi_line(segments: list[Segment], colorless: bool) -> str:
+    """Return a line with colours, without hyperlinks and trailing spaces."""
     words = [(segment.text, segment.style) for segment in segments if not segment.control]
     while words and not words[-1][0].strip():
         words.pop()
@@ -39,40 +40,40 @@ def _line(segments: list[Segment], colorless: bool) -> str:
 
 
 async def print_all(blocks: Iterable[Block], width: int, *, dark: bool, colorless: bool) -> None:
-    """Print it to the terminal while drawing is paused, and wait for Enter or Ctrl-C."""
+    """Print the conversation to the terminal while drawing is paused, and wait for Enter or Ctrl-C."""
     loop = asyncio.get_running_loop()
-    over = asyncio.Event()
+    done = asyncio.Event()
     terminal = sys.stdin.fileno()
 
-    def typed() -> None:
+    def read_key() -> None:
         read = os.read(terminal, 4096)
         if not read or b"\n" in read:
-            over.set()
+            done.set()
 
-    loop.add_signal_handler(signal.SIGINT, over.set)
-    loop.add_reader(terminal, typed)
+    loop.add_signal_handler(signal.SIGINT, done.set)
+    loop.add_reader(terminal, read_key)
     try:
-        async for text in _in_turns(ansi_blocks(blocks, width, dark=dark, colorless=colorless)):
-            if over.is_set():
+        async for text in _batched(ansi_blocks(blocks, width, dark=dark, colorless=colorless)):
+            if done.is_set():
                 return
             await asyncio.to_thread(_write, text)
-        await asyncio.to_thread(_write, _BACK)
-        await over.wait()
+        await asyncio.to_thread(_write, _END_MESSAGE)
+        await done.wait()
     finally:
         loop.remove_reader(terminal)
         loop.remove_signal_handler(signal.SIGINT)
 
 
-async def _in_turns(texts: Iterator[str]) -> AsyncIterator[str]:
-    """The same texts in batches, yielding to the event loop."""
-    held: list[str] = []
+async def _batched(texts: Iterator[str]) -> AsyncIterator[str]:
+    """Yield the texts in batches, giving control to the event loop in between."""
+    batch: list[str] = []
     for text in texts:
-        held.append(text)
-        if len(held) == _AT_ONCE:
-            yield "".join(held)
-            held.clear()
+        batch.append(text)
+        if len(batch) == _BATCH_BLOCKS:
+            yield "".join(batch)
+            batch.clear()
             await asyncio.sleep(0)
-    yield "".join(held)
+    yield "".join(batch)
 
 
 def _write(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Termination by signal: the terminal was closed, or the program was told to end."""
+"""Termination by signal: the terminal was closed, or the system or another program ends this one."""
 
 import asyncio
 import os
@@ -14,10 +14,10 @@ from types import FrameType
 from typing import Any
 
 _EXIT_TIMEOUT_S = 20.0
-"""Seconds after which a terminating program exits even if it hangs."""
+"""Seconds after which the program exits on a termination signal even if it hangs."""
 
 _KILL_TIMEOUT_S = 5
-"""Further seconds after which the system kills it, even if no thread can run."""
+"""Additional seconds after which the system kills the program, even if no thread can run."""
 
 _SHUTDOWN_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -27,7 +27,7 @@ _received_signals: list[int] = []
 
 
 class Shutdown:
-    """Whether the program was told to end."""
+    """The termination signal that the program has received, if any."""
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -41,7 +41,7 @@ class Shutdown:
 
 @contextmanager
 def lend_terminal(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Lend the terminal to a process, which also gets termination signals."""
+    """Lend the terminal to a process; termination signals are then also sent to that process."""
     _terminal_borrowers.append(process)
     for number in _received_signals:
         process.send_signal(number)
@@ -52,60 +52,62 @@ def lend_terminal(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def has_terminal() -> bool:
-    """Whether the terminal exists and this program is in its foreground."""
+    """Whether there is a terminal and this program is in its foreground."""
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
         return False
 
 
-def is_shutdown_requested(within: float = 0.1) -> bool:
-    """Whether the program is told to end, now or within that many seconds. A shell sends a stopped program two
-    signals, to end and to continue, which threads may receive in either order."""
-    end = time.monotonic() + within
+def is_shutdown_requested(within_seconds: float = 0.1) -> bool:
+    """Whether a termination signal has been received or arrives within `within_seconds` seconds. A shell that ends a
+    stopped program sends two signals, to terminate and to continue, which threads may receive in either order."""
+    end = time.monotonic() + within_seconds
     while not _received_signals and time.monotonic() < end:
-        time.sleep(0.01)  # the handlers run between two of these
+        time.sleep(0.01)  # signal handlers run in between
     return bool(_received_signals)
 
 
 @contextmanager
 def shut_down_on_signals(
-    leave: Callable[[], object], abandon: Callable[[], object] = lambda: None
+    on_signal: Callable[[], object], restore_terminal: Callable[[], object] = lambda: None
 ) -> Iterator[Shutdown]:
-    """Call `leave` once, in the event loop, on a termination signal. If that takes too long, exit; `abandon`, in a
-    thread, only restores the terminal."""
-    loop, ending, settings = asyncio.get_running_loop(), Shutdown(), line_settings()
+    """On a termination signal, call `on_signal` once, in the event loop. If that takes too long, exit after calling
+    `restore_terminal`, which runs in a thread and must only restore the terminal."""
+    loop, shutdown, settings = asyncio.get_running_loop(), Shutdown(), line_settings()
 
-    def end(number: int, frame: FrameType | None) -> None:
-        if ending.number is not None:
+    def handle_signal(number: int, frame: FrameType | None) -> None:
+        if shutdown.number is not None:
             return
-        ending.number = number
+        shutdown.number = number
         _received_signals.append(number)
-        # A stopped program that is told to end must not draw again: the terminal may belong to the shell.
+        # A stopped program that receives a termination signal must not draw again: the terminal may belong to the
+        # shell.
         signal.signal(signal.SIGCONT, _ignore_signal)
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         for process in _terminal_borrowers:
             process.send_signal(number)
-        timer = Timer(_EXIT_TIMEOUT_S, give_up)
+        timer = Timer(_EXIT_TIMEOUT_S, force_exit)
         timer.daemon = True
         timer.start()
         signal.alarm(int(_EXIT_TIMEOUT_S) + _KILL_TIMEOUT_S)
-        loop.call_soon_threadsafe(leave)
+        loop.call_soon_threadsafe(on_signal)
 
-    def give_up() -> None:
+    def force_exit() -> None:
         for process in _terminal_borrowers:
             process.kill()
         if has_terminal():
-            abandon()
+            restore_terminal()
             if settings is not None:
                 with suppress(termios.error):
                     termios.tcsetattr(0, termios.TCSANOW, settings)
-        os._exit(ending.code)
+        os._exit(shutdown.code)
 
-    # Not the loop's own handlers: they would wait while the loop is blocked by a terminal that accepts no output.
-    before = [signal.signal(number, end) for number in _SHUTDOWN_SIGNALS]
+    # The loop's own handlers are not used, because they could not run while the loop is blocked by a terminal that
+    # accepts no output.
+    before = [signal.signal(number, handle_signal) for number in _SHUTDOWN_SIGNALS]
     try:
-        yield ending
+        yield shutdown
     finally:
         for number, handler in zip(_SHUTDOWN_SIGNALS, before, strict=True):
             signal.signal(number, handler)
@@ -113,7 +115,7 @@ def shut_down_on_signals(
 
 
 def line_settings() -> list[Any] | None:
-    """The terminal's settings; None without a terminal."""
+    """Return the terminal's line settings; None without a terminal."""
     try:
         return termios.tcgetattr(sys.__stdin__.fileno()) if sys.__stdin__ is not None else None
     except (termios.error, ValueError):
@@ -121,4 +123,4 @@ def line_settings() -> list[Any] | None:
 
 
 def _ignore_signal(number: int, frame: FrameType | None) -> None:
-    """Do nothing on the signal."""
+    """Handle a signal by doing nothing."""

@@ -1,17 +1,17 @@
-"""Asks the terminal for its size. The system may have a wrong one, set by `stty` or by a program that does not pass
-sizes on."""
+"""Asks the terminal for its size. The system's value may be wrong if it was set with `stty`, or if a program between
+the terminal and this one does not pass sizes on."""
 
 from textual.geometry import Size
 from textual.message import Message
 
 from ebbtide.tools.lazy import regex
 
-QUESTION = "\x1b7\x1b[999;999H\x1b[6n\x1b8"
-"""Moves to the last corner and asks for the cursor position, which all terminals support. XTWINOPS 18 is unreliable:
-tmux before 3.4 swapped columns and lines."""
-_NUMBERS = regex(r"\x1b\[(\d{1,4});(\d{1,4})R")
+SIZE_QUERY = "\x1b7\x1b[999;999H\x1b[6n\x1b8"
+"""Moves the cursor to the bottom right corner and asks for its position, which all terminals support. XTWINOPS 18 is
+unreliable: tmux before 3.4 swapped columns and lines."""
+_CURSOR_POSITION = regex(r"\x1b\[(\d{1,4});(\d{1,4})R")
 _MIN_CELLS = 2
-"""Minimum columns and lines of a plausible reply."""
+"""Minimum number of columns and lines of a plausible reply."""
 
 
 class SizeReported(Message):
@@ -25,50 +25,51 @@ class SizeReported(Message):
 class SizeMismatch(Message):
     """The terminal's size differs from the system's."""
 
-    def __init__(self, size: Size, said: Size) -> None:
-        """`said`: the size according to the system."""
+    def __init__(self, size: Size, system: Size) -> None:
+        """`system`: the size according to the system."""
         super().__init__()
-        self.size, self.said = size, said
+        self.size, self.system = size, system
 
     @property
     def message_text(self) -> str:
-        size, said = self.size, self.said
+        size, system = self.size, self.system
         return (
-            f"the terminal says that it is {size.width}×{size.height}, the system says {said.width}×{said.height}: "
-            f"the terminal is believed; `stty cols {size.width} rows {size.height}` tells the system"
+            f"the terminal reports {size.width}×{size.height}, the system {system.width}×{system.height}: "
+            f"using the terminal's size; `stty cols {size.width} rows {size.height}` corrects the system's"
         )
 
 
-def size_of(answer: str) -> Size | None:
-    """The size in a reply, or None."""
-    found = _NUMBERS.fullmatch(answer)
+def size_in_reply(answer: str) -> Size | None:
+    """Return the size that a reply reports; None if it reports none."""
+    found = _CURSOR_POSITION.fullmatch(answer)
     if found is None:
         return None
     lines, columns = int(found[1]), int(found[2])
     return Size(columns, lines) if min(columns, lines) >= _MIN_CELLS else None
 
 
-class BelievedSize:
-    """The size reported by the terminal, valid until the system reports a change."""
+class TrackedSize:
+    """The window's size: the one that the terminal reported, or the system's after that has changed."""
 
     def __init__(self) -> None:
-        self._at_question: Size | None = None
+        self._system_at_query: Size | None = None
         """The system's size at the time of the query."""
-        self._told: Size | None = None
+        self._reported: Size | None = None
 
     def record_query(self, system: Size) -> None:
-        self._at_question = system
+        self._system_at_query = system
 
-    def record_reply(self, told: Size, system: Size) -> bool:
-        """Record a reply and return whether the size changed. A reply possibly overtaken by a resize is ignored."""
-        if self._at_question != system:
+    def record_reply(self, reported: Size, system: Size) -> bool:
+        """Record a reply and return whether the size changed. A reply is ignored if the system's size has changed since
+        the query."""
+        if self._system_at_query != system:
             return False
-        before, self._told = self.of(system), told if told != system else None
+        before, self._reported = self.of(system), reported if reported != system else None
         return self.of(system) != before
 
     def reset(self) -> None:
-        """The system reported a change."""
-        self._at_question = self._told = None
+        """Discard the reported size after the system has reported a change."""
+        self._system_at_query = self._reported = None
 
     def of(self, system: Size) -> Size:
-        return self._told or system
+        return self._reported or system

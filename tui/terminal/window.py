@@ -11,10 +11,10 @@ from ebbtide.tui.view.blocks import SessionView
 
 PUSH_TITLE = "\x1b[22;2t"
 POP_TITLE = "\x1b[23;2t"
-"""Restores the title that the terminal saved at the start."""
+"""Restores the title that `PUSH_TITLE` saved at the start."""
 
-MIN_NEWS_TURN_S = 5.0
-"""Minimum seconds of a turn whose end is worth a notification."""
+MIN_NOTIFIED_TURN_S = 5.0
+"""Minimum duration of a turn, in seconds, for a notification at its end."""
 
 IDLE_AFTER_S = 30.0
 """Seconds without a key after which the user is assumed to be away, if the terminal does not report focus."""
@@ -22,60 +22,62 @@ IDLE_AFTER_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class WindowFocus:
-    """Whether the user is looking at the window, by focus reports and keys."""
+    """Estimates from focus reports and keys whether the user is looking at the window."""
 
-    is_in: bool | None = None
-    """None: the terminal has not reported focus, and may never do so."""
+    has_focus: bool | None = None
+    """Whether the window has the focus. None: the terminal has not reported it, and may never do so."""
     typed_at: float = 0.0
 
-    def with_focus(self, is_in: bool) -> "WindowFocus":
-        return replace(self, is_in=is_in)
+    def with_focus(self, has_focus: bool) -> "WindowFocus":
+        return replace(self, has_focus=has_focus)
 
     def with_key_at(self, now: float) -> "WindowFocus":
-        """A key means that the user is looking, whatever was reported."""
-        return WindowFocus(True if self.is_in is not None else None, now)
+        """Return the state after a key, which shows that the user is looking even if the terminal has reported a loss
+        of focus."""
+        return WindowFocus(True if self.has_focus is not None else None, now)
 
-    def is_elsewhere(self, now: float) -> bool:
-        return now - self.typed_at >= IDLE_AFTER_S if self.is_in is None else not self.is_in
+    def is_user_away(self, now: float) -> bool:
+        return now - self.typed_at >= IDLE_AFTER_S if self.has_focus is None else not self.has_focus
 
 
-def title_of(view: SessionView, name: str) -> str:
-    """The window title. `name`: of the session or its folder."""
-    mark = "? " if view.asked else "● " if view.busy else ""
+def window_title(view: SessionView, name: str) -> str:
+    """Return the window title. `name`: the name of the session or of its folder."""
+    mark = "? " if view.open_questions else "● " if view.busy else ""
     return notification_text(f"{mark}ebb · {name}" if name else f"{mark}ebb")
 
 
-def set_title(title: str) -> str:
-    """The sequence that sets the window title."""
+def title_sequence(title: str) -> str:
+    """Return the sequence that sets the window title."""
     return f"\x1b]2;{notification_text(title)}\x07"
 
 
-def news(before: SessionView, after: SessionView, seconds: float) -> str:
-    """The notification for a change between two views; empty if there is none. `seconds`: duration of the turn."""
-    known = {question.id for question in before.asked}
-    if any(question.id not in known for question in after.asked):
-        return "waits for your answer"
-    if before.busy and not after.busy and seconds >= MIN_NEWS_TURN_S:
-        return "is done"
+def notification_for(before: SessionView, after: SessionView, seconds: float) -> str:
+    """Return the notification about the change between two views; empty if there is none. `seconds`: duration of the
+    turn."""
+    known = {question.id for question in before.open_questions}
+    if any(question.id not in known for question in after.open_questions):
+        return "waiting for your answer"
+    if before.busy and not after.busy and seconds >= MIN_NOTIFIED_TURN_S:
+        return "done"
     return ""
 
 
 class TerminalWindow:
-    """Updates the title and sends notifications for each drawn view."""
+    """Updates the title and sends notifications as views are drawn."""
 
     def __init__(
-        self, write: Callable[[str], object], tell: Callable[[str, str], object], clock: Callable[[], float]
+        self, write: Callable[[str], object], notify: Callable[[str, str], object], clock: Callable[[], float]
     ) -> None:
-        """`write`: to the terminal. `tell`: sends a title and text as a notification."""
+        """`write` writes to the terminal; `notify` sends a title and a text as a notification."""
         self._write = write
-        self._tell = tell
+        self._notify = notify
         self._clock = clock
         self._focus = WindowFocus(typed_at=clock())
         self._view = SessionView()
         self._title = ""
-        self._began = 0.0
+        self._turn_started_at = 0.0
 
-    def saw(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         """Track focus and keys."""
         match event:
             case AppFocus() | AppBlur():
@@ -89,16 +91,16 @@ class TerminalWindow:
         before, self._view = self._view, view
         now = self._clock()
         if view.busy and not before.busy:
-            self._began = now
-        title = title_of(view, name)
+            self._turn_started_at = now
+        title = window_title(view, name)
         if title != self._title:
             self._title = title
-            self._write(set_title(title))
-        text = news(before, view, now - self._began)
-        if text and self._focus.is_elsewhere(now):
-            self._tell(f"ebb · {name}" if name else "ebb", text)
+            self._write(title_sequence(title))
+        text = notification_for(before, view, now - self._turn_started_at)
+        if text and self._focus.is_user_away(now):
+            self._notify(f"ebb · {name}" if name else "ebb", text)
 
     def restore_title(self) -> None:
-        """Set the title again after another program had the terminal."""
+        """Set the title again after another program has used the terminal."""
         if self._title:
-            self._write(set_title(self._title))
+            self._write(title_sequence(self._title))

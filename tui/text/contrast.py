@@ -1,45 +1,46 @@
-"""Contrast of colours, and adjusting them for readability."""
+"""Computes the contrast of colours, and adjusts colours for readability."""
 
 from textual.color import Color
 
 MIN_CONTRAST = 4.5
 """Minimum contrast of text with its background."""
-MAX_GROUND_CONTRAST = 1.3
-"""Maximum contrast of a tinted background with the screen's. Text with that much more than `MIN_CONTRAST` on the
-screen is readable on all of them."""
-_STEP = 0.015
+MAX_TINT_CONTRAST = 1.3
+"""Maximum contrast of a tinted background with the screen's background. Text whose contrast on the screen exceeds
+`MIN_CONTRAST` by this factor is readable on all tinted backgrounds."""
+_LIGHTNESS_STEP = 0.015
 """Step by which the lightness of a colour is changed."""
-_STEPS = 100
+_MAX_LIGHTNESS_STEPS = 100
 
 
-def contrast(one: Color, other: Color) -> float:
-    """The contrast ratio of two colours, 1 to 21 (WCAG)."""
+def contrast_ratio(one: Color, other: Color) -> float:
+    """Return the contrast ratio of two colours, from 1 to 21 (WCAG)."""
     brighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
     return (brighter + 0.05) / (darker + 0.05)
 
 
 def luminance(color: Color) -> float:
-    """The relative luminance of a colour, 0 to 1."""
+    """Return the relative luminance of a colour, from 0 to 1."""
     red, green, blue = (
         part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in color.normalized
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def readable(color: Color, ground: Color, least: float = MIN_CONTRAST) -> Color:
-    """The colour, lightened or darkened until it has that contrast with the background; its hue stays."""
-    step = _STEP if luminance(ground) < 0.18 else -_STEP
-    for _ in range(_STEPS):
-        if contrast(color, ground) >= least:
+def readable_color(color: Color, background: Color, min_contrast: float = MIN_CONTRAST) -> Color:
+    """Return the colour, lightened or darkened until it has at least that contrast with the background. Its hue stays
+    the same."""
+    step = _LIGHTNESS_STEP if luminance(background) < 0.18 else -_LIGHTNESS_STEP
+    for _ in range(_MAX_LIGHTNESS_STEPS):
+        if contrast_ratio(color, background) >= min_contrast:
             break
         color = color.lighten(step)
     return color
 
 
-def tint(ground: Color, color: Color, part: float, most: float = MAX_GROUND_CONTRAST) -> Color:
-    """The background mixed with up to that part of a colour, within the maximum contrast."""
-    mixed = ground.blend(color, part)
-    while contrast(mixed, ground) > most:
-        part *= 0.9
-        mixed = ground.blend(color, part)
+def tinted_background(background: Color, color: Color, share: float, max_contrast: float = MAX_TINT_CONTRAST) -> Color:
+    """Return the background mixed with at most the given share of a colour, limited to the maximum contrast."""
+    mixed = background.blend(color, share)
+    while contrast_ratio(mixed, background) > max_contrast:
+        share *= 0.9
+        mixed = background.blend(color, share)
     return mixed

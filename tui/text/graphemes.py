@@ -1,11 +1,11 @@
-"""Grapheme clusters: a flag, a family, a letter with accents."""
+"""Grapheme clusters: user-perceived characters, such as a flag, a family emoji or a letter with accents."""
 
-MAX_GRAPHEME = 128
-"""Maximum code points of one cluster."""
+MAX_GRAPHEME_CODE_POINTS = 128
+"""Maximum number of code points of one cluster."""
 
 
 def grapheme_start(text: str, at: int) -> int:
-    """Return the start of the cluster before an index."""
+    """Return the start of the cluster that ends at an index."""
     if at < 2 or text[at - 2 : at].isascii():
         return max(0, at - 1)
     from wcwidth import grapheme_boundary_before  # noqa: PLC0415  # deferred: most texts are ASCII
@@ -14,9 +14,9 @@ def grapheme_start(text: str, at: int) -> int:
 
 
 def grapheme_end(text: str, at: int) -> int:
-    """Return the end of the cluster after an index."""
+    """Return the end of the cluster that starts at an index."""
     if text[at : at + 2].isascii():
         return min(len(text), at + 1)
     from wcwidth import iter_graphemes  # noqa: PLC0415  # deferred: most texts are ASCII
 
-    return at + len(next(iter_graphemes(text[at : at + MAX_GRAPHEME])))
+    return at + len(next(iter_graphemes(text[at : at + MAX_GRAPHEME_CODE_POINTS])))

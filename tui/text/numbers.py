@@ -2,7 +2,7 @@
 
 
 def tokens(count: int) -> str:
-    """`950`, `12.3k`, `1.2M`."""
+    """Format a token count: `950`, `12.3k`, `1.2M`."""
     if count < 1_000:
         return str(count)
     if count < 999_500:
@@ -10,20 +10,20 @@ def tokens(count: int) -> str:
     return f"{count / 1_000_000:.1f}M"
 
 
-def dollars(cost: float | None) -> str:
-    """Two decimals, four below ten cents, a dash if unknown."""
+def format_dollars(cost: float | None) -> str:
+    """Format an amount with two decimals, or four below ten cents; "unknown" without a price."""
     if cost is None:
-        return "—"
+        return "unknown"
     return f"${cost:.4f}" if 0 < cost < 0.1 else f"${cost:.2f}"
 
 
 def seconds(count: int) -> str:
-    """`42s`, `3m 05s`."""
+    """Format a duration: `42s`, `3m 05s`."""
     return f"{count}s" if count < 60 else f"{count // 60}m {count % 60:02}s"
 
 
 def age(elapsed: float) -> str:
-    """The age in the largest fitting unit."""
+    """Format an age in the largest fitting unit."""
     for size, unit in ((86_400 * 7, "w"), (86_400, "d"), (3_600, "h"), (60, "min")):
         if elapsed >= size:
             return f"{int(elapsed // size)} {unit} ago"
@@ -31,7 +31,7 @@ def age(elapsed: float) -> str:
 
 
 def size(count: int) -> str:
-    """`950 B`, `12.3 kB`, `1.2 GB`."""
+    """Format a size in bytes: `950 B`, `12.3 kB`, `1.2 GB`."""
     if count < 1_000:
         return f"{count} B"
     amount = float(count)

@@ -1,4 +1,4 @@
-"""Makes text safe to draw."""
+"""Makes untrusted text safe to display."""
 
 import re
 
@@ -9,51 +9,51 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 _UNSAFE = regex(
     "["
-    "\x00-\x08\x0b-\x1f\x7f"  # C0 but newline and tab, and DEL
+    "\x00-\x08\x0b-\x1f\x7f"  # C0 except newline and tab, and DEL
     "\x80-\x9f"  # C1
     "\xad\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # soft hyphen, joiners and fillers without a glyph
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction marks, overrides and isolates
     "\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\ufeff"  # zero width and invisible operators
     "\u2028\u2029\ufff0-\ufffb"  # line and paragraph separators, annotations
-    "\ufe00-\ufe0f"  # variation selectors, but see `_picture`
-    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # what joins signs of scripts and of music
-    "\ud800-\udfff"  # lone surrogates: they cannot be written to a terminal at all
-    "\U000e0000-\U000e0fff"  # tag characters and the variation selectors behind them
+    "\ufe00-\ufe0f"  # variation selectors, which `_visible_character` keeps in some places
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # joiners of scripts and musical symbols
+    "\ud800-\udfff"  # lone surrogates, which cannot be written to a terminal
+    "\U000e0000-\U000e0fff"  # tag characters and further variation selectors
     "]"
 )
-_CONTROLS = bytes({*range(0x20), 0x7F} - {*b"\n\t"})
-_SYMBOL = regex("[©®‼-㊙\U0001f000-\U0001faff]")
+_CONTROL_BYTES = bytes({*range(0x20), 0x7F} - {*b"\n\t"})
+_EMOJI_BASE = regex("[©®‼-㊙\U0001f000-\U0001faff]")
 """Symbols that a variation selector may follow."""
 _EMOJI = "[↔↕☀-➿⬛⬜\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
 _BEFORE_JOINER = regex(f"{_EMOJI}[\ufe0f\U0001f3fb-\U0001f3ff]?$")
 _AFTER_JOINER = regex(_EMOJI)
-_SPELT = (
+_JOINED_SCRIPT_LETTERS = (
     "[\u0620-\u06d3\u06d5-\u06dc\u06df-\u070d\u0710-\u088f\u0897-\u08e1\u08e3-\u0dff"
     "\u1000-\u109f\u1780-\u17b3\u17b6-\u17d3]"
 )
 """Letters of scripts whose spelling needs joiners: Arabic and related, Indic, Burmese, Khmer."""
-_IN_WORD = regex(f"(?<={_SPELT})[\u200c\u200d](?={_SPELT})")
+_JOINER_IN_WORD = regex(f"(?<={_JOINED_SCRIPT_LETTERS})[\u200c\u200d](?={_JOINED_SCRIPT_LETTERS})")
 _UNDECIDED_END = regex("(?:\r|\u200c|\u200d|(?<=[0-9#*])\ufe0f)\\Z")
 _LOOKBEHIND_CHARS = 2
-"""Characters before a joiner needed to tell whether it is legitimate."""
+"""Number of characters before a joiner that decide whether it is legitimate."""
 
 
 def sanitised(text: str, before: str = "") -> str:
-    """Replace every control or invisible character by a visible one. Joiners inside emoji and words that need them
-    are kept. `before`: the preceding text, if it comes in pieces."""
+    """Return the text with every control or invisible character replaced by a visible one. Joiners are kept inside
+    emoji and in words that need them. `before`: the preceding text, if the text comes in pieces."""
     return with_control_pictures(text.replace("\r\n", "\n") if "\r" in text else text, before)
 
 
 def with_control_pictures(text: str, before: str = "") -> str:
-    """The same, character for character, including carriage returns."""
+    """Like `sanitised`, but the text keeps its length: carriage returns are also replaced."""
     if not _UNSAFE.search(text):
         return text
     before = before[-_LOOKBEHIND_CHARS:]
-    return _UNSAFE.sub(_picture, before + text)[len(before) :]
+    return _UNSAFE.sub(_visible_character, before + text)[len(before) :]
 
 
 def line_with_control_pictures(text: str) -> str:
-    """The same for one line: line breaks and tabs are also replaced."""
+    """Like `with_control_pictures` for one line: line breaks and tabs are also replaced."""
     return (
         with_control_pictures(text)
         .replace("\n", "\N{SYMBOL FOR NEWLINE}")
@@ -63,50 +63,53 @@ def line_with_control_pictures(text: str) -> str:
 
 def invisible_count(text: str) -> int:
     """Count the invisible characters, except inside emoji."""
-    if text.isascii():  # the usual, and a paste may be megabytes
-        return len(text) - len(text.encode().translate(None, _CONTROLS))
+    if text.isascii():  # the usual case, which must be fast because a paste may be megabytes long
+        return len(text) - len(text.encode().translate(None, _CONTROL_BYTES))
     if not any(map(_UNSAFE.match, set(text))):
         return 0
-    return sum(_picture(found) != found.group() or _spells(found) for found in _UNSAFE.finditer(text))
+    return sum(_visible_character(found) != found.group() or _is_in_word(found) for found in _UNSAFE.finditer(text))
 
 
-def invisible_words(count: int) -> str:
-    """The number of invisible characters in words; empty if there are none."""
+def invisible_count_text(count: int) -> str:
+    """Return the number of invisible characters in words; empty if there are none."""
     return f"{count:,} invisible character{'s' * (count != 1)}" if count else ""
 
 
-def pasted_text(text: str) -> str:
-    """Pasted or file text as it is sent: with line feeds, and without lone surrogates, which cannot be sent."""
+def normalised_paste(text: str) -> str:
+    """Return pasted text or file content in the form in which it is sent: with line feeds only, and without lone
+    surrogates, which cannot be sent."""
     text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def stable_prefix(text: str) -> str:
-    """The prefix whose characters cannot change meaning with the following text."""
+    """Return the prefix whose display cannot be changed by the text that follows."""
     return text[:-1] if _UNDECIDED_END.search(text, max(0, len(text) - _LOOKBEHIND_CHARS)) else text
 
 
 def sanitised_line(text: str) -> str:
-    """`sanitised` text in one line, for titles and lists."""
+    """Return the `sanitised` text on one line, for titles and lists."""
     return sanitised(" ".join(text.split("\n"))).replace("\t", " ")
 
 
-def _picture(found: re.Match[str]) -> str:
-    """The control picture of a C0 character or DEL; the replacement character otherwise. Variation selectors are
-    kept: they hide nothing."""
+def _visible_character(found: re.Match[str]) -> str:
+    """Return the control picture of a C0 character or DEL, and the replacement character for others. Legitimate
+    variation selectors and joiners are kept."""
     code = ord(found.group())
-    if code in (0xFE0E, 0xFE0F) and (_SYMBOL.match(found.string, max(0, found.start() - 1)) or _is_key(found)):
+    if code in (0xFE0E, 0xFE0F) and (
+        _EMOJI_BASE.match(found.string, max(0, found.start() - 1)) or _is_in_keycap(found)
+    ):
         return found.group()
-    if code == _JOINER and _joins(found):
+    if code == _JOINER and _is_in_emoji(found):
         return found.group()
-    if _spells(found):
-        return chr(_NON_JOINER)  # the other one is taken for part of an emoji where cells are counted
+    if _is_in_word(found):
+        return chr(_NON_JOINER)  # a joiner would be counted as part of an emoji
     if code < 0x20:
         return chr(0x2400 + code)
     return "\N{SYMBOL FOR DELETE}" if code == 0x7F else _REPLACEMENT
 
 
-def _joins(found: re.Match[str]) -> bool:
+def _is_in_emoji(found: re.Match[str]) -> bool:
     """Whether the joiner is inside an emoji."""
     text, start, end = found.string, found.start(), found.end()
     return bool(
@@ -114,11 +117,11 @@ def _joins(found: re.Match[str]) -> bool:
     )
 
 
-def _spells(found: re.Match[str]) -> bool:
+def _is_in_word(found: re.Match[str]) -> bool:
     """Whether the joiner is part of a word's spelling."""
-    return found.group() in "\u200c\u200d" and _IN_WORD.match(found.string, found.start()) is not None
+    return found.group() in "\u200c\u200d" and _JOINER_IN_WORD.match(found.string, found.start()) is not None
 
 
-def _is_key(found: re.Match[str]) -> bool:
-    """Whether it is part of a keycap emoji."""
+def _is_in_keycap(found: re.Match[str]) -> bool:
+    """Whether the character is part of a keycap emoji."""
     return found.string[found.end() : found.end() + 1] == "\N{COMBINING ENCLOSING KEYCAP}"

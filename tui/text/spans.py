@@ -1,4 +1,4 @@
-"""Styled lines as plain values, drawn elsewhere."""
+"""Styled lines as plain values, which other modules draw."""
 
 from typing import Literal, TypeAlias
 
@@ -14,30 +14,35 @@ _CODE = regex(r"`([^`\n]+)`")
 _WORD = regex(r"\s*\S+|\s+")
 
 
-def parse_inline_code(text: str, ink: TextStyle) -> Line:
-    """A sentence with the text between backticks styled as code. Unpaired backticks are kept."""
+def parse_inline_code(text: str, style: TextStyle) -> Line:
+    """Return a sentence with the text between backticks styled as code. Unpaired backticks are kept."""
     if text.count("`") % 2:
-        return ((text, ink),)
+        return ((text, style),)
     pieces = _CODE.split(text)
-    return tuple((piece, "code" if at % 2 else ink) for at, piece in enumerate(pieces) if piece) or (("", ink),)
+    return tuple((piece, "code" if at % 2 else style) for at, piece in enumerate(pieces) if piece) or (("", style),)
+
+
+def line_text(line: Line, code: str = "") -> str:
+    """Return the line without styles. `code`: put around code."""
+    return "".join(f"{code}{words}{code}" if ink == "code" else words for words, ink in line)
 
 
 def strip_backticks(text: str) -> str:
-    """The sentence without backticks around code."""
-    return "".join(words for words, _ in parse_inline_code(text, "text"))
+    """Return the sentence without backticks around code."""
+    return line_text(parse_inline_code(text, "text"))
 
 
 def wrap_spans(line: Line, width: int, indent: int) -> tuple[Line, ...]:
-    """The line wrapped to `width` cells, between words if possible; lines after the first are indented."""
+    """Return the line wrapped to `width` cells, between words if possible. Lines after the first are indented."""
     if sum(cell_len(words) for words, _ in line) <= width or width <= indent + 1:
         return (line,)
     margin: Line = ((" " * indent, "text"),) if indent else ()
-    now: Line = ()
+    current: Line = ()
     lines, used = list[Line](), 0
     for words, ink in line:
         for word in _WORD.findall(words):
-            if used + cell_len(word.rstrip()) > width and now and now != margin:
-                lines.append(now)
-                now, used, word = margin, indent, word.lstrip()
-            now, used = (*now, (word, ink)), used + cell_len(word)
-    return (*lines, now)
+            if used + cell_len(word.rstrip()) > width and current and current != margin:
+                lines.append(current)
+                current, used, word = margin, indent, word.lstrip()
+            current, used = (*current, (word, ink)), used + cell_len(word)
+    return (*lines, current)

@@ -9,7 +9,7 @@ from rich.theme import Theme as RichTheme
 from textual.color import Color
 
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tui.text.contrast import MAX_GROUND_CONTRAST, MIN_CONTRAST, contrast, readable, tint
+from ebbtide.tui.text.contrast import MAX_TINT_CONTRAST, MIN_CONTRAST, contrast_ratio, readable_color, tinted_background
 from ebbtide.tui.text.spans import Line, TextStyle
 
 
@@ -19,9 +19,9 @@ class Palette:
     strong: Style
     dim: Style
     faint: Style
-    """For rarely read text such as line numbers: as pale as text may be."""
+    """For rarely read text such as line numbers: as pale as the minimum contrast allows."""
     rule: Style
-    """For lines and frames, paler than any text."""
+    """For lines and borders, paler than any text."""
     accent: Style
     link: Style
     good: Style
@@ -30,30 +30,30 @@ class Palette:
     user: Style
     """Background of the user's text."""
     user_bar: Style
-    """The bar beside it."""
+    """The bar on the left of the user's text."""
     model_bar: Style
-    """The bar beside model text."""
+    """The bar on the left of model text."""
     code: Style
     """Code in a sentence."""
-    marked: Style
+    marked_block: Style
     """Background of the marked block."""
     selected: Style
     found: Style
-    """Search matches."""
-    here: Style
-    """The current match."""
+    """Search matches other than the current one."""
+    current_match: Style
+    """The current search match."""
     added: Style
     removed: Style
     added_line: Style
-    """A background where colours can be mixed, so code keeps its colours; otherwise a text colour. The same for the
-    next ones."""
+    """A background if colours can be mixed, so that code keeps its own colours; a text colour if they cannot. The same
+    applies to the next three."""
     removed_line: Style
     added_word: Style
     removed_word: Style
     keyword: Style
     literal: Style
     comment: Style
-    named: Style
+    name: Style
 
     def markdown_theme(self) -> RichTheme:
         return RichTheme(
@@ -79,118 +79,123 @@ class Palette:
         )
 
 
-_PARTS = {"dim": 0.62, "faint": 0.5, "user": 0.08, "selected": 0.26, "found": 0.24, "word": 0.36}
-"""Share of the text colour in paler text, and of a colour in tinted backgrounds. A theme may override them with
-variables such as `dim-part`."""
+_BLEND_SHARES = {"dim": 0.62, "faint": 0.5, "user": 0.08, "selected": 0.26, "found": 0.24, "word": 0.36}
+"""The share of the text colour in paler text, and of another colour in tinted backgrounds. A theme may override each
+with a variable such as `dim-part`."""
 
 
 def palette_of(colors: Mapping[str, str]) -> Palette:
-    """The palette of a theme's colour variables, cached because it is needed for every line."""
+    """Return the palette of a theme's colour variables. Cached, because every line needs it."""
     return _palette_of(tuple(colors.items()))
 
 
 @lru_cache(maxsize=16)
 def _palette_of(variables: tuple[tuple[str, str], ...]) -> Palette:
     colors = dict(variables)
-    ground, front = Color.parse(colors["background"]), Color.parse(colors["foreground"])
-    if ground.ansi is not None or front.ansi is not None:
-        return _without_grounds(colors, front)
-    spread = float(colors.get("spread", MAX_GROUND_CONTRAST))
-    least = float(colors.get("least-contrast", MIN_CONTRAST)) * spread
+    background, foreground = Color.parse(colors["background"]), Color.parse(colors["foreground"])
+    if background.ansi is not None or foreground.ansi is not None:
+        return _ansi_palette(colors, foreground)
+    max_tint = float(colors.get("spread", MAX_TINT_CONTRAST))
+    min_contrast = float(colors.get("least-contrast", MIN_CONTRAST)) * max_tint
 
-    def part(name: str) -> float:
-        return float(colors.get(f"{name}-part", _PARTS[name]))
+    def blend_share(name: str) -> float:
+        return float(colors.get(f"{name}-part", _BLEND_SHARES[name]))
 
-    def ink(color: Color) -> Color:
-        return readable(color, ground, least)
+    def legible(color: Color) -> Color:
+        return readable_color(color, background, min_contrast)
 
-    def behind(color: Color, share: float) -> Style:
-        return Style(bgcolor=tint(ground, color, share, spread).rich_color)
+    def tinted_style(color: Color, share: float) -> Style:
+        return Style(bgcolor=tinted_background(background, color, share, max_tint).rich_color)
 
-    def word(color: Color) -> Style:
-        """Plain text on a background that differs from the line's; it uses no other text colours."""
-        most = contrast(front, ground) / float(colors.get("least-contrast", MIN_CONTRAST))
-        return _ink(front) + Style(bgcolor=tint(ground, color, part("word"), most).rich_color)
+    def word_style(color: Color) -> Style:
+        """Return plain text on a tinted background that stands out from the background of its line. All text on it has
+        this one colour."""
+        most = contrast_ratio(foreground, background) / float(colors.get("least-contrast", MIN_CONTRAST))
+        return _color_style(foreground) + Style(
+            bgcolor=tinted_background(background, color, blend_share("word"), most).rich_color
+        )
 
     names = ("primary", "accent", "success", "warning", "error")
-    primary, accent, good, warn, bad = (ink(Color.parse(colors[name])) for name in names)
-    faint = ink(ground.blend(front, part("faint")))
+    primary, accent, good, warn, bad = (legible(Color.parse(colors[name])) for name in names)
+    faint = legible(background.blend(foreground, blend_share("faint")))
     return Palette(
-        text=_ink(front),
-        strong=_ink(front, bold=True),
-        dim=_ink(ink(ground.blend(front, part("dim")))),
-        faint=_ink(faint),
-        rule=_ink(Color.parse(colors.get("border", faint.hex))),
-        accent=_ink(primary, bold=True),
-        link=_ink(primary, underline=True),
-        good=_ink(good),
-        warn=_ink(warn),
-        bad=_ink(bad),
-        user=behind(primary, part("user")),
-        user_bar=_ink(primary),
-        model_bar=_ink(ground.blend(accent, 0.5)),
-        code=_ink(accent),
-        marked=behind(primary, 0.16),
-        selected=behind(primary, part("selected")),
-        found=behind(warn, part("found")) + Style(underline=True),
-        here=Style(color=ground.rich_color, bgcolor=warn.rich_color),
-        added=_ink(good) + behind(good, 0.14),
-        removed=_ink(bad) + behind(bad, 0.14),
-        added_line=behind(good, 0.18),
-        removed_line=behind(bad, 0.18),
-        added_word=word(good),
-        removed_word=word(bad),
-        keyword=_ink(primary),
-        literal=_ink(good),
-        comment=_ink(faint, italic=True),
-        named=_ink(warn),
+        text=_color_style(foreground),
+        strong=_color_style(foreground, bold=True),
+        dim=_color_style(legible(background.blend(foreground, blend_share("dim")))),
+        faint=_color_style(faint),
+        rule=_color_style(Color.parse(colors.get("border", faint.hex))),
+        accent=_color_style(primary, bold=True),
+        link=_color_style(primary, underline=True),
+        good=_color_style(good),
+        warn=_color_style(warn),
+        bad=_color_style(bad),
+        user=tinted_style(primary, blend_share("user")),
+        user_bar=_color_style(primary),
+        model_bar=_color_style(background.blend(accent, 0.5)),
+        code=_color_style(accent),
+        marked_block=tinted_style(primary, 0.16),
+        selected=tinted_style(primary, blend_share("selected")),
+        found=tinted_style(warn, blend_share("found")) + Style(underline=True),
+        current_match=Style(color=background.rich_color, bgcolor=warn.rich_color),
+        added=_color_style(good) + tinted_style(good, 0.14),
+        removed=_color_style(bad) + tinted_style(bad, 0.14),
+        added_line=tinted_style(good, 0.18),
+        removed_line=tinted_style(bad, 0.18),
+        added_word=word_style(good),
+        removed_word=word_style(bad),
+        keyword=_color_style(primary),
+        literal=_color_style(good),
+        comment=_color_style(faint, italic=True),
+        name=_color_style(warn),
     )
 
 
-def _without_grounds(colors: Mapping[str, str], front: Color) -> Palette:
-    """For the terminal's own colours, which cannot be mixed: backgrounds become reverse, underline or bold, and
-    paler text dim."""
+def _ansi_palette(colors: Mapping[str, str], foreground: Color) -> Palette:
+    """Return the palette for the terminal's own colours, which cannot be mixed: backgrounds are replaced by reverse,
+    underline or bold, and paler text is dim."""
     names = ("primary", "accent", "success", "warning", "error")
     primary, accent, good, warn, bad = (Color.parse(colors[name]) for name in names)
-    text, dim = _ink(front), _ink(front) + Style(dim=True)
+    text, dim = _color_style(foreground), _color_style(foreground) + Style(dim=True)
     return Palette(
         text=text,
-        strong=_ink(front, bold=True),
+        strong=_color_style(foreground, bold=True),
         dim=dim,
         faint=dim,
         rule=dim,
-        accent=_ink(primary, bold=True),
-        link=_ink(primary, underline=True),
-        good=_ink(good),
-        warn=_ink(warn),
-        bad=_ink(bad),
+        accent=_color_style(primary, bold=True),
+        link=_color_style(primary, underline=True),
+        good=_color_style(good),
+        warn=_color_style(warn),
+        bad=_color_style(bad),
         user=Style(bold=True),
-        user_bar=_ink(primary, bold=True),
-        model_bar=_ink(accent),
-        code=_ink(accent),
-        marked=Style(bold=True, underline=True),
-        selected=Style(reverse=True, dim=False),  # what is dim may be hard to read on it
+        user_bar=_color_style(primary, bold=True),
+        model_bar=_color_style(accent),
+        code=_color_style(accent),
+        marked_block=Style(bold=True, underline=True),
+        selected=Style(reverse=True, dim=False),  # dim text would be hard to read in reverse
         found=Style(bold=True, underline=True),
-        here=Style(bold=True, reverse=True),
-        added=_ink(good),
-        removed=_ink(bad),
-        added_line=_ink(good),
-        removed_line=_ink(bad),
-        added_word=_ink(good, bold=True, underline=True),
-        removed_word=_ink(bad, bold=True, underline=True),
-        keyword=_ink(primary, bold=True),
-        literal=_ink(good),
+        current_match=Style(bold=True, reverse=True),
+        added=_color_style(good),
+        removed=_color_style(bad),
+        added_line=_color_style(good),
+        removed_line=_color_style(bad),
+        added_word=_color_style(good, bold=True, underline=True),
+        removed_word=_color_style(bad, bold=True, underline=True),
+        keyword=_color_style(primary, bold=True),
+        literal=_color_style(good),
         comment=dim + Style(italic=True),
-        named=_ink(warn),
+        name=_color_style(warn),
     )
 
 
-def _ink(color: Color, bold: bool | None = None, italic: bool | None = None, underline: bool | None = None) -> Style:
+def _color_style(
+    color: Color, bold: bool | None = None, italic: bool | None = None, underline: bool | None = None
+) -> Style:
     return Style(color=color.rich_color, bold=bold, italic=italic, underline=underline)
 
 
 def clipped_text(lines: Sequence[Line], palette: Palette) -> Text:
-    """The lines, cut at the edge of the screen."""
+    """Return the lines, cut at the edge of the screen."""
     text = Text(no_wrap=True, overflow="ellipsis", end="")
     for index, line in enumerate(lines):
         text.append("\n" if index else "")
@@ -199,15 +204,15 @@ def clipped_text(lines: Sequence[Line], palette: Palette) -> Text:
 
 
 def wrapped_text(lines: Sequence[Line], palette: Palette) -> Text:
-    """The lines, wrapped at the edge of the screen."""
+    """Return the lines, wrapped at the edge of the screen."""
     text = clipped_text(lines, palette)
     text.no_wrap, text.overflow = False, "fold"
     return text
 
 
 def styled_line(line: Line, palette: Palette) -> Text:
-    """The styled text of a line, for wrapping."""
-    inks: Mapping[TextStyle, Style] = {
+    """Return the styled text of a line, for wrapping."""
+    styles: Mapping[TextStyle, Style] = {
         "text": palette.text,
         "strong": palette.strong,
         "dim": palette.dim,
@@ -219,5 +224,5 @@ def styled_line(line: Line, palette: Palette) -> Text:
     }
     text = Text(end="")
     for words, ink in line:
-        text.append(words, inks[ink])
+        text.append(words, styles[ink])
     return text

@@ -8,14 +8,15 @@ from textual.color import Color
 from textual.theme import BUILTIN_THEMES, Theme
 
 from ebbtide.agent.config.options import ThemeName
-from ebbtide.tui.text.contrast import MAX_GROUND_CONTRAST, MIN_CONTRAST, luminance, readable, tint
+from ebbtide.tui.text.contrast import MAX_TINT_CONTRAST, MIN_CONTRAST, luminance, readable_color, tinted_background
 
-Ground: TypeAlias = Literal["dark", "light"]
-"""The background of the terminal."""
+BackgroundTone: TypeAlias = Literal["dark", "light"]
+"""Whether the terminal's background is dark or light."""
 
 
-def _edges(border: str, blurred: str, dragged: str, *, ground: str) -> dict[str, str]:
-    """Colours of borders and matching scrollbars; `dragged`: of a scrollbar being dragged."""
+def _border_colours(border: str, blurred: str, dragged: str, *, background: str) -> dict[str, str]:
+    """Return the colours of borders and of matching scrollbars. `dragged`: the colour of a scrollbar while it is
+    dragged."""
     grounds = ("background", "background-hover", "background-active", "corner-color")
     return {
         "border": border,
@@ -23,23 +24,23 @@ def _edges(border: str, blurred: str, dragged: str, *, ground: str) -> dict[str,
         "scrollbar": blurred,
         "scrollbar-hover": border,
         "scrollbar-active": dragged,
-        **{f"scrollbar-{name}": ground for name in grounds},
+        **{f"scrollbar-{name}": background for name in grounds},
     }
 
 
-def _cursor_colours(ground: str, front: str, style: str = "none") -> dict[str, str]:
-    """Colours of the marked line of a list and of selected text."""
+def _cursor_colours(background: str, foreground: str, style: str = "none") -> dict[str, str]:
+    """Return the colours of the marked line of a list and of selected text."""
     return {
-        "block-cursor-background": ground,
-        "block-cursor-foreground": front,
+        "block-cursor-background": background,
+        "block-cursor-foreground": foreground,
         "block-cursor-text-style": style,
-        "block-cursor-blurred-background": ground,
-        "block-cursor-blurred-foreground": front,
+        "block-cursor-blurred-background": background,
+        "block-cursor-blurred-foreground": foreground,
         "block-cursor-blurred-text-style": style,
-        "input-selection-background": ground,
-        "input-selection-foreground": front,
-        "screen-selection-background": ground,
-        "screen-selection-foreground": front,
+        "input-selection-background": background,
+        "input-selection-foreground": foreground,
+        "screen-selection-background": background,
+        "screen-selection-foreground": foreground,
     }
 
 
@@ -57,13 +58,13 @@ DARK = Theme(
     error="#ec8f86",
     dark=True,
     variables={
-        **_edges("#3d4f5c", "#2a3742", "#55707f", ground="#10171d"),
+        **_border_colours("#3d4f5c", "#2a3742", "#55707f", background="#10171d"),
         **_cursor_colours("#1d2d36", "#eef3f6"),
         "text-muted": "#94a2ae",
         "text-disabled": "#94a2ae",
     },
 )
-"""Night sea: greys with a little blue, and one accent, the colour of shallow water."""
+"""Night sea: bluish greys, and one accent, the colour of shallow water."""
 
 LIGHT = Theme(
     name="ebb-light",
@@ -79,7 +80,7 @@ LIGHT = Theme(
     error="#ab372f",
     dark=False,
     variables={
-        **_edges("#b3b9b6", "#d8d8d0", "#93a09f", ground="#fbf9f4"),
+        **_border_colours("#b3b9b6", "#d8d8d0", "#93a09f", background="#fbf9f4"),
         **_cursor_colours("#dbe7e4", "#12191e"),
         "text-muted": "#56636c",
         "text-disabled": "#56636c",
@@ -88,7 +89,7 @@ LIGHT = Theme(
         "word-part": "0.30",
     },
 )
-"""Midday shore: paper with a little sand, ink, and a deeper water colour."""
+"""Midday shore: sand-tinted paper, ink, and a deeper water colour."""
 
 HIGH_CONTRAST = Theme(
     name="ebb-high-contrast",
@@ -104,7 +105,7 @@ HIGH_CONTRAST = Theme(
     error="#ffb3b3",
     dark=True,
     variables={
-        **_edges("#ffffff", "#b0b0b0", "#ffffff", ground="#000000"),
+        **_border_colours("#ffffff", "#b0b0b0", "#ffffff", background="#000000"),
         **_cursor_colours("#0f3350", "#ffffff", "bold"),
         "text-muted": "#dcdcdc",
         "text-disabled": "#dcdcdc",
@@ -116,8 +117,10 @@ HIGH_CONTRAST = Theme(
 )
 
 
-def _ansi(name: str, ground: Ground, primary: str, accent: str, success: str, warning: str, error: str) -> Theme:
-    """A theme of the terminal's own colours, without backgrounds: those become reverse or underline."""
+def _ansi_theme(
+    name: str, tone: BackgroundTone, primary: str, accent: str, success: str, warning: str, error: str
+) -> Theme:
+    """Return a theme of the terminal's own colours. It has no backgrounds, and uses reverse or underline instead."""
     return Theme(
         name=name,
         primary=primary,
@@ -131,7 +134,7 @@ def _ansi(name: str, ground: Ground, primary: str, accent: str, success: str, wa
         success=success,
         warning=warning,
         error=error,
-        dark=ground == "dark",
+        dark=tone == "dark",
         ansi=True,
         variables={
             "ansi-background": "ansi_default",
@@ -148,67 +151,76 @@ def _ansi(name: str, ground: Ground, primary: str, accent: str, success: str, wa
             "input-selection-foreground": "ansi_black",
             "screen-selection-background": "ansi_cyan",
             "screen-selection-foreground": "ansi_black",
-            **_edges("ansi_default", "ansi_default", "ansi_default", ground="ansi_default"),
+            **_border_colours("ansi_default", "ansi_default", "ansi_default", background="ansi_default"),
             "scrollbar": "ansi_bright_black",
             "scrollbar-hover": "ansi_bright_black",
         },
     )
 
 
-ANSI = _ansi(
+ANSI = _ansi_theme(
     "ebb-ansi", "dark", "ansi_default", "ansi_default", "ansi_default", "ansi_default", "ansi_bright_red"
 )  # fmt: skip
 """For an unknown terminal background: bright red is the only colour readable on all of them."""
-ANSI_DARK = _ansi(
+ANSI_DARK = _ansi_theme(
     "ebb-ansi-dark", "dark", "ansi_cyan", "ansi_bright_magenta", "ansi_green", "ansi_yellow", "ansi_bright_red"
 )  # fmt: skip
-ANSI_LIGHT = _ansi("ebb-ansi-light", "light", "ansi_blue", "ansi_magenta", "ansi_blue", "ansi_magenta", "ansi_red")
+ANSI_LIGHT = _ansi_theme(
+    "ebb-ansi-light", "light", "ansi_blue", "ansi_magenta", "ansi_blue", "ansi_magenta", "ansi_red"
+)
 
-OWN = (DARK, LIGHT, HIGH_CONTRAST, ANSI, ANSI_DARK, ANSI_LIGHT)
+OWN_THEMES = (DARK, LIGHT, HIGH_CONTRAST, ANSI, ANSI_DARK, ANSI_LIGHT)
 
 
 _FIXED_THEMES: Mapping[ThemeName, Theme] = {"dark": DARK, "light": LIGHT, "high-contrast": HIGH_CONTRAST}
 
 
-def theme_for(name: ThemeName, ground: Ground | None) -> Theme:
-    """The theme for a setting and a terminal background; None: unknown."""
+def theme_for(name: ThemeName, tone: BackgroundTone | None) -> Theme:
+    """Return the theme for a setting. `tone`: that of the terminal's background; None if it is unknown."""
     if name == "ansi":
-        return ANSI if ground is None else ANSI_LIGHT if ground == "light" else ANSI_DARK
+        return ANSI if tone is None else ANSI_LIGHT if tone == "light" else ANSI_DARK
     if name == "auto":
-        return LIGHT if ground == "light" else DARK
+        return LIGHT if tone == "light" else DARK
     return _FIXED_THEMES.get(name) or _adapted_theme(name)
 
 
-_INKS = ("primary", "secondary", "accent", "success", "warning", "error")
-_WORDS = 1.35
-"""Contrast of plain text relative to the minimum: it is read longest."""
+_TEXT_COLOURS = ("primary", "secondary", "accent", "success", "warning", "error")
+_PLAIN_TEXT_FACTOR = 1.35
+"""Contrast of plain text relative to the minimum. It is higher, because most reading is of plain text."""
 
 
 @lru_cache
 def _adapted_theme(name: str) -> Theme:
-    """A well-known theme of Textual, adjusted so that all text is readable."""
-    known = BUILTIN_THEMES[name].to_color_system().generate()
-    ground = Color.parse(known["background"])
-    front = readable(Color.parse(known["foreground"]), ground, MIN_CONTRAST * MAX_GROUND_CONTRAST * _WORDS)
-    muted = readable(ground.blend(front, 0.6), ground, MIN_CONTRAST * MAX_GROUND_CONTRAST).hex
-    inks = {name: readable(Color.parse(known[name]), ground, MIN_CONTRAST * MAX_GROUND_CONTRAST).hex for name in _INKS}
-    marked = tint(ground, Color.parse(inks["primary"]), 0.22).hex
+    """Return a well-known Textual theme, adjusted so that all text is readable."""
+    colours = BUILTIN_THEMES[name].to_color_system().generate()
+    background = Color.parse(colours["background"])
+    foreground = readable_color(
+        Color.parse(colours["foreground"]), background, MIN_CONTRAST * MAX_TINT_CONTRAST * _PLAIN_TEXT_FACTOR
+    )
+    muted = readable_color(background.blend(foreground, 0.6), background, MIN_CONTRAST * MAX_TINT_CONTRAST).hex
+    inks = {
+        name: readable_color(Color.parse(colours[name]), background, MIN_CONTRAST * MAX_TINT_CONTRAST).hex
+        for name in _TEXT_COLOURS
+    }
+    marked = tinted_background(background, Color.parse(inks["primary"]), 0.22).hex
     return Theme(
         name=f"ebb-{name}",
         primary=inks["primary"],
         secondary=inks["secondary"],
         accent=inks["accent"],
-        foreground=front.hex,
-        background=ground.hex,
-        surface=tint(ground, Color.parse(known["surface"]), 1.0, 1.12).hex,
-        panel=tint(ground, Color.parse(known["panel"]), 1.0, 1.2).hex,
+        foreground=foreground.hex,
+        background=background.hex,
+        surface=tinted_background(background, Color.parse(colours["surface"]), 1.0, 1.12).hex,
+        panel=tinted_background(background, Color.parse(colours["panel"]), 1.0, 1.2).hex,
         success=inks["success"],
         warning=inks["warning"],
         error=inks["error"],
-        dark=luminance(ground) < 0.18,
+        dark=luminance(background) < 0.18,
         variables={
-            **_edges(*(ground.blend(front, part).hex for part in (0.3, 0.18, 0.4)), ground=ground.hex),
-            **_cursor_colours(marked, front.hex),
+            **_border_colours(
+                *(background.blend(foreground, part).hex for part in (0.3, 0.18, 0.4)), background=background.hex
+            ),
+            **_cursor_colours(marked, foreground.hex),
             "text-muted": muted,
             "text-disabled": muted,
         },

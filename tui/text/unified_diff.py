@@ -1,4 +1,4 @@
-"""A unified diff as values: files, hunks and numbered lines."""
+"""Parses unified diffs into files, hunks and numbered lines."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ class DiffLine:
     text: str
     """The line without its line ending."""
     old: int = 0
-    """Its number before the change; 0 if none or unknown."""
+    """Line number before the change; 0 if there is none or it is unknown."""
     new: int = 0
     ends: bool = True
     """Whether a line ending follows."""
@@ -35,7 +35,7 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A line of the diff about the file, not from it."""
+    """A line of the diff that is about the file, not part of its content."""
 
     text: str
 
@@ -43,10 +43,10 @@ class Remark:
 @dataclass(frozen=True, slots=True)
 class FileDiff:
     name: str
-    """Empty for a fragment without a file name."""
+    """Name of the file; empty for a fragment without one."""
     state: FileState = "changed"
     before: str = ""
-    """The earlier name, if different."""
+    """The earlier name, if it was different."""
     parts: tuple[Hunk | Remark, ...] = ()
 
     @property
@@ -55,31 +55,31 @@ class FileDiff:
 
 
 @lru_cache(maxsize=16)
-def files_of(diff: str) -> tuple[FileDiff, ...]:
-    """Parse a diff into files. In a hunk only the first character of a line counts, so no line can pose as a header.
-    Without a header, the line numbers are those of a fragment and are dropped."""
+def parse_diff(diff: str) -> tuple[FileDiff, ...]:
+    """Parse a diff into files. Inside a hunk only the first character of a line counts, so no line can be mistaken for
+    a header. A diff without a header is a fragment, whose line numbers are dropped."""
     if not diff:
         return ()
     lines = diff.removesuffix("\n").split("\n")
-    return _of_patch(lines) if lines[0] == "*** Begin Patch" else _Reading().parse(lines)
+    return _parse_patch(lines) if lines[0] == "*** Begin Patch" else _DiffParser().parse(lines)
 
 
 @lru_cache(maxsize=256)
 def count_changes(diff: str) -> tuple[int, int]:
-    """The number of added and removed lines."""
-    kinds = [line.kind for file in files_of(diff) for line in file.lines]
+    """Return the number of added and removed lines."""
+    kinds = [line.kind for file in parse_diff(diff) for line in file.lines]
     return kinds.count("added"), kinds.count("removed")
 
 
-class _Reading:
-    """The state of the parser."""
+class _DiffParser:
+    """Parses the lines of a unified diff."""
 
     def __init__(self) -> None:
         self._files: list[FileDiff] = []
         self._parts: list[Hunk | Remark] = []
         self._lines: list[DiffLine] | None = None
         self._heading = ""
-        self._before = self._renamed = ""
+        self._before = self._renamed_from = ""
         self._is_numbered = False
         self._old = self._new = self._old_left = self._new_left = 0
 
@@ -88,13 +88,13 @@ class _Reading:
             if self._lines is not None and line.startswith("\\") and self._lines:
                 self._lines[-1] = replace(self._lines[-1], ends=False)
             elif self._old_left > 0 or self._new_left > 0:
-                self._take(line)
+                self._add_line(line)
             else:
-                self._head(line)
+                self._parse_header(line)
         self._end_file()
         return tuple(self._files)
 
-    def _take(self, line: str) -> None:
+    def _add_line(self, line: str) -> None:
         kind: DiffLineKind = _KINDS.get(line[:1], "kept")
         old = self._old if kind != "added" and self._is_numbered else 0
         new = self._new if kind != "removed" and self._is_numbered else 0
@@ -105,7 +105,7 @@ class _Reading:
         if kind != "removed":
             self._new, self._new_left = self._new + 1, self._new_left - 1
 
-    def _head(self, line: str) -> None:
+    def _parse_header(self, line: str) -> None:
         hunk = _HUNK.fullmatch(line)
         self._end_hunk()
         if hunk is not None:
@@ -113,9 +113,9 @@ class _Reading:
             self._old, self._new = int(hunk[1]), int(hunk[3])
             self._old_left, self._new_left = int(hunk[2] or 1), int(hunk[4] or 1)
         elif line.startswith("rename from "):
-            self._renamed = line.removeprefix("rename from ")
+            self._renamed_from = line.removeprefix("rename from ")
         elif line.startswith("rename to "):
-            self._begin_file(FileDiff(line.removeprefix("rename to "), "renamed", self._renamed))
+            self._begin_file(FileDiff(line.removeprefix("rename to "), "renamed", self._renamed_from))
         elif line.startswith("--- "):
             self._before = line
         elif line.startswith("+++ "):
@@ -128,7 +128,7 @@ class _Reading:
         self._is_numbered = True
         last = self._files[-1] if self._files else FileDiff("")
         if last.state == "renamed" and not (last.parts or self._parts) and last.name == new.removeprefix("b/"):
-            return  # the header of the same file
+            return  # this header belongs to the file just begun
         if new == "/dev/null":
             self._begin_file(FileDiff(old.removeprefix("a/"), "deleted"))
         else:
@@ -153,8 +153,8 @@ class _Reading:
         self._lines = None
 
 
-def _of_patch(lines: list[str]) -> tuple[FileDiff, ...]:
-    """The files of an apply_patch patch, which has no line numbers."""
+def _parse_patch(lines: list[str]) -> tuple[FileDiff, ...]:
+    """Parse an `apply_patch` patch, which has no line numbers, into files."""
     files: list[FileDiff] = []
     hunks: list[list[DiffLine]] = []
     headings: list[str] = []

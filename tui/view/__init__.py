@@ -1,1 +1,13 @@
 """Turns events into blocks, and lists into rows. Pure."""
+
+from typing import TYPE_CHECKING
+
+from ebbtide.tools.lazy import lazy_submodules
+
+if TYPE_CHECKING:
+    from ebbtide.tui.view import block_texts as block_texts
+    from ebbtide.tui.view import greeting as greeting
+    from ebbtide.tui.view import questions as questions
+    from ebbtide.tui.view import sessions as sessions
+else:
+    __getattr__ = lazy_submodules(__name__)

@@ -1,81 +1,79 @@
-"""Groups neighbouring blocks into one line: consecutive lookups with the reasoning between them, and lists replaced
-by later ones. Pure."""
+"""Merges transcript blocks: consecutive lookups, with the reasoning between them, become one line, and the newest to-do
+list of a turn replaces the earlier ones. Pure."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.tool_traits import role_of, traits_of
 from ebbtide.tui.view.blocks import Block, Call, ReasoningBlock, UserText
-from ebbtide.tui.view.call_titles import title_of
-
-_KINDS = {
-    "read": ("read", "file"),
-    "grep": ("searched", "pattern"),
-    "glob": ("searched", "pattern"),
-    "read_result": ("looked up", "kept output"),
-    "recall": ("looked up", "kept output"),
-    "web_fetch": ("fetched", "page"),
-}
-"""Lookup tools with their nouns."""
+from ebbtide.tui.view.call_titles import call_title
 
 
 @dataclass(frozen=True, slots=True)
 class LookupGroup:
-    """Consecutive calls that only looked something up."""
+    """Consecutive calls that only look something up."""
 
     calls: tuple[Call, ...]
 
 
-Drawing: TypeAlias = Block | LookupGroup | None
-"""What a block is drawn as; None if another block covers it."""
+DisplayedBlock: TypeAlias = Block | LookupGroup | None
+"""What is drawn for a block; None if another block represents it."""
 
 
-def grouped_blocks(blocks: Sequence[Block], stands_alone: Callable[[int], bool] = lambda at: False) -> list[Drawing]:
-    """What each block is drawn as, in order. `stands_alone`: whether the block at that index is drawn by itself."""
-    drawn: list[Drawing] = list(blocks)
-    run: list[int] = []
-    todo: int | None = None
-    for at, block in enumerate(blocks):
-        if isinstance(block, Call) and block.status in ("done", "running") and not stands_alone(at):
+def grouped_blocks(
+    blocks: Sequence[Block], stands_alone: Callable[[int], bool] = lambda at: False
+) -> list[DisplayedBlock]:
+    """Return what to draw for each block, in order. `stands_alone` returns whether the block at an index must not be
+    grouped."""
+    displayed: list[DisplayedBlock] = list(blocks)
+    lookup_indexes: list[int] = []
+    todo_index: int | None = None
+    for index, block in enumerate(blocks):
+        if isinstance(block, Call) and block.status in ("done", "running") and not stands_alone(index):
             if is_lookup(block):
-                run.append(at)
+                lookup_indexes.append(index)
                 continue
-            if block.name == "todo":
-                if todo is None:
-                    todo = at
+            if role_of(block.name) == "list_todos":
+                if todo_index is None:
+                    todo_index = index
                 else:
-                    drawn[at] = None
-                    drawn[todo] = block if block.status == "done" else drawn[todo]
-        elif isinstance(block, ReasoningBlock) and not stands_alone(at):
+                    displayed[index] = None
+                    displayed[todo_index] = block if block.status == "done" else displayed[todo_index]
+        elif isinstance(block, ReasoningBlock) and not stands_alone(index):
             continue
         elif isinstance(block, UserText):
-            todo = None
-        if run:
-            _fold(blocks, run, drawn)
-            run = []
-    _fold(blocks, run, drawn)
-    return drawn
+            todo_index = None
+        if lookup_indexes:
+            _group_lookups(blocks, lookup_indexes, displayed)
+            lookup_indexes = []
+    _group_lookups(blocks, lookup_indexes, displayed)
+    return displayed
 
 
 def is_lookup(call: Call) -> bool:
     """Whether the call only looks something up."""
-    return call.name in _KINDS
+    return traits_of(call.name).lookup is not None
 
 
-def _fold(blocks: Sequence[Block], run: Sequence[int], drawn: list[Drawing]) -> None:
-    if len(run) > 1:
-        drawn[run[0]] = LookupGroup(tuple(block for at in run if isinstance(block := blocks[at], Call)))
-        for at in range(run[0] + 1, run[-1] + 1):  # thoughts between them, too
-            drawn[at] = None
+def _group_lookups(blocks: Sequence[Block], lookup_indexes: Sequence[int], displayed: list[DisplayedBlock]) -> None:
+    if len(lookup_indexes) > 1:
+        displayed[lookup_indexes[0]] = LookupGroup(
+            tuple(block for index in lookup_indexes if isinstance(block := blocks[index], Call))
+        )
+        for index in range(lookup_indexes[0] + 1, lookup_indexes[-1] + 1):  # including the reasoning in between
+            displayed[index] = None
 
 
 def lookup_summary(lookups: LookupGroup) -> tuple[str, str]:
-    """Return a summary, `Read 3 files, searched 2 patterns`, and the names. Repeated lookups count once."""
-    found: dict[tuple[str, str], dict[str, None]] = {}
+    """Return a summary (`Read 3 files, searched 2 patterns`) and the names, comma-separated. Repeated lookups count
+    once."""
+    subjects_by_lookup: dict[tuple[str, str], dict[str, None]] = {}
     for call in lookups.calls:
-        _, _, subject = title_of(call.name, call.arguments).partition("  ")
-        what = subject.partition(":")[0] if call.name == "read" else subject
-        found.setdefault(_KINDS[call.name], {})[what] = None
-    said = ", ".join(f"{verb} {pluralize(len(whats), noun)}" for (verb, noun), whats in found.items())
-    return said[:1].upper() + said[1:], ", ".join(what for whats in found.values() for what in whats)
+        traits = traits_of(call.name)
+        _, _, subject = call_title(call.name, call.arguments).partition("  ")
+        what = subject.partition(":")[0] if traits.role == "read_file" else subject
+        subjects_by_lookup.setdefault(traits.lookup or ("", ""), {})[what] = None
+    summary = ", ".join(f"{verb} {pluralize(len(whats), noun)}" for (verb, noun), whats in subjects_by_lookup.items())
+    return summary[:1].upper() + summary[1:], ", ".join(what for whats in subjects_by_lookup.values() for what in whats)

@@ -1,7 +1,8 @@
-"""Blocks as text: their source for the clipboard, and everything they show for search."""
+"""Blocks as text: their source for the clipboard, and all their text for searches."""
 
 from collections.abc import Iterable
 
+from ebbtide.tools.tool_traits import command_of, role_of
 from ebbtide.tui.view.blocks import (
     AnswerText,
     Block,
@@ -15,58 +16,60 @@ from ebbtide.tui.view.blocks import (
     TurnTotal,
     UserText,
 )
-from ebbtide.tui.view.call_titles import argument_lines, command_of, title_of
-from ebbtide.tui.view.outcomes import diff_of
-from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, details_of
-from ebbtide.tui.view.receipts import title_of as title_of_receipt
-from ebbtide.tui.view.todos import items_of
+from ebbtide.tui.view.call_titles import argument_lines, call_title
+from ebbtide.tui.view.outcomes import call_diff
+from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, receipt_details
+from ebbtide.tui.view.receipts import receipt_title as title_of_receipt
+from ebbtide.tui.view.todos import todo_items
 from ebbtide.tui.view.turn_total import total_text
 
 
-def source_of(block: Block) -> str:
-    """The source of a block: markdown, a command with its output, or an output."""
+def clipboard_text(block: Block) -> str:
+    """Return the source of a block for the clipboard: markdown, a command with its output, or an output."""
     match block:
         case Call():
             command = command_of(block.arguments)
-            head = f"$ {command}" if command else " ".join(title_of(block.name, block.arguments).split())
+            head = f"$ {command}" if command else " ".join(call_title(block.name, block.arguments).split())
             return "\n".join(filter(None, (head, block.text or block.tail)))
         case Compaction():
-            return "\n".join(text for _, text in details_of(block))
+            return "\n".join(text for _, text in receipt_details(block))
         case RunningCompaction() | UndoneReceipt():
             return ""
         case _:
-            return _words_of(block)
+            return _simple_block_text(block)
 
 
 def last_answer(blocks: Iterable[Block]) -> str:
-    """The newest answer as the model wrote it; empty if there is none."""
+    """Return the newest answer as the model wrote it; empty if there is none."""
     answers = [block.text for block in blocks if isinstance(block, AnswerText)]
     return answers[-1] if answers else ""
 
 
-def text_of(block: Block) -> str:
-    """All text of a block, including collapsed parts, in the order shown."""
+def block_text(block: Block) -> str:
+    """Return all text of a block, including collapsed parts, in display order."""
     match block:
         case Call():
-            diff = diff_of(block)
-            listed = (
-                [item.text for item in items_of(block)] if block.name == "todo" else argument_lines(block.arguments)
+            diff = call_diff(block)
+            argument_or_todo_lines = (
+                [item.text for item in todo_items(block)]
+                if role_of(block.name) == "list_todos"
+                else argument_lines(block.arguments)
             )
-            what = command_of(block.arguments) or diff or "\n".join(listed)
-            said = "" if diff and block.status == "done" else block.text or block.tail
-            return "\n".join((title_of(block.name, block.arguments), what, said, *block.changed))
+            details = command_of(block.arguments) or diff or "\n".join(argument_or_todo_lines)
+            output = "" if diff and block.status == "done" else block.text or block.tail
+            return "\n".join((call_title(block.name, block.arguments), details, output, *block.changed_files))
         case Compaction():
-            return "\n".join((title_of_receipt(block), *(text for _, text in details_of(block))))
+            return "\n".join((title_of_receipt(block), *(text for _, text in receipt_details(block))))
         case RunningCompaction() | UndoneReceipt():
             return title_of_receipt(block)
         case _:
-            return _words_of(block)
+            return _simple_block_text(block)
 
 
-def _words_of(
+def _simple_block_text(
     block: UserText | AnswerText | ReasoningBlock | SummaryBlock | Notice | TurnTotal | Failure | Retry | OlderMessages,
 ) -> str:
-    """The text of a block that has no collapsed parts."""
+    """Return the text of a block that has no collapsed parts."""
     match block:
         case TurnTotal():
             return total_text(block)

@@ -1,14 +1,15 @@
-"""What the screen shows of a session, as values: blocks and the session view. It imports neither events nor widgets,
-so that it is available at once."""
+"""What the screen shows of a session, as values: blocks and the session view. Imports neither events nor widgets, so
+that it loads quickly."""
 
 from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.tool_traits import role_of
 from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
 
-if TYPE_CHECKING:  # types only: events and messages are loaded behind the first paint
+if TYPE_CHECKING:  # event and message modules load only after the first paint
     from ebbtide.agent.events.permissions import PermissionAsked, QuestionAsked
     from ebbtide.agent.events.plan import PlanSubmitted
     from ebbtide.agent.events.session import Remembered
@@ -18,25 +19,25 @@ if TYPE_CHECKING:  # types only: events and messages are loaded behind the first
     from ebbtide.tools.process.state import ProgramState
 
 MARGIN = 2
-"""Columns left of everything but marks."""
+"""Width of the left margin, which contains only marks."""
 USER_BAR, MODEL_BAR = "▌", "▏"
-"""Bars in the margin beside user and model text; copied as spaces."""
+"""Bars in the margin next to text of the user and of the model. They are copied to the clipboard as spaces."""
 
-Detail: TypeAlias = Literal["compact", "normal", "full"]
+DetailLevel: TypeAlias = Literal["compact", "normal", "full"]
 """How much of a block is shown: one line, the most useful part, or everything."""
 
-DETAILS: tuple[Detail, ...] = ("compact", "normal", "full")
+DETAIL_LEVELS: tuple[DetailLevel, ...] = ("compact", "normal", "full")
 
 
-def detail_label(detail: Detail) -> str:
-    """The label of a detail level, shown when it is chosen."""
+def detail_label(detail: DetailLevel) -> str:
+    """Return the label of a detail level, shown when the user chooses it."""
     match detail:
         case "compact":
-            return "compact: a line for each call"
+            return "compact: one line per call"
         case "normal":
-            return "normal: diffs, lists and the end of outputs"
+            return "normal: diffs, lists and last output lines"
         case "full":
-            return "full: all of every call"
+            return "full: everything"
 
 
 CallStatus: TypeAlias = "Literal['asking', 'running'] | OutputStatus"
@@ -78,32 +79,32 @@ class Call:
     inserted: "Ranges" = ()
     """Ranges of `text` that the program inserted to mark omissions."""
     program: "ProgramState | None" = None
-    """State of the program that the call ran."""
+    """State of the process that the call ran."""
     problems: "NewProblems | None" = None
-    """New diagnostics in the files that it changed."""
-    changed: tuple[str, ...] = ()
+    """New diagnostics in the files that the call changed."""
+    changed_files: tuple[str, ...] = ()
     preview: str = ""
-    """The unified diff shown before the call, later of what it changed; empty if unknown."""
+    """The unified diff of what the call would change and, once it is done, of what it has changed; empty if unknown."""
     is_edited: bool = False
     """Whether the user edited the call before it ran."""
 
     @property
-    def is_agent_at_work(self) -> bool:
-        return self.name == "task" and self.status == "running"
+    def has_running_agent(self) -> bool:
+        return role_of(self.name) == "start_agent" and self.status == "running"
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
     attempt: int
     attempts: int
-    """Maximum attempts; 0 if limited by time."""
+    """Maximum number of attempts; 0 if only the total time is limited."""
     delay: float
     reason: str
-    left: float | None = None
-    """Seconds after that attempt in which others may follow; None without a limit."""
+    remaining_seconds: float | None = None
+    """Seconds left for retries after this attempt; None if there is no time limit."""
 
     @property
-    def which(self) -> str:
+    def attempt_text(self) -> str:
         return f"attempt {self.attempt} of {self.attempts}" if self.attempts else f"attempt {self.attempt}"
 
 
@@ -111,7 +112,7 @@ class Retry:
 class Notice:
     text: str
     remembered: "Remembered | None" = None
-    """What `/undo` reverts if used right after it."""
+    """The saved note that `/undo` removes if it is the next command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +120,9 @@ class TurnTotal:
     """Time, cost and file changes of a turn, at its end."""
 
     seconds: int | None = None
-    """Without the time spent waiting for the user; None while the turn runs."""
+    """Seconds, not counting the time spent waiting for the user; None while the turn runs."""
     cost: float | None = None
-    """US dollars; None if unknown or no model was called."""
+    """US dollars; None if unknown or if no model was called."""
     tokens: int = 0
     files: "FilesChanged | None" = None
 
@@ -131,20 +132,20 @@ class Failure:
     code: str
     message: str
     cause: str = ""
-    todo: str = ""
-    """The end of the message that says what to do; replaced by advice for this interface if there is any."""
+    default_advice: str = ""
+    """The advice at the end of `message`. It is not shown if the interface has its own advice for the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryBlock:
-    """The summary of the compacted part of a resumed conversation."""
+    """The summary that replaces the compacted part of a resumed conversation."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class OlderMessages:
-    """Messages before those that are shown; read from the store on demand."""
+    """A placeholder for messages before the first one shown; they are read from the store on demand."""
 
     messages: int
     problem: str = ""
@@ -172,94 +173,97 @@ OpenQuestion: TypeAlias = "PermissionAsked | PlanSubmitted | QuestionAsked"
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    past: tuple[Block, ...] = ()
+    past_blocks: tuple[Block, ...] = ()
     """Blocks of earlier turns. They never change."""
-    turn: tuple[Block, ...] = ()
-    """Blocks of the current or last turn, and notices since."""
+    turn_blocks: tuple[Block, ...] = ()
+    """Blocks of the current or last turn, and the notices since then."""
     busy: bool = False
     activity: str = ""
-    """The current activity in one or two words, while busy."""
+    """The current activity in one or two words; empty while idle."""
     hook_status: str = ""
     """Status text of a running hook."""
-    asked: tuple[OpenQuestion, ...] = ()
+    open_questions: tuple[OpenQuestion, ...] = ()
     """Open questions, oldest first."""
     model: str = ""
     mode: str = ""
-    used: int = 0
-    """Tokens of the conversation, as far as known."""
-    is_guess: bool = False
-    """Whether `used` is an estimate, without any provider count."""
-    room: int = 0
-    """Tokens available to a request: the window minus the reserves."""
+    used_tokens: int = 0
+    """Tokens of the conversation; 0 if unknown."""
+    is_estimate: bool = False
+    """Whether the number of used tokens is an estimate without any count by the provider."""
+    available_tokens: int = 0
+    """Tokens that a request can use: the window minus the reserves."""
     cost: float | None = 0.0
-    """US dollars, or None if a price is unknown."""
-    parts: tuple[tuple[str, int], ...] = ()
-    """Tokens of the next request by component, as far as known."""
+    """US dollars; None if a price is unknown."""
+    component_tokens: tuple[tuple[str, int], ...] = ()
+    """Tokens of the next request by component; empty if unknown."""
     turn_cost: float | None = 0.0
-    """US dollars of the turn."""
+    """US dollars spent in the turn; None if a price is unknown."""
     turn_tokens: int = 0
-    """Tokens of the turn's requests, sent and received."""
+    """Tokens sent and received by the turn's requests."""
     keep_alive_count: int = 0
-    """Number of cache keep-alive requests since."""
+    """Number of cache keep-alive requests since the last turn."""
     keep_alive_cost: float | None = 0.0
-    """US dollars of those."""
-    prompted: int = 0
+    """US dollars spent on keep-alive requests; None if a price is unknown."""
+    prompt_tokens: int = 0
     """Tokens sent by the turn's requests."""
-    read: int = 0
-    """Of those, tokens read from the provider's cache."""
-    streamed: int = 0
+    cached_tokens: int = 0
+    """Tokens of the turn's requests that were read from the provider's cache."""
+    streamed_chars: int = 0
     """Characters of the streaming reply so far."""
-    call_size: int = 0
-    """Of those, the arguments of the call being written."""
+    call_argument_chars: int = 0
+    """Characters of the streaming reply that are arguments of the call being written."""
     step_start: int = 0
-    """Index in `turn` where the current step starts."""
+    """Index in `turn_blocks` at which the current step starts."""
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        return self.past + self.turn
+        return self.past_blocks + self.turn_blocks
 
     @property
-    def earlier(self) -> int:
-        """Number of messages before those that are shown."""
-        first = self.past[0] if self.past else None
+    def older_message_count(self) -> int:
+        """Number of messages before the first one shown."""
+        first = self.past_blocks[0] if self.past_blocks else None
         return first.messages if isinstance(first, OlderMessages) else 0
 
     def with_read_problem(self, problem: str) -> "SessionView":
-        """The view with the reason why earlier messages could not be read."""
-        return replace(self, past=(OlderMessages(self.earlier, problem), *self.past[1:]))
+        """Return the view with an explanation of why earlier messages could not be read."""
+        return replace(self, past_blocks=(OlderMessages(self.older_message_count, problem), *self.past_blocks[1:]))
 
     def with_older(self, messages: int, blocks: tuple[Block, ...]) -> "SessionView":
-        """The view with more earlier blocks; `messages` remain before them."""
-        rest = self.past[1:] if self.earlier else self.past
-        return replace(self, past=(*((OlderMessages(messages),) if messages else ()), *blocks, *rest))
+        """Return the view with more earlier blocks; `messages` is the number of messages that remain before them."""
+        known_blocks = self.past_blocks[1:] if self.older_message_count else self.past_blocks
+        return replace(self, past_blocks=(*((OlderMessages(messages),) if messages else ()), *blocks, *known_blocks))
 
     def plus(self, *blocks: Block) -> "SessionView":
-        return replace(self, turn=self.turn + blocks)
+        return replace(self, turn_blocks=self.turn_blocks + blocks)
 
     def without_streaming(self) -> "SessionView":
-        """The view with nothing streaming."""
-        if not any(isinstance(block, AnswerText | ReasoningBlock) and block.streaming for block in self.turn):
+        """Return the view with all streaming blocks marked as complete."""
+        if not any(isinstance(block, AnswerText | ReasoningBlock) and block.streaming for block in self.turn_blocks):
             return self
         turn = tuple(
             replace(block, streaming=False)
             if isinstance(block, AnswerText | ReasoningBlock) and block.streaming
             else block
-            for block in self.turn
+            for block in self.turn_blocks
         )
-        return replace(self, turn=turn)
+        return replace(self, turn_blocks=turn)
 
 
-def has_work(call: Call) -> bool:
-    """Whether a finished call shows more than its line while collapsed. Called for every call, so it looks nothing
-    up."""
+def has_collapsed_details(call: Call) -> bool:
+    """Whether a finished call shows more than its title line while it is collapsed. Called for every call, so it must
+    be fast."""
     if call.status == "failed":
         return bool(call.text)
-    return call.status == "done" and bool(call.name == "todo" or call.preview or (call.name in _WORKS and call.text))
+    if call.status != "done":
+        return False
+    role = role_of(call.name)
+    return bool(role == "list_todos" or call.preview or (role in _ROLES_WITH_DETAILS and call.text))
 
 
-_WORKS = ("bash", "edit", "write", "apply_patch")
+_ROLES_WITH_DETAILS = ("run_command", "edit_file", "write_file", "patch_files")
 
 
 def is_expandable(block: Block) -> bool:
-    """Whether a block has more than the line it shows."""
+    """Whether the block has hidden content that the user can expand."""
     return isinstance(block, Call | ReasoningBlock | SummaryBlock | Compaction | OlderMessages)

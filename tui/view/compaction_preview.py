@@ -1,92 +1,86 @@
-"""The preview of a manual compaction as lines: the fate of each part, the price and the state of an edited summary."""
+"""The preview of a manual compaction as lines: what happens to each part, the price, and the state of an edited
+summary."""
 
 from collections.abc import Iterator, Sequence
 
+from ebbtide.agent.compaction.ladder import CompactResult
+from ebbtide.agent.compaction.manual import Preview, SummaryDraft, SummaryQuote
 from ebbtide.agent.events.view import RewriteUndone
-from ebbtide.agent.window.compact import CompactResult
-from ebbtide.agent.window.manual_compact import Preview, Quote, SummaryDraft
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.text.numbers import dollars, tokens
+from ebbtide.tui.text.numbers import format_dollars, tokens
 from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.text.spans import Line, TextStyle
-from ebbtide.tui.view.receipts import fates_of, price_of_undo
+from ebbtide.tui.view.receipts import fate_lines, undo_price_text
 
-INKS: dict[str, TextStyle] = {"head": "text", "item": "dim"}
+LINE_STYLES: dict[str, TextStyle] = {"head": "text", "item": "dim"}
 
 
-def headline(preview: Preview) -> str:
-    told = preview.expected
+def compaction_headline(preview: Preview) -> str:
+    result = preview.expected
     return (
-        f"{told.before_tokens:,} → about {told.after_tokens:,} tokens, "
-        f"{told.before_messages} → {pluralize(told.after_messages, 'message')}"
+        f"{result.before_tokens:,} → about {result.after_tokens:,} tokens, "
+        f"{result.before_messages} → {pluralize(result.after_messages, 'message')}"
     )
 
 
-def plan_lines(preview: Preview) -> tuple[Line, ...]:
-    """The price, then the fate of each part."""
-    return tuple(_plan(preview))
+def compaction_plan_lines(preview: Preview) -> tuple[Line, ...]:
+    """Return the price, then what happens to each part."""
+    return tuple(_plan_lines(preview))
 
 
-def _plan(preview: Preview) -> Iterator[Line]:
-    yield (("The summary  ", "strong"), (quote_text(preview.quote), "text"))
-    yield (("It may be written by a model that you set for summaries, or by a cheaper one of yours.", "dim"),)
+def _plan_lines(preview: Preview) -> Iterator[Line]:
+    yield (("Summary  ", "strong"), (quote_text(preview.quote), "text"))
+    yield (("A cheaper model can write summaries: see /settings.", "dim"),)
     if preview.focus:
         yield (("Focus  ", "strong"), (sanitised_line(preview.focus), "text"))
     if preview.floor.problem:
         yield ((sanitised_line(preview.floor.problem), "warn"),)
     yield ()
-    for weight, text in fates_of(preview.expected.receipt):
-        yield ((sanitised_line(text), INKS[weight]),)
+    for weight, text in fate_lines(preview.expected.receipt):
+        yield ((sanitised_line(text), LINE_STYLES[weight]),)
 
 
-def quote_text(quote: Quote) -> str:
-    """The maximum price of the summary."""
-    where = " from its cache" if quote.is_cached else ""
-    price = "price not known" if quote.cost is None else f"at most {dollars(quote.cost)}"
-    read, written = tokens(quote.read), tokens(quote.written)
-    return sanitised_line(f"{quote.model} reads {read}{where} and writes up to {written}: {price}")
+def quote_text(quote: SummaryQuote) -> str:
+    """Return the expected size of the summary request, and its maximum price."""
+    sent = f"{tokens(quote.read_tokens)} cached in" if quote.is_cached else f"{tokens(quote.read_tokens)} in"
+    price = "price unknown" if quote.cost is None else f"at most {format_dollars(quote.cost)}"
+    return sanitised_line(f"by {quote.model} · cost: {sent}, up to {tokens(quote.written_tokens)} out ({price})")
 
 
-def draft_text(drafted: SummaryDraft, size: int, result: CompactResult) -> str:
-    """Who wrote the summary and its price, its current size, and the resulting size of the conversation."""
-    if drafted.draft is not None:
-        by = f"written by {drafted.model} for {dollars(drafted.cost)}"
-    elif drafted.model:
-        by = f"no summary could be used ({dollars(drafted.cost)}): write one, or use the facts alone"
+def draft_text(draft: SummaryDraft, summary_tokens: int, result: CompactResult) -> str:
+    """Say who wrote the summary and at what price, how large it is now, and how large the conversation becomes."""
+    if draft.draft is not None:
+        author = f"written by {draft.model} for {format_dollars(draft.cost)}"
+    elif draft.model:
+        author = f"no usable summary ({format_dollars(draft.cost)}): write one, or keep only the key facts"
     else:
-        by = "write a summary, or use the facts alone"
+        author = "write a summary, or keep only the key facts"
     sizes = f"{result.before_tokens:,} → {result.after_tokens:,} tokens"
-    return sanitised_line(f"{by} · about {size:,} tokens; in total {sizes}")
+    return sanitised_line(f"{author} · about {summary_tokens:,} tokens; total {sizes}")
 
 
-def gate_lines(missing: Sequence[str], is_empty: bool) -> tuple[Line, ...]:
-    """Required facts missing from the summary; at most three of them by name."""
+def missing_fact_lines(missing: Sequence[str], is_empty: bool) -> tuple[Line, ...]:
+    """Report the required facts that the summary lacks. At most three are named."""
     if is_empty:
-        return ((("Without a text, the facts on record stand for what is left out.", "dim"),),)
+        return ((("An empty summary keeps only the key facts.", "dim"),),)
     if not missing:
-        return ((("Nothing that must be in it is missing.", "good"),),)
-    lines: list[Line] = [
-        ((f"{pluralize(len(missing), 'fact')} that must be in it {_be(len(missing))} missing:", "warn"),)
-    ]
+        return ((("All required facts are included.", "good"),),)
+    lines: list[Line] = [((f"{pluralize(len(missing), 'required fact')} missing:", "warn"),)]
     lines += [((sanitised_line(line), "dim"),) for line in missing[:3]]
     if len(missing) > 3:
         lines.append(((f"… {len(missing) - 3} more", "dim"),))
     return tuple(lines)
 
 
-def _be(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
 def undo_lines(event: RewriteUndone) -> tuple[Line, ...]:
-    """What undoing the last rewrite would change and cost."""
+    """Say what undoing the last rewrite would change and cost."""
     return (
-        (("The model sees again what that took out of its view, and all that was said since.", "text"),),
+        (("The model sees the removed content again, and everything said since.", "text"),),
         ((f"{event.before_tokens:,} → {event.after_tokens:,} of {event.effective:,} tokens", "text"),),
-        ((_capital(price_of_undo(event)), "warn"),),
-        (("Until more has come nothing leaves its view by itself, except when the window is full.", "dim"),),
+        ((_capitalised(undo_price_text(event)), "warn"),),
+        (("Nothing is compacted automatically until more is added, unless the window is full.", "dim"),),
     )
 
 
-def _capital(text: str) -> str:
+def _capitalised(text: str) -> str:
     return text[:1].upper() + text[1:]

@@ -1,4 +1,4 @@
-"""Lists of skills, hooks and everything that needs approval. Pure."""
+"""Lists of skills, of hooks and of everything that needs approval. Pure."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -8,109 +8,119 @@ from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.text.spans import Line, TextStyle
 from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, heading
 
-if TYPE_CHECKING:  # types only: few sessions have them
-    from ebbtide.agent.config.option_values import AfterTool
+if TYPE_CHECKING:  # few sessions need these modules, because few have extensions
+    from ebbtide.agent.config.option_values import AfterToolHook
     from ebbtide.agent.extensions.session_extensions import SessionExtensions
-    from ebbtide.agent.extensions.trust import Standing, TrustItem
+    from ebbtide.agent.extensions.trust import TrustItem, TrustState
     from ebbtide.agent.hooks.declarations import DeclaredHook
     from ebbtide.agent.hooks.runner import HookRecord
 
-NO_HOOKS = 'there are no hooks: `hooks.Stop = [{ hooks = [{ command = "make test" }] }]` in `config.toml` is one'
-_INKS: "dict[Standing, TextStyle]" = {"on": "good", "not approved": "warn", "changed": "warn", "refused": "dim"}
+NO_HOOKS = 'No hooks yet. Add one in `config.toml`: `hooks.Stop = [{ hooks = [{ command = "make test" }] }]`'
+_STANDING_STYLES: "dict[TrustState, TextStyle]" = {
+    "on": "good",
+    "not approved": "warn",
+    "changed": "warn",
+    "refused": "dim",
+}
 
 
 def skills_panel(extensions: "SessionExtensions") -> Panel:
-    """The skills of a session; choosing one inserts it into the prompt."""
+    """Return the skills of a session; choosing one inserts it into the prompt."""
     rows = []
     for skill in extensions.skills:
-        standing = extensions.standing(skill)
+        standing = extensions.trust_state(skill)
         line: Line = (
             (sanitised_line(f"/{skill.name}"), "text"),
             (f"  {skill.owner}, {skill.source}", "dim"),
-            (f"  {standing}", _INKS[standing]) if standing != "on" else ("", "dim"),
+            (f"  {standing}", _STANDING_STYLES[standing]) if standing != "on" else ("", "dim"),
         )
-        about: list[Line] = [
+        details: list[Line] = [
             ((sanitised_line(skill.description), "text"),),
             ((sanitised_line(str(skill.path)), "dim"),),
         ]
         if not skill.for_model:
-            about.append((("the model does not use it by itself: you name it", "dim"),))
-        rows.append(PanelRow(skill.name, line, searched=f"{skill.name} {skill.description}", about=tuple(about)))
-    head: Line = (("Skills", "strong"), ("  the model reads one where it fits", "dim"))
-    return Panel("skills", (head,), tuple(rows), "Up, Down   Enter writes it   Esc closes", unit="skill", most=12)
+            details.append((("only used when you call it", "dim"),))
+        rows.append(PanelRow(skill.name, line, search_text=f"{skill.name} {skill.description}", details=tuple(details)))
+    head: Line = (("Skills", "strong"), ("  the model loads one when it fits the task", "dim"))
+    return Panel(
+        "skills", (head,), tuple(rows), "Up, Down   Enter insert   Esc close", row_noun="skill", max_list_lines=12
+    )
 
 
 def trust_panel(
-    items: "Sequence[tuple[TrustItem, Standing]]", approve: PanelAction, refuse: PanelAction, forget: PanelAction
+    items: "Sequence[tuple[TrustItem, TrustState]]", approve: PanelAction, refuse: PanelAction, forget: PanelAction
 ) -> Panel:
-    """The project's extensions and the decisions about them, with actions by key."""
+    """Return the project's extensions with the user's decisions about them, and the actions that change these
+    decisions."""
     rows = []
     for item, standing in items:
         line: Line = (
             (sanitised_line(f"{item.kind} {item.name}"), "text"),
-            (f"  {standing}", _INKS[standing]),
+            (f"  {standing}", _STANDING_STYLES[standing]),
             (f"  {sanitised_line(item.source)}", "dim"),
         )
-        about: tuple[Line, ...] = tuple(((sanitised_line(each), "dim"),) for each in item.details)
-        rows.append(PanelRow(item.key, line, about=about))
+        details: tuple[Line, ...] = tuple(((sanitised_line(each), "dim"),) for each in item.details)
+        rows.append(PanelRow(item.key, line, details=details))
     head: Line = (
-        ("What this folder brings", "strong"),
-        ("  approved as it is; what changes is asked about", "dim"),
+        ("Extensions of this project", "strong"),
+        ("  changes need a new approval", "dim"),
     )
     return Panel(
-        "trust", (head,), tuple(rows), "Up, Down   a approves   n never   x takes back   Esc closes",
-        empty="This folder brings nothing that would have to be approved.", actions=(approve, refuse, forget),
-        search="", looks=True, reads=True, most=12,
+        "trust", (head,), tuple(rows), "Up, Down   a approve   n never   x reset   Esc close",
+        empty_message="Nothing here needs approval.", actions=(approve, refuse, forget),
+        search_placeholder="", previews_before_action=True, scrolls_details=True, max_list_lines=12,
     )  # fmt: skip
 
 
 def hooks_panel(
-    records: "Sequence[tuple[DeclaredHook, Standing, HookRecord]]",
-    after_tool: "Sequence[AfterTool]",
+    records: "Sequence[tuple[DeclaredHook, TrustState, HookRecord]]",
+    after_tool: "Sequence[AfterToolHook]",
     problems: Sequence[str],
     *actions: PanelAction,
 ) -> Panel:
-    """The hooks of a session by event, `hooks.after_tool`, and those left out. The value of a row is its index in
-    `records`; actions decide about those that need approval."""
+    """Return the hooks of a session by event, its `hooks.after_tool` commands, and the reasons why other hooks are
+    ignored. The value of a row is its index in `records`. `actions` approve or refuse hooks."""
     rows: list[PanelRow] = []
     for event in HOOK_EVENTS:
-        found = [(str(at), *record) for at, record in enumerate(records) if record[0].event == event]
-        rows += [heading(event)] if found else []
-        rows += [_hook_row(*record) for record in found]
+        event_hooks = [(str(at), *record) for at, record in enumerate(records) if record[0].event == event]
+        rows += [heading(event)] if event_hooks else []
+        rows += [_hook_row(*record) for record in event_hooks]
     if after_tool:
         rows.append(heading("hooks.after_tool"))
     for hook in after_tool:
-        rows.append(PanelRow("", ((f"  {sanitised_line(hook.match)}  ", "dim"), (sanitised_line(hook.line), "text"))))
+        rows.append(
+            PanelRow("", ((f"  {sanitised_line(hook.match)}  ", "dim"), (sanitised_line(hook.command_line), "text")))
+        )
     if problems:
-        rows.append(heading("left out"))
+        rows.append(heading("ignored"))
     rows += [PanelRow("", ((f"  {sanitised_line(problem)}", "warn"),)) for problem in problems]
-    head: Line = (("Hooks", "strong"), ("  programs and servers that are told what happens", "dim"))
+    head: Line = (("Hooks", "strong"), ("  your programs, run on events", "dim"))
     return Panel(
-        "hooks", (head,), tuple(rows), "Up, Down   a approves   n never   x takes back   Esc closes",
-        actions=actions, search="", looks=True, reads=True, most=16,
+        "hooks", (head,), tuple(rows), "Up, Down   a approve   n never   x reset   Esc close",
+        actions=actions, search_placeholder="", previews_before_action=True, scrolls_details=True, max_list_lines=16,
     )  # fmt: skip
 
 
-def _hook_row(value: str, hook: "DeclaredHook", standing: "Standing", record: "HookRecord") -> PanelRow:
+def _hook_row(value: str, hook: "DeclaredHook", standing: "TrustState", record: "HookRecord") -> PanelRow:
     entry = hook.entry
-    only = [entry.matcher.strip() or "*", *([f"if {entry.condition}"] if entry.condition else ())]
+    conditions = [entry.matcher.strip() or "*", *([f"if {entry.condition}"] if entry.condition else ())]
     counts = [f"ran {_times(record.runs)}"] if record.runs else []
-    counts += [f"objected {_times(record.objections)}"] if record.objections else []
+    counts += [f"blocked {_times(record.objections)}"] if record.objections else []
     line: Line = (
-        (f"  {sanitised_line(', '.join(only))}  ", "dim"),
+        (f"  {sanitised_line(', '.join(conditions))}  ", "dim"),
         (sanitised_line(entry.action_text), "text"),
-        (f"  {standing}", _INKS[standing]) if standing != "on" else ("", "dim"),
+        (f"  {standing}", _STANDING_STYLES[standing]) if standing != "on" else ("", "dim"),
         (f"  {', '.join(counts)}", "dim") if counts else ("", "dim"),
         (f"  failed {_times(record.failures)}", "warn") if record.failures else ("", "dim"),
     )
-    whose = {"user": "yours", "project": "the project's", "plugin": "of a plugin"}[hook.owner]
-    told = [f"{whose}, from {hook.source}", f"{hook.seconds:g} s at most", *(["once"] if entry.once else ())]
-    told += ["nobody waits for it"] if entry.in_background else []
-    about: list[Line] = [((sanitised_line(each), "text"),) for each in entry.action_text.splitlines()]
-    about.append(((sanitised_line("; ".join(told)), "dim"),))
+    owner_text = {"user": "your hook", "project": "project hook", "plugin": "plugin hook"}[hook.owner]
+    facts = [f"{owner_text} from {hook.source}", f"timeout {hook.timeout:g} s", *(["runs once"] if entry.once else ())]
+    facts += ["runs in the background"] if entry.in_background else []
+    details: list[Line] = [((sanitised_line(each), "text"),) for each in entry.action_text.splitlines()]
+    details.append(((sanitised_line("; ".join(facts)), "dim"),))
     if record.problem:
-        about.append(((sanitised_line(record.problem), "warn"),))
-    return PanelRow(value, line, about=tuple(about))
+        details.append(((sanitised_line(record.problem), "warn"),))
+    return PanelRow(value, line, details=tuple(details))
 
 
 def _times(count: int) -> str:

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
+from ebbtide.agent.config.settings import Settings
+from ebbtide.agent.providers.setup import DEFAULT_MODELS
 from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.tools.lazy import regex
 from ebbtide.tools.version import VERSION
 from ebbtide.tui.text.cells import fit_width
 from ebbtide.tui.text.numbers import age, size
@@ -13,32 +16,34 @@ from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.text.spans import Line, parse_inline_code, wrap_spans
 from ebbtide.tui.view.sessions import NO_TITLE
 
-MARK = ("▄▀▀▄ █    █     ▄  ▀    █ ▄▀▀▄", "█▀▀▀ █▀▀▄ █▀▀▄ ▀█▀ █ ▄▀▀█ █▀▀▀", "▀▄▄▀ █▄▄▀ █▄▄▀  █▄ █ ▀▄▄█ ▀▄▄▀")
-NAME = "Ebbtide"
+LOGO = ("▄▀▀▄ █    █     ▄  ▀    █ ▄▀▀▄", "█▀▀▀ █▀▀▄ █▀▀▄ ▀█▀ █ ▄▀▀█ █▀▀▀", "▀▄▄▀ █▄▄▀ █▄▄▀  █▄ █ ▀▄▄█ ▀▄▄▀")
+PROGRAM_NAME = "Ebbtide"
 MAX_LISTED_SESSIONS = 3
-"""Maximum recent sessions shown."""
-TRY = "find out why the tests fail, and mend what is wrong"
-"""Suggested message if there is no recent session."""
-HELP = "`/help` shows keys and commands"
-_LABEL, _MIN_LABELLED_WIDTH = 9, 40
+"""Maximum number of recent sessions shown."""
+SUGGESTED_MESSAGE = "find out why the tests fail and fix them"
+"""The message suggested if there is no recent session."""
+HELP_HINT = "`/help` shows keys and commands"
+_LABEL_COLUMNS, _MIN_LABELLED_WIDTH = 9, 40
 """Columns of a label, and minimum width for a label on the last line."""
-_TITLE = 56
+_MAX_TITLE_COLUMNS = 56
 
+_SCREEN_ONLY_KEY = regex(r"\b(?:Ctrl-|Shift-|Esc\b)")
+"""Matches keys that line mode does not have."""
 TIPS = (
-    "`@` and the name of a file shows the model that file; `@a.py:10-50` some of its lines",
-    "a line that begins with `!` is run in the shell, and the model sees what it printed",
-    "`# TEXT` is remembered for later sessions",
-    "Ctrl-X shows what fills the window, what each part costs, and takes out what is not needed",
-    "Esc twice goes back to before one of your messages, the files with it if you want",
-    "what you write while it works goes in at its next step; `/later` waits for the end of the turn",
-    "`/undo` takes back what the last turn changed in files, after a look at it",
-    "Ctrl-O shows less or more of the work; Enter or a click opens one call alone",
-    "`/why TEXT` says where a text went that the model seems to have forgotten, and brings it back",
-    "Shift-Tab goes through the modes: ask, accept-edits, plan",
-    "Ctrl-P finds everything that can be done: commands, sessions, models, themes, settings",
-    "`/theme` has twelve looks, each worn while it is marked",
-    "Ctrl-F finds words in the whole conversation, and opens what is folded where they are",
-    "`/fork` goes on in a copy, and the session stays as it is",
+    "`@` and a file name attaches that file; `@a.py:10-50` only those lines",
+    "a line that starts with `!` runs in your shell, and the model sees its output",
+    "`# TEXT` saves a note for later sessions",
+    "Ctrl-X shows what fills the context window and what it costs, and removes what you don't need",
+    "press Esc twice to go back to an earlier message, and to restore files as well",
+    "messages sent while it works are delivered at the next step; `/later` waits for the end of the turn",
+    "`/undo` reverts the last turn's file changes, after a preview",
+    "Ctrl-O shows more or less detail; Enter or a click opens a single call",
+    "`/why TEXT` finds a text that the model seems to have forgotten, and puts it back into context",
+    "Shift-Tab cycles through the modes: ask, accept-edits, plan",
+    "Ctrl-P searches commands, sessions, models, themes and settings",
+    "`/theme` offers twelve themes and previews each one",
+    "Ctrl-F searches the whole conversation, including collapsed blocks",
+    "`/fork` continues in a copy and leaves this session unchanged",
 )
 
 
@@ -48,7 +53,7 @@ class Greeting:
     folder: str
     branch: str = ""
     mode: str = ""
-    read: tuple[tuple[str, int], ...] = ()
+    instruction_files: tuple[tuple[str, int], ...] = ()
     """Instruction files with their size in bytes."""
     advice: tuple[str, ...] = ()
     """Remarks about the model."""
@@ -56,35 +61,35 @@ class Greeting:
     """Recent sessions, newest first."""
     tip: str = ""
     now: float = 0.0
-    """Unix seconds."""
+    """Current time in Unix seconds."""
 
 
 def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: bool = True) -> tuple[Line, ...]:
-    """The greeting for a screen size; the least useful lines are dropped first. `can_draw`: the terminal can draw
-    more than letters."""
-    name: Line = ((NAME, "accent"), (f"  {VERSION}", "dim"))
-    drawn: list[Line] = [((line, "accent"),) for line in MARK]
+    """Return the greeting for a screen of this size; the least useful lines are dropped first. `can_draw`: whether the
+    terminal can draw characters other than ASCII."""
+    name: Line = ((PROGRAM_NAME, "accent"), (f"  {VERSION}", "dim"))
+    drawn: list[Line] = [((line, "accent"),) for line in LOGO]
     drawn[-1] = (*drawn[-1], (f"  {VERSION}", "dim"))
-    mark = tuple(drawn) if can_draw and width >= len(MARK[-1]) + len(VERSION) + 2 else (name,)
+    mark = tuple(drawn) if can_draw and width >= len(LOGO[-1]) + len(VERSION) + 2 else (name,)
 
-    def told(label: str, said: Line) -> tuple[Line, ...]:
-        return wrap_spans(((label.ljust(_LABEL), "dim"), *said), width, _LABEL)
+    def labelled_lines(label: str, spans: Line) -> tuple[Line, ...]:
+        return wrap_spans(((label.ljust(_LABEL_COLUMNS), "dim"), *spans), width, _LABEL_COLUMNS)
 
-    known = tuple(line for label, said in _labelled_lines(greeting) for line in told(label, said))
-    sessions = _sessions(greeting, width)
-    tip = told("tip", parse_inline_code(greeting.tip, "text")) if greeting.tip else ()
-    tip = tip if greeting.sessions else (*told("try", ((TRY, "text"),)), *tip)
-    ask = (
-        told("more", parse_inline_code(HELP, "text"))
+    setup = tuple(line for label, spans in _setup_rows(greeting) for line in labelled_lines(label, spans))
+    sessions = _session_lines(greeting, width)
+    tip = labelled_lines("tip", parse_inline_code(greeting.tip, "text")) if greeting.tip else ()
+    tip = tip if greeting.sessions else (*labelled_lines("try", ((SUGGESTED_MESSAGE, "text"),)), *tip)
+    help_lines = (
+        labelled_lines("more", parse_inline_code(HELP_HINT, "text"))
         if width >= _MIN_LABELLED_WIDTH
-        else (parse_inline_code(HELP, "dim"),)
+        else (parse_inline_code(HELP_HINT, "dim"),)
     )
     for parts in (
-        (mark, known, sessions, (*tip, *ask)),
-        (mark, known, sessions, ask),
-        (mark, known, ask),
-        ((name, *known, *ask),),
-        ((name, *ask),),
+        (mark, setup, sessions, (*tip, *help_lines)),
+        (mark, setup, sessions, help_lines),
+        (mark, setup, help_lines),
+        ((name, *setup, *help_lines),),
+        ((name, *help_lines),),
     ):
         blocks = [part for part in parts if part]
         if sum(map(len, blocks)) + len(blocks) <= height:
@@ -95,16 +100,17 @@ def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: boo
     return lines
 
 
-def greeting_in_the_middle(greeting: Greeting, width: int, height: int, *, can_draw: bool = True) -> tuple[Line, ...]:
-    """The greeting above a centred prompt on a large screen. `below_greeting` goes below the prompt."""
+def centred_greeting(greeting: Greeting, width: int, height: int, *, can_draw: bool = True) -> tuple[Line, ...]:
+    """Return the greeting for above a centred prompt on a large screen. `lines_below_prompt` returns the lines for
+    below it."""
     if not can_draw:
         return greeting_lines(greeting, width, height, can_draw=False)
-    mark = tuple(_centre(((line, "accent"),), width, len(MARK[0])) for line in MARK)
-    about = (
-        *_about(greeting, width),
+    mark = tuple(_centre(((line, "accent"),), width, len(LOGO[0])) for line in LOGO)
+    setup = (
+        *_setup_lines(greeting, width),
         *(_centre(parse_inline_code(sanitised_line(line), "dim"), width) for line in greeting.advice),
     )
-    blocks = (mark, about, _sessions(greeting, width))
+    blocks = (mark, setup, _session_lines(greeting, width))
     lines: tuple[Line, ...] = ()
     for block in blocks:
         if block:
@@ -112,10 +118,10 @@ def greeting_in_the_middle(greeting: Greeting, width: int, height: int, *, can_d
     return lines if len(lines) < height else greeting_lines(greeting, width, height)
 
 
-def below_greeting(greeting: Greeting, width: int) -> tuple[Line, ...]:
-    """The lines below a centred prompt: keys and suggestions."""
+def lines_below_prompt(greeting: Greeting, width: int) -> tuple[Line, ...]:
+    """Return the lines below a centred prompt: keys and suggestions."""
     keys: Line = (("/help", "text"), (" keys and commands", "dim"), ("   Ctrl-P", "text"), (" everything", "dim"))
-    hint: Line = (("try  ", "accent"), (TRY, "dim"))
+    hint: Line = (("try  ", "accent"), (SUGGESTED_MESSAGE, "dim"))
     if greeting.sessions:
         hint = (("tip  ", "accent"), *parse_inline_code(greeting.tip, "dim")) if greeting.tip else ()
     hints = wrap_spans(hint, width, 5) if hint else ()
@@ -123,25 +129,29 @@ def below_greeting(greeting: Greeting, width: int) -> tuple[Line, ...]:
     return (_centre(keys, width), *((((" ", "text"),), *hints) if hints else ()))
 
 
-def _about(greeting: Greeting, width: int) -> tuple[Line, ...]:
-    """The setup in one or two lines."""
+def _setup_lines(greeting: Greeting, width: int) -> tuple[Line, ...]:
+    """Return the model, folder, branch and instruction files in one or two lines."""
     model: Line = ((f"{VERSION}   ", "dim"), (sanitised_line(greeting.model), "text"))
-    place: Line = ((sanitised_line(greeting.folder), "dim"),)
+    folder: Line = ((sanitised_line(greeting.folder), "dim"),)
     if greeting.branch:
-        place = (*place, ("  ", "dim"), (sanitised_line(greeting.branch), "accent"))
-    if greeting.read:
-        place = (*place, (f"  {', '.join(sanitised_line(name) for name, _ in greeting.read)}", "dim"))
-    whole: Line = (*model, ("   ", "dim"), *place)
-    return (_centre(whole, width),) if _cells(whole) <= width else (_centre(model, width), _centre(place, width))
+        folder = (*folder, ("  ", "dim"), (sanitised_line(greeting.branch), "accent"))
+    if greeting.instruction_files:
+        folder = (*folder, (f"  {', '.join(sanitised_line(name) for name, _ in greeting.instruction_files)}", "dim"))
+    single_line: Line = (*model, ("   ", "dim"), *folder)
+    return (
+        (_centre(single_line, width),)
+        if _line_width(single_line) <= width
+        else (_centre(model, width), _centre(folder, width))
+    )
 
 
 def _centre(line: Line, width: int, cells: int | None = None) -> Line:
-    """Centre a line. `cells`: its width, if not its own."""
-    room = width - (_cells(line) if cells is None else cells)
+    """Centre a line. `cells`: a width to use instead of the line's own."""
+    room = width - (_line_width(line) if cells is None else cells)
     return ((" " * (room // 2), "text"), *line) if room > 1 else line
 
 
-def _cells(line: Line) -> int:
+def _line_width(line: Line) -> int:
     return sum(cell_len(text) for text, _ in line)
 
 
@@ -150,10 +160,10 @@ def indent_lines(lines: Sequence[Line], columns: int) -> tuple[Line, ...]:
     return tuple(((" " * columns, "text"), *line) for line in lines) if columns else tuple(lines)
 
 
-def _labelled_lines(greeting: Greeting) -> tuple[tuple[str, Line], ...]:
-    """The setup, with labels."""
+def _setup_rows(greeting: Greeting) -> tuple[tuple[str, Line], ...]:
+    """Return the model, folder and instruction files as lines with labels."""
     branch: Line = ((f"   {sanitised_line(greeting.branch)}", "accent"),) if greeting.branch else ()
-    read = ", ".join(sanitised_line(name) for name, _ in greeting.read)
+    read = ", ".join(sanitised_line(name) for name, _ in greeting.instruction_files)
     return (
         ("model", ((sanitised_line(greeting.model), "text"),)),
         *(("", parse_inline_code(sanitised_line(line), "dim")) for line in greeting.advice),
@@ -162,46 +172,68 @@ def _labelled_lines(greeting: Greeting) -> tuple[tuple[str, Line], ...]:
     )
 
 
-def _sessions(greeting: Greeting, width: int) -> tuple[Line, ...]:
+def _session_lines(greeting: Greeting, width: int) -> tuple[Line, ...]:
     if not greeting.sessions:
         return ()
-    head: Line = (("go on with", "dim"), ("   type its number, or ", "dim"), ("/resume", "code"), (" for all", "dim"))
-    room = max(8, min(_TITLE, width - 24))
+    head: Line = (("resume", "dim"), ("   type a number, or ", "dim"), ("/resume", "code"), (" for all", "dim"))
+    room = max(8, min(_MAX_TITLE_COLUMNS, width - 24))
     return (
         head,
         *(
-            ((f"  {at}  ", "accent"), (f"{fit_width(title_of(info), room)}  ", "text"), (_when(greeting, info), "dim"))
+            (
+                (f"  {at}  ", "accent"),
+                (f"{fit_width(session_title(info), room)}  ", "text"),
+                (_session_age(greeting, info), "dim"),
+            )
             for at, info in enumerate(greeting.sessions, 1)
         ),
     )
 
 
-def title_of(info: SessionInfo) -> str:
+def session_title(info: SessionInfo) -> str:
     return sanitised_line(info.title) or NO_TITLE
 
 
-def _when(greeting: Greeting, info: SessionInfo) -> str:
+def _session_age(greeting: Greeting, info: SessionInfo) -> str:
     return age(greeting.now - info.updated_at)
 
 
-def greeting_words(greeting: Greeting) -> tuple[str, ...]:
-    """The greeting as a few sentences, for line mode."""
+def plain_greeting(greeting: Greeting) -> tuple[str, ...]:
+    """Return the greeting as a few sentences, for line mode."""
     branch = f", branch {sanitised_line(greeting.branch)}" if greeting.branch else ""
-    read = [f"{sanitised_line(name)} ({size(count)})" for name, count in greeting.read]
-    where = f"{NAME} {VERSION} in {sanitised_line(greeting.folder)}{branch}, model {sanitised_line(greeting.model)}"
-    said = f"{where}, mode {greeting.mode}." + (f" Read {', '.join(read)}." if read else "")
-    on = [f"{at} {title_of(info)} ({_when(greeting, info)})" for at, info in enumerate(greeting.sessions, 1)]
-    sessions = (f"Go on by number: {'; '.join(on)}.",) if on else ()
-    tip = f"Tip: {greeting.tip}. " if greeting.tip else ""
-    return (said, *greeting.advice, *sessions, f"{tip}`/help` lists what can be typed.")
+    read = [f"{sanitised_line(name)} ({size(count)})" for name, count in greeting.instruction_files]
+    where = (
+        f"{PROGRAM_NAME} {VERSION} in {sanitised_line(greeting.folder)}{branch}, model {sanitised_line(greeting.model)}"
+    )
+    status = f"{where}, mode {greeting.mode}." + (f" Read {', '.join(read)}." if read else "")
+    numbered_sessions = [
+        f"{at} {session_title(info)} ({_session_age(greeting, info)})" for at, info in enumerate(greeting.sessions, 1)
+    ]
+    sessions = (f"Resume by number: {'; '.join(numbered_sessions)}.",) if numbered_sessions else ()
+    tip = f"Tip: {greeting.tip}. " if greeting.tip and not _SCREEN_ONLY_KEY.search(greeting.tip) else ""
+    return (status, *greeting.advice, *sessions, f"{tip}`/help` lists commands.")
 
 
-def tip_of(day: int, sessions: int) -> str:
-    """The tip of the day; it changes with the number of sessions."""
+def tip_of_the_day(day: int, sessions: int) -> str:
+    """Return the tip of the day, which also changes with the number of sessions."""
     return TIPS[(day + sessions) % len(TIPS)]
 
 
 def session_by_number(text: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:
-    """The session whose number was typed, if the text is only a number."""
+    """Return the session whose number the user typed; None if the text is anything else."""
     number = text.strip()
     return sessions[int(number) - 1] if number in map(str, range(1, len(sessions) + 1)) else None
+
+
+def model_choice_note(model: str, settings: Settings | None) -> tuple[str, ...]:
+    """Return a note if the model was selected by an API key: which key, and how to change the model. Empty if it was
+    configured."""
+    if settings is None or settings.config.model is not None:
+        return ()
+    keys = [variable for variable, _ in DEFAULT_MODELS if settings.environment.get(variable)]
+    chosen = next((variable for variable, usual in DEFAULT_MODELS if variable in keys and usual == model), None)
+    if chosen is None:
+        return ()
+    others = [variable for variable in keys if variable != chosen]
+    also_set = f" ({', '.join(others)} {'is' if len(others) == 1 else 'are'} also set)" if others else ""
+    return (f"model chosen by {chosen}{also_set}", "/model switches, /settings agent.model sets a default")

@@ -9,44 +9,44 @@ from ebbtide.tools.lazy import regex
 from ebbtide.tui.text.spans import Line, Span, TextStyle
 
 MAX_HINT_LINES = 3
-"""Maximum hint lines on a narrow screen."""
+"""Maximum number of hint lines on a narrow screen."""
 
 _KEY = r"(?:Up|Down|Left|Right|PgUp|PgDn|Home|End|Enter|Esc|Tab|Space|Del|F\d+|(?:Ctrl|Shift)-\w+|[A-Za-z/])"
 _KEYS = regex(rf"{_KEY}(?:, {_KEY})*(?= |$)")
 
 
-def key_lines(said: str, width: int) -> list[Line]:
-    """Split hints at two or more spaces into phrases, with keys highlighted. Phrases are not broken across lines,
-    and are spaced wider if all fit into one line."""
-    phrases = [_phrase(words) for words in re.split(r" {2,}", said.strip()) if words]
+def key_hint_lines(hints: str, width: int) -> list[Line]:
+    """Split hints into phrases at two or more spaces, and highlight the keys. Phrases are not broken across lines. If
+    all fit into one line, they are spaced more widely."""
+    phrases = [_phrase(words) for words in re.split(r" {2,}", hints.strip()) if words]
     rows: list[list[Line]] = [[]]
-    between = 3 if _cells(phrases, 3) <= width else 2
+    gap = 3 if _phrases_width(phrases, 3) <= width else 2
     for phrase in phrases:
-        if rows[-1] and _cells([*rows[-1], phrase], between) > width:
+        if rows[-1] and _phrases_width([*rows[-1], phrase], gap) > width:
             rows.append([])
         rows[-1].append(phrase)
-    return [_row(row, between) for row in rows[:MAX_HINT_LINES]]
+    return [_row(row, gap) for row in rows[:MAX_HINT_LINES]]
 
 
-def _phrase(words: str) -> Line:
-    found = _KEYS.match(words)
-    if found is None:
-        return ((words, "dim"),)
-    spans: tuple[Span, Span] = ((found[0], "text"), (words[found.end() :], "dim"))
+def _phrase(hint: str) -> Line:
+    keys = _KEYS.match(hint)
+    if keys is None:
+        return ((hint, "dim"),)
+    spans: tuple[Span, Span] = ((keys[0], "text"), (hint[keys.end() :], "dim"))
     return tuple(span for span in spans if span[0])
 
 
-def _row(phrases: list[Line], between: int) -> Line:
+def _row(phrases: list[Line], gap: int) -> Line:
     spans: list[Span] = []
     for phrase in phrases:
-        spans += [(" " * between, "dim"), *phrase] if spans else phrase
+        spans += [(" " * gap, "dim"), *phrase] if spans else phrase
     inks = groupby(spans, key=lambda span: span[1])
-    return tuple(_together(ink, list(same)) for ink, same in inks)
+    return tuple(_join_spans(style, list(same)) for style, same in inks)
 
 
-def _together(ink: TextStyle, spans: list[Span]) -> Span:
-    return ("".join(words for words, _ in spans), ink)
+def _join_spans(style: TextStyle, spans: list[Span]) -> Span:
+    return ("".join(words for words, _ in spans), style)
 
 
-def _cells(phrases: list[Line], between: int) -> int:
-    return sum(cell_len(words) for phrase in phrases for words, _ in phrase) + between * max(len(phrases) - 1, 0)
+def _phrases_width(phrases: list[Line], gap: int) -> int:
+    return sum(cell_len(words) for phrase in phrases for words, _ in phrase) + gap * max(len(phrases) - 1, 0)

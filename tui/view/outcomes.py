@@ -1,178 +1,188 @@
-"""How calls and turns ended, in a few words, and which output lines explain it. Pure."""
+"""How calls and turns ended, in a few words, and the output lines that explain why. Pure."""
 
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ebbtide.agent.context.control_calls import PLAN
-from ebbtide.agent.context.offload import text_without_insertions
-from ebbtide.agent.messages import BY_USER
+from ebbtide.agent import view
+from ebbtide.agent.control_calls import PLAN
+from ebbtide.agent.messages import USER_CALL_PREFIX
+from ebbtide.agent.view.previews import text_without_insertions
 from ebbtide.tools.files.diff import unified_diff
-from ebbtide.tools.outputs.extent import join_limited
-from ebbtide.tools.outputs.extent import pluralize as so_many
+from ebbtide.tools.outputs.extent import join_limited, pluralize
 from ebbtide.tools.submit_plan import PLAN_ACCEPTED
+from ebbtide.tools.tool_traits import role_of
 from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.text.unified_diff import count_changes
 from ebbtide.tui.view.blocks import Call
-from ebbtide.tui.view.todos import done_of, items_of
+from ebbtide.tui.view.todos import progress_text, todo_items
 
-if TYPE_CHECKING:  # types only
+if TYPE_CHECKING:
     from ebbtide.agent.events.session import ToolFinished
 
-ENDS: Mapping[str, str] = {
+TURN_END_MESSAGES: Mapping[str, str] = {
     "interrupted": "interrupted",
-    "step_limit": "stopped: the turn has used all its steps. Send a message to go on.",
-    "cost_limit": "stopped: the cost limit is reached.",
-    "repeated_calls": "stopped: the model made the same call again and again. Say what to do instead.",
-    "repeated_text": "stopped: the model said the same again and again. Say what to do, or choose another model.",
-    "context_limit": "stopped: the window is full and the model gave no report. `/compact` makes room.",
+    "step_limit": "stopped: step limit reached. Send a message to continue.",
+    "cost_limit": "stopped: cost limit reached.",
+    "repeated_calls": "stopped: the model kept repeating the same call. Tell it what to do instead.",
+    "repeated_text": "stopped: the model kept repeating itself. Tell it what to do, or choose another model.",
+    "context_limit": "stopped: the window is full and the model gave no report. `/compact` frees space.",
 }
 """Messages for turns that ended without an answer."""
 _MAX_NAMED_TOOLS = 6
-"""Maximum tools named for a search."""
+"""Maximum number of tools named in the summary of a search."""
 MAX_FAILURE_LINES, MAX_OUTPUT_LINES, MAX_USER_OUTPUT_LINES = 3, 5, 12
-"""Output lines of a collapsed call: of a tool's failure, of a command, and of the user's own command."""
-_MAX_RULE_CHARS = 3
-"""A line of one repeated character is a divider if longer than this."""
+"""Maximum number of output lines of a collapsed call: of a failed tool, of a command, and of the user's own command."""
+_MAX_NON_DIVIDER_CHARS = 3
+"""Maximum length of a line of one repeated character that is not yet a divider."""
 
-_AS_JOB = ("background", "terminal", "job")
-"""Arguments of a command that starts or writes to a background job."""
-_EDITED_NOTE = "as you changed it"
+_JOB_ARGUMENTS = ("background", "terminal", "job")
+"""Arguments that start a command as a background job, or write to one."""
+_EDITED_NOTE = "edited by you"
 
 
-def outcome_of(call: Call, diff: str, shown: int = 0) -> str:
-    """The text after a call's title. `diff`: what it changed; `shown`: output lines shown below it."""
-    outcome = _ending(call, diff, shown)
+def call_outcome(call: Call, diff: str, line_count: int = 0) -> str:
+    """Return the text after a call's title. `diff`: what it changed; `line_count`: number of output lines shown below
+    the title."""
+    outcome = _status_text(call, diff, line_count)
     return f"{_EDITED_NOTE}  {outcome}".rstrip() if call.is_edited else outcome
 
 
-def _ending(call: Call, diff: str, shown: int) -> str:
+def _status_text(call: Call, diff: str, line_count: int) -> str:
     match call.status:
         case "done" if call.name == PLAN:
-            return "accepted" if PLAN_ACCEPTED in call.text else "handed in"
+            return "accepted" if PLAN_ACCEPTED in call.text else "submitted"
         case "denied" if call.name == PLAN:
             return "not accepted"
         case "done":
-            if call.name == "todo":
-                return done_of(items_of(call))
-            if call.name == "task" and (ended := _agent_ended(call)):
-                return ended
-            if call.name == "ask_user":
+            role = role_of(call.name)
+            if role == "list_todos":
+                return progress_text(todo_items(call))
+            if role == "start_agent" and (agent_result := _agent_result(call)):
+                return agent_result
+            if role == "ask_question":
                 return f"→ {sanitised_line(', '.join(call.text.strip().splitlines()) or 'no answer')}"
             if diff:
                 added, removed = count_changes(diff)
                 problems = call.problems.count if call.problems else 0
-                return f"+{added} −{removed}" + (f", {so_many(problems, 'new problem')}" if problems else "")
-            if call.name == "bash" and call.program and call.program.job and not any(map(call.arguments.get, _AS_JOB)):
-                return f"goes on as {call.program.job}"
-            count = count_of(call)
-            of_all = f"{shown} of " if 0 < shown < count else ""
-            return f"{of_all}{so_many(count, 'line')}" if count else ""
+                return f"+{added} −{removed}" + (f", {pluralize(problems, 'new problem')}" if problems else "")
+            if (
+                role == "run_command"
+                and call.program
+                and call.program.job
+                and not any(map(call.arguments.get, _JOB_ARGUMENTS))
+            ):
+                return f"still running as {call.program.job}"
+            count = output_line_count(call)
+            visible_prefix = f"last {line_count} of " if 0 < line_count < count else ""
+            return f"{visible_prefix}{pluralize(count, 'line')}" if count else ""
         case "asking":
-            return "waits for you"
+            return "waiting for you"
         case "failed":
-            return call.program.how if call.program else ""
+            return call.program.outcome_text if call.program else ""
         case "running":
             return ""
         case "denied" | "cancelled" | "interrupted":
             return call.status
 
 
-def _agent_ended(call: Call) -> str:
-    """How a sub-agent ended and what it used: the first line of its result."""
+def _agent_result(call: Call) -> str:
+    """Return the first line of a sub-agent's result: how it ended and what it used."""
     line, _, _ = call.text.partition("\n")
     begin = f"[Agent {call.arguments.get('agent')} "
     return sanitised_line(line.removeprefix(begin).removesuffix("]")) if line.startswith(begin) else ""
 
 
-def count_of(call: "Call | ToolFinished") -> int:
-    """Number of output lines of a call, all of them if known, without the exit status."""
-    return len(_own_lines(call)) if call.lines is None else call.lines
+def output_line_count(call: "Call | ToolFinished") -> int:
+    """Return the number of lines of a call's output without the exit status. If known, lines that the model did not
+    receive are included."""
+    return len(_output_lines(call)) if call.lines is None else call.lines
 
 
-def few_lines(call: Call) -> tuple[tuple[str, ...], bool]:
-    """The output lines shown while a finished call is collapsed, and whether they are a command's output: those are
-    cut, tools' messages are not."""
-    if call.call_id.startswith(BY_USER):
-        return _own_lines(call)[-MAX_USER_OUTPUT_LINES:], True
+def collapsed_lines(call: Call) -> tuple[tuple[str, ...], bool]:
+    """Return the output lines shown while a finished call is collapsed, and whether they are a command's output. Such
+    lines are cut at the edge of the screen; messages of tools are wrapped."""
+    if call.call_id.startswith(USER_CALL_PREFIX):
+        return _output_lines(call)[-MAX_USER_OUTPUT_LINES:], True
     if call.status == "failed" or (call.name == PLAN and call.status == "denied"):
-        return why_failed(call), call.program is not None
+        return failure_lines(call), call.program is not None
     return (), True
 
 
-def last_printed(call: Call) -> tuple[str, ...]:
-    """The last output lines of a successful command; empty for any other call."""
-    if call.status != "done" or not (call.program or call.name == "bash"):
+def last_output_lines(call: Call) -> tuple[str, ...]:
+    """Return the last output lines of a successful command; empty for any other call."""
+    if call.status != "done" or not (call.program or role_of(call.name) == "run_command"):
         return ()
-    return tuple(line for line in _own_lines(call) if line.strip() and not _divides(line.strip()))[-MAX_OUTPUT_LINES:]
+    return tuple(line for line in _output_lines(call) if line.strip() and not _is_divider(line.strip()))[
+        -MAX_OUTPUT_LINES:
+    ]
 
 
-def _divides(line: str) -> bool:
-    """Whether a line is a divider, one repeated character."""
-    return len(line) > _MAX_RULE_CHARS and len(set(line)) == 1 and not line[0].isalnum()
+def _is_divider(line: str) -> bool:
+    """Whether the line is a divider, i.e. consists of one repeated character."""
+    return len(line) > _MAX_NON_DIVIDER_CHARS and len(set(line)) == 1 and not line[0].isalnum()
 
 
-def why_failed(call: "Call | ToolFinished") -> tuple[str, ...]:
-    """The output lines that explain a failure: the first ones of a tool's message, or the last ones of a command's
-    output. If an earlier line describes the error better, it is shown with the lines before it and fewer last lines."""
-    said = tuple(line for line in _own_lines(call) if line.strip())
+def failure_lines(call: "Call | ToolFinished") -> tuple[str, ...]:
+    """Return the output lines that explain a failure: the first lines of a tool's message, or the last lines of a
+    command's output. If an earlier line describes the error better, return the lines up to it, then fewer of the last
+    lines."""
+    lines = tuple(line for line in _output_lines(call) if line.strip())
     if not call.program:
-        return said[:MAX_FAILURE_LINES]
-    said = tuple(line for line in said if any(map(str.isalnum, line)))  # no rules
-    from ebbtide.agent.context.error_lines import most_telling, weight_of  # noqa: PLC0415  # deferred: behind the first paint
-
-    before, last = said[:-MAX_FAILURE_LINES], said[-MAX_FAILURE_LINES:]
-    told = most_telling(before)
-    if weight_of(told) <= max(map(weight_of, last), default=0):
-        return said[-MAX_OUTPUT_LINES:]
-    at = before.index(told)
+        return lines[:MAX_FAILURE_LINES]
+    lines = tuple(line for line in lines if any(map(str.isalnum, line)))  # without divider lines
+    before, last = lines[:-MAX_FAILURE_LINES], lines[-MAX_FAILURE_LINES:]
+    cause = view.error_lines.strongest_error_line(before)
+    if view.error_lines.error_weight(cause) <= max(map(view.error_lines.error_weight, last), default=0):
+        return lines[-MAX_OUTPUT_LINES:]
+    at = before.index(cause)
     between = ("…",) if at + 1 < len(before) else ()
     return (*before[max(0, at - MAX_FAILURE_LINES + 1) : at + 1], *between, *last)
 
 
-def _own_lines(call: "Call | ToolFinished") -> tuple[str, ...]:
+def _output_lines(call: "Call | ToolFinished") -> tuple[str, ...]:
     text = text_without_insertions(call.text, call.inserted)
-    said = (call.program.printed_in(text) if call.program else text).strip("\n")
-    return tuple(said.split("\n")) if said.strip() else ()
+    output = (call.program.printed_in(text) if call.program else text).strip("\n")
+    return tuple(output.split("\n")) if output.strip() else ()
 
 
-def diff_of(call: Call) -> str:
-    """The diff that was shown for approval, or one made from the arguments; empty if the call edits nothing."""
+def call_diff(call: Call) -> str:
+    """Return the diff shown for approval, or one derived from the arguments; empty if the call edits no file."""
     if call.preview:
         return call.preview
-    match call.name, call.arguments:
-        case "edit", {"old": str(old), "new": str(new)}:
-            return _compare_pieces(old, new)
-        case "edit", {"edits": list() | tuple() as edits}:
+    match role_of(call.name), call.arguments:
+        case "edit_file", {"old": str(old), "new": str(new)}:
+            return _fragment_diff(old, new)
+        case "edit_file", {"edits": list() | tuple() as edits}:
             pairs = [(each.get("old"), each.get("new")) for each in edits if isinstance(each, Mapping)]
             texts = [(old, new) for old, new in pairs if isinstance(old, str) and isinstance(new, str)]
-            return "\n".join(_compare_pieces(old, new) for old, new in texts)
-        case "write", {"content": str(content)}:
-            return _compare("", content)
-        case "apply_patch", {"patch": str(patch)}:
+            return "\n".join(_fragment_diff(old, new) for old, new in texts)
+        case "write_file", {"content": str(content)}:
+            return _text_diff("", content)
+        case "patch_files", {"patch": str(patch)}:
             return patch
         case _:
             return ""
 
 
-def file_of(call: Call) -> str:
-    """The file that a diff fragment belongs to; empty if the diff names its files."""
+def edited_path(call: Call) -> str:
+    """Return the file that a diff fragment belongs to; empty if the diff names its files."""
     path = call.arguments.get("path")
     return path if isinstance(path, str) else ""
 
 
-def _compare_pieces(old: str, new: str) -> str:
-    whole = "" if old.endswith("\n") or new.endswith("\n") else "\n"  # where they end, the file goes on
-    return _compare(old and old + whole, new and new + whole)
+def _fragment_diff(old: str, new: str) -> str:
+    line_end = "" if old.endswith("\n") or new.endswith("\n") else "\n"  # a piece may end in mid-line
+    return _text_diff(old and old + line_end, new and new + line_end)
 
 
 @lru_cache(maxsize=64)
-def _compare(old: str, new: str) -> str:
-    """A diff fragment without line numbers and file name."""
+def _text_diff(old: str, new: str) -> str:
+    """Return a diff fragment without line numbers and file names."""
     return "\n".join(unified_diff("", old.replace("\r\n", "\n"), new.replace("\r\n", "\n"))[2:])
 
 
 def search_summary(names: tuple[str, ...]) -> str:
-    """`searched tools: found a, b`; excess names are counted."""
+    """Return `tool search: found a, b`; names beyond the maximum are only counted."""
     found = join_limited([f"`{name}`" for name in names], _MAX_NAMED_TOOLS)
-    return f"searched the tools: {f'found {found}' if names else 'nothing found'}"
+    return f"tool search: {f'found {found}' if names else 'nothing found'}"

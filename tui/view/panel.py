@@ -1,6 +1,7 @@
-"""A list shown by a command, as one value: rows, details and actions. The full-screen interface draws it, and line
+"""A list that a command shows, as one value: rows, details and actions. The full-screen interface draws it, and line
 mode prints it."""
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, Union
 
@@ -8,36 +9,36 @@ from rich.cells import cell_len, set_cell_size
 
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tui.text.fuzzy import rank_matches
-from ebbtide.tui.text.spans import Line, Span, TextStyle
+from ebbtide.tui.text.spans import Line, Span, TextStyle, line_text
 
-if TYPE_CHECKING:  # a type only: loaded with what it reads
+if TYPE_CHECKING:  # this module would import too much
     from ebbtide.agent.archive.listing import ContentPage
 
 
 class PagedTexts(Protocol):
-    """Texts that are read page by page. Methods raise `AgentError`."""
+    """Content that is read page by page. Methods raise `AgentError`."""
 
     async def page(self, ref: str, first: int, count: int) -> "ContentPage":
-        """Lines of the referenced content."""
+        """Return `count` lines of the referenced content, from line `first` on."""
 
-    async def line_of(self, ref: str, text: str) -> int:
-        """The number of the line that contains a text, or 1."""
+    async def find_line(self, ref: str, text: str) -> int:
+        """Return the number of the line that contains the text; 1 if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class PagedText:
-    """The content of a reference."""
+    """The content of a reference, read page by page."""
 
     texts: PagedTexts
     ref: str
-    holding: str = ""
-    """Start reading at the line that contains this."""
+    contained_text: str = ""
+    """Reading starts at the line that contains this text."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiffText:
     diff: str
-    otherwise: str = ""
+    no_difference_text: str = ""
     """Text shown if there is no difference."""
 
 
@@ -46,38 +47,38 @@ class LoadedText:
     """Lines that are loaded when shown."""
 
     load: Callable[..., Awaitable[Sequence[Line]]]
-    """Raises `AgentError`."""
-    of: tuple[object, ...]
-    """Its arguments."""
+    """Loads the lines. Raises `AgentError`."""
+    arguments: tuple[object, ...]
+    """The arguments of `load`."""
 
 
 PanelContent: TypeAlias = PagedText | DiffText | LoadedText | None
-"""Content of a row that can be read in addition to its details."""
+"""Content of a row that the user can read below its details."""
 
 
 @dataclass(frozen=True, slots=True)
 class PanelRow:
     value: str
-    """The value that the row stands for."""
+    """The value that choosing the row returns."""
     line: Line | Callable[[int], Line]
-    """The line, or a function that draws it at a width."""
-    words: str = ""
-    """The text for line mode; the line unless given."""
-    searched: str = ""
-    """The text that is searched; `words` unless given."""
-    about: tuple[Line, ...] | Callable[[], tuple[Line, ...]] = ()
-    """Details shown while it is marked, or a function that returns them."""
+    """The line, or a function that renders it for a width."""
+    plain_text: str = ""
+    """Text for line mode, given if `line` is unclear without its columns or marks."""
+    search_text: str = ""
+    """The text that is searched; by default the text for line mode."""
+    details: tuple[Line, ...] | Callable[[], tuple[Line, ...]] = ()
+    """Details shown while the row is marked, or a function that returns them."""
     content: PanelContent = None
     title: str = ""
-    """Its title, if that can be changed."""
-    at_end: Span | None = None
+    """The title that the user can change; empty if there is none."""
+    right_text: Span | None = None
     """Text at the right end of the line, never cut."""
     is_heading: bool = False
     """A heading: never marked, and hidden during a search."""
 
 
 NO_ROW = PanelRow("", ())
-WHOLE_KEYS = "Up, Down, PgUp, PgDn read  Esc goes back to the list"
+WHOLE_KEY_HINTS = "Up, Down, PgUp, PgDn scroll  Esc back to the list"
 
 
 def heading(words: str) -> PanelRow:
@@ -86,7 +87,7 @@ def heading(words: str) -> PanelRow:
 
 @dataclass(frozen=True, slots=True)
 class RowChosen:
-    """The panel closes: a row was chosen."""
+    """A row was chosen; the panel closes."""
 
     value: str
     action: str = ""
@@ -94,40 +95,40 @@ class RowChosen:
 
 @dataclass(frozen=True, slots=True)
 class ShowMessage:
-    """The panel stays open and shows this message."""
+    """Show this message; the panel stays open."""
 
     text: str
-    ink: TextStyle = "dim"
+    style: TextStyle = "dim"
 
 
 @dataclass(frozen=True, slots=True)
 class CopyText:
-    """The panel stays open and copies this text."""
+    """Copy this text; the panel stays open."""
 
     text: str
 
 
 Outcome: TypeAlias = Union[RowChosen, ShowMessage, CopyText, Literal["whole"], "Panel", None]
-"""The result of an action. `whole` toggles whether the details use the room of the list."""
+"""The result of an action. A `Panel` replaces the current one; `whole` switches between the list and the details in its
+place."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskForText:
-    """A text that an action asks for."""
+    """A request for text that an action needs."""
 
-    begin: Callable[[PanelRow], str]
+    initial_text: Callable[[PanelRow], str]
     """The initial text."""
-    keys: str
-    question: str
-    """The question, for line mode."""
+    key_hints: str
+    label: str
+    """Label of the text field, such as `New title`."""
     replaces: bool = False
     """Whether the first typed text replaces the initial text."""
     placeholder: Callable[[PanelRow], str] = lambda row: ""
-    nothing: str = ""
-    """What to type for an empty text in line mode, where an empty line cancels."""
+    may_be_empty: bool = False
     is_hidden: bool = False
     """Whether the input is hidden."""
-    meanwhile: str = ""
+    progress_message: str = ""
     """Message shown while the action runs."""
 
 
@@ -137,157 +138,166 @@ def any_row(row: PanelRow) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PanelAction:
-    """An action on a row. The first one of a panel is run by Enter or the row's number."""
+    """An action on a row. The first action of a panel is run by Enter, or in line mode by the row's number."""
 
     keys: tuple[str, ...]
-    """Its keys. Letters count only while nothing is being searched."""
-    word: str = ""
-    """The word for it in line mode; empty if it is for keys only."""
-    do: Callable[[PanelRow, str], Awaitable[Outcome]] | None = None
-    """Runs the action with the text that it asks for. Raises `AgentError`. None: choose the row."""
-    can: Callable[[PanelRow], bool] = any_row
-    asks: AskForText | None = None
-    confirm: Callable[[PanelRow], str] | None = None
-    """A confirmation question for line mode."""
+    """Keys that run it. Letters run it only while the user is not typing search text."""
+    command_word: str = ""
+    """The word that runs it in line mode; empty if only keys run it."""
+    run: Callable[[PanelRow, str], Awaitable[Outcome]] | None = None
+    """Runs the action on a row with the text that the user entered. Raises `AgentError`. None: the action chooses the
+    row."""
+    is_available: Callable[[PanelRow], bool] = any_row
+    text_request: AskForText | None = None
     needs_row: bool = True
 
 
-TAKE = PanelAction(("enter",), "take")
+SELECT_ROW = PanelAction(("enter",), "select")
+_TEXT_WIDTH = 200
+"""Width, in columns, at which a row is rendered before it is converted to text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
     name: str
-    """The name of its command."""
+    """The name of the command that shows it."""
     head: tuple[Line, ...]
     rows: tuple[PanelRow, ...] = ()
-    keys: str | Callable[[PanelRow], str] = ""
+    key_hints: str | Callable[[PanelRow], str] = ""
     """Key hints, separated by two spaces."""
-    list_keys: str = ""
-    """Key hints while the list has the focus, if different."""
-    empty: str = ""
+    list_key_hints: str = ""
+    """Key hints while the list has the focus; by default the same."""
+    empty_message: str = ""
     """Message if there are no rows."""
-    not_found: str = ""
-    """Message if no row matches; `empty` unless given."""
-    plain_head: str = ""
-    """Heading in line mode; the head unless given."""
-    actions: tuple[PanelAction, ...] = (TAKE,)
-    about: tuple[Line, ...] = ()
+    no_match_message: str = ""
+    """Message if no row matches; the message for an empty list by default."""
+    actions: tuple[PanelAction, ...] = (SELECT_ROW,)
+    empty_details: tuple[Line, ...] = ()
     """Details if there are no rows."""
-    search: str = "type to find"
-    """Placeholder of the search field; empty for no search field."""
-    words: str = ""
+    search_placeholder: str = "type to find"
+    """Placeholder of the search field; empty: no search field."""
+    search_text: str = ""
     """The initial search text."""
-    unit: str = ""
-    """Noun for the rows, for the number of matches in the head."""
-    mark: str = ""
-    """The value of the row marked first."""
-    reads: bool = False
+    row_noun: str = ""
+    """Noun for a row, used with the number of matches in the heading."""
+    initial_value: str = ""
+    """The value of the row that is marked when the panel opens."""
+    scrolls_details: bool = False
     """Whether PgUp and PgDn scroll the details instead of the list."""
-    looks: bool = False
-    """Whether line mode shows the details before an action."""
-    min_width_beside: int = 0
-    """Minimum columns to show the details beside the list; 0: never."""
-    most: int = 0
-    """Maximum lines of the list above the details; 0: as many as fit."""
-    tail: bool = False
-    """Whether the details are shown from their end."""
+    previews_before_action: bool = False
+    """Whether line mode shows the details of a row before it runs an action."""
+    min_side_by_side_width: int = 0
+    """Minimum number of columns for the details to be shown beside the list; 0: never."""
+    max_list_lines: int = 0
+    """Maximum number of lines in the list above the details; 0: as many as fit."""
+    starts_at_end: bool = False
+    """Whether the details are first scrolled to their end."""
     is_newest_last: bool = False
     """Whether line mode lists the last row first."""
     is_guarded: bool = False
-    """Whether keys typed before the panel appeared are ignored."""
-    is_alone: bool = False
-    """Whether it replaces other screens instead of covering them."""
+    """Whether keys that were typed before the panel appeared are dropped."""
+    waits_for_main_screen: bool = False
+    """Whether it is shown only when no other screen covers the main screen."""
+    is_printed_whole: bool = False
+    """Whether line mode prints the whole panel without asking for a row."""
     message: ShowMessage | None = None
-    """Message shown when it replaces another panel."""
-    marked: Callable[[PanelRow], None] | None = None
-    """Called with the marked row."""
-    besides: Callable[[str], Sequence[PanelRow]] | None = None
-    """Extra rows for the search text, after the matches."""
-    find: "Callable[[str], AsyncIterator[Panel]] | None" = None
-    """Searches rows by words itself: yields a panel whenever more is found. Raises `AgentError`."""
-    more: "Callable[[], Awaitable[Panel]] | None" = None
-    """Returns the panel with the next rows. Raises `AgentError`."""
+    """Message shown when this panel replaces another one."""
+    on_row_marked: Callable[[PanelRow], None] | None = None
+    """Called with each row that the user marks."""
+    extra_rows: Callable[[str], Sequence[PanelRow]] | None = None
+    """Returns additional rows for the search text, shown after the matches."""
+    find_rows: "Callable[[str], AsyncIterator[Panel]] | None" = None
+    """Searches for words in place of the built-in search. Yields a panel after each new group of results. Raises
+    `AgentError`."""
+    load_more: "Callable[[], Awaitable[Panel]] | None" = None
+    """Returns the panel extended by the next rows. Raises `AgentError`."""
     watch: "Callable[[Callable[[], None] | None], None] | None" = None
-    """Registers a callback for changes, or removes it."""
-    now: "Callable[[], Panel] | None" = None
-    """Returns the current panel."""
+    """Registers a callback for changes; None unregisters it."""
+    rebuild: "Callable[[], Panel] | None" = None
+    """Returns an up-to-date version of the panel."""
 
 
-def report_panel(name: str, head: Line, lines: Sequence[Line], said: Sequence[str]) -> Panel:
-    """A panel of lines without choices. `plain_head`: the head in line mode."""
-    keys = "Up, Down   Esc closes"
-    return Panel(name, (head,), (), keys, plain_head="\n".join(said), about=tuple(lines), search="", reads=True)
+def report_panel(name: str, head: Line, lines: Sequence[Line]) -> Panel:
+    """Return a panel of lines without choices."""
+    return Panel(
+        name,
+        (head,),
+        (),
+        "Up, Down   Esc close",
+        empty_details=tuple(lines),
+        search_placeholder="",
+        scrolls_details=True,
+    )
 
 
-def matching_rows(panel: Panel, words: str) -> tuple[PanelRow, ...]:
-    """The rows that match the words, best first; all of them without words."""
-    if not words.strip() or panel.find is not None:
+def matching_rows(panel: Panel, search_text: str) -> tuple[PanelRow, ...]:
+    """Return the rows that match the search text, best first; all rows if it is empty."""
+    if not search_text.strip() or panel.find_rows is not None:
         return panel.rows
     rows = [row for row in panel.rows if not row.is_heading]
-    besides = panel.besides(words.strip()) if panel.besides is not None else ()
-    return (*(rows[index] for index in rank_matches(words, [searchable_text(row) for row in rows])), *besides)
+    extra_rows = panel.extra_rows(search_text.strip()) if panel.extra_rows is not None else ()
+    return (*(rows[index] for index in rank_matches(search_text, [searchable_text(row) for row in rows])), *extra_rows)
 
 
 def searchable_text(row: PanelRow) -> str:
-    return row.searched or row_words(row)
+    return row.search_text or row_text(row)
 
 
-def row_words(row: PanelRow) -> str:
-    """The row in one line, for line mode."""
-    return row.words or "".join(text for text, _ in row_line(row, 0)).strip()
+def row_text(row: PanelRow) -> str:
+    """Return the row as one line for line mode, with commas between its columns."""
+    return row.plain_text or ", ".join(re.split(r" {2,}", line_text(row_line(row, _TEXT_WIDTH), code="`").strip()))
 
 
-def about_row(row: PanelRow) -> tuple[Line, ...]:
-    """The details of a row."""
-    return row.about() if callable(row.about) else row.about
+def row_details(row: PanelRow) -> tuple[Line, ...]:
+    """Return the details of a row."""
+    return row.details() if callable(row.details) else row.details
 
 
-def action_of(panel: Panel, key: str, row: PanelRow | None) -> PanelAction | None:
-    """The action of a key on a row."""
+def action_for_key(panel: Panel, key: str, row: PanelRow | None) -> PanelAction | None:
+    """Return the action that a key runs on a row, or None."""
     for action in panel.actions:
-        if key in action.keys and (not action.needs_row or (row is not None and action.can(row))):
+        if key in action.keys and (not action.needs_row or (row is not None and action.is_available(row))):
             return action
     return None
 
 
-def hints(panel: Panel, row: PanelRow, *, in_list: bool, is_whole: bool = False) -> str:
-    """The key hints for a row. `is_whole`: its content uses the room of the list."""
-    named = panel.keys if isinstance(panel.keys, str) else panel.keys(row)
-    named = panel.list_keys if in_list and panel.list_keys else named
+def panel_key_hints(panel: Panel, row: PanelRow, *, in_list: bool, is_whole: bool = False) -> str:
+    """Return the key hints for a row. `is_whole`: whether its content is shown in place of the list."""
+    hints_text = panel.key_hints if isinstance(panel.key_hints, str) else panel.key_hints(row)
+    hints_text = panel.list_key_hints if in_list and panel.list_key_hints else hints_text
     if not is_whole:
-        return named
-    return f"{named.partition('  ')[0]}  {WHOLE_KEYS}" if named.startswith("Enter") else WHOLE_KEYS
+        return hints_text
+    return f"{hints_text.partition('  ')[0]}  {WHOLE_KEY_HINTS}" if hints_text.startswith("Enter") else WHOLE_KEY_HINTS
 
 
-def headline(panel: Panel, count: int, *, is_searched: bool) -> list[Line]:
-    """The head, with the number of matches."""
+def panel_headline(panel: Panel, count: int, *, is_searched: bool) -> list[Line]:
+    """Return the heading with the number of matches."""
     first, *others = panel.head
     of_all = f" of {len(panel.rows):,}" if is_searched else ""
-    return [(*first, (f"  {count:,}{of_all} {panel.unit}", "dim")) if panel.unit else first, *others]
+    return [(*first, (f"  {count:,}{of_all} {panel.row_noun}", "dim")) if panel.row_noun else first, *others]
 
 
-def keys_of(panel: Panel) -> frozenset[str]:
-    """All keys that have a meaning."""
+def action_keys(panel: Panel) -> frozenset[str]:
+    """Return the keys of all actions."""
     return frozenset(key for action in panel.actions for key in action.keys)
 
 
-def is_letter(key: str) -> bool:
+def is_typing_key(key: str) -> bool:
     return len(key) == 1 or key in ("space", "delete")
 
 
 def row_line(row: PanelRow, width: int) -> Line:
-    """The line of a row, filled to `width` if it has text at its end."""
+    """Return the line of a row. If the row has text at its right end, the line is padded or cut to `width`."""
     line = row.line(width) if callable(row.line) else row.line
-    if row.at_end is None:
+    if row.right_text is None:
         return line
-    room = max(0, width - cell_len(row.at_end[0]) - 2)
+    room = max(0, width - cell_len(row.right_text[0]) - 2)
     spans: list[Span] = []
-    for words, ink in line:
+    for words, style in line:
         if cell_len(words) > room:
             words = f"{set_cell_size(words, room - 1)}…" if room else ""
-        spans.append((words, ink))
+        spans.append((words, style))
         room -= cell_len(words)
         if not room:
             break
-    return (*spans, (" " * (room + 2), "dim"), row.at_end)
+    return (*spans, (" " * (room + 2), "dim"), row.right_text)

@@ -2,62 +2,92 @@
 
 from collections.abc import Mapping
 
+from ebbtide.agent.calls.policy import parse_rule
+from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, RuleTrial
-from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tools.outputs.extent import pluralize as so_many
+from ebbtide.tools.outputs.extent import ellipsize, pluralize
+from ebbtide.tools.tool_traits import command_of, path_argument, traits_of
 from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 from ebbtide.tui.text.spans import Line, Span, parse_inline_code
-from ebbtide.tui.text.unified_diff import FileDiff, count_changes, files_of
-from ebbtide.tui.view.call_titles import command_of, path_of
-from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, Writing
-from ebbtide.tui.view.rule_wording import words_of_rule
+from ebbtide.tui.text.unified_diff import FileDiff, count_changes, parse_diff
+from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, TextEntry
 
-_CHANGEABLE: Mapping[str, str] = {"bash": "command", "write": "content", "edit": "new", "apply_patch": "patch"}
-"""The argument of each tool that the user may edit."""
+
+def rule_description(rule: str, *, is_exact: bool = False) -> str:
+    """Describe what a rule covers, to complete the sentence "don't ask again for …". `is_exact`: whether the rule
+    covers only one command line or file."""
+    try:
+        parsed = parse_rule(rule)
+    except ConfigError:
+        return sanitised_line(rule)
+    tool, prefix = sanitised_line(parsed.tool), sanitised_line(parsed.prefix)
+    traits = traits_of(tool)
+    where = " outside the sandbox" if tool == "outside" else ""
+    if parsed.exact_line is not None:
+        return f"this command{where}"
+    if tool == "network":
+        return f"connections to {prefix}" if prefix else "all connections"
+    if traits.role == "run_command" or tool == "outside":
+        return f'"{prefix} …" commands{where}' if prefix else f"all commands{where}"
+    if tool.startswith("mcp__"):
+        server, _, name = tool.removeprefix("mcp__").partition("__")
+        return f"calls of {name} on {server}" if name else f"all tools of {server}"
+    noun = traits.rule_noun or "calls of " + tool
+    if not prefix:
+        return f"all {noun}"
+    if traits.role == "fetch_page":
+        return f"{noun} from {prefix}"
+    if is_exact and prefix != ".":
+        return f"{noun.replace('new or rewritten files', 'rewrites')} of {prefix}"
+    return f"{noun} in {'this project' if prefix == '.' else prefix.rstrip('/') + '/'}"
+
+
 _MAX_DANGERS = 3
-"""Maximum lines about dangerous parts."""
+"""Maximum number of dangerous parts that are listed."""
 _MAX_PART_CHARS = 60
-"""Maximum characters of a dangerous part."""
-_DONE_TO: Mapping[str, str] = {"new": "Create", "deleted": "Delete"}
-"""Verbs by file state in the diff."""
-SCOPES: Mapping[str, str] = {"session": "for this session", "project": "in this project, from now on"}
-OUTSIDE = "outside-"
-"""Prefix of the ids of questions about a second run outside the sandbox."""
+"""Maximum number of characters shown of a dangerous part."""
+_CHANGE_VERBS: Mapping[str, str] = {"new": "Create", "deleted": "Delete"}
+"""Verbs for the headline, by the state of the file in the diff."""
+SCOPE_TEXTS: Mapping[str, str] = {"session": "this session", "project": "in future sessions"}
+OUTSIDE_ID_PREFIX = "outside-"
+"""Prefix of the ids of questions about running a command again outside the sandbox."""
 
 
-def panel_of_call(question: PermissionAsked) -> QuestionSpec:
+def call_question(question: PermissionAsked) -> QuestionSpec:
     """Return the question for a call."""
-    headline, reason = headline_of(question, *count_changes(question.preview)), reason_of(question)
+    headline, reason = permission_headline(question, *count_changes(question.preview)), reason_lines(question)
     choices = _choices(question, "session")
     for_project = _choices(question, "project") if question.rules_file and question.offers else ()
     is_short = len(reason) == 1 and not question.dangers
-    return QuestionSpec(headline, _subject(question), choices, reason, for_project, is_short=is_short)
+    return QuestionSpec(
+        headline, _subject(question), choices, reason, for_project, question.rules_file, is_short=is_short
+    )
 
 
 def _subject(question: PermissionAsked) -> Subject:
-    """What the call would do: the command line, the diff, or all arguments."""
+    """Return what the call would do: the command line, the diff, or all arguments."""
     command = command_of(question.arguments)
     if command:
         return Subject("code", command, "bash", tuple((one.start, one.end) for one in question.dangers))
     if question.preview:
-        return Subject("diff", question.preview, is_named=_only_file(question) is not None)
+        return Subject("diff", question.preview, is_named=_single_file(question) is not None)
     return Subject("arguments", arguments=question.arguments)
 
 
-def _choices(question: PermissionAsked, kept: str) -> tuple[Choice, ...]:
-    """The answers in order: yes once, yes with a rule, edit, and the ways to say no."""
+def _choices(question: PermissionAsked, scope: str) -> tuple[Choice, ...]:
+    """Return the answers in order: yes once, yes with a rule, edit, and two ways to say no."""
     once = "Yes, once"
     if question.host:
-        once = "Yes, for as long as this command runs"
-    elif question.id.startswith(OUTSIDE):
-        once = "Yes, once more, outside the sandbox"
-    note = Writing("words", _denial, "why not, or what to do instead; Enter denies, Esc goes back")
+        once = "Yes, while this command runs"
+    elif question.id.startswith(OUTSIDE_ID_PREFIX):
+        once = "Yes, run it again outside the sandbox"
+    note = TextEntry("words", _denial, "reason, or what to do instead; Enter deny, Esc back")
     return (
         Choice(once, "y", Decision("allow"), brief="Yes"),
-        *(_lasting(question, number, kept) for number in range(len(question.offers))),
-        *((Choice("Change it first", "e", writes=_change(question)),) if changeable(question) else ()),
+        *(_rule_choice(question, number, scope) for number in range(len(question.offers))),
+        *((Choice("Edit it first", "e", text_entry=_edit_entry(question)),) if editable_argument(question) else ()),
         Choice("No", "n", Decision("deny")),
-        Choice("No, and say what to do instead", "d", writes=note, brief="No, because"),
+        Choice("No, tell it what to do instead", "d", text_entry=note, brief="No, because"),
     )
 
 
@@ -65,84 +95,80 @@ def _denial(words: str) -> Decision:
     return Decision("deny", note=sanitised(words.strip()))
 
 
-def _lasting(question: PermissionAsked, number: int, kept: str) -> Choice:
+def _rule_choice(question: PermissionAsked, number: int, scope: str) -> Choice:
     rule, is_exact = question.offers[number], question.offers_exact and number == 0
-    done = {one.rule: dry_run_of(one) for one in question.tried}
-    place = f"kept in {question.rules_file}" if kept == "project" else ""
-    words = words_of_rule(rule, is_exact=is_exact)
+    trial_texts = {one.rule: rule_trial_text(one) for one in question.tried}
+    stored_in = f"saved in {question.rules_file}" if scope == "project" else ""
+    description = rule_description(rule, is_exact=is_exact)
     return Choice(
-        f"Yes, and {words}, {SCOPES[kept]}",
+        f"Yes, and don't ask again for {description} {SCOPE_TEXTS[scope]}",
         "a" if is_exact else "",
-        Decision("allow", rule=rule, kept="project" if kept == "project" else "session"),
+        Decision("allow", rule=rule, scope="project" if scope == "project" else "session"),
         is_lasting=True,
-        rule_text="" if is_exact else rule,  # it says nothing that is not seen
-        more="; ".join(part for part in (done.get(rule, ""), place) if part),
-        brief=f"Yes, {words}",
+        rule_text="" if is_exact else rule,  # an exact rule is already shown
+        details="; ".join(part for part in (trial_texts.get(rule, ""), stored_in) if part),
+        brief=f"Yes, always {description}",
     )
 
 
-def _change(question: PermissionAsked) -> Writing:
-    """A printable command is edited in place, anything else in the user's editor."""
-    before = str(question.arguments[changeable(question)])
-    if changeable(question) == "command" and sanitised(before) == before:
-        return Writing("command", lambda text: _as_written(question, before, text), before=before)
+def _edit_entry(question: PermissionAsked) -> TextEntry:
+    """Return how the user edits the call: a printable command in place, anything else in the user's editor."""
+    before = str(question.arguments[editable_argument(question)])
+    if editable_argument(question) == "command" and sanitised(before) == before:
+        return TextEntry("command", lambda text: _edited_command_decision(question, before, text), initial_text=before)
 
     def edited(text: str) -> Decision | None:
-        return Decision("edit", arguments=with_changed_argument(question, text)) if text != before else None
+        return Decision("edit", arguments=with_edited_argument(question, text)) if text != before else None
 
-    return Writing("editor", edited, before=before, file=path_of(question.arguments))
+    return TextEntry("editor", edited, initial_text=before, file=path_argument(question.arguments))
 
 
-def _as_written(question: PermissionAsked, before: str, text: str) -> Decision | None:
-    """Run the command as shown; unprintable characters are removed from an edited one."""
+def _edited_command_decision(question: PermissionAsked, before: str, text: str) -> Decision | None:
+    """Return the decision that allows the call, with the command as edited but without unprintable characters. None if
+    the command is empty."""
     if not text.strip():
         return None
     return (
         Decision("allow")
         if text == before
-        else Decision("allow", arguments=with_changed_argument(question, sanitised(text)))
+        else Decision("allow", arguments=with_edited_argument(question, sanitised(text)))
     )
 
 
-def headline_of(question: PermissionAsked, added: int, removed: int) -> Line:
-    """The headline. `added` and `removed`: number of changed lines."""
-    path = sanitised_line(path_of(question.arguments))
+def permission_headline(question: PermissionAsked, added: int, removed: int) -> Line:
+    """Return the headline. `added` and `removed` are numbers of changed lines."""
+    path = sanitised_line(path_argument(question.arguments))
     name: Span = (sanitised_line(question.name), "strong")
-    whose: tuple[Span, ...] = ((f"agent {sanitised_line(question.agent)}: ", "strong"),) if question.agent else ()
-    asks: tuple[Span, ...] = (("? ", "warn"), *whose)
-    start: tuple[Span, ...] = (*asks, ("May ", "text"), name)
+    agent_name: tuple[Span, ...] = ((f"agent {sanitised_line(question.agent)}: ", "strong"),) if question.agent else ()
+    asks: tuple[Span, ...] = (("? ", "warn"), *agent_name)
+    start: tuple[Span, ...] = (*asks, ("Allow ", "text"), name)
     if question.host:
-        return (*start, (" reach ", "text"), (sanitised_line(question.host), "strong"), ("?", "text"))
-    if question.id.startswith(OUTSIDE):
-        return (*start, (" run this again, outside the sandbox?", "text"))
+        return (*start, (" to connect to ", "text"), (sanitised_line(question.host), "strong"), ("?", "text"))
+    if question.id.startswith(OUTSIDE_ID_PREFIX):
+        return (*start, (" to run this again outside the sandbox?", "text"))
     if command_of(question.arguments):
         return (*asks, ("Run this command?", "strong"), *_edited_note(question))
     if question.preview:
-        file = _only_file(question)
-        verb = _DONE_TO.get(file.state, "Change") if file is not None else "Change"
+        file = _single_file(question)
+        verb = _CHANGE_VERBS.get(file.state, "Change") if file is not None else "Change"
         what = path or (sanitised_line(file.name) if file is not None else "") or "these files"
         counts: Line = ((f"  +{added}", "good"), (f" −{removed}", "bad"))
         return (*asks, (f"{verb} {what}?", "strong"), *counts, *_edited_note(question))
-    asked: Span = (f" touch {path}?" if path else " run with these arguments?", "text")
-    return (*start, asked, *_edited_note(question))
+    request: Span = (f" to access {path}?" if path else " to run with these arguments?", "text")
+    return (*start, request, *_edited_note(question))
 
 
-def _only_file(question: PermissionAsked) -> FileDiff | None:
-    """The only changed file, unless it is renamed."""
-    files = files_of(question.preview)
+def _single_file(question: PermissionAsked) -> FileDiff | None:
+    """Return the changed file if there is only one and it is not renamed."""
+    files = parse_diff(question.preview)
     return files[0] if len(files) == 1 and not files[0].before else None
 
 
 def _edited_note(question: PermissionAsked) -> tuple[Span, ...]:
-    return (("  as you changed it", "warn"),) if question.is_edited else ()
+    return (("  edited by you", "warn"),) if question.is_edited else ()
 
 
-def danger_texts(question: PermissionAsked) -> tuple[str, ...]:
-    """The dangerous parts of the command with their effects, in words."""
-    return tuple(f"`{part}`{why}" for part, why in _dangers(question))
-
-
-def _dangers(question: PermissionAsked) -> tuple[tuple[str, str], ...]:
+def _danger_parts(question: PermissionAsked) -> tuple[tuple[str, str], ...]:
     command, parts = command_of(question.arguments), dict[str, list[str]]()
     for danger in question.dangers:
         part = ellipsize(sanitised_line(command[danger.start : danger.end]), _MAX_PART_CHARS)
@@ -150,35 +176,35 @@ def _dangers(question: PermissionAsked) -> tuple[tuple[str, str], ...]:
     return tuple((part, f" {', and '.join(dict.fromkeys(whys))}") for part, whys in parts.items())
 
 
-def reason_of(question: PermissionAsked) -> tuple[Line, ...]:
-    """The dangerous parts, and why approval is needed."""
-    told = _dangers(question)
+def reason_lines(question: PermissionAsked) -> tuple[Line, ...]:
+    """Return lines that name the dangerous parts and the reason for the question."""
+    dangerous = _danger_parts(question)
     dangers: list[Line] = [
-        (("Dangerous: ", "bad"), (part, "code"), (why, "strong")) for part, why in told[:_MAX_DANGERS]
+        (("Dangerous: ", "bad"), (part, "code"), (why, "strong")) for part, why in dangerous[:_MAX_DANGERS]
     ]
-    if len(told) > _MAX_DANGERS:
-        dangers.append(((f"and {so_many(len(told) - _MAX_DANGERS, 'more dangerous part')}", "bad"),))
+    if len(dangerous) > _MAX_DANGERS:
+        dangers.append(((f"and {pluralize(len(dangerous) - _MAX_DANGERS, 'more dangerous part')}", "bad"),))
     return (*dangers, *(parse_inline_code(line, "dim") for line in sanitised(question.reason).split("\n")))
 
 
-def dry_run_of(rule: RuleTrial) -> str:
-    """What a rule would have allowed so far, in a sentence."""
+def rule_trial_text(rule: RuleTrial) -> str:
+    """Say how many earlier calls the rule would have allowed."""
     if not rule.of:
-        return "nothing like this was asked about so far"
-    calls = so_many(rule.of, "earlier call")
+        return "no earlier call is like this"
+    calls = pluralize(rule.of, "earlier call")
     if not rule.allowed:
         return f"would have allowed none of {calls}"
     examples = ", ".join(f'"{sanitised_line(example)}"' for example in rule.examples)
     return f"would have allowed {rule.allowed:,} of {calls}" + (f", e.g. {examples}" if examples else ", all like this")
 
 
-def changeable(question: PermissionAsked) -> str:
-    """The argument that the user may edit; empty if there is none."""
-    is_fixed = question.host or question.id.startswith(OUTSIDE)
-    name = "" if is_fixed else _CHANGEABLE.get(question.name, "")
+def editable_argument(question: PermissionAsked) -> str:
+    """Return the name of the argument that the user may edit; empty if there is none."""
+    is_fixed = question.host or question.id.startswith(OUTSIDE_ID_PREFIX)
+    name = "" if is_fixed else traits_of(question.name).editable_argument
     return name if isinstance(question.arguments.get(name), str) else ""
 
 
-def with_changed_argument(question: PermissionAsked, text: str) -> Mapping[str, object]:
-    """The call's arguments with the edited text."""
-    return {**question.arguments, changeable(question): text}
+def with_edited_argument(question: PermissionAsked, text: str) -> Mapping[str, object]:
+    """Return the call's arguments with the edited text in place of the original."""
+    return {**question.arguments, editable_argument(question): text}

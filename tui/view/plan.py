@@ -1,31 +1,31 @@
-"""A submitted plan and its answers. Pure."""
+"""A submitted plan and the possible answers. Pure."""
 
 from collections.abc import Mapping, Sequence
 
-from ebbtide.agent.context.control_calls import PLAN
+from ebbtide.agent.control_calls import PLAN
 from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
 from ebbtide.tui.text.sanitise import sanitised
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.blocks import Block, Call
-from ebbtide.tui.view.outcomes import outcome_of
-from ebbtide.tui.view.panel import Panel
-from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, Writing
+from ebbtide.tui.view.outcomes import call_outcome
+from ebbtide.tui.view.panel import Panel, report_panel
+from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, TextEntry
 
-FILE = "plan.md"
+PLAN_FILE = "plan.md"
 """Name of the file in which a plan is edited."""
 HEADLINE = "Carry out this plan?"
-_MODES: Mapping[str, str] = {
-    "ask": "yes, asking before each change",
-    "accept-edits": "yes, changing files without asking",
-    "auto": "yes, doing everything without asking",
+_MODE_LABELS: Mapping[str, str] = {
+    "ask": "yes, ask before each change",
+    "accept-edits": "yes, edit files without asking",
+    "auto": "yes, do everything without asking",
 }
 
 
-def panel_of_plan(question: PlanSubmitted) -> QuestionSpec:
+def plan_question(question: PlanSubmitted) -> QuestionSpec:
     """Return the question for a plan."""
     accepted = (
         Choice(
-            _MODES[mode].capitalize(),
+            _MODE_LABELS[mode].capitalize(),
             "y" if not number else "",
             PlanDecision("accept", mode),
             is_lasting=mode == "auto",
@@ -34,15 +34,15 @@ def panel_of_plan(question: PlanSubmitted) -> QuestionSpec:
         )
         for number, mode in enumerate(question.modes)
     )
-    note = Writing("words", _rejection, "what to do instead; Enter rejects the plan, Esc goes back")
-    edit = Writing("editor", lambda text: _edited_plan(question, text), before=question.plan, file=FILE)
+    note = TextEntry("words", _rejection, "what to do instead; Enter reject the plan, Esc back")
+    edit = TextEntry("editor", lambda text: _edited_plan(question, text), initial_text=question.plan, file=PLAN_FILE)
     choices = (
         *accepted,
-        Choice("Change the plan first", "e", writes=edit, brief="Change it"),
+        Choice("Edit the plan first", "e", text_entry=edit, brief="Edit it"),
         Choice("No", "n", PlanDecision("reject")),
-        Choice("No, and say what to do instead", "d", writes=note, brief="No, because"),
+        Choice("No, tell it what to do instead", "d", text_entry=note, brief="No, because"),
     )
-    return QuestionSpec(headline_of(question), Subject("markdown", question.plan), choices)
+    return QuestionSpec(plan_headline(question), Subject("markdown", question.plan), choices)
 
 
 def _rejection(words: str) -> PlanDecision:
@@ -53,27 +53,27 @@ def _edited_plan(question: PlanSubmitted, text: str) -> PlanDecision | None:
     return PlanDecision("edit", plan=text) if text.strip() and text != question.plan else None
 
 
-def headline_of(question: PlanSubmitted) -> Line:
-    """The headline."""
-    changed: Line = (("  as you changed it", "warn"),) if question.is_edited else ()
+def plan_headline(question: PlanSubmitted) -> Line:
+    """Return the headline."""
+    changed: Line = (("  edited by you", "warn"),) if question.is_edited else ()
     return (("? ", "warn"), (HEADLINE, "strong"), *changed)
 
 
-def plan_in(blocks: Sequence[Block]) -> Call | None:
-    """The newest submitted plan, or None."""
+def last_plan(blocks: Sequence[Block]) -> Call | None:
+    """Return the call that submitted the newest plan, or None."""
     calls = (block for block in reversed(blocks) if isinstance(block, Call) and block.name == PLAN)
-    return next((call for call in calls if call.status != "failed" and text_of(call)), None)
+    return next((call for call in calls if call.status != "failed" and plan_text(call)), None)
 
 
 def plan_panel(call: Call) -> Panel:
-    """The plan, to read."""
-    plan = sanitised(text_of(call)).expandtabs(4).strip("\n")
-    head: Line = (("Plan  ", "strong"), (outcome_of(call, ""), "dim"))
+    """Return a panel in which the user can read the plan."""
+    plan = sanitised(plan_text(call)).expandtabs(4).strip("\n")
+    head: Line = (("Plan  ", "strong"), (call_outcome(call, ""), "dim"))
     lines: tuple[Line, ...] = tuple(((line, "text"),) for line in plan.split("\n"))
-    return Panel("plan", (head,), (), "Up, Down   Esc closes", plain_head=plan, about=lines, search="", reads=True)
+    return report_panel("plan", head, lines)
 
 
-def text_of(call: Call) -> str:
-    """The text of a submitted plan; empty if there is none."""
+def plan_text(call: Call) -> str:
+    """Return the text of a submitted plan; empty if there is none."""
     plan = call.arguments.get("plan")
     return plan if isinstance(plan, str) else ""

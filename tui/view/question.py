@@ -27,14 +27,14 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
-    """A text that the user writes for a choice."""
+class TextEntry:
+    """Text that the user enters for a choice."""
 
     how: Literal["words", "command", "editor"]
     answer: Callable[[str], Answer | None]
-    """Turns the text into an answer, or None."""
+    """Returns the answer for the text; None if the text is not valid."""
     hint: str = ""
-    before: str = ""
+    initial_text: str = ""
     """The initial text."""
     file: str = ""
     """Suffix of the file name in the editor."""
@@ -42,19 +42,19 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One possible answer."""
+    """One of the possible answers."""
 
     label: str
     key: str = ""
-    """A letter that also selects it."""
+    """A letter that selects the choice, in addition to its number."""
     answer: Answer | None = None
-    writes: Writing | None = None
+    text_entry: TextEntry | None = None
     is_lasting: bool = False
-    """Whether it lasts beyond this question: a key only marks it, and Enter confirms."""
+    """Whether the choice has an effect beyond this question. Its key then only marks it, and Enter confirms it."""
     rule_text: str = ""
-    """The rule as it is stored."""
-    more: str = ""
-    """Details shown while it is marked."""
+    """The rule as it will be stored."""
+    details: str = ""
+    """Details shown while the choice is marked."""
     brief: str = ""
     """A short form of `label`."""
 
@@ -67,94 +67,98 @@ class QuestionSpec:
     subject: Subject
     choices: tuple[Choice, ...]
     reason: tuple[Line, ...] = ()
-    for_project: tuple[Choice, ...] = ()
-    """The same choices with rules stored for the project; empty if not possible."""
+    project_choices: tuple[Choice, ...] = ()
+    """The same choices, but with rules stored for the project; empty if that is impossible."""
+    project_file: str = ""
+    """The file that stores the rules of the project."""
     is_short: bool = False
-    """Whether the reason is one line, shown after the headline if it fits."""
-    stop: str = "stops the turn"
-    """What Esc does."""
-    words: Writing | None = None
-    """Free text that may be entered as well."""
-    several: bool = False
-    """Whether several choices can be selected: the answers are texts."""
-    about: object = None
-    """The object that it was made from."""
+    """Whether the reason is a single line, shown after the headline if it fits."""
+    escape_hint: str = "stop the turn"
+    """What Esc does, for the key hints."""
+    free_text: TextEntry | None = None
+    """A field for the user's own answer, if that is allowed."""
+    allows_several: bool = False
+    """Whether several choices can be selected; their answers must then be strings."""
+    source: object = None
+    """The event that the question was built from; None for confirmations."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerState:
-    """The marked and the selected choices."""
+    """Which choice is marked, and which are selected."""
 
-    at: int = 0
-    ticked: frozenset[int] = frozenset()
-    for_project: bool = False
+    marked_index: int = 0
+    selected_indexes: frozenset[int] = frozenset()
+    is_for_project: bool = False
 
 
 KeyEffect: TypeAlias = Literal[
     "nothing", "text", "moved", "chosen", "whole", "read", "to words", "cleared", "back", "stopped"
 ]
-"""The effect of a key. `text`: goes to the text field; `read`: scrolls the subject, shown `whole`."""
+"""The effect of a key. `text`: the key goes to the text field. `read`: the key scrolls the subject, which is shown
+`whole`."""
 
-_READING = ("pageup", "pagedown", "home", "end", "m")
+_SCROLL_KEYS = ("pageup", "pagedown", "home", "end", "m")
 
 
-def choices_of(spec: QuestionSpec, marked: AnswerState) -> tuple[Choice, ...]:
-    return spec.for_project if marked.for_project else spec.choices
+def current_choices(spec: QuestionSpec, state: AnswerState) -> tuple[Choice, ...]:
+    return spec.project_choices if state.is_for_project else spec.choices
 
 
 def key_effect(
-    key: str, spec: QuestionSpec, marked: AnswerState, *, is_whole: bool = False
+    key: str, spec: QuestionSpec, state: AnswerState, *, is_whole: bool = False
 ) -> tuple[KeyEffect, AnswerState]:
-    """The effect of a key in the list. Lasting choices are only marked by a key and need Enter."""
-    choices = choices_of(spec, marked)
+    """Return the effect of a key in the list. The key of a lasting choice only marks it; Enter confirms it."""
+    choices = current_choices(spec, state)
     count = len(choices)
     match key:
         case "escape":
-            return "stopped", marked
-        case _ if is_whole and (key in _READING or (key == "space" and not spec.several)):
-            return "read", marked
-        case "down" if spec.words is not None and marked.at == len(spec.choices) - 1:
-            return "to words", marked
+            return "stopped", state
+        case _ if is_whole and (key in _SCROLL_KEYS or (key == "space" and not spec.allows_several)):
+            return "read", state
+        case "down" if spec.free_text is not None and state.marked_index == len(spec.choices) - 1:
+            return "to words", state
         case "up" | "down" if count:
-            return "moved", replace(marked, at=(marked.at + (1 if key == "down" else -1)) % count)
+            return "moved", replace(state, marked_index=(state.marked_index + (1 if key == "down" else -1)) % count)
         case "enter":
-            return ("chosen" if count else "nothing"), marked
+            return ("chosen" if count else "nothing"), state
         case "ctrl+o":
-            return "whole", marked
-        case "space" if spec.several and count:
-            return "moved", replace(marked, ticked=marked.ticked ^ {marked.at})
-        case "p" if spec.for_project:
-            return "moved", replace(marked, for_project=not marked.for_project)
-    found = _choice_index(key, choices)
-    if found is None:
-        return ("text" if len(key) == 1 or key == "space" else "nothing"), marked
-    there = replace(marked, at=found)
-    if spec.several and key.isdecimal():
-        return "moved", replace(there, ticked=there.ticked ^ {found})
-    return ("moved" if choices[found].is_lasting else "chosen"), there
+            return "whole", state
+        case "space" if spec.allows_several and count:
+            return "moved", replace(state, selected_indexes=state.selected_indexes ^ {state.marked_index})
+        case "p" if spec.project_choices:
+            return "moved", replace(state, is_for_project=not state.is_for_project)
+    index = _choice_index(key, choices)
+    if index is None:
+        return ("text" if len(key) == 1 or key == "space" else "nothing"), state
+    moved_state = replace(state, marked_index=index)
+    if spec.allows_several and key.isdecimal():
+        return "moved", replace(moved_state, selected_indexes=moved_state.selected_indexes ^ {index})
+    return ("moved" if choices[index].is_lasting else "chosen"), moved_state
 
 
 def key_effect_in_text(
-    key: str, spec: QuestionSpec, marked: AnswerState, *, is_writing: bool, is_empty: bool, is_whole: bool
+    key: str, spec: QuestionSpec, state: AnswerState, *, is_writing: bool, is_empty: bool, is_whole: bool
 ) -> tuple[KeyEffect, AnswerState]:
-    """The effect of a key in the text field, apart from typing. `is_writing`: the text belongs to a choice."""
+    """Return the effect of a key in the text field, if it does more than type. `is_writing`: whether the text belongs
+    to a choice."""
     match key:
         case "escape" if is_writing:
-            return "back", marked
+            return "back", state
         case "escape":
-            return ("cleared" if spec.choices and not is_empty else "stopped"), marked
+            return ("cleared" if spec.choices and not is_empty else "stopped"), state
         case "up" | "down" if spec.choices and not is_writing:
-            return "moved", replace(marked, at=len(spec.choices) - 1 if key == "up" else 0)
+            return "moved", replace(state, marked_index=len(spec.choices) - 1 if key == "up" else 0)
         case "ctrl+o":
-            return "whole", marked
+            return "whole", state
         case "pageup" | "pagedown" if is_whole:
-            return "read", marked
-    return "nothing", marked
+            return "read", state
+    return "nothing", state
 
 
-def is_known(key: str, spec: QuestionSpec, marked: AnswerState, *, is_whole: bool) -> bool:
-    """Whether a character key has a meaning here and is not text."""
-    return key_effect(key, spec, marked, is_whole=is_whole)[0] not in ("text", "nothing")
+def is_list_key(key: str, spec: QuestionSpec, state: AnswerState, *, is_whole: bool) -> bool:
+    """Whether a character key does something in the list and is therefore not text."""
+    return key_effect(key, spec, state, is_whole=is_whole)[0] not in ("text", "nothing")
 
 
 def _choice_index(key: str, choices: Sequence[Choice]) -> int | None:
@@ -164,18 +168,18 @@ def _choice_index(key: str, choices: Sequence[Choice]) -> int | None:
 
 
 def typed_choice(line: str, spec: QuestionSpec, *, for_project: bool = False) -> Choice | None:
-    """The choice with that number or letter, or None."""
-    choices = spec.for_project if for_project else spec.choices
-    word = line.strip().lower()
-    if word.isascii() and word.isdecimal():
-        return choices[int(word) - 1] if 0 < int(word) <= len(choices) else None
-    return next((choice for choice in choices if choice.key and choice.key == word), None)
+    """Return the choice whose number or letter was typed, or None."""
+    choices = spec.project_choices if for_project else spec.choices
+    typed_text = line.strip().lower()
+    if typed_text.isascii() and typed_text.isdecimal():
+        return choices[int(typed_text) - 1] if 0 < int(typed_text) <= len(choices) else None
+    return next((choice for choice in choices if choice.key and choice.key == typed_text), None)
 
 
-def ticked_answer(spec: QuestionSpec, marked: AnswerState, words: str = "") -> str:
-    """All selected choices and the written text, one per line; without any, the marked choice."""
-    texts = [choice.answer for index, choice in enumerate(spec.choices) if index in marked.ticked]
-    said = [text for text in (*texts, words) if isinstance(text, str) and text]
-    if not said and spec.choices and isinstance(spec.choices[marked.at].answer, str):
-        said = [str(spec.choices[marked.at].answer)]
-    return "\n".join(said)
+def selected_answer(spec: QuestionSpec, state: AnswerState, written_text: str = "") -> str:
+    """Return all selected choices and the written text, one per line; if there are none, the marked choice."""
+    texts = [choice.answer for index, choice in enumerate(spec.choices) if index in state.selected_indexes]
+    answers = [text for text in (*texts, written_text) if isinstance(text, str) and text]
+    if not answers and spec.choices and isinstance(spec.choices[state.marked_index].answer, str):
+        answers = [str(spec.choices[state.marked_index].answer)]
+    return "\n".join(answers)

@@ -9,16 +9,16 @@ from rich.cells import cell_len, set_cell_size
 from ebbtide.tui.text.cells import wrap_words
 from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.text.spans import Line
-from ebbtide.tui.view.question import AnswerState, Choice, QuestionSpec, Writing, choices_of
+from ebbtide.tui.view.question import AnswerState, Choice, QuestionSpec, TextEntry, current_choices
 
-MARK, NO_MARK = "❯ ", "  "
+CHOICE_MARK, NO_CHOICE_MARK = "❯ ", "  "
 MAX_CHOICE_LINES, MAX_ABOUT_LINES = 5, 2
-"""Maximum lines of the marked choice and of its details."""
+"""Maximum number of lines of the marked choice, and of its details."""
 
 
-def headline_and_reason(spec: QuestionSpec, width: int, place: str = "") -> tuple[Line, tuple[Line, ...]]:
-    """The headline and the reason below it. `place`: position among several questions."""
-    headline: Line = (*spec.headline, (f"  {place}", "dim")) if place else spec.headline
+def headline_and_reason(spec: QuestionSpec, width: int, position: str = "") -> tuple[Line, tuple[Line, ...]]:
+    """Return the headline and the reason below it. `position`: the question's position among several."""
+    headline: Line = (*spec.headline, (f"  {position}", "dim")) if position else spec.headline
     if spec.is_short:
         whole: Line = (*headline, ("   ", "dim"), *spec.reason[0])
         if sum(cell_len(text) for text, _ in whole) <= width:
@@ -26,51 +26,58 @@ def headline_and_reason(spec: QuestionSpec, width: int, place: str = "") -> tupl
     return headline, spec.reason
 
 
-def rows_of(spec: QuestionSpec, marked: AnswerState, width: int) -> list[tuple[int, Line]]:
-    """The lines of the list, each with the index of its choice. The marked choice is shown in full, the others in
-    one line."""
+def choice_rows(spec: QuestionSpec, state: AnswerState, width: int) -> list[tuple[int, Line]]:
+    """Return the lines of the list, each with the index of its choice. The marked choice is shown in full, every other
+    one in one line."""
     rows: list[tuple[int, Line]] = []
-    choices = choices_of(spec, marked)
+    choices = current_choices(spec, state)
     has_letters = any(choice.key for choice in choices)
     digits = len(str(min(9, len(choices))))
     for index, choice in enumerate(choices):
-        is_marked = index == marked.at
-        tick = ("[x] " if index in marked.ticked else "[ ] ") if spec.several else ""
+        is_marked = index == state.marked_index
+        tick = ("[x] " if index in state.selected_indexes else "[ ] ") if spec.allows_several else ""
         number = str(index + 1).rjust(digits) if index < 9 else " " * digits
         letter = f"{choice.key or ' '} " if has_letters else ""
         head: Line = (
-            (MARK if is_marked else NO_MARK, "accent"),
+            (CHOICE_MARK if is_marked else NO_CHOICE_MARK, "accent"),
             (f"{number} ", "accent" if not is_marked else "strong"),
             (letter, "dim"),
             (tick, "strong"),
         )
         head = tuple(span for span in head if span[0])
-        taken = sum(cell_len(text) for text, _ in head)
-        rows += [(index, line) for line in _choice_lines(choice, head, taken, width, is_marked=is_marked)]
+        head_width = sum(cell_len(text) for text, _ in head)
+        rows += [(index, line) for line in _choice_lines(choice, head, head_width, width, is_marked=is_marked)]
     return rows
 
 
-def _choice_lines(choice: Choice, head: Line, taken: int, width: int, *, is_marked: bool) -> list[Line]:
-    room = max(1, width - taken)
-    says, beside = sanitised_line(choice.label), sanitised_line(choice.rule_text)
-    if choice.brief and not is_marked and cell_len(says) > room:
-        says = sanitised_line(choice.brief)
-    ink: Literal["strong", "text"] = "strong" if is_marked else "text"
-    fits = not beside or cell_len(says) + 3 + cell_len(beside) <= room
-    behind: Line = (("   " + beside, "dim"),) if beside and fits else ()
+def _choice_lines(choice: Choice, head: Line, head_width: int, width: int, *, is_marked: bool) -> list[Line]:
+    room = max(1, width - head_width)
+    label, rule_text = sanitised_line(choice.label), sanitised_line(choice.rule_text)
+    if choice.brief and not is_marked and cell_len(label) > room:
+        label = sanitised_line(choice.brief)
+    style: Literal["strong", "text"] = "strong" if is_marked else "text"
+    fits = not rule_text or cell_len(label) + 3 + cell_len(rule_text) <= room
+    rule_suffix: Line = (("   " + rule_text, "dim"),) if rule_text and fits else ()
     if not is_marked:
-        return [(*head, (_truncate(says, room), ink), *behind)]
-    first, *rest = _few(says, room, MAX_CHOICE_LINES)
-    indent = " " * min(taken, width - 1)
-    said: list[Line] = [(*head, (first, ink), *behind), *(((indent, ink), (line, ink)) for line in rest)]
-    about = ". ".join(part for part in ("" if fits else beside, sanitised_line(choice.more)) if part)
-    return [*said, *(((indent, "dim"), (line, "dim")) for line in _few(about, room, MAX_ABOUT_LINES) if about)]
+        return [(*head, (_truncate(label, room), style), *rule_suffix)]
+    first, *rest = _wrap_limited(label, room, MAX_CHOICE_LINES)
+    indent = " " * min(head_width, width - 1)
+    lines: list[Line] = [(*head, (first, style), *rule_suffix), *(((indent, style), (line, style)) for line in rest)]
+    details = ". ".join(part for part in ("" if fits else rule_text, sanitised_line(choice.details)) if part)
+    return [
+        *lines,
+        *(((indent, "dim"), (line, "dim")) for line in _wrap_limited(details, room, MAX_ABOUT_LINES) if details),
+    ]
 
 
-def _few(text: str, room: int, most: int) -> list[str]:
-    """Wrap the text to at most `most` lines."""
+def _wrap_limited(text: str, room: int, max_lines: int) -> list[str]:
+    """Wrap the text into at most `max_lines` lines, and truncate the last one."""
     lines = wrap_words(text, room)
-    return lines if len(lines) <= most else [*lines[: most - 1], _truncate(" ".join(lines[most - 1 :]), room)]
+    return (
+        lines
+        if len(lines) <= max_lines
+        else [*lines[: max_lines - 1], _truncate(" ".join(lines[max_lines - 1 :]), room)]
+    )
 
 
 def _truncate(text: str, room: int) -> str:
@@ -78,19 +85,19 @@ def _truncate(text: str, room: int) -> str:
 
 
 _MAX_MEASURED_CHOICES = 30
-"""Maximum choices that are measured to find the height of the list."""
+"""Maximum number of choices that are measured to find the height of the list."""
 
 
-def height_of(spec: QuestionSpec, marked: AnswerState, width: int) -> int:
-    """Lines of the list, for any marked choice, so that its height stays constant."""
-    choices = choices_of(spec, marked)
-    tried = range(len(choices)) if len(choices) <= _MAX_MEASURED_CHOICES else (marked.at,)
-    return max((len(rows_of(spec, replace(marked, at=at), width)) for at in tried), default=0)
+def choices_height(spec: QuestionSpec, state: AnswerState, width: int) -> int:
+    """Return the number of lines that the list needs for any marked choice, so that its height stays constant."""
+    choices = current_choices(spec, state)
+    marked_indexes = range(len(choices)) if len(choices) <= _MAX_MEASURED_CHOICES else (state.marked_index,)
+    return max((len(choice_rows(spec, replace(state, marked_index=at), width)) for at in marked_indexes), default=0)
 
 
 Part: TypeAlias = Literal["headline", "subject", "list", "field", "keys", "border", "reason", "air"]
 
-_SHARES: tuple[tuple[Part, int], ...] = (
+_LINE_ALLOTMENTS: tuple[tuple[Part, int], ...] = (
     ("field", 1),
     ("list", 1),
     ("headline", 1),
@@ -109,33 +116,41 @@ _SHARES: tuple[tuple[Part, int], ...] = (
     ("subject", 9_999),
     ("air", 4),
 )
-"""The order in which parts get lines, with their maximum. Air means blank lines between the others."""
+"""The order in which parts get lines, each with the total number of lines that it may have after its turn. `air`: blank
+lines between the other parts."""
 
 
 def allot_lines(lines: int, wanted: Mapping[Part, int]) -> dict[Part, int]:
-    """Distribute the lines of the panel over its parts. A choice and the subject come first."""
-    given: dict[Part, int] = dict.fromkeys((part for part, _ in _SHARES), 0)
-    for part, most in _SHARES:
-        more = max(0, min(most, wanted.get(part, 0)) - given[part])
-        given[part] += min(more, max(0, lines - sum(given.values())))
-    return given
+    """Distribute the lines of the panel over its parts. The first lines go to the text field, one choice, the headline
+    and the subject."""
+    allotted: dict[Part, int] = dict.fromkeys((part for part, _ in _LINE_ALLOTMENTS), 0)
+    for part, max_lines in _LINE_ALLOTMENTS:
+        extra = max(0, min(max_lines, wanted.get(part, 0)) - allotted[part])
+        allotted[part] += min(extra, max(0, lines - sum(allotted.values())))
+    return allotted
 
 
 def question_key_hints(
-    spec: QuestionSpec, marked: AnswerState, writing: Writing | None, *, is_away: bool, is_whole: bool, hidden: int
+    spec: QuestionSpec,
+    state: AnswerState,
+    writing: TextEntry | None,
+    *,
+    is_away: bool,
+    is_whole: bool,
+    hidden_lines: int,
 ) -> str:
-    """The key hints that apply now. `hidden`: lines of the subject that do not fit."""
+    """Return the key hints that apply now. `hidden_lines`: number of lines of the subject that do not fit."""
     if is_away:
-        return "Tab goes back to the question"
+        return "Tab back to the question"
     if writing is not None:
-        does = "Enter runs it  Ctrl-J begins a line" if writing.how == "command" else "Enter sends it"
-        return f"{does}  Esc goes back"
-    said = ["Space ticks", "Enter sends"] if spec.several else ["Enter chooses"]
-    said.append(f"Esc {spec.stop}")
+        enter_hint = "Enter run  Ctrl-J new line" if writing.how == "command" else "Enter send"
+        return f"{enter_hint}  Esc back"
+    hints = ["Space toggle", "Enter send"] if spec.allows_several else ["Enter select"]
+    hints.append(f"Esc {spec.escape_hint}")
     if is_whole:
-        said.append("Ctrl-O folds  PgUp, PgDn read")
-    elif hidden:
-        said.append(f"Ctrl-O shows {hidden:,} more lines" if hidden > 1 else "Ctrl-O shows one more line")
-    if spec.for_project:
-        said.append("p keeps rules " + ("for this session" if marked.for_project else "for the project"))
-    return "  ".join(said)
+        hints.append("Ctrl-O collapse  PgUp, PgDn scroll")
+    elif hidden_lines:
+        hints.append(f"Ctrl-O show {hidden_lines:,} more lines" if hidden_lines > 1 else "Ctrl-O show one more line")
+    if spec.project_choices:
+        hints.append("p remember for " + ("this session" if state.is_for_project else "this project"))
+    return "  ".join(hints)

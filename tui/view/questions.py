@@ -8,41 +8,45 @@ from ebbtide.agent.events.plan import PlanSubmitted
 from ebbtide.tui.text.sanitise import sanitised
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.blocks import OpenQuestion
-from ebbtide.tui.view.permission import panel_of_call
-from ebbtide.tui.view.plan import panel_of_plan
-from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, Writing
+from ebbtide.tui.view.permission import call_question
+from ebbtide.tui.view.plan import plan_question
+from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, TextEntry
 
-OWN_WORDS = "or your own words"
-
-
-def panel_of(question: OpenQuestion) -> QuestionSpec:
-    """Return the question to show."""
-    return replace(_panel_of(question), about=question)
+OWN_ANSWER_HINT = "or type your own answer"
 
 
-def _panel_of(question: OpenQuestion) -> QuestionSpec:
+def question_spec(question: OpenQuestion) -> QuestionSpec:
+    """Return the question as the interface shows it."""
+    return replace(_spec_without_source(question), source=question)
+
+
+def _spec_without_source(question: OpenQuestion) -> QuestionSpec:
     match question:
         case PermissionAsked():
-            return panel_of_call(question)
+            return call_question(question)
         case PlanSubmitted():
-            return panel_of_plan(question)
+            return plan_question(question)
         case QuestionAsked():
-            return _in_words(question)
+            return _text_question(question)
 
 
-def _in_words(question: QuestionAsked) -> QuestionSpec:
-    first, *rest = sanitised(question.question).strip("\n").split("\n")
+def _text_question(question: QuestionAsked) -> QuestionSpec:
+    first, *other_lines = sanitised(question.question).strip("\n").split("\n")
     choices = tuple(Choice(option, answer=option, is_lasting=question.is_lasting) for option in question.options)
-    hint = OWN_WORDS if choices else "your answer"
-    words = Writing("words", lambda text: text.strip() or None, hint) if question.takes_words else None
+    hint = OWN_ANSWER_HINT if choices else "your answer"
+    free_text = TextEntry("words", lambda text: text.strip() or None, hint) if question.takes_words else None
     headline: Line = (("? ", "warn"), (first, "strong"))
     return QuestionSpec(
-        headline, Subject("words", "\n".join(rest).strip("\n")), choices, words=words, several=question.several
+        headline,
+        Subject("words", "\n".join(other_lines).strip("\n")),
+        choices,
+        free_text=free_text,
+        allows_several=question.several,
     )
 
 
-def panel_to_confirm(question: str, lines: Sequence[Line], yes: str) -> QuestionSpec:
-    """A yes/no confirmation. `yes`: what yes does, in a word or two."""
+def confirmation_spec(question: str, lines: Sequence[Line], yes: str) -> QuestionSpec:
+    """Return a yes/no question. `yes`: what confirming does, in a word or two."""
     choices = (Choice(f"Yes, {yes}", "y", answer=True), Choice("No", "n", answer=False))
     headline: Line = (("? ", "warn"), (question, "strong"))
-    return QuestionSpec(headline, Subject("lines", lines=tuple(lines)), choices, stop="cancels")
+    return QuestionSpec(headline, Subject("lines", lines=tuple(lines)), choices, escape_hint="cancel")

@@ -4,11 +4,15 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from ebbtide.agent import compaction
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.text.numbers import dollars, tokens
+from ebbtide.tui.text.numbers import format_dollars, tokens
+from ebbtide.tui.text.sanitise import sanitised_line
 
-if TYPE_CHECKING:  # types only: events are loaded behind the first paint
+if TYPE_CHECKING:  # event modules load only after the first paint
+    from ebbtide.agent.compaction.edit_cost import ViewEditPlan
+    from ebbtide.agent.compaction.view_edits import Refusal
     from ebbtide.agent.events.view import (
         Act,
         Cause,
@@ -17,163 +21,221 @@ if TYPE_CHECKING:  # types only: events are loaded behind the first paint
         Price,
         ReceiptItem,
         RewriteUndone,
+        ViewChanged,
     )
 
-BACK = "`u` on this block, or `/context undo`, shows the model again what was there before"
+ACTION_OUTCOMES: dict["Act", str] = {
+    "pin": "is pinned: it stays in context",
+    "unpin": "is no longer pinned",
+    "evict": "was removed from context; one line remains",
+    "offload": "is cut to head and tail",
+    "summarise": "was replaced by a summary",
+    "summarise_before": "and everything before it were summarised",
+    "defer": "is disabled; the model can find it with `tool_search`",
+    "offer": "is enabled again",
+}
 
-Weight: TypeAlias = Literal["head", "item"]
+
+def edit_proposal(plan: "ViewEditPlan | Refusal", dollars_per_token: float | None) -> str:
+    """Say what a context action would do and cost, in one line. `dollars_per_token`: the price of fresh input; None if
+    unknown."""
+    if isinstance(plan, compaction.view_edits.Refusal):
+        return sanitised_line(plan.why)
+    return sanitised_line(
+        f"{ACTION_TEMPLATES[plan.act].format(plan.name)}: {', '.join(_effects(plan, dollars_per_token))}"
+    )
+
+
+def _effects(plan: "ViewEditPlan", dollars_per_token: float | None) -> list[str]:
+    if not plan.is_rewrite:
+        return ["costs nothing, no sent request changes"]
+    about = "about " if plan.asks else ""
+    size = f"frees {about}{tokens(plan.freed)} tokens" if plan.freed >= 0 else f"adds {tokens(-plan.freed)} tokens"
+    effects = [size, f"costs {price_text(plan.cost, dollars_per_token)} now" if plan.cost > 0 else "costs nothing now"]
+    if plan.cost > 0 and plan.freed > 0:
+        break_even = plan.break_even_requests
+        effects.append(
+            f"pays off after {pluralize(break_even, 'request')}" if break_even is not None else "saves space, not money"
+        )
+    return effects
+
+
+def price_text(cost: float, dollars_per_token: float | None) -> str:
+    """Return an amount in US dollars, or in tokens of fresh input if the price is unknown."""
+    return (
+        f"{tokens(round(cost))} fresh tokens" if dollars_per_token is None else format_dollars(cost * dollars_per_token)
+    )
+
+
+def view_change_text(event: "ViewChanged") -> str:
+    """Say what a context action has done, in one line."""
+    message = f"`{event.name}` {ACTION_OUTCOMES[event.act]}"
+    if event.before_tokens != event.after_tokens:
+        message += f" ({tokens(event.before_tokens)} → {tokens(event.after_tokens)} tokens)"
+    return sanitised_line(message)
+
+
+RECEIPT_UNDO_HINT = "press `u` on this block, or type `/context undo`, to undo this"
+
+DetailKind: TypeAlias = Literal["head", "item"]
 
 MAX_LISTED_ITEMS = 40
-"""Maximum items listed per fate."""
+"""Maximum number of items listed below each fate."""
 
-ORDER = ("summarised", "dropped", "masked", "cut", "deferred", "kept")
-FATES = {"masked": "one line each", "deferred": "held back"}
-"""Fates with a clearer name."""
-STRATEGIES = {
-    "mask": "older outputs as lines",
-    "mask_all": "all outputs as lines",
-    "chunks": "summary in pieces",
-    "ledger": "facts only",
-    "attachments": "attachments shown in part",
+FATE_ORDER = ("summarised", "dropped", "masked", "cut", "deferred", "kept")
+FATE_NAMES = {"masked": "one line each"}
+"""Names of fates that are shown under a clearer name."""
+STRATEGY_NAMES = {
+    "mask": "older outputs as one line each",
+    "mask_all": "all outputs as one line each",
+    "chunks": "summarised in pieces",
+    "ledger": "key facts kept, no model summary",
+    "attachments": "attachments shortened",
     "drop": "older half dropped",
     "last": "only your last message and the newest step kept",
-    "pictures": "its pictures left out",
+    "pictures": "images removed",
     "share": "new outputs cut to their share",
-    "cut": "new outputs cut to what was left",
+    "cut": "new outputs cut to the remaining space",
     "least": "new outputs cut as far as possible",
     "references": "new outputs as one line each",
-    "step": "the newest step left out, its outputs named",
-    "words": "your long messages shown in part",
-    "tools": "tools held back",
+    "step": "newest step removed, its outputs listed",
+    "words": "your long messages shortened",
+    "tools": "tools deferred",
 }
-"""Strategies with a clearer name."""
-ACTS: dict["Act", str] = {
+"""Names of strategies that are shown under a clearer name."""
+ACTION_TEMPLATES: dict["Act", str] = {
     "pin": "pin {}",
     "unpin": "unpin {}",
-    "evict": "drop {} from view",
-    "offload": "show the ends of {}",
+    "evict": "remove {} from context",
+    "offload": "keep head and tail of {}",
     "summarise": "summarise {}",
-    "summarise_before": "summarise all up to {}",
-    "defer": "keep out {}",
-    "offer": "let in {}",
+    "summarise_before": "summarise everything up to {}",
+    "defer": "disable {}",
+    "offer": "enable {}",
 }
-"""Manual context actions, with a placeholder for their object."""
-REASONS: dict["Cause", str] = {
+"""Descriptions of manual context actions, with a placeholder for the item."""
+CAUSE_TEXTS: dict["Cause", str] = {
     "full": "the window was full",
-    "background": "the window was full, and nobody waited",
-    "asked": "somebody asked for it",
-    "overflow": "the provider found the request too large",
-    "rent": "it pays for itself",
-    "budget": "all outputs together exceeded what they may take",
-    "pictures": "the provider refused a picture",
-    "cold": "nothing was in the provider's cache any more, so that it cost next to nothing",
+    "background": "the window was full between turns",
+    "asked": "requested",
+    "overflow": "the provider rejected the request as too large",
+    "rent": "it saves money",
+    "budget": "all outputs together exceeded their budget",
+    "pictures": "the provider rejected an image",
+    "cold": "the provider's cache had expired, so it cost almost nothing",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class RunningCompaction:
-    """A compaction in progress."""
+    """A compaction in progress, as a block."""
 
     tokens: int
     failures: tuple[str, ...] = ()
-    """Why summaries could not be used, a sentence each."""
+    """Why summaries could not be used, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """A finished compaction."""
+    """A finished compaction, as a block."""
 
     event: "ContextCompacted"
     failures: tuple[str, ...] = ()
-    """Why summaries could not be used, a sentence each."""
+    """Why summaries could not be used, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
 class UndoneReceipt:
-    """An undone compaction."""
+    """A compaction that was undone, as a block."""
 
     event: "RewriteUndone"
 
 
-def failure_of(event: "CompactionFailed") -> str:
-    return f"the summary by {event.model} is not used: {event.reason}"
+def summary_failure_text(event: "CompactionFailed") -> str:
+    return f"summary by {event.model} rejected: {event.reason}"
 
 
-def names_of(strategies: Sequence[str]) -> tuple[str, ...]:
-    """The strategies and manual actions (`evict(r1)`) in words."""
-    return tuple(map(_name_of, strategies))
+def strategy_names(strategies: Sequence[str]) -> tuple[str, ...]:
+    """Return descriptions of strategies and of manual actions such as `evict(r1)`."""
+    return tuple(map(_strategy_name, strategies))
 
 
-def _name_of(strategy: str) -> str:
+def _strategy_name(strategy: str) -> str:
     act, bracket, done_to = strategy.removesuffix(")").partition("(")
     if not bracket:
-        return STRATEGIES.get(strategy, strategy)
-    return next((words.format(done_to) for name, words in ACTS.items() if name == act), strategy)
+        return STRATEGY_NAMES.get(strategy, strategy)
+    return next((words.format(done_to) for name, words in ACTION_TEMPLATES.items() if name == act), strategy)
 
 
-def title_of(block: RunningCompaction | Compaction | UndoneReceipt) -> str:
-    """The line that is always shown."""
+def receipt_title(block: RunningCompaction | Compaction | UndoneReceipt) -> str:
+    """Return the line that is shown even while the block is collapsed."""
     match block:
         case UndoneReceipt(event):
             sizes = f"undone: {event.before_tokens:,} → {event.after_tokens:,} tokens"
-            return f"{sizes} · {price_of_undo(event)}"
+            return f"{sizes} · {undo_price_text(event)}"
         case RunningCompaction(tokens=size, failures=failures):
             return f"compacting {size:,} tokens …" + (f" · {failures[-1]}" if failures else "")
         case Compaction(event, failures):
-            how = ", ".join(names_of(event.strategies))
-            price = _price(event.cost) if event.model or failures else ""
+            how = ", ".join(strategy_names(event.strategies))
+            price = _dollar_text(event.cost) if event.model or failures else ""
             sizes = f"compacted: {event.before_tokens:,} → {event.after_tokens:,} tokens"
             return " · ".join(part for part in (sizes, how, price) if part)
 
 
-def _price(cost: float | None) -> str:
-    return "price not known" if cost is None else dollars(cost)
+def _dollar_text(cost: float | None) -> str:
+    return "price unknown" if cost is None else format_dollars(cost)
 
 
-def price_of_undo(event: "RewriteUndone") -> str:
-    """The extra cost of the next request."""
+def undo_price_text(event: "RewriteUndone") -> str:
+    """Say what undoing a compaction adds to the cost of the next request."""
     if not event.is_cached:
-        return f"each request takes {tokens(event.written)} tokens more, {_price(event.cost)}"
+        return f"each request grows by {tokens(event.written)} tokens, {_dollar_text(event.cost)}"
     if not event.written:
-        return "the next request has nothing to write again"
-    return f"the next request writes up to {tokens(event.written)} tokens again, {_price(event.cost)}"
+        return "no extra cost for the next request"
+    return f"the next request rewrites up to {tokens(event.written)} cached tokens, {_dollar_text(event.cost)}"
 
 
-def details_of(block: Compaction) -> tuple[tuple[Weight, str], ...]:
-    """The details: reason, model, and the fate of each part, one line each."""
-    return tuple(_details(block))
+def receipt_details(block: Compaction) -> tuple[tuple[DetailKind, str], ...]:
+    """Return the details, one per line: reason, model, and what happened to each part."""
+    return tuple(_detail_lines(block))
 
 
-def _details(block: Compaction) -> Iterator[tuple[Weight, str]]:
+def _detail_lines(block: Compaction) -> Iterator[tuple[DetailKind, str]]:
     event = block.event
-    yield "head", f"{REASONS[event.cause]} · {event.before_messages} → {pluralize(event.after_messages, 'message')}"
+    yield "head", f"{CAUSE_TEXTS[event.cause]} · {event.before_messages} → {pluralize(event.after_messages, 'message')}"
     if event.price:
         yield "head", _cost_and_saving(event.price)
     if event.model:
-        yield "head", f"summary by {event.model} · {dollars(event.cost)}"
+        yield "head", f"summary by {event.model} · {format_dollars(event.cost)}"
     for failure in block.failures:
         yield "head", failure
-    yield from fates_of(event.receipt)
-    yield "head", BACK
+    yield from fate_lines(event.receipt)
+    yield "head", RECEIPT_UNDO_HINT
 
 
 def _cost_and_saving(price: "Price") -> str:
-    kept, gone = f"{price.rent:,}", f"{price.cost:,} (in fresh input)"
+    cost_of_keeping, cost_of_removing = f"{price.rent:,}", f"{price.cost:,} (in fresh input)"
     if price.dollar is not None:
-        kept, gone = dollars(price.rent * price.dollar), dollars(price.cost * price.dollar)
-    return f"{price.removed:,} tokens left the view: keeping them would have cost {kept}, taking them out costs {gone}"
+        cost_of_keeping, cost_of_removing = (
+            format_dollars(price.rent * price.dollar),
+            format_dollars(price.cost * price.dollar),
+        )
+    return (
+        f"{price.removed:,} tokens removed: keeping them would have cost {cost_of_keeping}, removing them "
+        f"costs {cost_of_removing}"
+    )
 
 
-def fates_of(items: Sequence["ReceiptItem"]) -> Iterator[tuple[Weight, str]]:
-    """The fate of each part, grouped."""
-    items = sorted(items, key=lambda item: ORDER.index(item.fate))
+def fate_lines(items: Sequence["ReceiptItem"]) -> Iterator[tuple[DetailKind, str]]:
+    """Say what happened to each part, grouped by fate."""
+    items = sorted(items, key=lambda item: FATE_ORDER.index(item.fate))
     for (fate, why), group in groupby(items, key=lambda item: (item.fate, item.why)):
-        found = tuple(group)
-        yield "head", f"{FATES.get(fate, fate)}, {sum(item.tokens for item in found):,} tokens: {why}"
-        yield from _item_lines(found)
+        same_fate = tuple(group)
+        yield "head", f"{FATE_NAMES.get(fate, fate)}, {sum(item.tokens for item in same_fate):,} tokens: {why}"
+        yield from _item_lines(same_fate)
 
 
-def _item_lines(items: "Sequence[ReceiptItem]") -> Iterator[tuple[Weight, str]]:
+def _item_lines(items: "Sequence[ReceiptItem]") -> Iterator[tuple[DetailKind, str]]:
     for item in items[:MAX_LISTED_ITEMS]:
         yield "item", f"{item.tokens:>8,}  {item.item}"
     if len(items) > MAX_LISTED_ITEMS:

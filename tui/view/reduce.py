@@ -1,7 +1,10 @@
 """The reducer: how each event changes the session view."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Literal
 
+from ebbtide.agent.control_calls import PLAN, TASK
 from ebbtide.agent.events.permissions import (
     CallDenied,
     CallEdited,
@@ -55,42 +58,216 @@ from ebbtide.agent.events.view import (
     RewriteUndone,
     ViewChanged,
 )
-from ebbtide.tui.view.blocks import AnswerText, Call, Failure, Notice, ReasoningBlock, Retry, SessionView, UserText
-from ebbtide.tui.view.call_titles import within
-from ebbtide.tui.view.edit_wording import change_of
-from ebbtide.tui.view.jobs import ended_job
-from ebbtide.tui.view.outcomes import ENDS, search_summary
-from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, failure_of
-from ebbtide.tui.view.reduce_calls import (
-    OPEN,
-    add_progress,
-    added_cost,
-    agent_active,
-    change_call,
-    deny_call,
-    edit_call,
-    permission_answered,
-    permission_asked,
-    plan_answered,
-    plan_submitted,
-    question_answered,
-    start_call,
-    tool_finished,
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tools.tool_traits import role_of
+from ebbtide.tui.text.numbers import tokens as so_many
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.view.blocks import (
+    AnswerText,
+    Call,
+    CallStatus,
+    Failure,
+    Notice,
+    ReasoningBlock,
+    Retry,
+    SessionView,
+    UserText,
 )
-from ebbtide.tui.view.turn_total import with_files
+from ebbtide.tui.view.call_titles import call_title, with_relative_arguments
+from ebbtide.tui.view.outcomes import TURN_END_MESSAGES, search_summary
+from ebbtide.tui.view.receipts import (
+    Compaction,
+    RunningCompaction,
+    UndoneReceipt,
+    summary_failure_text,
+    view_change_text,
+)
+from ebbtide.tui.view.turn_total import with_file_changes
+
+
+def agent_line(activity: AgentActivity, tokens: int) -> str:
+    """Return the latest activity of a sub-agent as a line; empty if there is nothing to show."""
+    match activity.event:
+        case ToolStarted(name=name, arguments=arguments):
+            activity_text = call_title(name, arguments)
+        case CallDenied(name=name, rule=rule):
+            activity_text = f"{name} was not run: {rule}"
+        case Noticed(text=text):
+            activity_text = text
+        case TurnFailed(message=message):
+            activity_text = f"failed: {message}"
+        case _:
+            return ""
+    return f"{activity.seconds:.0f} s · {so_many(tokens)} tokens · {sanitised_line(activity_text)}\n"
+
+
+MAX_LIVE_OUTPUT_CHARS = 4_000
+"""Maximum number of characters in a running call's output that are kept for display."""
+UNFINISHED_STATUSES: tuple[CallStatus, ...] = ("asking", "running")
+"""Statuses of unfinished calls."""
+
+
+def with_changed_call(
+    view: SessionView,
+    new: Call,
+    change: Callable[[Call], Call],
+    statuses: tuple[CallStatus, ...] = UNFINISHED_STATUSES,
+) -> SessionView:
+    """Return the view with the last call of this turn changed that has the id of `new` and one of these statuses. If
+    there is none, `new` is changed and appended."""
+    view = view.without_streaming()
+    for index in range(len(view.turn_blocks) - 1, -1, -1):
+        block = view.turn_blocks[index]
+        if isinstance(block, Call) and block.call_id == new.call_id and block.status in statuses:
+            return replace(view, turn_blocks=(*view.turn_blocks[:index], change(block), *view.turn_blocks[index + 1 :]))
+    return view.plus(change(new))
+
+
+def as_started(name: str, arguments: Mapping[str, object]) -> Callable[[Call], Call]:
+    return lambda call: replace(call, name=name, arguments=arguments, status="running")
+
+
+def as_edited(arguments: Mapping[str, object]) -> Callable[[Call], Call]:
+    return lambda call: replace(call, arguments=arguments, is_edited=True)
+
+
+def as_denied(arguments: Mapping[str, object], rule: str) -> Callable[[Call], Call]:
+    return lambda call: replace(call, arguments=arguments, status="denied", text=rule)
+
+
+def with_progress(view: SessionView, id: str, text: str) -> SessionView:
+    return with_changed_call(
+        view, Call(id, "tool"), lambda call: replace(call, tail=(call.tail + text)[-MAX_LIVE_OUTPUT_CHARS:])
+    )
+
+
+def with_agent_activity(view: SessionView, event: AgentActivity) -> SessionView:
+    """Return the view with the activity of a sub-agent in its call's block, and with the sub-agent's usage added to the
+    turn's."""
+    new = Call(event.call_id, TASK)
+    if isinstance(event.event, ReplyFinished):
+        used_tokens, cost = event.event.usage.total, event.event.cost
+        view = replace(view, cost=add_costs(view.cost, cost), turn_cost=add_costs(view.turn_cost, cost))
+        view = replace(view, turn_tokens=view.turn_tokens + used_tokens)
+        if not event.call_id:
+            return view  # a hook started the sub-agent, so there is no call to update
+        return with_changed_call(view, new, lambda call: replace(call, agent_tokens=call.agent_tokens + used_tokens))
+
+    def add_activity(call: Call) -> Call:
+        line = agent_line(event, call.agent_tokens)
+        return replace(call, tail=(call.tail + line)[-MAX_LIVE_OUTPUT_CHARS:]) if line else call
+
+    return with_changed_call(view, new, add_activity)
+
+
+def finished_call(call: Call, event: ToolFinished) -> Call:
+    ended = replace(call, name=event.name, status=event.status, tail="", text=event.text, changed_files=event.changed)
+    preview = event.diff or call.preview
+    ended = replace(ended, lines=event.lines, inserted=event.inserted, problems=event.problems)
+    return replace(ended, program=event.program, preview=preview)
+
+
+def tool_finished(view: SessionView, event: ToolFinished) -> SessionView:
+    statuses: tuple[CallStatus, ...] = (
+        (*UNFINISHED_STATUSES, "denied") if event.status == "denied" else UNFINISHED_STATUSES
+    )
+    finished = with_changed_call(
+        view, Call(event.call_id, event.name), lambda call: finished_call(call, event), statuses
+    )
+    step = finished.turn_blocks[finished.step_start :]
+    running_names = [block.name for block in step if isinstance(block, Call) and block.status == "running"]
+    return replace(finished, activity=f"running {running_names[-1]}" if running_names else "thinking")
+
+
+def permission_asked(view: SessionView, event: PermissionAsked) -> SessionView:
+    asking = view
+    if _is_about_block(view, event):
+        asking = with_changed_call(
+            view,
+            Call(event.call_id, event.name),
+            lambda call: replace(call, arguments=event.arguments, status="asking", preview=event.preview),
+        )
+    return replace(asking, open_questions=(*view.open_questions, event), activity="waiting for you")
+
+
+def _is_about_block(view: SessionView, question: PermissionAsked) -> bool:
+    """Whether the question is about a call in the transcript that waits for the answer. That is not always so: a
+    background job may ask for network access after its call has ended."""
+    if question.agent:
+        return False  # the call belongs to the sub-agent's own session
+    open_calls = (
+        block.call_id for block in view.turn_blocks if isinstance(block, Call) and block.status in UNFINISHED_STATUSES
+    )
+    return not question.host or question.call_id in open_calls
+
+
+def permission_answered(view: SessionView, id: str, verdict: Literal["allow", "deny", "edit"]) -> SessionView:
+    question = next((asked for asked in view.open_questions if asked.id == id), None)
+    view = replace(_without_question(view, id), activity="thinking")
+    if not isinstance(question, PermissionAsked) or (verdict != "allow" and not question.host):
+        return view  # `CallDenied` shows a denial when it takes effect
+    if not _is_about_block(view, question):
+        return view
+    view = replace(view, activity=f"running {question.name}")
+    call = Call(question.call_id, question.name, question.arguments)
+    return with_changed_call(view, call, lambda asked: replace(asked, status="running"))
+
+
+def plan_submitted(view: SessionView, event: PlanSubmitted) -> SessionView:
+    new = Call(event.call_id, PLAN, {"plan": event.plan})
+    asking = with_changed_call(view, new, lambda call: replace(call, status="asking"))
+    return replace(asking, open_questions=(*view.open_questions, event), activity="waiting for you")
+
+
+def plan_answered(view: SessionView, event: PlanAnswered) -> SessionView:
+    return replace(_without_question(view, event.id), mode=event.mode or view.mode, activity="thinking")
+
+
+def question_answered(view: SessionView, id: str, answer: str) -> SessionView:
+    """Show the answer as a notice, unless the call that asked is in the transcript and will show it."""
+    question = next((asked for asked in view.open_questions if asked.id == id), None)
+    view = replace(_without_question(view, id), activity="thinking")
+    has_line = any(
+        isinstance(block, Call) and role_of(block.name) == "ask_question" and block.status == "running"
+        for block in view.turn_blocks
+    )
+    if has_line or not isinstance(question, QuestionAsked):
+        return view
+    answer_text = ", ".join(answer.strip().splitlines()) or "no answer"
+    first, _, _ = question.question.strip().partition("\n")
+    return view.without_streaming().plus(Notice(f"{first} → {answer_text}"))
+
+
+def _without_question(view: SessionView, id: str) -> SessionView:
+    return replace(view, open_questions=tuple(asked for asked in view.open_questions if asked.id != id))
+
+
+def add_costs(before: float | None, cost: float | None) -> float | None:
+    return None if before is None or cost is None else before + cost
+
+
+_MAX_COMMAND_CHARS, _MAX_JOB_OUTPUT_LINES = 120, 3
+"""Maximum number of characters in a command, and maximum number of output lines, in the message about an ended job."""
+
+
+def job_end_text(event: JobEnded) -> str:
+    """Return the message about an ended background job, with its last output lines."""
+    command = sanitised_line(ellipsize(event.command, _MAX_COMMAND_CHARS))
+    lines = [f"  {sanitised_line(line)}" for line in event.last_lines[-_MAX_JOB_OUTPUT_LINES:]]
+    return "\n".join((f"{event.job} ended, {event.how}: {command}", *lines))
 
 
 def with_relative_paths(event: Event, folder: str) -> Event:
-    """The event with paths in its arguments made relative by `within`."""
+    """Return the event with paths in its arguments made relative to the working folder."""
     match event:
         case ToolStarted() | PermissionAsked() | CallEdited() | CallDenied():
-            return replace(event, arguments=within(event.arguments, folder))
+            return replace(event, arguments=with_relative_arguments(event.arguments, folder))
         case _:
             return event
 
 
 def advance(view: SessionView, event: Event) -> SessionView:
-    """Return the view after one more event. Events may come in any order."""
+    """Return the view after one more event. Any order of events is accepted."""
     match event:
         case TurnStarted(model=model, text=text):
             return _turn_started(view, model, text)
@@ -98,16 +275,26 @@ def advance(view: SessionView, event: Event) -> SessionView:
             return view.without_streaming().plus(UserText(text))
         case StepStarted():
             settled = view.without_streaming()
-            return replace(settled, busy=True, activity="thinking", step_start=len(settled.turn))
+            return replace(settled, busy=True, activity="thinking", step_start=len(settled.turn_blocks))
         case ContextMeasured(used=used, effective=room, parts=parts):
-            return replace(view, used=used, room=room, parts=parts, is_guess=False)
+            return replace(view, used_tokens=used, available_tokens=room, component_tokens=parts, is_estimate=False)
         case TextDelta(text=text):
-            return replace(_add(view, AnswerText, text), activity="writing", streamed=view.streamed + len(text))
+            return replace(
+                _append_text(view, AnswerText, text), activity="writing", streamed_chars=view.streamed_chars + len(text)
+            )
         case ReasoningDelta(text=text):
-            return replace(_add(view, ReasoningBlock, text), activity="thinking", streamed=view.streamed + len(text))
+            return replace(
+                _append_text(view, ReasoningBlock, text),
+                activity="thinking",
+                streamed_chars=view.streamed_chars + len(text),
+            )
         case CallDelta(name=name, size=size):
-            grown = size - (view.call_size if size >= view.call_size else 0)  # less than before: another call begins
-            written = replace(view.without_streaming(), streamed=view.streamed + grown, call_size=size)
+            grown = size - (
+                view.call_argument_chars if size >= view.call_argument_chars else 0
+            )  # a smaller size means another call
+            written = replace(
+                view.without_streaming(), streamed_chars=view.streamed_chars + grown, call_argument_chars=size
+            )
             return replace(written, activity=f"writing {name} ({size:,})")
         case CallsRead(text=text):
             return _calls_read(view, text)
@@ -116,10 +303,10 @@ def advance(view: SessionView, event: Event) -> SessionView:
         case ReplyFinished():
             return _reply_finished(view, event)
         case ToolStarted(call_id=id, name=name, arguments=arguments):
-            started = change_call(view, Call(id, name), start_call(name, arguments))
+            started = with_changed_call(view, Call(id, name), as_started(name, arguments))
             return replace(started, activity=f"running {name}")
         case ToolProgress(call_id=id, text=text):
-            return add_progress(view, id, text)
+            return with_progress(view, id, text)
         case ToolFinished():
             return tool_finished(view, event)
         case PermissionAsked():
@@ -127,13 +314,13 @@ def advance(view: SessionView, event: Event) -> SessionView:
         case PermissionAnswered(id=id, verdict=verdict):
             return permission_answered(view, id, verdict)
         case CallEdited(call_id=id, name=name, arguments=arguments):
-            return change_call(view, Call(id, name), edit_call(arguments))
+            return with_changed_call(view, Call(id, name), as_edited(arguments))
         case CallDenied(call_id=id, name=name, arguments=arguments, rule=rule):
-            return change_call(view, Call(id, name, arguments), deny_call(arguments, rule))
+            return with_changed_call(view, Call(id, name, arguments), as_denied(arguments, rule))
         case NetworkRefused():
-            return view  # the command goes on, and its output says so
+            return view  # the command continues, and its output reports it
         case QuestionAsked():
-            return replace(view, asked=(*view.asked, event), activity="waiting for you")
+            return replace(view, open_questions=(*view.open_questions, event), activity="waiting for you")
         case QuestionAnswered(id=id, answer=answer):
             return question_answered(view, id, answer)
         case PlanSubmitted():
@@ -142,21 +329,21 @@ def advance(view: SessionView, event: Event) -> SessionView:
             return plan_answered(view, event)
         case CompactionStarted(used=used):
             return replace(
-                _compaction_over(view).without_streaming().plus(RunningCompaction(used)), activity="compacting"
+                _end_compaction(view).without_streaming().plus(RunningCompaction(used)), activity="compacting"
             )
         case ContextCompacted():
             return _context_compacted(view, event)
         case NothingCompacted():
-            return replace(_compaction_over(view), activity="thinking")
+            return replace(_end_compaction(view), activity="thinking")
         case RewriteUndone(after_tokens=used, effective=room):
-            return replace(view.without_streaming().plus(UndoneReceipt(event)), used=used, room=room)
+            return replace(view.without_streaming().plus(UndoneReceipt(event)), used_tokens=used, available_tokens=room)
         case PrefixDrifted(where=where):
-            text = f"the request's beginning changed ({where}), so the provider's cache is lost; please report this"
+            text = f"the start of the request changed ({where}) and the provider's cache is lost; please report this"
             return view.without_streaming().plus(Notice(text))
         case PrefixRenewed():
-            return view  # a session that goes on is read afresh anyway, in most cases; `/context` lists it
+            return view  # normal after a resume; `/context` lists it
         case CacheBroken():
-            return view  # nothing to be done about it; `CONTEXT_DEBUG` tells
+            return view  # the user cannot do anything about it; see `CONTEXT_DEBUG`
         case BroughtBack():
             return _content_brought_back(view, event)
         case ViewChanged():
@@ -168,164 +355,195 @@ def advance(view: SessionView, event: Event) -> SessionView:
         case ModelSwitched(after=model, why=why):
             return replace(view, model=model).without_streaming().plus(Notice(f"the model is now {model}: {why}"))
         case FinalTurn():
-            return view.without_streaming().plus(Notice("the window is full: the model is asked for its report"))
+            return view.without_streaming().plus(Notice("the window is full: asking the model for a final report"))
         case ToolsFound(names=names):
             return view.without_streaming().plus(Notice(search_summary(names)))
         case Noticed(text=text):
             settled = view.without_streaming()
-            return settled if (settled.turn or settled.past)[-1:] == (Notice(text),) else settled.plus(Notice(text))
+            return (
+                settled
+                if (settled.turn_blocks or settled.past_blocks)[-1:] == (Notice(text),)
+                else settled.plus(Notice(text))
+            )
         case JobEnded():
-            return view.without_streaming().plus(Notice(ended_job(event)))
+            return view.without_streaming().plus(Notice(job_end_text(event)))
         case HookStatus(text=text):
             return replace(view, hook_status=text)
         case Remembered(path=path):
-            told = f"remembered in `{path}`: this session was told, later ones begin with it. `/undo` takes it back"
-            return view.without_streaming().plus(Notice(told, event))
+            notice_text = f"saved in `{path}` for this and later sessions · `/undo` to revert"
+            return view.without_streaming().plus(Notice(notice_text, event))
         case Resumed():
-            return view  # shown when the session was opened, before any turn
+            return view  # the session's opening already showed it
         case AgentStarted() | AgentFinished():
-            return view  # the call that sent it off tells of it
+            return view  # the call that started the agent shows it
         case AgentActivity():
-            return agent_active(view, event)
+            return with_agent_activity(view, event)
         case FilesChanged():
-            return with_files(view.without_streaming(), event)
+            return with_file_changes(view.without_streaming(), event)
         case TurnFinished(end=end, text=text):
             return _turn_finished(view, end, text)
         case TurnFailed(code=code, message=message, cause=cause, todo=todo):
-            return _at_rest(view).plus(Failure(code, message, cause, todo))
+            return _idle_view(view).plus(Failure(code, message, cause, todo))
 
 
 def _turn_started(view: SessionView, model: str, text: str) -> SessionView:
-    rested = _at_rest(view)
-    said = (UserText(text),) if text else ()
-    begun = replace(
-        rested,
+    idle = _idle_view(view)
+    user_blocks = (UserText(text),) if text else ()
+    reset = replace(
+        idle,
         turn_cost=0.0,
         turn_tokens=0,
         keep_alive_count=0,
         keep_alive_cost=0.0,
-        prompted=0,
-        read=0,
-        streamed=0,
-        call_size=0,
+        prompt_tokens=0,
+        cached_tokens=0,
+        streamed_chars=0,
+        call_argument_chars=0,
     )
     return replace(
-        begun, past=rested.blocks, turn=said, step_start=len(said), busy=True, activity="thinking", model=model
+        reset,
+        past_blocks=idle.blocks,
+        turn_blocks=user_blocks,
+        step_start=len(user_blocks),
+        busy=True,
+        activity="thinking",
+        model=model,
     )
 
 
-def _add(view: SessionView, kind: type[AnswerText] | type[ReasoningBlock], text: str) -> SessionView:
+def _append_text(view: SessionView, kind: type[AnswerText] | type[ReasoningBlock], text: str) -> SessionView:
     """Append a piece of an answer or of reasoning to its block."""
-    match view.turn:
+    match view.turn_blocks:
         case (*_, AnswerText(before, streaming=True) | ReasoningBlock(before, streaming=True) as last) if (
             type(last) is kind
         ):
-            return replace(view, turn=(*view.turn[:-1], kind(before + text, streaming=True)))
+            return replace(view, turn_blocks=(*view.turn_blocks[:-1], kind(before + text, streaming=True)))
         case _:
             return view.without_streaming().plus(kind(text, streaming=True))
 
 
 def _calls_read(view: SessionView, text: str) -> SessionView:
-    """The view without the text that turned out to be calls."""
-    before, step = view.turn[: view.step_start], view.turn[view.step_start :]
-    kept = tuple(block for block in step if not isinstance(block, AnswerText))
-    return replace(view, turn=(*before, *kept, *((AnswerText(text),) if text else ())))
+    """Return the view without text that turned out to be tool calls; `text` is what remains of it."""
+    before, step = view.turn_blocks[: view.step_start], view.turn_blocks[view.step_start :]
+    remaining = tuple(block for block in step if not isinstance(block, AnswerText))
+    return replace(view, turn_blocks=(*before, *remaining, *((AnswerText(text),) if text else ())))
 
 
 def _retry_scheduled(view: SessionView, event: RetryScheduled) -> SessionView:
-    before, step = view.turn[: view.step_start], view.turn[view.step_start :]
-    # What failed while a compaction runs is a request for a summary: the answer before it stands.
-    gone = AnswerText | ReasoningBlock | Retry if _running(view) is None else Retry
-    kept = tuple(block for block in step if not isinstance(block, gone))
+    before, step = view.turn_blocks[: view.step_start], view.turn_blocks[view.step_start :]
+    # During a compaction the failed request was for a summary, so the answer before it stays.
+    removed_types = AnswerText | ReasoningBlock | Retry if _running_compaction(view) is None else Retry
+    remaining = tuple(block for block in step if not isinstance(block, removed_types))
     note = Retry(event.attempt, event.attempts, event.delay, event.reason, event.left)
-    return replace(view, turn=(*before, *kept, note), activity=f"waiting for {note.which}")
+    return replace(view, turn_blocks=(*before, *remaining, note), activity=f"waiting for {note.attempt_text}")
 
 
 def _window_learned(view: SessionView, event: WindowLearned) -> SessionView:
-    """The view without a reply that hit the end of the window: it is requested again."""
-    before, step = view.turn[: view.step_start], view.turn[view.step_start :]
-    kept = tuple(block for block in step if not isinstance(block, AnswerText | ReasoningBlock))
-    note = Notice(f"the request was too large for the model: from now on its window counts as {event.size:,} tokens")
-    return replace(view, turn=(*before, *kept, note), room=event.effective, activity="making room")
+    """Return the view without the reply that reached the end of the context window, because it will be requested
+    again."""
+    before, step = view.turn_blocks[: view.step_start], view.turn_blocks[view.step_start :]
+    remaining = tuple(block for block in step if not isinstance(block, AnswerText | ReasoningBlock))
+    notice = Notice(f"the request was too large for the model: its window is now taken as {event.size:,} tokens")
+    return replace(
+        view, turn_blocks=(*before, *remaining, notice), available_tokens=event.effective, activity="compacting"
+    )
 
 
 def _reply_finished(view: SessionView, event: ReplyFinished) -> SessionView:
-    view = replace(view, cost=added_cost(view.cost, event.cost))
+    view = replace(view, cost=add_costs(view.cost, event.cost))
     if event.purpose == "keep-alive":
         return replace(
             view,
             keep_alive_count=view.keep_alive_count + 1,
-            keep_alive_cost=added_cost(view.keep_alive_cost, event.cost),
+            keep_alive_cost=add_costs(view.keep_alive_cost, event.cost),
         )
     view = replace(
-        view, turn_cost=added_cost(view.turn_cost, event.cost), turn_tokens=view.turn_tokens + event.usage.total
+        view, turn_cost=add_costs(view.turn_cost, event.cost), turn_tokens=view.turn_tokens + event.usage.total
     )
     if event.purpose != "step":
         return view
     usage = event.usage
-    view = replace(view, prompted=view.prompted + usage.prompt, read=view.read + usage.cache_read)
-    # A server that counts only what was new, or nothing at all, says less of the request than what was measured.
-    used = usage.total if usage.total > view.used // 2 else view.used
-    return replace(view.without_streaming(), used=used, streamed=0, call_size=0)
+    view = replace(
+        view, prompt_tokens=view.prompt_tokens + usage.prompt, cached_tokens=view.cached_tokens + usage.cache_read
+    )
+    # Some servers report only new tokens, or none. The measured number is then more accurate.
+    used = usage.total if usage.total > view.used_tokens // 2 else view.used_tokens
+    return replace(view.without_streaming(), used_tokens=used, streamed_chars=0, call_argument_chars=0)
 
 
 def _context_compacted(view: SessionView, event: ContextCompacted) -> SessionView:
-    running = _running(view)
+    running = _running_compaction(view)
     receipt = Compaction(event, running.failures if running else ())
-    view = _without_running(view)
-    return replace(view.without_streaming().plus(receipt), used=event.after_tokens, activity="thinking")
+    view = _without_running_compaction(view)
+    return replace(view.without_streaming().plus(receipt), used_tokens=event.after_tokens, activity="thinking")
 
 
 def _content_brought_back(view: SessionView, event: BroughtBack) -> SessionView:
-    part = "" if event.is_whole else ", its beginning only"
-    note = Notice(f"the model sees `{event.ref}` again, at the end of the conversation ({event.tokens:,} tokens{part})")
-    return replace(view.without_streaming().plus(note), used=event.used, room=event.effective)
+    part = "" if event.is_whole else ", first part only"
+    note = Notice(f"`{event.ref}` is back in context, at the end of the conversation ({event.tokens:,} tokens{part})")
+    return replace(view.without_streaming().plus(note), used_tokens=event.used, available_tokens=event.effective)
 
 
 def _view_changed(view: SessionView, event: ViewChanged) -> SessionView:
     return replace(
-        view.without_streaming().plus(Notice(change_of(event))), used=event.after_tokens, room=event.effective
+        view.without_streaming().plus(Notice(view_change_text(event))),
+        used_tokens=event.after_tokens,
+        available_tokens=event.effective,
     )
 
 
-def _running(view: SessionView) -> RunningCompaction | None:
-    """The running compaction."""
-    return next((block for block in reversed(view.turn) if isinstance(block, RunningCompaction)), None)
+def _running_compaction(view: SessionView) -> RunningCompaction | None:
+    """Return the running compaction, if any."""
+    return next((block for block in reversed(view.turn_blocks) if isinstance(block, RunningCompaction)), None)
 
 
-def _without_running(view: SessionView) -> SessionView:
-    if _running(view) is None:
+def _without_running_compaction(view: SessionView) -> SessionView:
+    if _running_compaction(view) is None:
         return view
-    return replace(view, turn=tuple(block for block in view.turn if not isinstance(block, RunningCompaction)))
+    return replace(
+        view, turn_blocks=tuple(block for block in view.turn_blocks if not isinstance(block, RunningCompaction))
+    )
 
 
 def _compaction_failed(view: SessionView, event: CompactionFailed) -> SessionView:
-    failure, running = failure_of(event), _running(view)
+    failure, running = summary_failure_text(event), _running_compaction(view)
     if running is None:
         return view.without_streaming().plus(Notice(failure))
-    return _without_running(view).plus(replace(running, failures=(*running.failures, failure)))
+    return _without_running_compaction(view).plus(replace(running, failures=(*running.failures, failure)))
 
 
-def _compaction_over(view: SessionView) -> SessionView:
-    """The view after a compaction without receipt: only failures are shown."""
-    running = _running(view)
+def _end_compaction(view: SessionView) -> SessionView:
+    """Return the view after a compaction that has no receipt. Only its failures are shown."""
+    running = _running_compaction(view)
     if running is None:
         return view
-    return _without_running(view).plus(*(Notice(failure) for failure in running.failures))
+    return _without_running_compaction(view).plus(*(Notice(failure) for failure in running.failures))
 
 
 def _turn_finished(view: SessionView, end: TurnEnd, text: str) -> SessionView:
-    if text and not any(isinstance(block, AnswerText) for block in view.turn):
+    if text and not any(isinstance(block, AnswerText) for block in view.turn_blocks):
         view = view.plus(AnswerText(text))
-    rested = _at_rest(view)
-    return rested.plus(Notice(ENDS[end])) if end in ENDS else rested
+    idle = _idle_view(view)
+    return idle.plus(Notice(TURN_END_MESSAGES[end])) if end in TURN_END_MESSAGES else idle
 
 
-def _at_rest(view: SessionView) -> SessionView:
-    """The view at rest: texts are complete, running calls are interrupted, questions are removed."""
-    settled = _compaction_over(view).without_streaming()
+def _idle_view(view: SessionView) -> SessionView:
+    """Return the view after all work has ended: texts are complete, running calls count as interrupted, and questions
+    are removed."""
+    settled = _end_compaction(view).without_streaming()
     turn = tuple(
-        replace(block, status="interrupted") if isinstance(block, Call) and block.status in OPEN else block
-        for block in settled.turn
+        replace(block, status="interrupted")
+        if isinstance(block, Call) and block.status in UNFINISHED_STATUSES
+        else block
+        for block in settled.turn_blocks
     )
-    return replace(settled, turn=turn, busy=False, activity="", hook_status="", asked=(), streamed=0, call_size=0)
+    return replace(
+        settled,
+        turn_blocks=turn,
+        busy=False,
+        activity="",
+        hook_status="",
+        open_questions=(),
+        streamed_chars=0,
+        call_argument_chars=0,
+    )

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ebbtide.agent.context.attachments import attachment_labels, is_attached_picture
-from ebbtide.agent.context.tool_selection import unwrapped_call
 from ebbtide.agent.messages import (
     Assistant,
     Conversation,
@@ -19,6 +17,8 @@ from ebbtide.agent.messages import (
     ToolOutput,
     User,
 )
+from ebbtide.agent.prompt.attachments import attachment_labels, is_attached_picture
+from ebbtide.agent.tool_specs import unwrapped_call
 from ebbtide.tui.view.blocks import (
     AnswerText,
     Block,
@@ -32,24 +32,25 @@ from ebbtide.tui.view.blocks import (
     TurnTotal,
     UserText,
 )
-from ebbtide.tui.view.call_titles import within
-from ebbtide.tui.view.outcomes import ENDS
+from ebbtide.tui.view.call_titles import with_relative_arguments
+from ebbtide.tui.view.outcomes import TURN_END_MESSAGES
 
-if TYPE_CHECKING:  # a type only: what a turn's end is written with is loaded behind the first paint
+if TYPE_CHECKING:  # this module loads only after the first paint
     from ebbtide.agent.records.turn_endings import TurnEnding
 
 _IMAGE_REFERENCE = re.compile(r"\[image #\d+")
 
 
-def view_of(
+def resumed_view(
     conversation: Conversation,
     folder: str = "",
     endings: "Sequence[TurnEnding]" = (),
     *,
     is_at_question: bool = False,
 ) -> SessionView:
-    """The view of a resumed session. Calls without output are shown as interrupted, except in a step left at a
-    question, which continues and shows them. `folder`: the working folder. `endings`: of the turns."""
+    """Return the view of a resumed session. Calls without output are shown as interrupted. If the session was left at a
+    question, the calls of that step are left out until it continues. `folder`: the working folder. `endings`: how the
+    turns ended."""
     ends = {ending.position: ending for ending in endings}
     blocks: list[Block] = [OlderMessages(conversation.messages_before)] if conversation.messages_before else []
     if conversation.summary:
@@ -69,45 +70,45 @@ def view_of(
         if position in ends:
             blocks.extend(_ending_blocks(ends[position]))
     open_calls = {call.id for call in conversation.unanswered_calls} if is_at_question else ()
-    return SessionView(past=tuple(b for b in blocks if not (isinstance(b, Call) and b.call_id in open_calls)))
+    return SessionView(past_blocks=tuple(b for b in blocks if not (isinstance(b, Call) and b.call_id in open_calls)))
 
 
-def newest(conversation: Conversation, count: int) -> Conversation:
-    """The last `count` messages of a conversation, with the summary before them."""
-    gone = len(conversation.messages) - count
-    if gone <= 0:
+def newest_messages(conversation: Conversation, count: int) -> Conversation:
+    """Return the last `count` messages of a conversation, without outputs whose calls are cut off."""
+    omitted_count = len(conversation.messages) - count
+    if omitted_count <= 0:
         return conversation
-    messages = whole_steps(conversation.messages[gone:])
-    before = conversation.messages_before + len(conversation.messages) - len(messages)
-    return Conversation(messages, messages_before=before)
+    messages = without_orphaned_outputs(conversation.messages[omitted_count:])
+    messages_before = conversation.messages_before + len(conversation.messages) - len(messages)
+    return Conversation(messages, messages_before=messages_before)
 
 
-def whole_steps(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The messages without outputs whose calls are not among them."""
+def without_orphaned_outputs(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the messages without a first message of outputs whose calls are missing."""
     first = messages[0] if messages else None
     return tuple(messages[1:] if isinstance(first, User) and first.outputs else messages)
 
 
 def _user_blocks(message: User) -> tuple[Block, ...]:
-    """The user's text and attachments. An image is named unless the text or a notice does so."""
+    """Return the user's text and attachments. An image is named unless the text or a notice already names it."""
     text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
     parts = message.parts
     images = [
         part for index, part in enumerate(parts) if isinstance(part, Image) and not is_attached_picture(parts, index)
     ]
-    words = [text] if text else []
-    words += [f"[image, {image.media_type}]" for image in images[len(_IMAGE_REFERENCE.findall(text)) :]]
-    attached = attachment_labels(parts)
-    said: tuple[Block, ...] = (UserText("\n".join(words)),) if words else ()
-    return (*said, Notice(f"attached {', '.join(attached)}")) if attached else said
+    texts = [text] if text else []
+    texts += [f"[image, {image.media_type}]" for image in images[len(_IMAGE_REFERENCE.findall(text)) :]]
+    attachments = attachment_labels(parts)
+    user_blocks: tuple[Block, ...] = (UserText("\n".join(texts)),) if texts else ()
+    return (*user_blocks, Notice(f"attached {', '.join(attachments)}")) if attachments else user_blocks
 
 
 def _ending_blocks(ending: "TurnEnding") -> Iterator[Block]:
-    """The blocks at the end of a turn."""
+    """Return the blocks for the end of a turn."""
     if ending.failure is not None:
         yield Failure(ending.failure.code, ending.failure.message, ending.failure.cause, ending.failure.todo)
-    elif ending.end in ENDS:
-        yield Notice(ENDS[ending.end])
+    elif ending.end in TURN_END_MESSAGES:
+        yield Notice(TURN_END_MESSAGES[ending.end])
     if ending.changed is not None:
         yield TurnTotal(files=ending.changed)
 
@@ -125,7 +126,11 @@ def _with_output(block: Block, output: ToolOutput, folder: str) -> Block:
     lines = output.stored.lines if output.stored is not None else None
     ended = Call(block.call_id, block.name, block.arguments, output.status, text=output.text, lines=lines)
     ended = replace(ended, inserted=output.inserted, program=output.program, problems=output.problems)
-    return ended if output.edited is None else replace(ended, arguments=within(output.edited, folder), is_edited=True)
+    return (
+        ended
+        if output.edited is None
+        else replace(ended, arguments=with_relative_arguments(output.edited, folder), is_edited=True)
+    )
 
 
 def _assistant_blocks(message: Assistant, folder: str) -> tuple[Block, ...]:
@@ -139,7 +144,7 @@ def _assistant_blocks(message: Assistant, folder: str) -> tuple[Block, ...]:
                     blocks.append(ReasoningBlock(text))
             case ToolCall():
                 call = unwrapped_call(part)
-                blocks.append(Call(call.id, call.name, within(call.arguments, folder), "interrupted"))
+                blocks.append(Call(call.id, call.name, with_relative_arguments(call.arguments, folder), "interrupted"))
             case ProviderItem():
                 pass
     return tuple(blocks)

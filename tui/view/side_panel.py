@@ -6,26 +6,26 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from ebbtide.tools.outputs.extent import pluralize as so_many
+from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.text.cells import fit_width
 from ebbtide.tui.text.numbers import tokens
 from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.text.spans import Line, Span, TextStyle
 from ebbtide.tui.text.unified_diff import count_changes
 from ebbtide.tui.view.blocks import Block, Call, SessionView
-from ebbtide.tui.view.file_changes import row_of
-from ebbtide.tui.view.outcomes import diff_of
-from ebbtide.tui.view.status import bar
-from ebbtide.tui.view.todos import done_of, short_list, todos_in
+from ebbtide.tui.view.file_changes import change_row
+from ebbtide.tui.view.outcomes import call_diff
+from ebbtide.tui.view.status import context_bar
+from ebbtide.tui.view.todos import limited_todo_lines, progress_text, todos_from_blocks
 
-if TYPE_CHECKING:  # types only
-    from ebbtide.agent.context.control_calls import TodoItem
+if TYPE_CHECKING:
+    from ebbtide.agent.control_calls import TodoItem
     from ebbtide.agent.records.file_change import FileChange
 
 _MAX_TODO_ITEMS, _MAX_FILES, _MAX_SERVERS = 12, 14, 8
-"""Maximum items shown of each kind."""
-_FILES_HEAD: Span = ("Files  ", "strong")
-_PHASES: dict[str, tuple[str, TextStyle]] = {
+"""Maximum number of items shown of each kind."""
+_FILES_HEADING: Span = ("Files  ", "strong")
+_PHASE_MARKS: dict[str, tuple[str, TextStyle]] = {
     "ready": ("●", "good"),
     "starting": ("○", "accent"),
     "failed": ("✗", "bad"),
@@ -33,8 +33,8 @@ _PHASES: dict[str, tuple[str, TextStyle]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class FileWork:
-    """Lines added and removed in a file, call by call."""
+class FileLineCounts:
+    """Numbers of lines added to and removed from a file, summed over calls."""
 
     name: str
     added: int = 0
@@ -42,7 +42,7 @@ class FileWork:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerFacts:
+class ServerSummary:
     name: str
     phase: str
     tools: int
@@ -50,68 +50,83 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class SidePanelState:
-    parts: tuple[tuple[str, int], ...] = ()
-    used: int = 0
-    room: int = 0
-    is_guess: bool = False
+    component_tokens: tuple[tuple[str, int], ...] = ()
+    used_tokens: int = 0
+    available_tokens: int = 0
+    is_estimate: bool = False
     todos: "tuple[TodoItem, ...]" = ()
-    files: tuple[FileWork, ...] = ()
-    servers: tuple[ServerFacts, ...] = ()
-    waiting: int = 0
+    files: tuple[FileLineCounts, ...] = ()
+    servers: tuple[ServerSummary, ...] = ()
+    queued_count: int = 0
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to show."""
-        return not (self.room or self.todos or self.files or self.servers or self.waiting)
+        return not (self.available_tokens or self.todos or self.files or self.servers or self.queued_count)
 
 
 @dataclass(frozen=True, slots=True)
 class CallEffects:
-    """The to-do list and changed files after some blocks."""
+    """The to-do list and the changed files that result from some blocks."""
 
     todos: "tuple[TodoItem, ...] | None" = None
-    files: tuple[FileWork, ...] = ()
+    files: tuple[FileLineCounts, ...] = ()
 
 
 def effects_of_calls(blocks: Sequence[Block]) -> CallEffects:
-    files: dict[str, FileWork] = {}
+    files: dict[str, FileLineCounts] = {}
     for block in blocks:
-        if isinstance(block, Call) and block.changed:
-            _add(files, block)
-    return CallEffects(todos_in(blocks), tuple(files.values()))
+        if isinstance(block, Call) and block.changed_files:
+            _add_changed_files(files, block)
+    return CallEffects(todos_from_blocks(blocks), tuple(files.values()))
 
 
-def _add(files: dict[str, FileWork], call: Call) -> None:
-    added, removed = count_changes(diff_of(call)) if len(call.changed) == 1 else (0, 0)
-    for name in call.changed:
-        before = files.get(name) or FileWork(name)
-        files[name] = FileWork(name, before.added + added, before.removed + removed)
+def _add_changed_files(files: dict[str, FileLineCounts], call: Call) -> None:
+    added, removed = count_changes(call_diff(call)) if len(call.changed_files) == 1 else (0, 0)
+    for name in call.changed_files:
+        counts = files.get(name) or FileLineCounts(name)
+        files[name] = FileLineCounts(name, counts.added + added, counts.removed + removed)
 
 
-def works_of(changes: "Sequence[FileChange]") -> tuple[FileWork, ...]:
-    """The current changes of the files; unchanged ones are left out."""
-    rows = (row_of(change) for change in changes if change.unknown or change.before != change.now)
-    return tuple(FileWork(row.name, row.added, row.removed) for row in rows)
+def file_line_counts(changes: "Sequence[FileChange]") -> tuple[FileLineCounts, ...]:
+    """Return the numbers of added and removed lines of the files; unchanged files are left out."""
+    rows = (change_row(change) for change in changes if change.unknown or change.before != change.now)
+    return tuple(FileLineCounts(row.name, row.added, row.removed) for row in rows)
 
 
 def merge_effects(before: CallEffects, after: CallEffects) -> CallEffects:
     """Combine the effects of earlier and later blocks."""
     files = {file.name: file for file in before.files}
     for file in after.files:
-        was = files.get(file.name) or FileWork(file.name)
-        files[file.name] = FileWork(file.name, was.added + file.added, was.removed + file.removed)
+        earlier = files.get(file.name) or FileLineCounts(file.name)
+        files[file.name] = FileLineCounts(file.name, earlier.added + file.added, earlier.removed + file.removed)
     return CallEffects(before.todos if after.todos is None else after.todos, tuple(files.values()))
 
 
-def side_of(view: SessionView, done: CallEffects, servers: tuple[ServerFacts, ...], waiting: int) -> SidePanelState:
+def side_panel_state(
+    view: SessionView, effects: CallEffects, servers: tuple[ServerSummary, ...], queued_count: int
+) -> SidePanelState:
     return SidePanelState(
-        view.parts, view.used, view.room, view.is_guess, done.todos or (), done.files, servers, waiting
+        view.component_tokens,
+        view.used_tokens,
+        view.available_tokens,
+        view.is_estimate,
+        effects.todos or (),
+        effects.files,
+        servers,
+        queued_count,
     )
 
 
-def side_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
-    """A heading and lines for each section with content."""
-    sections = (_context(side), _todos(side), _files(side, width), _servers(side, width), _waiting(side))
+def side_panel_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
+    """Return a heading and lines for each section that has content."""
+    sections = (
+        _context_lines(side),
+        _todo_lines(side),
+        _file_lines(side, width),
+        _server_lines(side, width),
+        _queue_lines(side),
+    )
     lines: tuple[Line, ...] = ()
     for section in sections:
         if section:
@@ -120,41 +135,46 @@ def side_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
 
 
 def file_at(side: SidePanelState, lines: Sequence[Line], y: int) -> str | None:
-    """The file at that line, empty for the section of all files, or None."""
-    head = next((at for at, line in enumerate(lines) if line[0] == _FILES_HEAD), None)
-    if head is None or not head <= y < head + len(_files(side, 1)):
+    """Return the name of the file at that line; empty for the other lines of the files section, None outside it."""
+    head = next((at for at, line in enumerate(lines) if line[0] == _FILES_HEADING), None)
+    if head is None or not head <= y < head + len(_file_lines(side, 1)):
         return None
     names = ["", *(file.name for file in side.files[-_MAX_FILES:][::-1])]
     return names[y - head] if y - head < len(names) else ""
 
 
-def _context(side: SidePanelState) -> tuple[Line, ...]:
+def _context_lines(side: SidePanelState) -> tuple[Line, ...]:
     head: Line = (("Context", "strong"),)
-    if not side.room:
-        return (head, (("nothing counted yet", "dim"),))
-    used = f"{'~' if side.is_guess else ''}{tokens(side.used)}"
-    share = f" {100 * side.used / side.room:.0f}%"
-    cells = bar(side.parts or (("history", side.used),), side.room, side.used)
-    return (head, (*cells, (share, "text"), (f"  {used} of {tokens(side.room)}", "dim")))
+    if not side.available_tokens:
+        return (head, (("not measured yet", "dim"),))
+    used = f"{'~' if side.is_estimate else ''}{tokens(side.used_tokens)}"
+    share = f" {100 * side.used_tokens / side.available_tokens:.0f}%"
+    context_cells = context_bar(
+        side.component_tokens or (("history", side.used_tokens),), side.available_tokens, side.used_tokens
+    )
+    return (head, (*context_cells, (share, "text"), (f"  {used} of {tokens(side.available_tokens)}", "dim")))
 
 
-def _todos(side: SidePanelState) -> tuple[Line, ...]:
+def _todo_lines(side: SidePanelState) -> tuple[Line, ...]:
     if not side.todos:
         return ()
-    return ((("To do  ", "strong"), (done_of(side.todos), "dim")), *short_list(side.todos, _MAX_TODO_ITEMS))
+    return (
+        (("To do  ", "strong"), (progress_text(side.todos), "dim")),
+        *limited_todo_lines(side.todos, _MAX_TODO_ITEMS),
+    )
 
 
-def _files(side: SidePanelState, width: int) -> tuple[Line, ...]:
+def _file_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
     if not side.files:
         return ()
     added, removed = sum(file.added for file in side.files), sum(file.removed for file in side.files)
-    shown = side.files[-_MAX_FILES:][::-1]
-    rest = len(side.files) - len(shown)
-    more: tuple[Line, ...] = (((f"… {so_many(rest, 'more file')}", "dim"),),) if rest else ()
-    return ((_FILES_HEAD, (f"+{added} −{removed}", "dim")), *(_file(file, width) for file in shown), *more)
+    visible = side.files[-_MAX_FILES:][::-1]
+    rest = len(side.files) - len(visible)
+    more: tuple[Line, ...] = (((f"… {pluralize(rest, 'more file')}", "dim"),),) if rest else ()
+    return ((_FILES_HEADING, (f"+{added} −{removed}", "dim")), *(_file_line(file, width) for file in visible), *more)
 
 
-def _file(file: FileWork, width: int) -> Line:
+def _file_line(file: FileLineCounts, width: int) -> Line:
     numbers: Line = ((f"+{file.added}", "good"), (f" −{file.removed}", "bad")) if file.added or file.removed else ()
     room = max(4, width - sum(cell_len(text) for text, _ in numbers) - 1)
     name = sanitised_line(file.name)
@@ -163,18 +183,20 @@ def _file(file: FileWork, width: int) -> Line:
     return ((f"{fit_width(name, room)} ", "text"), *numbers)
 
 
-def _servers(side: SidePanelState, width: int) -> tuple[Line, ...]:
+def _server_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
     if not side.servers:
         return ()
-    lines: list[Line] = [(("Servers", "strong"),)]
+    lines: list[Line] = [(("MCP servers", "strong"),)]
     for server in side.servers[:_MAX_SERVERS]:
-        mark, ink = _PHASES.get(server.phase, ("·", "dim"))
-        said = so_many(server.tools, "tool") if server.phase == "ready" else server.phase
-        room = max(4, width - cell_len(said) - 4)
-        lines.append(((f"{mark} ", ink), (f"{fit_width(sanitised_line(server.name), room)}  ", "text"), (said, "dim")))
+        mark, style = _PHASE_MARKS.get(server.phase, ("·", "dim"))
+        status = pluralize(server.tools, "tool") if server.phase == "ready" else server.phase.replace("_", " ")
+        room = max(4, width - cell_len(status) - 4)
+        lines.append(
+            ((f"{mark} ", style), (f"{fit_width(sanitised_line(server.name), room)}  ", "text"), (status, "dim"))
+        )
     rest = len(side.servers) - _MAX_SERVERS
     return (*lines, *((((f"… {rest} more", "dim"),),) if rest > 0 else ()))
 
 
-def _waiting(side: SidePanelState) -> tuple[Line, ...]:
-    return ((("Waiting  ", "strong"), (so_many(side.waiting, "message"), "dim")),) if side.waiting else ()
+def _queue_lines(side: SidePanelState) -> tuple[Line, ...]:
+    return ((("Queued  ", "strong"), (pluralize(side.queued_count, "message"), "dim")),) if side.queued_count else ()

@@ -1,4 +1,4 @@
-"""The status line, by parts. Pure: the caller supplies all numbers and the width."""
+"""The status line and its parts. Pure: the caller supplies all numbers and the width."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,27 +9,120 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tui.text.numbers import dollars, seconds, tokens
+from ebbtide.tui.text.numbers import format_dollars, seconds, tokens
 from ebbtide.tui.text.sanitise import sanitised_line
-from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
-from ebbtide.tui.view.blocks import Retry, SessionView
-from ebbtide.tui.view.elapsed import ElapsedSeconds
-from ebbtide.tui.view.folders import sandbox_label
-from ebbtide.tui.view.key_hints import key_lines
+from ebbtide.tui.text.spans import Line, Span, TextStyle, parse_inline_code
+from ebbtide.tui.view.blocks import Call, Retry, SessionView
+from ebbtide.tui.view.key_hints import key_hint_lines
 
-if TYPE_CHECKING:  # a type only: settings are loaded behind the first paint
+if TYPE_CHECKING:  # the settings module loads only after the first paint
     from ebbtide.agent.config.options import StatusPart
 
-_TIDE = "▁▂▃▄▃▂"
+_MIN_VISIBLE_DIFFERENCE_S = 5.0
+"""Minimum difference between the time of the activity and the time of the turn, in seconds, for both to be shown."""
+
+_MAX_SEARCHED_BLOCKS = 20
+"""Number of the newest blocks in which the running call is searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElapsedSeconds:
+    """Elapsed time in whole seconds."""
+
+    activity: int = 0
+    """Seconds spent on the current activity."""
+    turn: int = 0
+    """Seconds spent on the turn without waiting for the user; equal to `activity` unless it is much longer."""
+
+
+class ElapsedTimer:
+    """Measures how long the current activity and the current turn have taken."""
+
+    def __init__(self) -> None:
+        self._last_time = 0.0
+        self._activity_seconds = self._turn_seconds = 0.0
+        self._was_counting = False
+        """Whether time has counted since the last view."""
+        self._last_activity: object = None
+
+    def elapsed_at(self, view: SessionView, now: float) -> ElapsedSeconds:
+        """Return the elapsed time at `now`. Must be called with every view."""
+        passed = now - self._last_time if self._was_counting else 0.0
+        doing = _activity_id(view) if view.busy else None
+        if not view.busy or self._last_activity is None:
+            self._activity_seconds = self._turn_seconds = 0.0
+        else:
+            self._turn_seconds += passed
+            self._activity_seconds = self._activity_seconds + passed if doing == self._last_activity else 0.0
+        self._last_time, self._last_activity, self._was_counting = now, doing, view.busy and not view.open_questions
+        turn = (
+            self._turn_seconds
+            if self._turn_seconds - self._activity_seconds >= _MIN_VISIBLE_DIFFERENCE_S
+            else self._activity_seconds
+        )
+        return ElapsedSeconds(int(self._activity_seconds), int(turn))
+
+
+def _activity_id(view: SessionView) -> object:
+    """Return a value that identifies the current activity. Progress within an activity, such as the growing text of a
+    call, does not change it."""
+    running = (
+        b.call_id for b in view.turn_blocks[-_MAX_SEARCHED_BLOCKS:] if isinstance(b, Call) and b.status == "running"
+    )
+    return view.hook_status or view.activity.partition(" (")[0], next(running, "")
+
+
+CHARS_PER_TOKEN = 4
+"""Approximate characters per token."""
+
+_MIN_MEASURED_S = 1.0
+"""Seconds for which a speed is measured before it is shown."""
+
+
+class ReplyPace:
+    """The streaming speed of replies."""
+
+    def __init__(self) -> None:
+        self._start_time = 0.0
+        self._start_chars = 0
+        self._last_chars = 0
+
+    def tokens_per_second(self, streamed: int, now: float) -> int:
+        """Return the approximate tokens per second since the reply began; 0 while unknown. `streamed`: number of
+        characters so far. A smaller number than last time means that another reply has begun."""
+        if streamed < self._last_chars or not self._last_chars:
+            self._start_time, self._start_chars = now, streamed
+        self._last_chars = streamed
+        elapsed = now - self._start_time
+        return round((streamed - self._start_chars) / CHARS_PER_TOKEN / elapsed) if elapsed >= _MIN_MEASURED_S else 0
+
+
+def sandbox_label(state: str, mode: str) -> Span:
+    """Return the sandbox state in a word or two; empty if the full sandbox is on, except in `auto` mode. `state`: a
+    `SandboxState`, or empty while unknown."""
+    match state:
+        case "":
+            return ("", "dim")
+        case "none":
+            return ("no sandbox", "warn")
+        case "off":
+            return ("sandbox off", "warn" if mode == "auto" else "dim")
+        case "landlock":
+            return ("Landlock only", "warn")
+        case _:
+            return ("sandboxed" if mode == "auto" else "", "dim")
+
+
+_ACTIVITY_FRAMES = "▁▂▃▄▃▂"
 """Frames of the activity mark."""
 
-CELLS = 10
+BAR_CELLS = 10
 """Cells of the context bar."""
 
-_INKS: Mapping[str, TextStyle] = {"system": "accent", "tools": "warn", "summary": "good", "history": "text"}
-"""Colours of the bar's parts, in request order."""
+_BAR_STYLES: Mapping[str, TextStyle] = {"system": "accent", "tools": "warn", "summary": "good", "history": "text"}
+"""Colours of the bar's parts, in the order of the request."""
 
-_GROUPS: Mapping[str, str] = {
+_BAR_GROUPS: Mapping[str, str] = {
     "instructions": "system", "memories": "system", "skills": "system", "retain": "summary", "pending": "history",
 }  # fmt: skip
 
@@ -37,133 +130,139 @@ _GROUPS: Mapping[str, str] = {
 @dataclass(frozen=True, slots=True)
 class StatusLineState:
     view: SessionView
-    elapsed: ElapsedSeconds = ElapsedSeconds()  # a frozen value
+    elapsed: ElapsedSeconds = ElapsedSeconds()  # a shared default is safe: the class is frozen
     hint: str = ""
     """A temporary hint, shown instead of the activity."""
     branch: str = ""
-    pace: int = 0
+    tokens_per_second: int = 0
     """Streaming speed, in approximate tokens per second."""
-    wanted: "tuple[StatusPart, ...]" = ()
-    """The parts to show; the first are dropped first."""
+    visible_parts: "tuple[StatusPart, ...]" = ()
+    """The parts to show. If space is short, parts are dropped from the first on."""
     sandbox: str = ""
     """The sandbox state; empty while unknown."""
-    beat: int | None = None
+    frame: int | None = None
     """The frame of the activity mark; None if it does not move."""
 
 
-def status_line(shown: StatusLineState, width: int, keys: str = "") -> Line:
-    """The activity on the left and as many numbers as fit on the right; the left is cut if necessary. `keys`: hints
-    shown when idle."""
-    left = _left_side(shown, keys, width)
-    said = [part for name in shown.wanted if (part := _part(name, shown))]
-    if (held := sandbox_label(shown.sandbox, shown.view.mode))[0]:
-        said.append((held,))
-    while said and _cells(left) + sum(_cells(part) + 2 for part in said) > width:
-        said.pop(0)
-    gap = width - _cells(left) - sum(_cells(part) for part in said) - 2 * max(0, len(said) - 1)
+def status_line(state: StatusLineState, width: int, keys: str = "") -> Line:
+    """Return the activity on the left and as many parts as fit on the right. If even the activity does not fit, it is
+    cut. `keys`: hints shown when idle."""
+    left = _left_side(state, keys, width)
+    parts = [part for name in state.visible_parts if (part := _status_part(name, state))]
+    if (sandbox_text := sandbox_label(state.sandbox, state.view.mode))[0]:
+        parts.append((sandbox_text,))
+    while parts and _line_width(left) + sum(_line_width(part) + 2 for part in parts) > width:
+        parts.pop(0)
+    gap = width - _line_width(left) - sum(_line_width(part) for part in parts) - 2 * max(0, len(parts) - 1)
     right: Line = ()
-    for part in said:
+    for part in parts:
         right = (*right, ("  ", "dim"), *part) if right else part
     return (*left, (" " * max(0, gap), "text"), *_merge_spans(right))
 
 
 def _merge_spans(line: Line) -> Line:
-    """The line with neighbouring spans of one colour merged."""
-    return tuple(("".join(text for text, _ in same), ink) for ink, same in groupby(line, key=lambda span: span[1]))
+    """Return the line with neighbouring spans of the same colour merged."""
+    return tuple(("".join(text for text, _ in same), style) for style, same in groupby(line, key=lambda span: span[1]))
 
 
-def bar(parts: Sequence[tuple[str, int]], room: int, used: int | None = None) -> Line:
-    """The bar of used cells, coloured by component, and lighter free cells. `used`: current total, if it changed
-    since the parts were measured."""
-    sizes = dict.fromkeys(_INKS, 0)
+def context_bar(parts: Sequence[tuple[str, int]], available_tokens: int, used: int | None = None) -> Line:
+    """Return the context bar: used cells coloured by component, free cells dimmed. `used`: the current total, if it has
+    changed since the parts were measured."""
+    sizes = dict.fromkeys(_BAR_STYLES, 0)
     for name, size in parts:
-        sizes[_GROUPS.get(name, name)] = sizes.get(_GROUPS.get(name, name), 0) + max(0, size)
+        sizes[_BAR_GROUPS.get(name, name)] = sizes.get(_BAR_GROUPS.get(name, name), 0) + max(0, size)
     used = sum(sizes.values()) if used is None else used
-    filled = min(CELLS, max(1, round(CELLS * used / room))) if used and room > 0 else 0
-    cells = _share_cells(sizes, filled)
-    spans: Line = tuple(("━" * count, _INKS.get(name, "text")) for name, count in cells.items() if count)
-    return (*spans, ("─" * (CELLS - filled), "dim")) if filled < CELLS else spans
+    filled = min(BAR_CELLS, max(1, round(BAR_CELLS * used / available_tokens))) if used and available_tokens > 0 else 0
+    cells = _distribute_cells(sizes, filled)
+    spans: Line = tuple(("━" * count, _BAR_STYLES.get(name, "text")) for name, count in cells.items() if count)
+    return (*spans, ("─" * (BAR_CELLS - filled), "dim")) if filled < BAR_CELLS else spans
 
 
-def _share_cells(sizes: Mapping[str, int], cells: int) -> dict[str, int]:
-    """Distribute the cells by largest remainder."""
-    whole = sum(sizes.values())
-    if not whole:
+def _distribute_cells(sizes: Mapping[str, int], cells: int) -> dict[str, int]:
+    """Distribute the cells in proportion to the sizes, by the largest-remainder method."""
+    total = sum(sizes.values())
+    if not total:
         return dict.fromkeys(sizes, 0)
-    shares = {name: cells * size / whole for name, size in sizes.items()}
+    shares = {name: cells * size / total for name, size in sizes.items()}
     counts = {name: int(share) for name, share in shares.items()}
-    left = cells - sum(counts.values())
-    for name in sorted(shares, key=lambda name: counts[name] - shares[name])[:left]:
+    remaining_cells = cells - sum(counts.values())
+    for name in sorted(shares, key=lambda name: counts[name] - shares[name])[:remaining_cells]:
         counts[name] += 1
     return counts
 
 
-def _left_side(shown: StatusLineState, keys: str, width: int) -> Line:
-    view = shown.view
-    if shown.hint:
-        return parse_inline_code(sanitised_line(shown.hint), "warn")
+def _left_side(state: StatusLineState, keys: str, width: int) -> Line:
+    view = state.view
+    if state.hint:
+        return parse_inline_code(sanitised_line(state.hint), "warn")
     if not view.busy:
-        return key_lines(keys, width)[0] if keys else _mode(shown)
-    if view.asked:
-        return (("● waits for your answer", "warn"),)
-    activity = _countdown(shown) or sanitised_line(view.hook_status or view.activity or "working")
-    part, turn = shown.elapsed.part, shown.elapsed.turn
-    took = seconds(part) if part == turn else f"{seconds(part)} of {seconds(turn)}"
-    mark = "●" if shown.beat is None else _TIDE[shown.beat % len(_TIDE)]
-    return ((f"{mark} ", "accent"), (activity, "text"), (f"  {took}  Esc interrupts", "dim"))
+        return key_hint_lines(keys, width)[0] if keys else _mode_text(state)
+    if view.open_questions:
+        return (("● waiting for your answer", "warn"),)
+    activity = _countdown(state) or sanitised_line(view.hook_status or view.activity or "working")
+    part, turn = state.elapsed.activity, state.elapsed.turn
+    elapsed = seconds(part) if part == turn else f"{seconds(part)} of {seconds(turn)}"
+    mark = "●" if state.frame is None else _ACTIVITY_FRAMES[state.frame % len(_ACTIVITY_FRAMES)]
+    return ((f"{mark} ", "accent"), (activity, "text"), (f"  {elapsed}  Esc interrupt", "dim"))
 
 
-def _countdown(shown: StatusLineState) -> str:
-    """Time until a failed request is retried; empty if none is pending."""
-    last = shown.view.turn[-1] if shown.view.turn else None
+def _countdown(state: StatusLineState) -> str:
+    """Return the time until a failed request is retried; empty if no retry is pending."""
+    last = state.view.turn_blocks[-1] if state.view.turn_blocks else None
     if not isinstance(last, Retry):
         return ""
-    left = math.ceil(last.delay) - shown.elapsed.part
-    return f"{last.which} in {seconds(left)}" if left > 0 else last.which
+    seconds_left = math.ceil(last.delay) - state.elapsed.activity
+    return f"{last.attempt_text} in {seconds(seconds_left)}" if seconds_left > 0 else last.attempt_text
 
 
-def _mode(shown: StatusLineState) -> Line:
-    mode = shown.view.mode
+def _mode_text(state: StatusLineState) -> Line:
+    mode = state.view.mode
     return ((f"{sanitised_line(mode)} mode", "accent" if mode == "plan" else "dim"),) if mode else ()
 
 
-def _part(name: "StatusPart", shown: StatusLineState) -> Line:
-    """A part of the status line; empty if it has nothing to show."""
-    view = shown.view
+def _status_part(name: "StatusPart", state: StatusLineState) -> Line:
+    """Return a part of the status line; empty if the part has nothing to show."""
+    view = state.view
     match name:
         case "speed":
-            return ((f"{shown.pace} tok/s", "dim"),) if shown.pace else ()
+            return ((f"{state.tokens_per_second} tok/s", "dim"),) if state.tokens_per_second else ()
         case "cache":
-            share = round(100 * view.read / view.prompted) if view.prompted else 0
+            share = round(100 * view.cached_tokens / view.prompt_tokens) if view.prompt_tokens else 0
             return ((f"cache {share}%", "dim"),) if share else ()
         case "branch":
-            return ((sanitised_line(shown.branch), "dim"),) if shown.branch else ()
+            return ((sanitised_line(state.branch), "dim"),) if state.branch else ()
         case "mode":
-            return _mode(shown) if view.busy and view.mode not in ("", "ask") else ()
+            return _mode_text(state) if view.busy and view.mode not in ("", "ask") else ()
         case "model":
-            # The name of a scripted model is a path: its end says which one.
+            # The name of a scripted model contains a path; its last part is enough.
             model = f"scripted/{PurePath(view.model).name}" if view.model.startswith("scripted/") else view.model
             return ((sanitised_line(model), "dim"),) if view.model else ()
         case "turn":
             spent = view.turn_cost
-            turn = f"turn {dollars(spent)}" if spent and view.cost and spent < view.cost else ""
-            kept = (
-                f"cache kept {view.keep_alive_count}×, {dollars(view.keep_alive_cost)}" if view.keep_alive_count else ""
+            turn = f"turn {format_dollars(spent)}" if spent and view.cost and spent < view.cost else ""
+            saved = (
+                f"cache renewed {view.keep_alive_count}×, {format_dollars(view.keep_alive_cost)}"
+                if view.keep_alive_count
+                else ""
             )
-            return ((", ".join(filter(None, (turn, kept))), "dim"),) if turn or kept else ()
+            return ((", ".join(filter(None, (turn, saved))), "dim"),) if turn or saved else ()
         case "cost":
-            return ((dollars(view.cost), "dim"),) if view.cost else ()
+            return ((format_dollars(view.cost), "dim"),) if view.cost else ()
         case "context":
-            return _context(view)
+            return _context_part(view)
 
 
-def _context(view: SessionView) -> Line:
-    used = f"{'~' if view.is_guess else ''}{tokens(view.used)}"
-    if not view.room:
-        return ((f"{used} tokens", "dim"),) if view.used else ()
-    text = f"{used} of {tokens(view.room)} ({100 * view.used / view.room:.0f}%)"
-    return (*bar(view.parts, view.room, view.used), (f" {text}", "dim")) if view.parts else ((text, "dim"),)
+def _context_part(view: SessionView) -> Line:
+    used = f"{'~' if view.is_estimate else ''}{tokens(view.used_tokens)}"
+    if not view.available_tokens:
+        return ((f"{used} tokens", "dim"),) if view.used_tokens else ()
+    text = f"{used} of {tokens(view.available_tokens)} ({100 * view.used_tokens / view.available_tokens:.0f}%)"
+    return (
+        (*context_bar(view.component_tokens, view.available_tokens, view.used_tokens), (f" {text}", "dim"))
+        if view.component_tokens
+        else ((text, "dim"),)
+    )
 
 
-def _cells(line: Line) -> int:
+def _line_width(line: Line) -> int:
     return sum(cell_len(text) for text, _ in line)

@@ -1,77 +1,80 @@
 """The model's to-do list. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ebbtide.tools.tool_traits import role_of
 from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code, strip_backticks
 from ebbtide.tui.view.blocks import Block, Call
-from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, RowChosen
+from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, RowChosen, report_panel
 
-if TYPE_CHECKING:  # a type only: messages are loaded behind the first paint
-    from ebbtide.agent.context.control_calls import TodoItem
+if TYPE_CHECKING:  # the message module loads only after the first paint
+    from ebbtide.agent.control_calls import TodoItem
 
-NOW = "■"
+IN_PROGRESS_MARK = "■"
 """The mark of the item in progress."""
-_MARKS: dict[str, tuple[str, TextStyle]] = {"done": ("☑", "good"), "doing": (NOW, "accent"), "pending": ("☐", "dim")}
+_MARKS: dict[str, tuple[str, TextStyle]] = {
+    "done": ("☑", "good"),
+    "doing": (IN_PROGRESS_MARK, "accent"),
+    "pending": ("☐", "dim"),
+}
 
 
-def todos_in(blocks: Sequence[Block]) -> "tuple[TodoItem, ...] | None":
-    """The list of the last todo call, or None."""
+def todos_from_blocks(blocks: Sequence[Block]) -> "tuple[TodoItem, ...] | None":
+    """Return the list from the last to-do call, or None."""
     for block in reversed(blocks):
-        if isinstance(block, Call) and block.name == "todo" and block.status == "done":
-            return items_of(block)
+        if isinstance(block, Call) and role_of(block.name) == "list_todos" and block.status == "done":
+            return todo_items(block)
     return None
 
 
-def _item(item: object) -> "TodoItem":
-    from ebbtide.agent.context.control_calls import TodoItem  # noqa: PLC0415  # deferred: see above
+def _todo_item(item: object) -> "TodoItem":
+    from ebbtide.agent.control_calls import TodoItem  # noqa: PLC0415  # deferred: see above
 
-    known = item if isinstance(item, dict) else {}
-    return TodoItem(str(known.get("text", "")), str(known.get("status", "pending")))
+    fields = item if isinstance(item, dict) else {}
+    return TodoItem(str(fields.get("text", "")), str(fields.get("status", "pending")))
 
 
-def items_of(call: Call) -> "tuple[TodoItem, ...]":
-    """The items of a todo call; tolerates malformed arguments."""
+def todo_items(call: Call) -> "tuple[TodoItem, ...]":
+    """Return the items of a to-do call; malformed arguments are tolerated."""
     items = call.arguments.get("items")
-    return tuple(_item(item) for item in items) if isinstance(items, list | tuple) else ()
+    return tuple(_todo_item(item) for item in items) if isinstance(items, list | tuple) else ()
 
 
-def short_list(items: "Sequence[TodoItem]", most: int) -> tuple[Line, ...]:
-    """One line per item, at most `most` around the current one; the rest are counted."""
-    if len(items) <= most:
+def limited_todo_lines(items: "Sequence[TodoItem]", max_items: int) -> tuple[Line, ...]:
+    """Return one line per item. If there are more than `max_items`, return only the items around the current one, and
+    how many come before and after them."""
+    if len(items) <= max_items:
         return todo_lines(items)
-    now = next((index for index, item in enumerate(items) if item.status != "done"), 0)
-    first = max(0, min(now - most // 3, len(items) - most))
-    last = first + most
-    above: tuple[Line, ...] = (((f"… {first:,} before these", "dim"),),) if first else ()
+    current_index = next((index for index, item in enumerate(items) if item.status != "done"), 0)
+    first = max(0, min(current_index - max_items // 3, len(items) - max_items))
+    last = first + max_items
+    above: tuple[Line, ...] = (((f"… {first:,} earlier", "dim"),),) if first else ()
     below: tuple[Line, ...] = (((f"… {len(items) - last:,} more", "dim"),),) if last < len(items) else ()
     return (*above, *todo_lines(items[first:last]), *below)
 
 
-def done_of(items: "Sequence[TodoItem]") -> str:
-    """`3 of 7 done`; empty for an empty list."""
+def progress_text(items: "Sequence[TodoItem]") -> str:
+    """Return the progress as `3 of 7 done`; empty for an empty list."""
     return f"{sum(item.status == 'done' for item in items)} of {len(items)} done" if items else ""
 
 
-def summary_of(items: "Sequence[TodoItem]") -> str:
-    """`2 of 7 done · fix the parser`; empty if all items are done."""
-    left = [item for item in items if item.status != "done"]
-    if not left:
+def todo_summary(items: "Sequence[TodoItem]") -> str:
+    """Return the progress and the current item as `2 of 7 done · fix the parser`; empty if all items are done."""
+    unfinished = [item for item in items if item.status != "done"]
+    if not unfinished:
         return ""
-    now = next((item for item in left if item.status == "doing"), left[0])
-    return f"{done_of(items)} · {strip_backticks(sanitised_line(now.text))}"
+    current = next((item for item in unfinished if item.status == "doing"), unfinished[0])
+    return f"{progress_text(items)} · {strip_backticks(sanitised_line(current.text))}"
 
 
 def todos_panel(items: "Sequence[TodoItem]") -> Panel:
-    """The to-do panel."""
-    head: Line = (("To do  ", "strong"), (done_of(items) or "nothing", "dim"))
-    said = "\n".join(f"{sanitised_line(item.status)}: {sanitised_line(item.text)}" for item in items)
-    close = PanelAction(("f3",), do=_close, needs_row=False)
-    return Panel(
-        "todos", (head,), (), "Up, Down   Esc closes", plain_head=said, actions=(close,), about=todo_lines(items),
-        search="", reads=True,
-    )  # fmt: skip
+    """Return the to-do panel."""
+    head: Line = (("To do  ", "strong"), (progress_text(items) or "empty", "dim"))
+    close = PanelAction(("f3",), run=_close, needs_row=False)
+    return replace(report_panel("todos", head, todo_lines(items)), actions=(close,))
 
 
 async def _close(row: PanelRow, _: str) -> RowChosen:
@@ -79,15 +82,15 @@ async def _close(row: PanelRow, _: str) -> RowChosen:
 
 
 def todo_lines(items: "Sequence[TodoItem]") -> tuple[Line, ...]:
-    """A line for each item, with a mark for its status."""
-    return tuple(_line(item) for item in items)
+    """Return a line for each item, with a mark for its status."""
+    return tuple(_todo_line(item) for item in items)
 
 
-def _line(item: "TodoItem") -> Line:
-    mark, ink = _MARKS.get(item.status, ("·", "dim"))
+def _todo_line(item: "TodoItem") -> Line:
+    mark, style = _MARKS.get(item.status, ("·", "dim"))
     text = sanitised_line(item.text)
     words: TextStyle = "dim" if item.status == "done" else "strong" if item.status == "doing" else "text"
     return (
-        (f"{mark} ", ink),
+        (f"{mark} ", style),
         *(parse_inline_code(text, words) if item.status != "done" else ((strip_backticks(text), words),)),
     )

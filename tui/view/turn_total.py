@@ -4,75 +4,80 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.text.numbers import dollars, seconds, tokens
+from ebbtide.tui.text.numbers import format_dollars, seconds, tokens
 from ebbtide.tui.view.blocks import SessionView, TurnTotal
 
-if TYPE_CHECKING:  # a type only: events are loaded behind the first paint
+if TYPE_CHECKING:  # event modules load only after the first paint
     from ebbtide.agent.events.view import FilesChanged
 
+UNDO_HINT = "`/undo` to revert"
 
-class TurnTime:
-    """Measures a turn without the time spent waiting for the user. The caller supplies the time."""
+
+class TurnTimer:
+    """Measures the duration of a turn without the time spent waiting for the user. The caller supplies the current
+    time."""
 
     def __init__(self, now: float) -> None:
-        self._at, self._counted, self._is_asked = now, 0.0, False
+        self._last_time, self._counted_seconds, self._is_asked = now, 0.0, False
 
-    def at(self, now: float, *, is_asked: bool) -> float:
-        """The seconds counted at `now`. Must be called whenever a question may have opened or closed."""
+    def elapsed_at(self, now: float, *, is_asked: bool) -> float:
+        """Return the seconds counted until `now`. Must be called whenever a question may have opened or closed."""
         if not self._is_asked:
-            self._counted += now - self._at
-        self._at, self._is_asked = now, is_asked
-        return self._counted
+            self._counted_seconds += now - self._last_time
+        self._last_time, self._is_asked = now, is_asked
+        return self._counted_seconds
 
 
-def with_files(view: SessionView, changed: "FilesChanged") -> SessionView:
-    """The view of an ending turn with its file changes."""
+def with_file_changes(view: SessionView, changed: "FilesChanged") -> SessionView:
+    """Return the view of an ending turn with its file changes."""
     return view.plus(TurnTotal(files=changed))
 
 
-def with_total(view: SessionView, took: float) -> SessionView:
-    """The view of a finished turn with its total line; unchanged if no model was called and no file changed."""
-    before = next((block for block in reversed(view.turn) if isinstance(block, TurnTotal)), None)
-    if before is None and not view.turn_tokens:
+def with_total(view: SessionView, elapsed_seconds: float) -> SessionView:
+    """Return the view of a finished turn with a total line, unless the turn called no model and changed no file."""
+    file_changes = next((block for block in reversed(view.turn_blocks) if isinstance(block, TurnTotal)), None)
+    if file_changes is None and not view.turn_tokens:
         return view
-    total = TurnTotal(int(took), view.turn_cost, view.turn_tokens, before.files if before is not None else None)
-    kept = tuple(block for block in view.turn if not isinstance(block, TurnTotal))
-    return replace(view, turn=(*kept, total))
+    total = TurnTotal(
+        int(elapsed_seconds), view.turn_cost, view.turn_tokens, file_changes.files if file_changes is not None else None
+    )
+    others = tuple(block for block in view.turn_blocks if not isinstance(block, TurnTotal))
+    return replace(view, turn_blocks=(*others, total))
 
 
 def total_text(total: TurnTotal) -> str:
-    """`12s $0.0123 2 files +10 −3, `/undo` to revert`."""
+    """Return the total in one line, such as `12s $0.0123 2 files +10 −3`."""
     files = total.files
-    count = pluralize(_count(total), "file")
-    changed = f"{count} +{files.added} −{files.removed}, {_undo(total)}" if files is not None and files.files else ""
+    count = pluralize(_changed_file_count(total), "file")
+    changed = f"{count} +{files.added} −{files.removed}, {UNDO_HINT}" if files is not None and files.files else ""
     return "  ".join(filter(None, (*_time_and_cost(total), changed, _uncovered_note(total))))
 
 
-def total_words(total: TurnTotal) -> str:
-    """The total as a sentence, for line mode."""
+def total_sentence(total: TurnTotal) -> str:
+    """Return the total as a sentence, for line mode."""
     files = total.files
     lines = f" ({pluralize(files.added, 'line')} added, {files.removed} removed)" if files is not None else ""
-    changed = f"{pluralize(_count(total), 'file')} changed{lines}, {_undo(total)}" if _count(total) else ""
-    told = ", ".join(filter(None, (*_time_and_cost(total), changed)))
-    return "; ".join(filter(None, (told, _uncovered_note(total))))
+    changed = (
+        f"{pluralize(_changed_file_count(total), 'file')} changed{lines}, {UNDO_HINT}"
+        if _changed_file_count(total)
+        else ""
+    )
+    facts = ", ".join(filter(None, (*_time_and_cost(total), changed)))
+    return "; ".join(filter(None, (facts, _uncovered_note(total))))
 
 
 def _time_and_cost(total: TurnTotal) -> tuple[str, ...]:
-    """Time and cost; tokens if the cost is unknown; empty if there is nothing to show."""
+    """Return the time, and the cost or, if that is unknown, the tokens. Empty if the turn has not ended."""
     if total.seconds is None:
         return ()
-    price = dollars(total.cost) if total.cost else f"{tokens(total.tokens)} tokens" if total.tokens else ""
+    price = format_dollars(total.cost) if total.cost else f"{tokens(total.tokens)} tokens" if total.tokens else ""
     return (seconds(total.seconds), price)
 
 
-def _count(total: TurnTotal) -> int:
+def _changed_file_count(total: TurnTotal) -> int:
     return len(total.files.files) if total.files is not None else 0
-
-
-def _undo(total: TurnTotal) -> str:
-    return f"`/undo` takes {'it' if _count(total) == 1 else 'them'} back"
 
 
 def _uncovered_note(total: TurnTotal) -> str:
     why = total.files.uncovered if total.files is not None else ""
-    return f"what commands change here is not covered by `/undo`: {why}" if why else ""
+    return f"`/undo` does not cover changes made by commands: {why}" if why else ""

@@ -1,4 +1,4 @@
-"""The mark for new content below the screen."""
+"""The mark that says there is new content below the screen."""
 
 from rich.text import Text
 from textual import events
@@ -11,7 +11,7 @@ from ebbtide.tui.text.styles import clipped_text, palette_of
 
 
 class BelowMark(Widget):
-    """A short note at the lower edge while there is unseen content below. A click jumps to it."""
+    """A short note at the lower edge while there is unseen content below. A click on it jumps there."""
 
     DEFAULT_CSS = """
     BelowMark {
@@ -52,7 +52,7 @@ class BelowMark(Widget):
 
 
 def below_line(count: int, width: int) -> Line:
-    """The number of new blocks and the key to jump, as far as they fit; at least the arrow."""
+    """Return the number of new blocks and the key that jumps to them, shortened to the width; at least the arrow."""
     lines: tuple[Line, ...] = (
         ((f"↓ {count:,} new below", "accent"), ("  End", "dim")),
         ((f"↓ {count:,} new", "accent"),),

@@ -13,43 +13,43 @@ from textual.worker import WorkerFailed
 from ebbtide.tui.terminal.display import DisplayApp
 
 
-class CrashingApp(App[Any]):
-    """Exits on an exception without output; the caller reports it. Textual's own traceback would show local
-    variables, including API keys."""
+class QuietCrashApp(App[Any]):
+    """Exits on an exception without printing it, because Textual's traceback would show local variables, including API
+    keys. The caller reports the exception."""
 
     @property
-    def fault(self) -> BaseException | None:
-        """The exception that ended the app."""
-        return self._exception and _cause_of(self._exception)  # Textual gives it to tests alone
+    def crash_error(self) -> BaseException | None:
+        """The exception that ended the app, if any."""
+        return self._exception and _unwrapped_error(self._exception)  # Textual exposes it only to tests
 
     def _handle_exception(self, error: Exception) -> None:
-        is_ending = self._exit or not self.is_running  # its widgets go, and a screen that opens is left empty
-        if not (is_ending and isinstance(_cause_of(error), NoMatches)):
+        is_ending = self._exit or not self.is_running  # the app is ending, so its widgets are being removed
+        if not (is_ending and isinstance(_unwrapped_error(error), NoMatches)):
             super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
         self._close_messages_no_wait()
 
 
-def _cause_of(error: BaseException) -> BaseException:
+def _unwrapped_error(error: BaseException) -> BaseException:
     return error.error if isinstance(error, WorkerFailed) else error
 
 
-class CaretApp(CrashingApp, DisplayApp):
-    """Keeps the terminal cursor at the caret, where input methods write. Checked at every drawing: a widget moved by
-    another does not report it."""
+class CaretApp(QuietCrashApp, DisplayApp):
+    """Keeps the terminal cursor at the caret, where input methods draw. The position is checked at every drawing,
+    because a widget is not notified when other widgets move it."""
 
     _caret = Offset(0, 0)
 
     async def on_event(self, event: events.Event) -> None:
-        """Keep the focus while the terminal has none. Textual would clear it, and pastes and the next key would be
-        lost."""
+        """Keep the focus when the terminal loses it. Textual clears the focus, so that a paste and the next key would
+        be lost."""
         if not isinstance(event, events.AppFocus | events.AppBlur):
             await super().on_event(event)
 
     @property
     def cursor_position(self) -> Offset:
-        place = caret_of(self.focused) if self.screen_stack else None
+        place = caret_position(self.focused) if self.screen_stack else None
         if place is not None:
             self._caret = place
         return self._caret
@@ -59,8 +59,8 @@ class CaretApp(CrashingApp, DisplayApp):
         self._caret = place
 
 
-def caret_of(widget: Widget | None) -> Offset | None:
-    """The cell of the caret in a widget; None if it takes no text."""
+def caret_position(widget: Widget | None) -> Offset | None:
+    """Return the screen position of the caret in a widget; None if the widget has no caret."""
     match widget:
         case TextArea():
             return widget.cursor_screen_offset

@@ -10,7 +10,7 @@ from textual.strip import Strip
 
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.text.styles import clipped_text, palette_of
-from ebbtide.tui.widgets.selection import over
+from ebbtide.tui.widgets.selection import with_style
 
 
 class ChoiceList(ScrollView, can_focus=False):
@@ -36,20 +36,20 @@ class ChoiceList(ScrollView, can_focus=False):
         """Replace the lines, and scroll to the `marked` choice."""
         self._rows, self._marked = rows, marked
         self.virtual_size = Size(self.size.width, len(rows))
-        self._reveal()
+        self._scroll_to_marked()
         self.refresh()
 
-    def _reveal(self) -> None:
+    def _scroll_to_marked(self) -> None:
         height = self.size.height
-        mine = [y for y, (index, _) in enumerate(self._rows) if index == self._marked]
-        if height and mine:
+        marked_lines = [y for y, (index, _) in enumerate(self._rows) if index == self._marked]
+        if height and marked_lines:
             top = self.scroll_offset.y
-            top = min(mine[0], max(top, mine[-1] - height + 1))
+            top = min(marked_lines[0], max(top, marked_lines[-1] - height + 1))
             self.scroll_to(y=max(0, min(top, len(self._rows) - height)), animate=False, force=True, immediate=True)
 
     def on_resize(self) -> None:
         self.virtual_size = Size(self.size.width, len(self._rows))
-        self._reveal()
+        self._scroll_to_marked()
 
     def on_click(self, event: events.Click) -> None:
         y = event.y + self.scroll_offset.y
@@ -64,4 +64,4 @@ class ChoiceList(ScrollView, can_focus=False):
         palette = palette_of(self.app.theme_variables)
         strip = Strip(clipped_text([line], palette).render(self.app.console)).adjust_cell_length(width)
         strip = strip.apply_style(self.rich_style)
-        return over(strip, palette.selected) if choice == self._marked else strip
+        return with_style(strip, palette.selected) if choice == self._marked else strip

@@ -13,17 +13,17 @@ from ebbtide.tui.widgets.listing import Listing
 
 
 class Completions(Listing, can_focus=False):
-    """Shown while there are candidates. The prompt keeps the focus and moves the mark."""
+    """The list of completions, shown while there are candidates. The prompt keeps the focus and moves the mark."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.display = False
         self.candidates: tuple[PromptCompletion, ...] = ()
-        self.is_behind = False
-        """Whether the candidates belong to an earlier text and cannot be accepted."""
+        self.is_outdated = False
+        """Whether the candidates belong to an earlier text and therefore cannot be accepted."""
 
     def offer(self, candidates: Sequence[PromptCompletion]) -> None:
-        self.is_behind = False
+        self.is_outdated = False
         if tuple(candidates) == self.candidates:
             return
         self.candidates = tuple(candidates)
@@ -43,11 +43,11 @@ class Completions(Listing, can_focus=False):
 
     @property
     def selected_candidate(self) -> PromptCompletion | None:
-        if not self.candidates or self.is_behind:
+        if not self.candidates or self.is_outdated:
             return None
         return self.candidates[self.marked]
 
     def step(self, step: int) -> None:
         """Mark the next or previous candidate, wrapping around."""
         if self.candidates:
-            self.move((self.marked + step) % len(self.candidates) - self.marked)
+            self.move_mark((self.marked + step) % len(self.candidates) - self.marked)

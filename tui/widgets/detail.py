@@ -1,4 +1,4 @@
-"""The details of a list's marked row: lines, a paged text or a diff."""
+"""The details of a list's marked row: lines, paged text or a diff."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -12,19 +12,19 @@ from ebbtide.agent.errors import AgentError
 from ebbtide.tui.text.sanitise import sanitised
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.text.styles import palette_of, wrapped_text
-from ebbtide.tui.text.unified_diff import files_of
-from ebbtide.tui.view.panel import DiffText, LoadedText, PagedText, PanelContent, PanelRow, about_row
+from ebbtide.tui.text.unified_diff import parse_diff
+from ebbtide.tui.view.panel import DiffText, LoadedText, PagedText, PanelContent, PanelRow, row_details
 from ebbtide.tui.widgets.diffview import DiffView
 from ebbtide.tui.widgets.pages import Pages
 
 
 class Detail(Vertical):
-    """Shows details; content that is already loaded is not read again."""
+    """The details of a row. Content that is already shown is not loaded again."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._content: PanelContent = None
-        self._value = ""
+        self._row_value = ""
         self._loading: Worker[None] | None = None
 
     def compose(self) -> ComposeResult:
@@ -44,43 +44,45 @@ class Detail(Vertical):
         return is_loaded and (self._pages.settled or not self._pages.display)
 
     def show(self, row: PanelRow, *, tail: bool = False) -> None:
-        """`tail`: scroll to the end of the lines."""
+        """Show the details of a row. `tail`: whether to scroll to their last line."""
         if not isinstance(row.content, LoadedText):
-            self.show_lines(about_row(row))
+            self.show_lines(row_details(row))
         if row.content is None or row.content != self._content:
             self._show_content(row.content)
-        if row.value != self._value or tail:
+        if row.value != self._row_value or tail:
             self.call_after_refresh(self._about.scroll_end if tail else self._about.scroll_home, animate=False)
-        self._value = row.value
+        self._row_value = row.value
 
     def show_lines(self, lines: Sequence[Line]) -> None:
         """Show these lines above the content."""
         self.query_one("#said", Static).update(wrapped_text(lines, palette_of(self.app.theme_variables)))
         self._about.display = bool(lines)
 
-    def turn(self, lines: int) -> None:
-        """Scroll by that many lines."""
+    def scroll_lines(self, lines: int) -> None:
+        """Scroll down by that many lines; up if negative."""
         if self._pages.display:
-            self._pages.turn(lines)
+            self._pages.scroll_lines(lines)
         else:
             self._about.scroll_relative(y=lines, animate=False)
 
-    def page(self, direction: int) -> None:
+    def scroll_page(self, direction: int) -> None:
         """Scroll one page down (1) or up (-1)."""
         if self._diff.display:
             (self._diff.scroll_page_down if direction > 0 else self._diff.scroll_page_up)(animate=False)
         else:
-            self.turn(direction * (self._pages.lines if self._pages.display else max(1, self._about.size.height - 1)))
+            self.scroll_lines(
+                direction * (self._pages.page_height if self._pages.display else max(1, self._about.size.height - 1))
+            )
 
     def process_key(self, key: str) -> bool:
-        """Handle a key of a diff; return whether it had a meaning."""
+        """Handle a key of the diff view; return whether it did something."""
         if not self._diff.display:
             return False
         match key:
             case "n" | "p":
                 self._diff.next_change(1 if key == "n" else -1)
             case "space":
-                self.page(1)
+                self.scroll_page(1)
             case "home" | "end":
                 (self._diff.scroll_home if key == "home" else self._diff.scroll_end)(animate=False)
             case "m":
@@ -89,9 +91,9 @@ class Detail(Vertical):
                 return False
         return True
 
-    def refit(self) -> None:
-        """Adapt to the current size."""
-        self._pages.refit()
+    def fit_to_size(self) -> None:
+        """Fit the content to the current size."""
+        self._pages.fit_to_size()
 
     def _show_content(self, content: PanelContent) -> None:
         self._content = content
@@ -100,7 +102,7 @@ class Detail(Vertical):
             case PagedText(texts, ref, holding):
                 self._pages.show(texts, ref, holding)
             case DiffText(text, otherwise):
-                self._diff.show_diff(files_of(text)) if text else self._diff.show_code(otherwise, "")
+                self._diff.show_diff(parse_diff(text)) if text else self._diff.show_code(otherwise, "")
             case LoadedText(load, of):
                 self._loading = self.run_worker(partial(self._load, partial(load, *of)), group="load", exclusive=True)
             case None:

@@ -11,14 +11,14 @@ from textual.strip import Strip
 
 from ebbtide.tui.render.diff_lines import RenderedDiff
 from ebbtide.tui.render.diff_rows import (
-    MAX_ROWS,
+    MAX_INITIAL_ROWS,
+    DiffLayout,
     FileRow,
     GapRow,
-    Layout,
     code_layout,
+    diff_layout,
     first_change,
-    layout_of,
-    without_name,
+    without_file_name,
 )
 from ebbtide.tui.render.prose import PaletteConsole
 from ebbtide.tui.text.styles import Palette, palette_of
@@ -26,7 +26,8 @@ from ebbtide.tui.text.unified_diff import FileDiff
 
 
 class DiffView(ScrollView, can_focus=True):
-    """Shows a diff unified, or side by side if it fits. Long content is cut until more is requested."""
+    """Shows a diff: side by side if the width suffices, otherwise unified. Long content is cut until the user asks for
+    more."""
 
     DEFAULT_CSS = """
     DiffView {
@@ -43,25 +44,27 @@ class DiffView(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._lay_out: Callable[[int, int], Layout] = lambda width, most: Layout()
-        self._most = MAX_ROWS
-        self._layout = Layout()
+        self._make_layout: Callable[[int, int], DiffLayout] = lambda width, most: DiffLayout()
+        self._max_rows = MAX_INITIAL_ROWS
+        self._layout = DiffLayout()
         self._drawn: RenderedDiff | None = None
         self._palette: Palette | None = None
-        self._drawn_at = 0
-        """The width of the last drawing."""
+        self._drawn_width = 0
+        """The width for which the view was last drawn."""
 
     def show_diff(self, files: Sequence[FileDiff], *, is_named: bool = False) -> None:
-        """`is_named`: there is one file, whose name is shown elsewhere."""
-        told: Callable[[Layout], Layout] = without_name if is_named else lambda layout: layout
-        self._show(lambda width, most: told(layout_of(files, width=width, most=most, how="; m shows more")))
+        """Show a diff. `is_named`: whether it has only one file, whose name is shown elsewhere."""
+        change_layout: Callable[[DiffLayout], DiffLayout] = without_file_name if is_named else lambda layout: layout
+        self._show(
+            lambda width, most: change_layout(diff_layout(files, width=width, max_rows=most, hint="; press m for more"))
+        )
 
     def show_code(self, text: str, language: str, marks: Sequence[tuple[int, int]] = ()) -> None:
-        """`marks`: ranges of the text to highlight."""
-        self._show(lambda width, most: code_layout(text, language, most, "; m shows more", marks))
+        """Show code. `marks`: ranges of the text to highlight."""
+        self._show(lambda width, most: code_layout(text, language, most, "; press m for more", marks))
 
-    def _show(self, lay_out: Callable[[int, int], Layout]) -> None:
-        self._lay_out, self._most = lay_out, MAX_ROWS
+    def _show(self, make_layout: Callable[[int, int], DiffLayout]) -> None:
+        self._make_layout, self._max_rows = make_layout, MAX_INITIAL_ROWS
         self._draw(self._width)
         self.scroll_to(y=0, animate=False, force=True, immediate=True)
         self.refresh(layout=True)
@@ -69,7 +72,7 @@ class DiffView(ScrollView, can_focus=True):
     def action_more(self) -> None:
         """Show twice as many lines."""
         if self._layout.left_out:
-            self._most *= 2
+            self._max_rows *= 2
             self._draw(self._width)
             self.refresh(layout=True)
 
@@ -78,22 +81,22 @@ class DiffView(ScrollView, can_focus=True):
         if self._drawn is None:
             return
         starts = [
-            self._drawn.start_of(at)
+            self._drawn.first_line_of(at)
             for at, row in enumerate(self._layout.rows)
             if isinstance(row, FileRow | GapRow) or at == 0
         ]
         y = self.scroll_offset.y
-        there = [at for at in starts if (at > y if step > 0 else at < y)]
-        if there:
-            self.scroll_to(y=there[0] if step > 0 else there[-1], animate=False, force=True, immediate=True)
+        targets = [at for at in starts if (at > y if step > 0 else at < y)]
+        if targets:
+            self.scroll_to(y=targets[0] if step > 0 else targets[-1], animate=False, force=True, immediate=True)
 
-    def to_change(self) -> None:
-        """Scroll to the first change, with as many lines before it as fit."""
+    def scroll_to_change(self) -> None:
+        """Scroll so that the first change is visible, with as many lines before it as fit."""
         first, end = first_change(self._layout.rows)
         if self._drawn is None or end <= first:
             return
-        starts = [self._drawn.start_of(at) for at in range(first + 1)]
-        bottom = self._drawn.start_of(end) if end < len(self._layout.rows) else self._drawn.count
+        starts = [self._drawn.first_line_of(at) for at in range(first + 1)]
+        bottom = self._drawn.first_line_of(end) if end < len(self._layout.rows) else self._drawn.count
         top = next((start for start in starts if start >= bottom - self.size.height), starts[-1])
         self.scroll_to(y=top, animate=False, force=True, immediate=True)
 
@@ -102,36 +105,36 @@ class DiffView(ScrollView, can_focus=True):
         return self.scrollable_content_region.width
 
     def _draw(self, width: int) -> None:
-        """Draw for a width, keeping the row at the top."""
+        """Draw for a width; the row at the top of the screen stays there."""
         top = self._drawn.row_at(self.scroll_offset.y) if self._drawn is not None else 0
-        was = self._layout
+        previous = self._layout
         self._palette = palette_of(self.app.theme_variables)
-        self._layout = self._lay_out(width, self._most)
+        self._layout = self._make_layout(width, self._max_rows)
         self._drawn = RenderedDiff(self._layout, width, PaletteConsole(self._palette))
-        self._drawn_at = width
+        self._drawn_width = width
         self.virtual_size = Size(width, self._drawn.count)
-        if was.rows and top:
-            self.scroll_to(y=self._drawn.start_of(top), animate=False, force=True, immediate=True)
+        if previous.rows and top:
+            self.scroll_to(y=self._drawn.first_line_of(top), animate=False, force=True, immediate=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        if width != self._drawn_at or self._drawn is None:
+        if width != self._drawn_width or self._drawn is None:
             self._draw(width)
         return self._drawn.count if self._drawn is not None else 0
 
     def on_resize(self) -> None:
-        if self._width != self._drawn_at:
+        if self._width != self._drawn_width:
             self._draw(self._width)
             self.refresh()
 
     def notify_style_update(self) -> None:
-        """Redraw: a new theme has other colours."""
+        """Redraw with the colours of the new theme."""
         super().notify_style_update()
         if self._drawn is not None and palette_of(self.app.theme_variables) != self._palette:
-            self._draw(self._drawn_at)
+            self._draw(self._drawn_width)
 
     def render_line(self, y: int) -> Strip:
         width = self._width
-        if self._drawn is None or self._drawn_at != width:
+        if self._drawn is None or self._drawn_width != width:
             self._draw(width)
         index = y + self.scroll_offset.y
         if self._drawn is None or index >= self._drawn.count:

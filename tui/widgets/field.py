@@ -12,7 +12,12 @@ from textual.widgets import Input
 from textual.widgets.input import Selection
 
 from ebbtide.tui.text.graphemes import grapheme_end, grapheme_start
-from ebbtide.tui.text.sanitise import invisible_count, invisible_words, line_with_control_pictures, pasted_text
+from ebbtide.tui.text.sanitise import (
+    invisible_count,
+    invisible_count_text,
+    line_with_control_pictures,
+    normalised_paste,
+)
 from ebbtide.tui.text.spans import parse_inline_code
 from ebbtide.tui.text.styles import clipped_text, palette_of
 from ebbtide.tui.view.panel import PanelAction, PanelRow
@@ -26,12 +31,12 @@ _KEYS = {
     "alt+shift+left": "cursor_left_word(True)", "alt+shift+right": "cursor_right_word(True)",
     "shift+backspace": "delete_left", "shift+delete": "delete_right", "super+left": "home", "super+right": "end",
 }  # fmt: skip
-"""Keys of shells and terminals that Textual ignores or handles differently."""
+"""Shell and terminal keys that Textual ignores or handles differently."""
 
 
 class Field(Input):
-    """An input that keeps text exactly as typed, draws it safely and counts invisible characters. Its cursor does
-    not blink, so nothing runs while idle."""
+    """An input that keeps text exactly as typed, draws it safely and counts invisible characters. Its cursor does not
+    blink, so that the app does nothing while idle."""
 
     DEFAULT_CSS = """
     Field > .input--placeholder { color: $text-muted; }
@@ -40,11 +45,11 @@ class Field(Input):
 
     def on_mount(self) -> None:
         self.cursor_blink = False
-        self.select_on_focus = False  # what is written in it would be written over
+        self.select_on_focus = False  # so that the next key does not replace the text
 
-    def take_over(self, character: str) -> None:
-        """Continue text that was started in another widget."""
-        self.screen.set_focus(self)  # at once: the next character is for it
+    def focus_and_insert(self, character: str) -> None:
+        """Take the focus and insert a character, because the user continues text that was begun in another widget."""
+        self.screen.set_focus(self)  # at once, so that the next key reaches it
         self.insert_text_at_cursor(character)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -57,7 +62,7 @@ class Field(Input):
     def _on_paste(self, event: events.Paste) -> None:
         event.prevent_default()
         event.stop()
-        self.replace(pasted_text(event.text).rstrip("\n"), *sorted(self.selection))
+        self.replace(normalised_paste(event.text).rstrip("\n"), *sorted(self.selection))
 
     # Drawing
 
@@ -73,71 +78,79 @@ class Field(Input):
         return cell_len(self._displayed_value[:position])
 
     def render_line(self, y: int) -> Strip:
-        strip, told = super().render_line(y), invisible_words(invisible_count(self.value))
-        while told and 2 * len(told) > strip.cell_length:
-            told = told.rpartition(" ")[0]
-        if y or not told:
+        strip, warning = super().render_line(y), invisible_count_text(invisible_count(self.value))
+        while warning and 2 * len(warning) > strip.cell_length:
+            warning = warning.rpartition(" ")[0]
+        if y or not warning:
             return strip
-        end = clipped_text([parse_inline_code(f"  {told}", "warn")], palette_of(self.app.theme_variables)).render(
+        end = clipped_text([parse_inline_code(f"  {warning}", "warn")], palette_of(self.app.theme_variables)).render(
             self.app.console
         )
-        cut = strip.crop(0, strip.cell_length - len(told) - 2)
+        cut = strip.crop(0, strip.cell_length - len(warning) - 2)
         return Strip.join([cut, Strip(end).apply_style(self.rich_style)])
 
-    # Keys for the characters that are drawn
+    # Keys that move over characters as drawn
 
-    def _before(self) -> int:
+    def _position_before(self) -> int:
         return grapheme_start(self._displayed_value, self.cursor_position)
 
-    def _behind(self) -> int:
+    def _position_after(self) -> int:
         return grapheme_end(self._displayed_value, self.cursor_position)
 
     def action_cursor_left(self, select: bool = False) -> None:
         if select or self.selection.is_empty:
-            self.selection = Selection(self.selection.start if select else self._before(), self._before())
+            self.selection = Selection(
+                self.selection.start if select else self._position_before(), self._position_before()
+            )
         else:
             super().action_cursor_left(select)
 
     def action_cursor_right(self, select: bool = False) -> None:
         if select or self.selection.is_empty:
-            self.selection = Selection(self.selection.start if select else self._behind(), self._behind())
+            self.selection = Selection(
+                self.selection.start if select else self._position_after(), self._position_after()
+            )
         else:
             super().action_cursor_right(select)
 
     def action_delete_left(self) -> None:
         if self.selection.is_empty:
-            self.delete(self._before(), self.cursor_position)
+            self.delete(self._position_before(), self.cursor_position)
         else:
             self.delete_selection()
 
     def action_delete_right(self) -> None:
         if self.selection.is_empty:
-            self.delete(self.cursor_position, self._behind())
+            self.delete(self.cursor_position, self._position_after())
         else:
             self.delete_selection()
 
 
 class NoteField(Field):
-    """A field for the text that an action of a list asks for, shown while it is typed."""
+    """A field for the text that an action of a list needs, visible only while it is open."""
 
-    asked: tuple[PanelAction, PanelRow] | None = None
-    """The action and row that it is for."""
+    request: tuple[PanelAction, PanelRow] | None = None
+    """While the field is open, the action and the row that it asks text for."""
 
-    def ask(self, action: PanelAction, row: PanelRow) -> None:
-        asks = action.asks
+    def open_for(self, action: PanelAction, row: PanelRow) -> None:
+        asks = action.text_request
         assert asks is not None
-        self.asked = (action, row)
-        self.value, self.placeholder, self.select_on_focus = asks.begin(row), asks.placeholder(row), asks.replaces
+        self.request = (action, row)
+        self.value, self.placeholder, self.select_on_focus = (
+            asks.initial_text(row),
+            asks.placeholder(row),
+            asks.replaces,
+        )
         self.password = asks.is_hidden
         self.cursor_position = len(self.value)
         self.display = True
         self.focus()
 
-    def end(self) -> PanelAction | None:
-        """Close the field and return its action."""
-        asked, self.asked = self.asked, None
+    def close_field(self) -> PanelAction | None:
+        """Close the field and return the action that it was opened for."""
+        request, self.request = self.request, None
         self.display = False
-        return asked[0] if asked is not None else None
+        return request[0] if request is not None else None
 
 
 class CommandField(TextBox):

@@ -1,4 +1,4 @@
-"""Search in the transcript's text, independent of drawing."""
+"""Search in the text of the transcript, independent of drawing."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
-from ebbtide.tui.view.block_texts import text_of
+from ebbtide.tui.view.block_texts import block_text
 from ebbtide.tui.view.blocks import Block
 
-_SIGNS = frozenset("*`_~#>|│─")
-"""Markup characters that are written but not drawn, or the other way round; ignored by the search."""
+_IGNORED_CHARS = frozenset("*`_~#>|│─")
+"""Characters that occur only in the source or only on the screen, such as markup; ignored by the search."""
 
 
 @dataclass(frozen=True, slots=True)
-class FoundText:
-    """One match."""
+class TextMatch:
+    """A match of the search."""
 
     row: int
-    nth: int
+    match_index: int
     """Index of the match in its row."""
 
 
 @dataclass(frozen=True, slots=True)
-class FoundSpan:
+class MatchSpan:
     """A range of characters in a line."""
 
     line: int
@@ -33,46 +33,47 @@ class FoundSpan:
 
 def fold_for_search(text: str) -> str:
     """Normalise text for comparison: ignore case, markdown markup, and differences in whitespace."""
-    for sign in _SIGNS:
+    for sign in _IGNORED_CHARS:
         text = text.replace(sign, "")
     return " ".join(text.lower().split())
 
 
 class TextFinder:
-    """Searches blocks, caching their text between searches."""
+    """Searches blocks, and caches their text between searches."""
 
     def __init__(self) -> None:
-        self._said: BlockTexts = {}
+        self._texts: BlockTexts = {}
 
-    def unread(self, blocks: Sequence[Block]) -> Sequence[Block]:
-        """The blocks whose text is not cached yet."""
-        return [block for block in blocks if id(block) not in self._said]
+    def uncached_blocks(self, blocks: Sequence[Block]) -> Sequence[Block]:
+        """Return the blocks whose text is not cached."""
+        return [block for block in blocks if id(block) not in self._texts]
 
-    def learn(self, said: "BlockTexts") -> None:
+    def cache_texts(self, texts: "BlockTexts") -> None:
         """Cache the text of blocks."""
-        self._said.update(said)
+        self._texts.update(texts)
 
-    def counts(self, blocks: Sequence[Block], words: str) -> tuple[int, ...]:
-        """The number of matches in each block, including collapsed parts."""
-        wanted = fold_for_search(words)
-        if not wanted:
+    def match_counts(self, blocks: Sequence[Block], search_text: str) -> tuple[int, ...]:
+        """Return the number of matches in each block, including matches in collapsed parts."""
+        folded_text = fold_for_search(search_text)
+        if not folded_text:
             return (0,) * len(blocks)
-        self.learn(texts_of(self.unread(blocks)))
-        self._said = {id(block): self._said[id(block)] for block in blocks}
-        return tuple(self._said[id(block)][1].count(wanted) for block in blocks)
+        self.cache_texts(search_texts(self.uncached_blocks(blocks)))
+        self._texts = {id(block): self._texts[id(block)] for block in blocks}
+        return tuple(self._texts[id(block)][1].count(folded_text) for block in blocks)
 
 
 BlockTexts: TypeAlias = dict[int, tuple[Block, str]]
 """Blocks by identity, with their normalised text."""
 
 
-def texts_of(blocks: Sequence[Block]) -> BlockTexts:
-    """The normalised text of each block. Thread-safe, since many blocks take a while."""
-    return {id(block): (block, fold_for_search(text_of(block))) for block in blocks}
+def search_texts(blocks: Sequence[Block]) -> BlockTexts:
+    """Return the normalised text of each block. Thread-safe, because many blocks are read in a thread."""
+    return {id(block): (block, fold_for_search(block_text(block))) for block in blocks}
 
 
-class FoundPositions:
-    """Numbers the matches across rows. Positions are computed on demand, because one letter may match very often."""
+class MatchNumbers:
+    """Numbers the matches of all rows. Positions are computed on demand, because a single letter may match very
+    often."""
 
     def __init__(self, counts: Sequence[int]) -> None:
         self._ends = list(accumulate(counts))
@@ -80,46 +81,46 @@ class FoundPositions:
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
-    def at(self, index: int) -> FoundText:
+    def match_at(self, index: int) -> TextMatch:
         row = bisect_right(self._ends, index)
-        return FoundText(row, index - self._before(row))
+        return TextMatch(row, index - self._before(row))
 
-    def index(self, place: FoundText) -> int | None:
-        """Index of a match; None if it no longer exists."""
-        if place.row >= len(self._ends) or place.nth >= self._ends[place.row] - self._before(place.row):
+    def number_of(self, match: TextMatch) -> int | None:
+        """Return the number of a match, from 0; None if the match no longer exists."""
+        if match.row >= len(self._ends) or match.match_index >= self._ends[match.row] - self._before(match.row):
             return None
-        return self._before(place.row) + place.nth
+        return self._before(match.row) + match.match_index
 
-    def up_to(self, row: int) -> int:
-        """Number of matches up to and including that row."""
+    def count_up_to(self, row: int) -> int:
+        """Return the number of matches up to and including that row."""
         return self._ends[min(row, len(self._ends) - 1)] if self._ends else 0
 
     def _before(self, row: int) -> int:
         return self._ends[row - 1] if row else 0
 
 
-def spans_of(lines: Sequence[str], words: str) -> tuple[tuple[FoundSpan, ...], ...]:
-    """The ranges of the words in drawn lines: one, or one per line if wrapped."""
-    wanted = fold_for_search(words)
-    if not wanted:
+def match_spans(lines: Sequence[str], search_text: str) -> tuple[tuple[MatchSpan, ...], ...]:
+    """Return the ranges of each match in drawn lines: one range, or one per line if the match is wrapped."""
+    folded_text = fold_for_search(search_text)
+    if not folded_text:
         return ()
     text, origins = _comparable_chars(lines)
-    found: list[tuple[FoundSpan, ...]] = []
-    at = text.find(wanted)
-    while at >= 0:
-        end = at + len(wanted)
-        found.append(_spans(origins[at:end]))
-        at = text.find(wanted, end)
-    return tuple(found)
+    matches: list[tuple[MatchSpan, ...]] = []
+    start = text.find(folded_text)
+    while start >= 0:
+        end = start + len(folded_text)
+        matches.append(_line_spans(origins[start:end]))
+        start = text.find(folded_text, end)
+    return tuple(matches)
 
 
 def _comparable_chars(lines: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-    """The normalised lines, with the original line and column of each character."""
+    """Return the normalised text of the lines, with the original line and column of each character."""
     text: list[str] = []
     origins: list[tuple[int, int]] = []
     for number, line in enumerate(lines):
         for column, character in enumerate(f"{line} "):
-            if character in _SIGNS or (character.isspace() and (not text or text[-1] == " ")):
+            if character in _IGNORED_CHARS or (character.isspace() and (not text or text[-1] == " ")):
                 continue
             for lowered in " " if character.isspace() else character.lower():
                 text.append(lowered)
@@ -127,8 +128,8 @@ def _comparable_chars(lines: Sequence[str]) -> tuple[str, list[tuple[int, int]]]
     return "".join(text), origins
 
 
-def _spans(origins: Sequence[tuple[int, int]]) -> tuple[FoundSpan, ...]:
-    """The ranges of characters, one per line."""
+def _line_spans(origins: Sequence[tuple[int, int]]) -> tuple[MatchSpan, ...]:
+    """Return the ranges of consecutive characters, one per line."""
     lines = dict.fromkeys(line for line, _ in origins)
     columns = {line: [column for found, column in origins if found == line] for line in lines}
-    return tuple(FoundSpan(line, min(found), max(found) + 1) for line, found in columns.items())
+    return tuple(MatchSpan(line, min(found), max(found) + 1) for line, found in columns.items())

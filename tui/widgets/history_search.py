@@ -9,21 +9,21 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Static
 
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tui.prompt.history import HistorySearch, looked_for
+from ebbtide.tui.prompt.history import HistorySearch, search_history
 from ebbtide.tui.text.sanitise import sanitised, sanitised_line
 from ebbtide.tui.text.styles import Palette, clipped_text, palette_of
-from ebbtide.tui.view.key_hints import key_lines
+from ebbtide.tui.view.key_hints import key_hint_lines
 from ebbtide.tui.widgets.field import Field
 
 MAX_MESSAGE_LINES = 6
-"""Maximum lines of a message."""
-_KEYS = ((96, "Ctrl-R older  Ctrl-S newer  Enter takes  Esc back"), (76, "Ctrl-R older  Enter takes  Esc back"))
-"""Key hints, by minimum width."""
+"""Maximum number of lines shown of a message."""
+_KEYS = ((96, "Ctrl-R older  Ctrl-S newer  Enter select  Esc back"), (76, "Ctrl-R older  Enter select  Esc back"))
+"""Key hints for each minimum width, widest first."""
 
 
 class HistorySearchBar(Vertical):
-    """Takes the keys while open: Ctrl-R and Up go to older messages, Ctrl-S and Down to newer ones, Enter and Tab
-    accept, Esc closes."""
+    """The search bar for the prompt history. It receives all keys while it is open: Ctrl-R and Up go to older messages,
+    Ctrl-S and Down to newer ones, Enter and Tab accept, and Esc closes it."""
 
     DEFAULT_CSS = """
     HistorySearchBar {
@@ -39,16 +39,16 @@ class HistorySearchBar(Vertical):
 
     def __init__(self, entries: tuple[str, ...]) -> None:
         super().__init__()
-        self.taken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """The accepted message; empty if none."""
+        self.chosen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """The accepted message; empty if the search was cancelled."""
         self._entries = entries
-        self._search = looked_for("", entries)
+        self._search = search_history("", entries)
 
     def compose(self) -> ComposeResult:
         yield Static(id="past-found")
         with Horizontal(id="past-line"):
             yield Static(Text("history ", palette_of(self.app.theme_variables).dim), id="past-mark")
-            yield Field(id="past-sought", compact=True, placeholder="a word of an earlier message")
+            yield Field(id="past-sought", compact=True, placeholder="search earlier messages")
             yield Static(id="past-count")
 
     def on_mount(self) -> None:
@@ -56,43 +56,43 @@ class HistorySearchBar(Vertical):
         self.screen.set_focus(box)
         self._show_result()
 
-    def seek(self, words: str) -> None:
-        """Search for these words."""
+    def prepend_text(self, text: str) -> None:
+        """Insert text at the start of the search field."""
         box = self.query_one(Input)
-        box.value = words + box.value
+        box.value = text + box.value
         box.cursor_position = len(box.value)
 
     @on(Input.Changed)
     def _update_search(self, message: Input.Changed) -> None:
         message.stop()
-        self._search = looked_for(message.value, self._entries, self._search)
+        self._search = search_history(message.value, self._entries, self._search)
         self._show_result()
 
     def on_key(self, event: events.Key) -> None:
-        if self._handles(event.key):
+        if self._process_key(event.key):
             event.stop()
             event.prevent_default()
 
     def on_descendant_blur(self) -> None:
-        self._end("")
+        self._close_with("")
 
     def on_unmount(self) -> None:
-        self._end("")
+        self._close_with("")
 
-    def _end(self, taken: str) -> None:
-        if not self.taken.done():
-            self.taken.set_result(taken)
+    def _close_with(self, chosen: str) -> None:
+        if not self.chosen.done():
+            self.chosen.set_result(chosen)
 
-    def _handles(self, key: str) -> bool:
+    def _process_key(self, key: str) -> bool:
         match key:
             case "ctrl+r" | "up":
                 self._search = self._search.older()
             case "ctrl+s" | "down":
                 self._search = self._search.newer()
             case "enter" | "tab":
-                self._end(self._search.current)
+                self._close_with(self._search.current)
             case "escape":
-                self._end("")
+                self._close_with("")
             case _:
                 return False
         self._show_result()
@@ -100,32 +100,34 @@ class HistorySearchBar(Vertical):
 
     def _show_result(self) -> None:
         palette, search = palette_of(self.app.theme_variables), self._search
-        self.query_one("#past-found", Static).update(found_text(search, palette))
-        count = f" {search.at + 1:,} of {len(search.found):,}" if search.found else " nothing found"
-        keys = next((keys for least, keys in _KEYS if self.size.width >= least), "")
-        text = Text.assemble((f"{count}   ", palette.text), clipped_text(key_lines(keys, self.size.width), palette))
+        self.query_one("#past-found", Static).update(match_text(search, palette))
+        count = f" {search.at + 1:,} of {len(search.found):,}" if search.found else " no match"
+        keys = next((keys for min_width, keys in _KEYS if self.size.width >= min_width), "")
+        text = Text.assemble(
+            (f"{count}   ", palette.text), clipped_text(key_hint_lines(keys, self.size.width), palette)
+        )
         self.query_one("#past-count", Static).update(text)
 
 
-def found_text(search: HistorySearch, palette: Palette) -> Text:
-    """The current message with the match highlighted, cut to the lines around it."""
+def match_text(search: HistorySearch, palette: Palette) -> Text:
+    """Return the current message with the match highlighted, cut to the lines around the match."""
     start, end = search.place
     lines = search.current.split("\n")
     first = (
         max(search.current.count("\n", 0, start) - MAX_MESSAGE_LINES + 2, 0) if len(lines) > MAX_MESSAGE_LINES else 0
     )
-    at = sum(len(line) + 1 for line in lines[:first])
+    line_start = sum(len(line) + 1 for line in lines[:first])
     text = Text(no_wrap=True, overflow="ellipsis", end="")
     for number, line in enumerate(lines[first : first + MAX_MESSAGE_LINES]):
         text.append("\n" if number else "")
-        left, right = (min(max(place - at, 0), len(line)) for place in (start, end))
+        left, right = (min(max(place - line_start, 0), len(line)) for place in (start, end))
         for part, style in (
             (line[:left], palette.text),
-            (line[left:right], palette.here),
+            (line[left:right], palette.current_match),
             (line[right:], palette.text),
         ):
             text.append(sanitised_line(sanitised(part)), style)
-        at += len(line) + 1
+        line_start += len(line) + 1
     if len(lines) > first + MAX_MESSAGE_LINES:
         text.append(f" … {pluralize(len(lines) - first - MAX_MESSAGE_LINES, 'more line')}", palette.dim)
     return text

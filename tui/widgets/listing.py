@@ -10,11 +10,11 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from ebbtide.tui.text.styles import palette_of
-from ebbtide.tui.widgets.selection import over
+from ebbtide.tui.widgets.selection import with_style
 
 
 class Listing(ScrollView, can_focus=True):
-    """Lines drawn on demand, any number of them."""
+    """A list of lines that are drawn on demand, so that it can be very long."""
 
     class RowHighlighted(Message):
         """Another line was marked."""
@@ -23,22 +23,22 @@ class Listing(ScrollView, can_focus=True):
         super().__init__(id=id)
         self.marked = 0
         self._count = 0
-        self._paint: Callable[[int, int], Text] = lambda index, width: Text()
+        self._paint_line: Callable[[int, int], Text] = lambda index, width: Text()
 
-    def show(self, count: int, paint: Callable[[int, int], Text]) -> None:
-        """Show `count` lines and mark the first; `paint` draws the line of an index at a width."""
+    def show(self, count: int, paint_line: Callable[[int, int], Text]) -> None:
+        """Show `count` lines and mark the first one. `paint_line` draws the line with an index, for a width."""
         self.marked = 0
-        self.change(count, paint)
+        self.replace_lines(count, paint_line)
         self.scroll_to(y=0, animate=False, force=True, immediate=True)
         self.post_message(self.RowHighlighted())
 
-    def change(self, count: int, paint: Callable[[int, int], Text]) -> None:
-        """Replace the lines; mark and scroll position stay."""
-        self._count, self._paint, self.marked = count, paint, max(0, min(self.marked, count - 1))
+    def replace_lines(self, count: int, paint: Callable[[int, int], Text]) -> None:
+        """Replace the lines. The mark and the scroll position stay."""
+        self._count, self._paint_line, self.marked = count, paint, max(0, min(self.marked, count - 1))
         self.virtual_size = Size(self.scrollable_content_region.width, count)
         self.refresh()
 
-    def move(self, step: int) -> None:
+    def move_mark(self, step: int) -> None:
         """Move the mark."""
         self._mark(self.marked + step)
 
@@ -47,13 +47,13 @@ class Listing(ScrollView, can_focus=True):
         if index == self.marked or not self._count:
             return
         self.marked = index
-        self._reveal()
+        self._scroll_to_marked()
         self.refresh()
         self.post_message(self.RowHighlighted())
 
-    def _reveal(self) -> None:
-        """Scroll to the marked line; for the second also to the first, which may be its heading. Does nothing before
-        layout."""
+    def _scroll_to_marked(self) -> None:
+        """Scroll to the marked line, or to the top if one of the first two lines is marked, because the first may be a
+        heading. Does nothing before the first layout."""
         if height := self.size.height:
             top = min(self.marked, max(self.scroll_offset.y, self.marked - height + 1))
             top = 0 if self.marked < min(2, height) else top
@@ -61,7 +61,7 @@ class Listing(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         self.virtual_size = Size(self.scrollable_content_region.width, self._count)
-        self._reveal()
+        self._scroll_to_marked()
 
     def on_click(self, event: events.Click) -> None:
         self._mark(event.y + self.scroll_offset.y)
@@ -70,8 +70,8 @@ class Listing(ScrollView, can_focus=True):
         index, width = y + self.scroll_offset.y, self.scrollable_content_region.width
         if index >= self._count:
             return Strip.blank(width, self.rich_style)
-        text = self._paint(index, width)
+        text = self._paint_line(index, width)
         text.truncate(max(1, width), overflow="ellipsis")
         strip = Strip(text.render(self.app.console)).adjust_cell_length(width)
         strip = strip.apply_style(self.rich_style)
-        return over(strip, palette_of(self.app.theme_variables).selected) if index == self.marked else strip
+        return with_style(strip, palette_of(self.app.theme_variables).selected) if index == self.marked else strip

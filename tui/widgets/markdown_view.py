@@ -11,7 +11,7 @@ from ebbtide.tui.text.styles import Palette, palette_of
 
 
 class MarkdownView(ScrollView, can_focus=False):
-    """Draws the text once for each width."""
+    """A view that draws its text once for each width."""
 
     DEFAULT_CSS = """
     MarkdownView {
@@ -26,20 +26,20 @@ class MarkdownView(ScrollView, can_focus=False):
         super().__init__(id=id)
         self._text = text
         self._lines: list[SegmentLine] = []
-        self._at_width: dict[int, list[SegmentLine]] = {}
-        """Cached lines by width: layout asks for widths with and without scrollbar again and again."""
+        self._lines_by_width: dict[int, list[SegmentLine]] = {}
+        """Drawn lines by width, cached because layout repeatedly asks for the widths with and without a scrollbar."""
         self._palette: Palette | None = None
-        self._drawn_at = 0
-        """The width of the last drawing."""
+        self._drawn_width = 0
+        """The width for which the view was last drawn."""
 
     @property
     def _width(self) -> int:
         return self.scrollable_content_region.width
 
     def _draw(self, width: int) -> None:
-        """Draw for a width, keeping the approximate position."""
+        """Draw for a width; the scroll position stays approximately the same."""
         before, y = len(self._lines), self.scroll_offset.y
-        self._lines, self._drawn_at = self._lines_for(width), width
+        self._lines, self._drawn_width = self._lines_for(width), width
         self.virtual_size = Size(width, len(self._lines))
         if before and y:
             self.scroll_to(y=y * len(self._lines) // before, animate=False, force=True, immediate=True)
@@ -47,30 +47,30 @@ class MarkdownView(ScrollView, can_focus=False):
     def _lines_for(self, width: int) -> list[SegmentLine]:
         palette = palette_of(self.app.theme_variables)
         if palette != self._palette:
-            self._at_width.clear()
+            self._lines_by_width.clear()
             self._palette = palette
-        if width not in self._at_width:
+        if width not in self._lines_by_width:
             drawn = AnswerPainter(width, PaletteConsole(palette)).draw(self._text)
-            self._at_width = {**dict(list(self._at_width.items())[-1:]), width: drawn}
-        return self._at_width[width]
+            self._lines_by_width = {**dict(list(self._lines_by_width.items())[-1:]), width: drawn}
+        return self._lines_by_width[width]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return len(self._lines_for(width))
 
     def on_resize(self) -> None:
-        if self._width != self._drawn_at:
+        if self._width != self._drawn_width:
             self._draw(self._width)
             self.refresh()
 
     def notify_style_update(self) -> None:
-        """Redraw: a new theme has other colours."""
+        """Redraw with the colours of the new theme."""
         super().notify_style_update()
         if self._lines and palette_of(self.app.theme_variables) != self._palette:
-            self._draw(self._drawn_at)
+            self._draw(self._drawn_width)
 
     def render_line(self, y: int) -> Strip:
         width = self._width
-        if self._drawn_at != width:
+        if self._drawn_width != width:
             self._draw(width)
         index = y + self.scroll_offset.y
         if index >= len(self._lines):

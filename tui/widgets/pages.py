@@ -1,4 +1,4 @@
-"""The content of a reference, page by page, with its line numbers in a heading."""
+"""Stored content shown page by page, with its line numbers in a heading."""
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -14,15 +14,15 @@ from ebbtide.tui.view.panel import PagedTexts
 
 
 class Pages(Vertical):
-    """Loads and shows pages."""
+    """A view that loads and shows stored content page by page."""
 
     def __init__(self) -> None:
         super().__init__()
         self._texts: PagedTexts | None = None
         self._ref = ""
         self._page = ContentPage((), 1, 0)
-        self._holding = ""
-        """The text to find, until found."""
+        self._text_to_find = ""
+        """Text to find in the content; empty once it is found."""
         self._reading: Worker[None] | None = None
         self.settled = False
         """Whether the content last requested is on the screen."""
@@ -32,60 +32,62 @@ class Pages(Vertical):
         yield Static(id="content", markup=False)
 
     @property
-    def lines(self) -> int:
-        """The number of lines that fit."""
+    def page_height(self) -> int:
+        """The number of lines that fit into the view."""
         return max(1, self.query_one("#content").size.height)
 
-    def show(self, texts: PagedTexts, ref: str, holding: str = "") -> None:
-        """Show the start of a referenced content, or the place of a text in it."""
+    def show(self, texts: PagedTexts, ref: str, contained_text: str = "") -> None:
+        """Show the start of the referenced content, or the page with the text `contained_text`."""
         self._texts = texts
         self._page = ContentPage((), 1, 0)
-        self._load_page(ref, 1, holding)
+        self._load_page(ref, 1, contained_text)
 
-    def turn(self, lines: int) -> None:
-        """Scroll by that many lines."""
+    def scroll_lines(self, lines: int) -> None:
+        """Scroll down by that many lines; up if negative."""
         if self._ref:
             self._load_page(self._ref, max(1, self._page.first + lines))
 
     def on_resize(self) -> None:
-        """Adapt to the new size."""
+        """Load as many lines as now fit."""
         if self._ref:
-            self._load_page(self._ref, self._page.first, self._holding)
+            self._load_page(self._ref, self._page.first, self._text_to_find)
 
-    def refit(self) -> None:
-        """Adapt to the current size."""
-        self.call_after_refresh(self.turn, 0)
+    def fit_to_size(self) -> None:
+        """Load as many lines as fit after the next layout."""
+        self.call_after_refresh(self.scroll_lines, 0)
 
-    def _load_page(self, ref: str, first: int, holding: str = "") -> None:
-        async def show() -> None:  # not begun yet: the worker may be cancelled before it starts
-            await self._show(ref, first, holding)
+    def _load_page(self, ref: str, first: int, contained_text: str = "") -> None:
+        async def show() -> None:  # not a coroutine: a worker cancelled before its start would never await it
+            await self._load_and_show(ref, first, contained_text)
 
-        self._ref, self._holding, self.settled = ref, holding, False
+        self._ref, self._text_to_find, self.settled = ref, contained_text, False
         self._reading = self.run_worker(show, group="page", exclusive=True)
 
-    async def _show(self, ref: str, first: int, holding: str) -> None:
+    async def _load_and_show(self, ref: str, first: int, contained_text: str) -> None:
         palette = palette_of(self.app.theme_variables)
         assert self._texts is not None
         try:
-            if holding:
-                first = max(1, await self._texts.line_of(ref, holding) - 1)
-            self._page = await self._texts.page(ref, first, self.lines)
+            if contained_text:
+                first = max(1, await self._texts.find_line(ref, contained_text) - 1)
+            self._page = await self._texts.page(ref, first, self.page_height)
         except AgentError as error:
             self._show_loaded(ref, Text(sanitised(str(error)), palette.warn))
         else:
-            self._holding = ""
+            self._text_to_find = ""
             text = "\n".join(sanitised_line(line) for line in self._page.lines)
-            self._show_loaded(place_of(ref, self._page), Text(text, palette.text, no_wrap=True, overflow="ellipsis"))
+            self._show_loaded(
+                page_heading(ref, self._page), Text(text, palette.text, no_wrap=True, overflow="ellipsis")
+            )
 
-    def _show_loaded(self, what: str, content: Text) -> None:
+    def _show_loaded(self, heading: str, content: Text) -> None:
         palette = palette_of(self.app.theme_variables)
-        self.query_one("#what", Static).update(Text(what, palette.dim))
+        self.query_one("#what", Static).update(Text(heading, palette.dim))
         self.query_one("#content", Static).update(content)
         self.settled = True
 
 
-def place_of(ref: str, page: ContentPage) -> str:
-    """The heading: reference and line numbers."""
+def page_heading(ref: str, page: ContentPage) -> str:
+    """Return the heading: the reference and the line numbers shown."""
     last = page.first + len(page.lines) - 1
     if not page.lines:
         return f"{ref}  empty"

@@ -12,31 +12,32 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import TextArea
 
-from ebbtide.tui.commands import PromptMode, hint_for, mode_of
-from ebbtide.tui.prompt.completion import PromptCompletion, mention_prefix, with_files
+from ebbtide.tui import terminal, widgets
+from ebbtide.tui.prompt.completion import PromptCompletion, file_completions, mentioned_path
 from ebbtide.tui.prompt.files import ProjectFiles
 from ebbtide.tui.prompt.history import History
 from ebbtide.tui.prompt.pastes import Pastes, dropped_picture
-from ebbtide.tui.text.sanitise import invisible_words, pasted_text
+from ebbtide.tui.slash_commands import PromptMode, command_awaiting_argument, prompt_mode
+from ebbtide.tui.text.sanitise import invisible_count_text, normalised_paste
 from ebbtide.tui.text.spans import strip_backticks
 from ebbtide.tui.widgets.completions import Completions
-from ebbtide.tui.widgets.pasted_units import PastedUnits, index_of
+from ebbtide.tui.widgets.pasted_units import PlaceholderKeys, char_index
 from ebbtide.tui.widgets.text_box import TextBox
 
-if TYPE_CHECKING:  # a type only: few use it
+if TYPE_CHECKING:  # few users need this module, because few use vi keys
     from ebbtide.tui.widgets.vimkeys import VimKeys
 
 COMMAND_STARTS = ("", "/", "!", "#")
-"""Text before a command; leading spaces are ignored."""
+"""First characters of messages (or an empty text) for which leading spaces are ignored."""
 NEWLINE_KEYS = ("shift+enter", "ctrl+j", "alt+enter")
 
-_EDITS = {
+_EDIT_ACTIONS = {
     key: binding.action
     for binding in TextArea.BINDINGS
     if isinstance(binding, Binding)
     for key in binding.key.split(",")
-} | {"ctrl+underscore": "undo"}  # Ctrl-Z goes back to the shell
-"""Actions of a text area for non-character keys."""
+} | {"ctrl+underscore": "undo"}  # Ctrl-Z suspends the program
+"""Editing actions of a text area, by key."""
 
 
 class PromptCompleter(Protocol):
@@ -47,11 +48,11 @@ class PromptCompleter(Protocol):
     def files(self) -> ProjectFiles | None: ...
 
 
-_MODES: Mapping[PromptMode, str] = {"message": "", "shell": "! you run this", "memory": "# to be remembered"}
+_MODE_TITLES: Mapping[PromptMode, str] = {"message": "", "shell": "! run as your command", "memory": "# save as a note"}
 
 
-def message_of(text: str) -> str:
-    """The message to send: the text without leading blank lines and trailing spaces."""
+def message_text(text: str) -> str:
+    """Return the message to send: the text without leading blank lines and trailing spaces."""
     stripped = text.strip()
     if stripped[:1] in COMMAND_STARTS:
         return stripped
@@ -59,7 +60,8 @@ def message_of(text: str) -> str:
 
 
 class PromptInput(TextBox):
-    """A few lines of text. Enter sends; other keys insert a line break; Up and Down leave into the history."""
+    """The prompt, a text area. Enter submits the text, other keys insert a line break, and Up and Down at the edges
+    browse the history."""
 
     DEFAULT_CSS = """
     PromptInput { border-title-color: $text-muted; border-title-align: left; border-subtitle-color: $text-muted; }
@@ -74,17 +76,17 @@ class PromptInput(TextBox):
             self.text = text
 
     class RecallRequested(Message):
-        """Up was pressed in an empty prompt: queued messages may be recalled before the history."""
+        """Up was pressed in an empty prompt: the user wants queued messages before the history."""
 
     class HintRequested(Message):
-        """A hint to show, e.g. why something failed."""
+        """A hint is to be shown, e.g. why something failed."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     class ScrollRequested(Message):
-        """A key for the transcript: PgUp and PgDn, and in an empty prompt Home and End."""
+        """A key for the transcript was pressed: PgUp or PgDn, or in an empty prompt Home or End."""
 
         def __init__(self, key: str) -> None:
             super().__init__()
@@ -94,7 +96,7 @@ class PromptInput(TextBox):
         self,
         history: History,
         completions: Completions,
-        offers: PromptCompleter,
+        completer: PromptCompleter,
         pastes: Pastes,
         *,
         placeholder: str = "",
@@ -110,95 +112,96 @@ class PromptInput(TextBox):
             placeholder=placeholder,
         )
         self.cursor_blink = False
-        self.queued = False
-        """Whether there are queued messages, which Up recalls before the history."""
-        self.past = history
+        self.has_queued_messages = False
+        """Whether there are queued messages; Up then moves to them before the history."""
+        self.prompt_history = history
         self._completions = completions
-        self._offers = offers
+        self._completer = completer
         self._pastes = pastes
-        self._units = PastedUnits(self, pastes)
+        self._placeholder_keys = PlaceholderKeys(self, pastes)
         self._vim: VimKeys | None = None
-        self._before_search: str | None = None
+        self._text_before_search: str | None = None
         """The text when the history search was opened."""
-        self._put_by = ""
-        """The text last cleared, until something else is typed."""
-        self._looking: asyncio.Task[None] | None = None
+        self._stashed_text = ""
+        """The text that was cleared last; discarded when the user types something else."""
+        self._file_search: asyncio.Task[None] | None = None
         """The running file search."""
-        self._offered_for = ""
+        self._completed_text = ""
 
     def render_line(self, y: int) -> Strip:
-        """Draw a line. Textual cannot wrap the placeholder if there is no column for it."""
+        """Draw a line. If there is no column for text, Textual fails to wrap the placeholder, so the line is blank."""
         return super().render_line(y) if self.content_size.width > 0 else Strip.blank(self.size.width)
 
     def on_unmount(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._file_search is not None:
+            self._file_search.cancel()
 
     def set_text(self, text: str) -> None:
         """Replace the text and move the cursor to the end."""
-        self.load_text(pasted_text(text))
+        self.load_text(normalised_paste(text))
         self.move_cursor(self.document.end)
 
     def stash(self) -> bool:
-        """Clear the text and keep it in the history; return whether there was any."""
-        self._put_by = self.text
-        if self._put_by:
-            self.past.add(self._pastes.unfold(self._put_by))
+        """Clear the text, but keep it in the history; return whether there was any text."""
+        self._stashed_text = self.text
+        if self._stashed_text:
+            self.prompt_history.add(self._pastes.expand(self._stashed_text))
             self.set_text("")
-        return bool(self._put_by)
+        return bool(self._stashed_text)
 
     def restore_stash(self) -> None:
         """Restore the cleared text if the prompt is empty."""
         if not self.text:
-            self.set_text(self._put_by)
+            self.set_text(self._stashed_text)
 
     def prepend(self, text: str) -> None:
-        """Insert a text before the current one."""
+        """Insert text before the current text."""
         self.set_text("\n\n".join([text, self.text]).rstrip())
 
     def on_text_area_changed(self) -> None:
-        self._offer()
+        self._update_completions()
 
-    def _offer(self) -> None:
-        """Offer completions once per text: a closed list does not reopen by itself."""
-        if self.text != self._offered_for:
-            self._put_by = "" if self.text else self._put_by
+    def _update_completions(self) -> None:
+        """Offer completions if the text has changed since the last time. A list that the user has closed therefore does
+        not reopen."""
+        if self.text != self._completed_text:
+            self._stashed_text = "" if self.text else self._stashed_text
             self._show_mode()
-            self._offered_for = self.text
-            at = index_of(self.text, self.cursor_location)
-            before, behind = self.text[:at], self.text[at:]
-            offered = self._offers.candidates(before if mention_prefix(before) is not None else self.text)
-            self._look_for_files(before, behind, offered)
+            self._completed_text = self.text
+            at = char_index(self.text, self.cursor_location)
+            before, after = self.text[:at], self.text[at:]
+            candidates = self._completer.candidates(before if mentioned_path(before) is not None else self.text)
+            self._search_files(before, after, candidates)
 
-    def offer_again(self) -> None:
-        """Offer completions again, since there may be more."""
-        self._offered_for = ""
-        self._offer()
+    def refresh_completions(self) -> None:
+        """Offer completions again for the same text, because there may be more by now."""
+        self._completed_text = ""
+        self._update_completions()
 
-    def _look_for_files(self, before: str, behind: str, offered: Sequence[PromptCompletion]) -> None:
-        """Search for files if a file name is being typed, and cancel an earlier search."""
-        if self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
-        written, files = mention_prefix(before), self._offers.files
-        if written is None or files is None:
-            self._completions.offer(offered)
+    def _search_files(self, before: str, after: str, candidates: Sequence[PromptCompletion]) -> None:
+        """Search for files if a file name is being typed; an earlier search is cancelled."""
+        if self._file_search is not None:
+            self._file_search.cancel()
+            self._file_search = None
+        typed_path, files = mentioned_path(before), self._completer.files
+        if typed_path is None or files is None:
+            self._completions.offer(candidates)
             return
 
         async def look() -> None:
-            async for paths in files.matching(written):
-                self._completions.offer((*offered, *with_files(before, behind, paths)))
+            async for paths in files.matching(typed_path):
+                self._completions.offer((*candidates, *file_completions(before, after, paths)))
 
-        self._completions.is_behind = True
-        self._looking = asyncio.create_task(look())
+        self._completions.is_outdated = True
+        self._file_search = asyncio.create_task(look())
 
     def _show_mode(self) -> None:
-        mode = mode_of(self.text)
+        mode = prompt_mode(self.text)
         self.set_class(mode == "shell", "shell")
         self.set_class(mode == "memory", "memory")
-        hint = hint_for(self.text)
-        title = escape(f"{hint.usage}  {strip_backticks(hint.help)}") if hint is not None else _MODES[mode]
-        invisible = invisible_words(self._pastes.invisible_in(self.text))
+        hint = command_awaiting_argument(self.text)
+        title = escape(f"{hint.usage}  {strip_backticks(hint.help)}") if hint is not None else _MODE_TITLES[mode]
+        invisible = invisible_count_text(self._pastes.invisible_char_count(self.text))
         self.set_class(bool(invisible), "invisible")
         self.border_title = "  ".join(filter(None, (invisible, title)))
 
@@ -208,7 +211,7 @@ class PromptInput(TextBox):
             super().paste(self._pastes.fold(text))
 
     def add_picture(self, data: bytes) -> bool:
-        """Insert an image at the cursor; return whether it can be sent, otherwise show why not."""
+        """Insert an image at the cursor. If its type is not supported, show why and return False."""
         try:
             self.insert(f"{self._pastes.add_picture(data)} ")
         except ValueError as error:
@@ -217,8 +220,8 @@ class PromptInput(TextBox):
         return True
 
     def take_typed_ahead(self) -> str:
-        """Return and remove what was typed for a search before it opened."""
-        before, self._before_search = self._before_search, None
+        """Return and remove text that was typed for the history search before it opened."""
+        before, self._text_before_search = self._text_before_search, None
         if before is None or not self.text.startswith(before):
             return ""
         typed = self.text[len(before) :]
@@ -227,19 +230,17 @@ class PromptInput(TextBox):
         return typed
 
     async def _paste_picture(self) -> None:
-        """Paste the image in the clipboard, or the text copied here."""
-        from ebbtide.tui.terminal.clipboard import NoPicture, picture  # noqa: PLC0415  # deferred: loaded when it is first needed
-
+        """Paste the image in the clipboard or, if there is none, text copied in this program."""
         try:
-            self.add_picture(await picture(os.environ))
-        except NoPicture as problem:
+            self.add_picture(await terminal.clipboard.picture(os.environ))
+        except terminal.clipboard.NoPicture as problem:
             if self.app.clipboard:
-                self.insert(self._pastes.fold(pasted_text(self.app.clipboard)))
+                self.insert(self._pastes.fold(normalised_paste(self.app.clipboard)))
             else:
                 self.post_message(self.HintRequested(str(problem)))
 
     async def _on_key(self, event: events.Key) -> None:
-        if self._handle_vim_key(event) or self._handle_prompt_key(event.key) or await self._edits(event.key):
+        if self._handle_vim_key(event) or self._handle_prompt_key(event.key) or await self._run_edit_key(event.key):
             event.stop()
             event.prevent_default()
 
@@ -251,9 +252,7 @@ class PromptInput(TextBox):
         """Turn vi keys on or off."""
         self._vim = None
         if on:
-            from ebbtide.tui.widgets.vimkeys import VimKeys  # noqa: PLC0415  # deferred: few use it
-
-            self._vim = VimKeys(self, self._older, self._newer)
+            self._vim = widgets.vimkeys.VimKeys(self, self._show_older, self._show_newer)
         self._show_vim()
 
     def _show_vim(self) -> None:
@@ -262,30 +261,30 @@ class PromptInput(TextBox):
     def _handle_vim_key(self, event: events.Key) -> bool:
         if self._vim is None or (self._completions.selected_candidate is not None and self._vim.vim.mode == "insert"):
             return False
-        took = self._vim.process_key(event)
+        is_handled = self._vim.process_key(event)
         self._show_vim()
-        return took
+        return is_handled
 
-    async def _edits(self, key: str) -> bool:
-        """Run an editing key at once and return whether it did something. As a binding it would be overtaken by the
-        next character."""
-        action = _EDITS.get(key)
+    async def _run_edit_key(self, key: str) -> bool:
+        """Run an editing key immediately; return whether it is one. As a Textual binding, it would run after the next
+        character."""
+        action = _EDIT_ACTIONS.get(key)
         if action is not None:
             await self.run_action(action)
         return action is not None
 
     def _handle_prompt_key(self, key: str) -> bool:
         """Handle a key specific to the prompt; return whether it was handled."""
-        self._offer()  # the text may have changed so shortly before that nobody was told yet
+        self._update_completions()  # the event about the last change may not have arrived yet
         if self._completions.selected_candidate is not None and self._handle_candidate_key(key):
             return True
-        if self._units.process_key(key):
+        if self._placeholder_keys.process_key(key):
             return True
         match key:
             case "enter":
-                self._enter()
+                self._handle_enter()
             case "ctrl+r":
-                self._before_search = self.text
+                self._text_before_search = self.text
                 return False
             case "ctrl+v":
                 self.run_worker(self._paste_picture(), group="clipboard", exclusive=True)
@@ -298,9 +297,9 @@ class PromptInput(TextBox):
             case "shift+tab":
                 self.call_later(self.run_action, "app.command('mode')")
             case "up" if self.cursor_at_first_line:
-                return self._older()
+                return self._show_older()
             case "down" if self.cursor_at_last_line:
-                return self._newer()
+                return self._show_newer()
             case "pageup" | "pagedown":
                 self.post_message(self.ScrollRequested(key))
             case "home" | "end" if not self.text:
@@ -321,28 +320,28 @@ class PromptInput(TextBox):
             case "escape":
                 self._completions.offer(())
             case "tab":
-                self._take(chosen)
+                self._insert_candidate(chosen)
             case "enter" if chosen.final or self.text == chosen.insert.rstrip():
                 self.set_text(chosen.insert)
                 self._submit()
             case "enter":
-                self._take(chosen)
+                self._insert_candidate(chosen)
             case _:
                 return False
         return True
 
-    def _take(self, chosen: PromptCompletion) -> None:
+    def _insert_candidate(self, chosen: PromptCompletion) -> None:
         self.set_text(chosen.insert)
         if chosen.behind:
             end = self.cursor_location
             self.insert(chosen.behind)
             self.move_cursor(end)
         self._completions.offer(())
-        self._offered_for = self.text
+        self._completed_text = self.text
         if chosen.insert.endswith("/"):
-            self._offered_for = ""  # what is in the folder comes next
+            self._completed_text = ""  # offer the contents of the folder next
 
-    def _enter(self) -> None:
+    def _handle_enter(self) -> None:
         row, column = self.cursor_location
         if column and self.document.get_line(row)[column - 1] == "\\":
             self.action_delete_left()
@@ -351,29 +350,29 @@ class PromptInput(TextBox):
             self._submit()
 
     def _submit(self) -> None:
-        text = message_of(self.text)
+        text = message_text(self.text)
         if not text:
             return
         if self.text[0].isspace():
-            self.past.rest()
+            self.prompt_history.rest()
         else:
-            self.past.add(self._pastes.unfold(text))
+            self.prompt_history.add(self._pastes.expand(text))
         self._completions.offer(())
         self.load_text("")
         self.post_message(self.Submitted(text))
 
-    def _older(self) -> bool:
-        if self.queued and not self.text:
+    def _show_older(self) -> bool:
+        if self.has_queued_messages and not self.text:
             self.post_message(self.RecallRequested())
             return True
-        text = self.past.older(self.text)
+        text = self.prompt_history.older(self.text)
         if text is not None:
             self.set_text(text)
-            self.move_cursor((0, len(self.document.get_line(0))))  # Up goes on from the first line
+            self.move_cursor((0, len(self.document.get_line(0))))  # another Up then goes further back
         return True
 
-    def _newer(self) -> bool:
-        text = self.past.newer()
+    def _show_newer(self) -> bool:
+        text = self.prompt_history.newer()
         if text is not None:
             self.set_text(text)
         return True

@@ -11,40 +11,40 @@ from textual.widgets import Input, Static
 
 from ebbtide.agent.errors import UsageError
 from ebbtide.tui.terminal.editor_screen import edit_in_editor
-from ebbtide.tui.text.sanitise import invisible_count, invisible_words, sanitised
+from ebbtide.tui.text.sanitise import invisible_count, invisible_count_text, sanitised
 from ebbtide.tui.text.styles import palette_of, wrapped_text
-from ebbtide.tui.view.key_hints import key_lines
+from ebbtide.tui.view.key_hints import key_hint_lines
 from ebbtide.tui.view.question import (
     Answer,
     AnswerState,
     Choice,
     KeyEffect,
     QuestionSpec,
-    Writing,
-    choices_of,
-    is_known,
+    TextEntry,
+    current_choices,
+    is_list_key,
     key_effect,
     key_effect_in_text,
-    ticked_answer,
+    selected_answer,
 )
 from ebbtide.tui.view.question_lines import (
     Part,
     allot_lines,
+    choice_rows,
+    choices_height,
     headline_and_reason,
-    height_of,
     question_key_hints,
-    rows_of,
 )
 from ebbtide.tui.widgets.choices import ChoiceList
 from ebbtide.tui.widgets.field import CommandField, Field
 from ebbtide.tui.widgets.keyline import KeyLine
-from ebbtide.tui.widgets.question_subject import read_on, subject_view
+from ebbtide.tui.widgets.question_subject import scroll_subject, subject_widget
 
-_LOW, _NARROW = 6, 30
-"""Sizes below which it has no border."""
-_AIRY = 18
-"""Minimum height for blank lines between its parts."""
-_PLACES: tuple[tuple[str, Part], ...] = (
+_MIN_BORDER_HEIGHT, _MIN_BORDER_WIDTH = 6, 30
+"""Minimum height and width of the panel for a border."""
+_MIN_SPACED_HEIGHT = 18
+"""Minimum height for blank lines between the panel's parts."""
+_WIDGET_PARTS: tuple[tuple[str, Part], ...] = (
     ("#headline", "headline"),
     ("#subject", "subject"),
     ("#command", "subject"),
@@ -53,13 +53,14 @@ _PLACES: tuple[tuple[str, Part], ...] = (
     ("#words", "field"),
     ("#answers", "keys"),
 )
-"""The part of each widget; an edited command replaces the subject."""
-_APART = ("ChoiceList", "#subject", "#command", "#answers", "#reason")
-"""Widgets with a blank line above if there is room, most important first."""
+"""The part that each widget shows; an edited command replaces the subject."""
+_SPACED_WIDGETS = ("ChoiceList", "#subject", "#command", "#answers", "#reason")
+"""Widgets with a blank line above them if there are enough lines, most important first."""
 
 
 class QuestionPanel(Vertical, can_focus=True):
-    """Returns the answer once; None for Esc. Its height is given from outside."""
+    """A question above the prompt or over a screen. Calls `on_answer` once, with the answer or with None for Esc. Its
+    owner limits its height."""
 
     DEFAULT_CSS = """
     QuestionPanel { height: auto; padding: 0 1; border-top: solid $warning; background: $surface; }
@@ -75,158 +76,169 @@ class QuestionPanel(Vertical, can_focus=True):
     def __init__(
         self,
         spec: QuestionSpec,
-        answered: Callable[[Answer | None], None],
-        room: Callable[[bool], int],
-        place: str = "",
+        on_answer: Callable[[Answer | None], None],
+        available_lines: Callable[[bool], int],
+        position: str = "",
     ) -> None:
-        """`room`: returns the available lines, given whether the subject is shown whole. `place`: position among
-        several questions."""
+        """`available_lines` returns the number of lines available to the panel, given whether the subject is shown in
+        full. `position`: the question's position among several."""
         super().__init__()
         self.spec = spec
-        self._answered = answered
-        self._room = room
-        self._place = place
-        self._marked = AnswerState()
-        self._clicked: int | None = None
-        """The choice marked by the mouse."""
-        self._writing: Writing | None = None
-        """The text field of a choice, while open."""
-        self._is_whole = self.is_over = self._is_ready = False
-        self.is_beside = False
-        """Something was typed into the prompt: Enter may belong to that, until another key is pressed here."""
-        self._hidden = 0
-        """Lines of the subject that do not fit."""
+        self._on_answer = on_answer
+        self._available_lines = available_lines
+        self._position = position
+        self._state = AnswerState()
+        self._clicked_index: int | None = None
+        """The choice that was clicked last, if no key was pressed since."""
+        self._text_entry: TextEntry | None = None
+        """What the open text field is for; None if no text field is open."""
+        self._is_whole = self.is_answered = self._is_ready = False
+        self.is_text_in_prompt = False
+        """Whether the user has typed something into the prompt. Enter may then be meant for the prompt, until another
+        key is pressed in the panel."""
+        self._hidden_lines = 0
+        """Number of lines of the subject that do not fit."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="headline")
-        yield subject_view(self.spec.subject, id="subject")
+        yield subject_widget(self.spec.subject, id="subject")
         yield CommandField(id="command", compact=True)
         yield Static(id="reason")
         yield ChoiceList()
-        yield Field(placeholder=self.spec.words.hint if self.spec.words else "", id="words")
+        yield Field(placeholder=self.spec.free_text.hint if self.spec.free_text else "", id="words")
         yield KeyLine(id="answers")
 
     def on_mount(self) -> None:
         self._is_ready = True
-        self.fit()
-        self.app.theme_changed_signal.subscribe(self, lambda _: self.fit())
+        self.fit_to_screen()
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.fit_to_screen())
 
     @property
     def marked_choice(self) -> Choice | None:
-        choices = choices_of(self.spec, self._marked)
-        return choices[self._marked.at] if self._marked.at < len(choices) else None
+        choices = current_choices(self.spec, self._state)
+        return choices[self._state.marked_index] if self._state.marked_index < len(choices) else None
 
     def take_focus(self) -> None:
         """Take the focus."""
-        self.is_beside = False
+        self.is_text_in_prompt = False
         if not self._pruning:
-            self._to(self if self.spec.choices else self._field)
+            self._focus_now(self if self.spec.choices else self._field)
 
-    def _is_in(self, widget: Widget) -> bool:
-        """Whether keys go to the panel, even before the focus event arrives."""
+    def _has_key_focus(self, widget: Widget) -> bool:
+        """Whether the widget receives keys. That is true even before its focus event arrives."""
         return self.screen.focused is widget
 
-    def _to(self, widget: Widget) -> None:
-        """Focus the widget at once: the next key is for it."""
+    def _focus_now(self, widget: Widget) -> None:
+        """Focus the widget immediately, so that the next key reaches it."""
         self.screen.set_focus(widget)
 
     def take_focus_soon(self) -> None:
-        """Take the focus as soon as the panel is mounted; text typed before that is not for it."""
+        """Take the focus once the panel is mounted; keys typed before are not meant for the question."""
         self.call_after_refresh(self.take_focus)
 
-    def show_position(self, place: str) -> None:
+    def show_position(self, position: str) -> None:
         """Show the position among several questions."""
-        if place != self._place:
-            self._place = place
-            self.fit()
+        if position != self._position:
+            self._position = position
+            self.fit_to_screen()
 
-    # What keys are for
+    # Keys
 
     @property
     def has_text_focus(self) -> bool:
-        """Whether typed text goes to one of its fields."""
-        return self.spec.words is not None or self._writing is not None
+        """Whether typed text goes to a field of the panel."""
+        return self.spec.free_text is not None or self._text_entry is not None
 
     def accepts_key(self, key: events.Key) -> bool:
         """Whether a key is for the panel; other characters are text for the prompt."""
-        if key.key == "enter" and self.is_beside:
+        if key.key == "enter" and self.is_text_in_prompt:
             return False
         if not key.is_printable or self.has_text_focus:
             return True
-        return is_known(key.key, self.spec, self._marked, is_whole=self._is_whole)
+        return is_list_key(key.key, self.spec, self._state, is_whole=self._is_whole)
 
-    def write(self, key: events.Key) -> bool:
-        """Insert a key as text; return whether that was possible."""
-        if self.spec.words is None or self._is_in(self._field) or self._writing is not None:
+    def insert_key(self, key: events.Key) -> bool:
+        """Move the focus to the text field and insert the key; return False if the key is to be handled as usual."""
+        if self.spec.free_text is None or self._has_key_focus(self._field) or self._text_entry is not None:
             return False
         if key.character and key.is_printable:
-            self._field.take_over(key.character)
+            self._field.focus_and_insert(key.character)
         return True
 
-    # How it is drawn
+    # Drawing
 
     @property
     def _field(self) -> Field:
         return self.query_one(Field)
 
     @property
-    def _has_parts(self) -> bool:
-        """Whether its widgets are mounted. During removal they go before the panel does."""
-        return self._is_ready and not self.is_over and not self._pruning
+    def _has_widgets(self) -> bool:
+        """Whether the panel's widgets are mounted. They are removed before the panel itself."""
+        return self._is_ready and not self.is_answered and not self._pruning
 
-    def fit(self) -> None:
-        """Distribute the lines over its parts."""
-        if not self._has_parts:
+    def fit_to_screen(self) -> None:
+        """Distribute the available lines over the parts."""
+        if not self._has_widgets:
             return
-        desk = self.parent.size.width if isinstance(self.parent, Widget) else 0
-        width = max(1, desk or self.screen.size.width)
-        lines = max(1, self._room(self._is_whole))
-        inside = width if width < _NARROW or lines < _LOW else width - 2
+        parent_width = self.parent.size.width if isinstance(self.parent, Widget) else 0
+        width = max(1, parent_width or self.screen.size.width)
+        lines = max(1, self._available_lines(self._is_whole))
+        inner_width = width if width < _MIN_BORDER_WIDTH or lines < _MIN_BORDER_HEIGHT else width - 2
         palette, spec = palette_of(self.app.theme_variables), self.spec
-        writes = self._writing.how if self._writing is not None else ""
-        first, because = headline_and_reason(spec, inside, self._place)
-        headline, reason = wrapped_text([first], palette), wrapped_text(because, palette)
-        about, subject = 0, "#command" if writes == "command" else "#subject"
-        if writes != "command":
-            about = self.query_one("#subject").get_content_height(self.screen.size, self.screen.size, inside)
-        given = allot_lines(
+        entry_kind = self._text_entry.how if self._text_entry is not None else ""
+        first, reason_lines = headline_and_reason(spec, inner_width, self._position)
+        headline, reason = wrapped_text([first], palette), wrapped_text(reason_lines, palette)
+        subject_height, subject_id = 0, "#command" if entry_kind == "command" else "#subject"
+        if entry_kind != "command":
+            subject_height = self.query_one("#subject").get_content_height(
+                self.screen.size, self.screen.size, inner_width
+            )
+        allotted = allot_lines(
             lines,
             {
-                "headline": len(headline.wrap(self.app.console, inside)),
-                "subject": max(3, self.query_one(CommandField).document.line_count) if writes == "command" else about,
-                "list": 0 if writes else height_of(spec, self._marked, inside),
-                "field": int(spec.words is not None or writes == "words"),
-                "keys": len(key_lines(self._keys(0), inside)),
+                "headline": len(headline.wrap(self.app.console, inner_width)),
+                "subject": max(3, self.query_one(CommandField).document.line_count)
+                if entry_kind == "command"
+                else subject_height,
+                "list": 0 if entry_kind else choices_height(spec, self._state, inner_width),
+                "field": int(spec.free_text is not None or entry_kind == "words"),
+                "keys": len(key_hint_lines(self._key_hints(0), inner_width)),
                 "border": 1,
-                "reason": len(reason.wrap(self.app.console, inside)) if because else 0,
-                "air": 4 if lines >= _AIRY else 0,
+                "reason": len(reason.wrap(self.app.console, inner_width)) if reason_lines else 0,
+                "air": 4 if lines >= _MIN_SPACED_HEIGHT else 0,
             },
         )
-        self.set_class(not given["border"], "bare")
-        self._hidden = max(0, about - given["subject"])
+        self.set_class(not allotted["border"], "bare")
+        self._hidden_lines = max(0, subject_height - allotted["subject"])
         self.query_one("#headline", Static).update(headline)
         self.query_one("#reason", Static).update(reason)
-        for place, part in _PLACES:
-            one = self.query_one(place)
-            one.display = bool(given[part]) and (part != "subject" or place == subject)
-            one.styles.height = one.styles.max_height = given[part]
-        shown = [one for place in _APART if (one := self.query_one(place)).display]
-        is_spare = given["list"] > len(rows_of(spec, replace(self._marked, at=0), inside))
-        for at, one in enumerate(shown):
-            # Lines for a choice that is long while it is marked part the list from the keys, too.
-            is_apart = at < given["air"] and not (is_spare and one.id == "answers")
-            one.styles.margin = (int(is_apart), 0, 0, 0)
+        for place, part in _WIDGET_PARTS:
+            widget = self.query_one(place)
+            widget.display = bool(allotted[part]) and (part != "subject" or place == subject_id)
+            widget.styles.height = widget.styles.max_height = allotted[part]
+        visible = [widget for place in _SPACED_WIDGETS if (widget := self.query_one(place)).display]
+        is_spare = allotted["list"] > len(choice_rows(spec, replace(self._state, marked_index=0), inner_width))
+        for at, widget in enumerate(visible):
+            # The list reserves lines for choices that are longer when marked; spare ones already separate it from the
+            # keys.
+            is_apart = at < allotted["air"] and not (is_spare and widget.id == "answers")
+            widget.styles.margin = (int(is_apart), 0, 0, 0)
         self._show_keys()
-        self._list(inside - (height_of(spec, self._marked, inside) > given["list"]))
+        self._show_choices(inner_width - (choices_height(spec, self._state, inner_width) > allotted["list"]))
 
-    def _list(self, width: int) -> None:
-        self.query_one(ChoiceList).show(rows_of(self.spec, self._marked, width), self._marked.at)
+    def _show_choices(self, width: int) -> None:
+        self.query_one(ChoiceList).show(choice_rows(self.spec, self._state, width), self._state.marked_index)
 
-    def _keys(self, hidden: int) -> str:
-        """The current key hints."""
+    def _key_hints(self, hidden_lines: int) -> str:
+        """Return the current key hints."""
         is_away = not self.has_focus_within and self.is_attached and self.screen.focused is not None
         return question_key_hints(
-            self.spec, self._marked, self._writing, is_away=is_away, is_whole=self._is_whole, hidden=hidden
+            self.spec,
+            self._state,
+            self._text_entry,
+            is_away=is_away,
+            is_whole=self._is_whole,
+            hidden_lines=hidden_lines,
         )
 
     @on(events.Focus)
@@ -235,120 +247,120 @@ class QuestionPanel(Vertical, can_focus=True):
     @on(events.DescendantBlur)
     @on(CommandField.Changed)
     def _show_keys(self) -> None:
-        if self._has_parts:
-            count = invisible_count(self.query_one(CommandField).text) if self._writing is not None else 0
-            told = "  ".join(filter(None, (invisible_words(count), self._keys(self._hidden))))
-            self.query_one(KeyLine).show(told)
+        if self._has_widgets:
+            count = invisible_count(self.query_one(CommandField).text) if self._text_entry is not None else 0
+            hints = "  ".join(filter(None, (invisible_count_text(count), self._key_hints(self._hidden_lines))))
+            self.query_one(KeyLine).show(hints)
 
-    # What the user does
+    # User actions
 
     def on_key(self, event: events.Key) -> None:
-        did, marked = self._key_effect(event.key)
-        if self._process_key(did, marked, event):
+        effect, state = self._key_effect(event.key)
+        if self._process_key(effect, state, event):
             event.stop()
             event.prevent_default()
 
     def _key_effect(self, key: str) -> tuple[KeyEffect, AnswerState]:
-        if self._is_in(self.query_one(CommandField)):
-            return ("back" if key == "escape" else "nothing"), self._marked
-        if not self._is_in(self._field):
-            return key_effect(key, self.spec, self._marked, is_whole=self._is_whole)
-        is_writing, is_empty = self._writing is not None, not self._field.value
+        if self._has_key_focus(self.query_one(CommandField)):
+            return ("back" if key == "escape" else "nothing"), self._state
+        if not self._has_key_focus(self._field):
+            return key_effect(key, self.spec, self._state, is_whole=self._is_whole)
+        is_writing, is_empty = self._text_entry is not None, not self._field.value
         return key_effect_in_text(
-            key, self.spec, self._marked, is_writing=is_writing, is_empty=is_empty, is_whole=self._is_whole
+            key, self.spec, self._state, is_writing=is_writing, is_empty=is_empty, is_whole=self._is_whole
         )
 
-    def _process_key(self, did: KeyEffect, marked: AnswerState, event: events.Key) -> bool:
-        """Handle a key; return whether it has a meaning."""
-        match did:
+    def _process_key(self, effect: KeyEffect, state: AnswerState, event: events.Key) -> bool:
+        """Handle a key; return whether it did something."""
+        match effect:
             case "stopped":
-                self._give(None)
+                self._report_answer(None)
             case "back":
-                self._go_back()
+                self._close_entry()
             case "cleared":
                 self._field.value = ""
-                self._to(self)
+                self._focus_now(self)
             case "to words":
-                self._to(self._field)
+                self._focus_now(self._field)
             case "moved":
-                self._to(self)
-                self._mark(marked)
+                self._focus_now(self)
+                self._set_state(state)
             case "chosen":
-                self._mark(marked)
+                self._set_state(state)
                 self._choose()
             case "whole":
                 self._is_whole = not self._is_whole
-                self.fit()
+                self.fit_to_screen()
             case "read":
-                read_on(self.query_one("#subject"), event.key)
-            case "text" if self.spec.words is not None and event.character:
-                self._field.take_over(event.character)
+                scroll_subject(self.query_one("#subject"), event.key)
+            case "text" if self.spec.free_text is not None and event.character:
+                self._field.focus_and_insert(event.character)
             case _:
                 return False
         return True
 
     def on_paste(self, event: events.Paste) -> None:
-        if self.spec.words is not None and not self._is_in(self._field):
+        if self.spec.free_text is not None and not self._has_key_focus(self._field):
             event.stop()
-            self._to(self._field)
+            self._focus_now(self._field)
             self._field.post_message(events.Paste(event.text))
 
     def on_choice_list_clicked(self, event: ChoiceList.Clicked) -> None:
         """The first click marks a choice, the second selects it."""
         event.stop()
-        self._to(self)
-        again = self._clicked == event.index == self._marked.at
-        self._mark(AnswerState(event.index, self._marked.ticked, self._marked.for_project))
-        self._clicked = event.index
+        self._focus_now(self)
+        again = self._clicked_index == event.index == self._state.marked_index
+        self._set_state(AnswerState(event.index, self._state.selected_indexes, self._state.is_for_project))
+        self._clicked_index = event.index
         if again:
             self._choose()
 
-    def _mark(self, marked: AnswerState) -> None:
-        self._marked, self._clicked, self.is_beside = marked, None, False
-        self._list(self.query_one(ChoiceList).scrollable_content_region.width)
+    def _set_state(self, state: AnswerState) -> None:
+        self._state, self._clicked_index, self.is_text_in_prompt = state, None, False
+        self._show_choices(self.query_one(ChoiceList).scrollable_content_region.width)
         self._show_keys()
 
     def _choose(self) -> None:
         choice = self.marked_choice
         if choice is None:
             return
-        if self.spec.several:
-            self._give(ticked_answer(self.spec, self._marked, self._field.value.strip()))
-        elif choice.writes is not None:
-            self._write(choice.writes)
+        if self.spec.allows_several:
+            self._report_answer(selected_answer(self.spec, self._state, self._field.value.strip()))
+        elif choice.text_entry is not None:
+            self._open_entry(choice.text_entry)
         else:
-            self._give(choice.answer)
+            self._report_answer(choice.answer)
 
-    def _write(self, writing: Writing) -> None:
-        if writing.how == "editor":
-            return self._edit(writing)
-        self._writing = writing
-        if writing.how == "command":
+    def _open_entry(self, entry: TextEntry) -> None:
+        if entry.how == "editor":
+            return self._edit_in_editor(entry)
+        self._text_entry = entry
+        if entry.how == "command":
             field = self.query_one(CommandField)
-            field.text = writing.before
+            field.text = entry.initial_text
             field.move_cursor(field.document.end)
-            self.fit()
-            self._to(field)
+            self.fit_to_screen()
+            self._focus_now(field)
         else:
-            self._field.placeholder = writing.hint
-            self.fit()
-            self._to(self._field)
+            self._field.placeholder = entry.hint
+            self.fit_to_screen()
+            self._focus_now(self._field)
         return None
 
-    def _go_back(self) -> None:
-        self._writing = None
+    def _close_entry(self) -> None:
+        self._text_entry = None
         self._field.value = ""
-        self.fit()
-        self._to(self)
+        self.fit_to_screen()
+        self._focus_now(self)
 
-    def _edit(self, writing: Writing) -> None:
+    def _edit_in_editor(self, entry: TextEntry) -> None:
         try:
-            text = edit_in_editor(self.app, writing.before, writing.file)
+            text = edit_in_editor(self.app, entry.initial_text, entry.file)
         except UsageError as error:
             self._warn(str(error))
             return
-        if not self._give_written(writing, text):
-            self._warn("nothing was changed")
+        if not self._answer_with_text(entry, text):
+            self._warn("no changes made")
 
     def _warn(self, text: str) -> None:
         self.query_one(KeyLine).show_message(sanitised(text), "warn")
@@ -356,23 +368,23 @@ class QuestionPanel(Vertical, can_focus=True):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         value = event.value
-        if self.spec.several:
-            value = ticked_answer(self.spec, self._marked, value.strip())
-        self._give_written(self._writing or self.spec.words, value)
+        if self.spec.allows_several:
+            value = selected_answer(self.spec, self._state, value.strip())
+        self._answer_with_text(self._text_entry or self.spec.free_text, value)
 
     def on_command_field_command_submitted(self, event: CommandField.CommandSubmitted) -> None:
         event.stop()
-        self._give_written(self._writing, event.text)
+        self._answer_with_text(self._text_entry, event.text)
 
-    def _give_written(self, writing: Writing | None, text: str) -> bool:
-        """Answer with the written text; return whether it is an answer."""
-        answer = writing.answer(text) if writing is not None else None
+    def _answer_with_text(self, entry: TextEntry | None, text: str) -> bool:
+        """Answer with the written text; return False if it is not a valid answer."""
+        answer = entry.answer(text) if entry is not None else None
         if answer is not None:
-            self._give(answer)
+            self._report_answer(answer)
         return answer is not None
 
-    def _give(self, answer: Answer | None) -> None:
-        """Return the answer, only once: a second key may already be queued."""
-        if not self.is_over:
-            self.is_over = True
-            self._answered(answer)
+    def _report_answer(self, answer: Answer | None) -> None:
+        """Report the answer, but only once, because a second key may already be queued."""
+        if not self.is_answered:
+            self.is_answered = True
+            self._on_answer(answer)

@@ -10,28 +10,29 @@ from textual.widgets import Static
 from ebbtide.tui.render.diff_rows import without_blank_ends
 from ebbtide.tui.text.sanitise import sanitised
 from ebbtide.tui.text.styles import palette_of, wrapped_text
-from ebbtide.tui.text.unified_diff import files_of
+from ebbtide.tui.text.unified_diff import parse_diff
 from ebbtide.tui.view.call_titles import argument_lines
 from ebbtide.tui.view.question import Subject
 from ebbtide.tui.widgets.diffview import DiffView
 from ebbtide.tui.widgets.markdown_view import MarkdownView
 
 
-def subject_view(subject: Subject, *, id: str) -> Widget:
-    """A widget without focus whose `get_content_height` is the height of its content."""
+def subject_widget(subject: Subject, *, id: str) -> Widget:
+    """Return a widget for the subject. It takes no focus, and its `get_content_height` returns the height of its
+    content."""
     match subject.kind:
         case "code" | "diff" | "arguments":
-            return _Code(subject, id=id)
+            return _CodeView(subject, id=id)
         case "markdown":
             return MarkdownView(subject.text, id=id)
         case "words" | "lines":
-            return _Words(subject, id=id)
+            return _TextView(subject, id=id)
 
 
-def read_on(view: Widget, key: str) -> None:
-    """Scroll the widget by a key: a page, to an end, or show more."""
-    if isinstance(view, _Code):
-        view.is_read = True
+def scroll_subject(view: Widget, key: str) -> None:
+    """Scroll the widget by a page or to an end, or show more of it, depending on the key."""
+    if isinstance(view, _CodeView):
+        view.has_scrolled = True
     page = max(1, view.size.height - 1)
     match key:
         case "home":
@@ -45,34 +46,34 @@ def read_on(view: Widget, key: str) -> None:
             view.scroll_relative(y=-page if key == "pageup" else page, animate=False)
 
 
-class _Code(DiffView, can_focus=False):
+class _CodeView(DiffView, can_focus=False):
     """Code, a diff, or arguments, cut if long."""
 
     def __init__(self, subject: Subject, *, id: str) -> None:
         super().__init__(id=id)
         self.set_class(subject.kind == "code", "code")
         self._subject = subject
-        self.is_read = False
-        """Whether the user has scrolled: then the position is kept."""
+        self.has_scrolled = False
+        """Whether the user has scrolled; resizing then does not scroll to the change."""
 
     def on_resize(self) -> None:
         super().on_resize()
-        if self._subject.kind == "diff" and not self.is_read:
-            self.to_change()  # few lines are for what is asked, not for what stands before it
+        if self._subject.kind == "diff" and not self.has_scrolled:
+            self.scroll_to_change()  # if only few lines fit, show the change
 
     def on_mount(self) -> None:
         subject = self._subject
         match subject.kind:
             case "diff":
-                self.show_diff(tuple(map(without_blank_ends, files_of(subject.text))), is_named=subject.is_named)
+                self.show_diff(tuple(map(without_blank_ends, parse_diff(subject.text))), is_named=subject.is_named)
             case "arguments":
                 self.show_code("\n".join(argument_lines(subject.arguments)), "yaml")
             case _:
                 self.show_code(subject.text, subject.language, subject.marks)
 
 
-class _Words(VerticalScroll, can_focus=False):
-    """Text or lines."""
+class _TextView(VerticalScroll, can_focus=False):
+    """Plain or styled text."""
 
     def __init__(self, subject: Subject, *, id: str) -> None:
         super().__init__(id=id)
@@ -92,5 +93,5 @@ class _Words(VerticalScroll, can_focus=False):
         return wrapped_text(self._subject.lines, palette)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        said = self._subject_text
-        return len(said.wrap(self.app.console, max(1, width - 1))) if said.plain else 0
+        text = self._subject_text
+        return len(text.wrap(self.app.console, max(1, width - 1))) if text.plain else 0

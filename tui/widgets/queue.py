@@ -13,7 +13,8 @@ from ebbtide.tui.text.styles import clipped_text, palette_of
 
 
 class QueueLines(Widget, can_focus=True):
-    """A line per message. With the focus, one is marked: Enter moves it to the prompt, Del removes it."""
+    """The queued messages, one line for each. While the widget has the focus, one message is marked: Enter moves it to
+    the prompt, Del removes it."""
 
     DEFAULT_CSS = f"""
     QueueLines {{
@@ -46,7 +47,7 @@ class QueueLines(Widget, can_focus=True):
             self.item = item
 
     class QueueLeft(Message):
-        """The user left the queue; `typed` is the character that did so, if any."""
+        """The user left the queue. `typed`: the character that was typed to do so, if any."""
 
         def __init__(self, typed: str = "") -> None:
             super().__init__()
@@ -58,11 +59,11 @@ class QueueLines(Widget, can_focus=True):
         self._marked: int | None = None
 
     def show(self, items: tuple[QueuedMessage, ...]) -> None:
-        """Show these messages. The mark stays with its message."""
-        before = self._items
+        """Show these messages. The same message stays marked."""
+        previous = self._items
         self._items = items
         if self._marked is not None:
-            marked = before[self._marked]
+            marked = previous[self._marked]
             place = next((index for index, item in enumerate(items) if item is marked), None)
             self._marked = place if place is not None else min(self._marked, len(items) - 1) if items else None
         self.display = bool(items)

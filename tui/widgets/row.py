@@ -5,43 +5,45 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 from textual.strip import Strip
 
-from ebbtide.tui.view.block_groups import Drawing, LookupGroup
+from ebbtide.tools.tool_traits import role_of
+from ebbtide.tui import render
+from ebbtide.tui.view.block_groups import DisplayedBlock, LookupGroup
 from ebbtide.tui.view.blocks import (
     MARGIN,
     AnswerText,
     Block,
     Call,
-    Detail,
+    DetailLevel,
     ReasoningBlock,
     Retry,
     UserText,
-    has_work,
+    has_collapsed_details,
     is_expandable,
 )
 
-if TYPE_CHECKING:  # types only: what draws is loaded when there is something to draw
+if TYPE_CHECKING:  # the renderer loads when there is something to draw
     from ebbtide.agent.config.options import ThoughtsName
     from ebbtide.tui.render.blocks import AnswerPainter
     from ebbtide.tui.render.prose import PaletteConsole
 
 
 class BlockRow:
-    """A transcript block. Its height is estimated until it is drawn, on demand."""
+    """A transcript block. It is drawn on demand; until then its height is an estimate."""
 
     __slots__ = (
-        "_extent",
         "_painter",
+        "_size_estimate",
+        "blank_lines_above",
         "block",
         "detail",
-        "drawn",
-        "gap",
+        "displayed",
         "height",
-        "is_beside",
-        "measured",
-        "opened",
+        "is_expanded",
+        "is_in_panel",
+        "is_measured",
+        "is_ungrouped",
         "strips",
         "thoughts",
-        "unfolded",
     )
 
     def __init__(
@@ -49,132 +51,135 @@ class BlockRow:
         block: Block,
         above: Block | None,
         width: int,
-        detail: Detail = "normal",
+        detail: DetailLevel = "normal",
         thoughts: "ThoughtsName" = "line",
         *,
-        is_beside: bool = False,
+        is_in_panel: bool = False,
     ) -> None:
         self.block = block
-        self.drawn: Drawing = block
-        """What is drawn for the block."""
-        self.unfolded = False
-        """Whether it is drawn alone instead of in a group."""
+        self.displayed: DisplayedBlock = block
+        """What is drawn for the block: the block, the group that it begins, or nothing."""
+        self.is_ungrouped = False
+        """Whether the block is drawn by itself even if it belongs to a group."""
         self.detail = detail
-        """Detail level, unless the block was opened or closed individually."""
+        """The detail level, unless the user has expanded or collapsed the block."""
         self.thoughts = thoughts
-        """Detail level of reasoning, unless opened or closed individually."""
-        self.is_beside = is_beside
-        """Whether the to-do list is in the side panel, so only its line is shown here."""
-        self.opened = self._begins_open
-        self.gap = _gap(above, block, detail)
-        self.measured = False
-        """Whether `height` is measured, not estimated."""
+        """How reasoning is shown, unless the user has expanded or collapsed the block."""
+        self.is_in_panel = is_in_panel
+        """Whether the to-do list is in the side panel, so that only its title line is shown here."""
+        self.is_expanded = self._is_initially_expanded
+        self.blank_lines_above = _blank_lines_between(above, block, detail)
+        self.is_measured = False
+        """Whether `height` was measured and is not an estimate."""
         self.strips: list[Strip] | None = None
         self._painter: AnswerPainter | None = None
-        self._extent = _extent(block)
-        self.height = self.gap + self._estimate_height(width)
+        self._size_estimate = _text_size(block)
+        self.height = self.blank_lines_above + self._estimate_height(width)
 
-    def change(self, block: Block, above: Block | None) -> None:
-        """Show another block. The height stays until it is drawn."""
+    def replace_block(self, block: Block, above: Block | None) -> None:
+        """Show another block. The height does not change until the block is drawn."""
         if not (isinstance(block, AnswerText) and isinstance(self.block, AnswerText) and _has_grown(self.block, block)):
             self._painter = None
         is_other = type(block) is not type(self.block)
-        self.block, self.gap, self._extent = block, _gap(above, block, self.detail), _extent(block)
+        self.block, self.blank_lines_above, self._size_estimate = (
+            block,
+            _blank_lines_between(above, block, self.detail),
+            _text_size(block),
+        )
         if is_other:
-            self.opened = self._begins_open
-        self.drawn = block
-        self.strips, self.measured = None, False
+            self.is_expanded = self._is_initially_expanded
+        self.displayed = block
+        self.strips, self.is_measured = None, False
 
-    def draw_as(self, drawn: Drawing, width: int) -> bool:
-        """Change what is drawn for the block; return whether it changed."""
-        if drawn is self.drawn or drawn == self.drawn:
+    def set_displayed(self, drawn: DisplayedBlock, width: int) -> bool:
+        """Set what is drawn for the block; return whether that changed."""
+        if drawn is self.displayed or drawn == self.displayed:
             return False
-        was_hidden, self.drawn = self.drawn is None, drawn
-        self.strips, self.measured = None, False
+        was_hidden, self.displayed = self.displayed is None, drawn
+        self.strips, self.is_measured = None, False
         if drawn is None:
-            self.height, self.measured = 0, True
+            self.height, self.is_measured = 0, True
         elif was_hidden:
-            self.height = self.gap + self._estimate_height(width)
+            self.height = self.blank_lines_above + self._estimate_height(width)
         return True
 
-    def update_gap(self, above: Drawing) -> bool:
-        """Update the gap to the drawing above; return whether it changed."""
-        gap = _gap(above, self.drawn, self.detail)
-        if self.drawn is None or gap == self.gap:
+    def update_gap(self, above: DisplayedBlock) -> bool:
+        """Update the number of blank lines above the block; return whether it changed."""
+        gap = _blank_lines_between(above, self.displayed, self.detail)
+        if self.displayed is None or gap == self.blank_lines_above:
             return False
-        self.height += gap - self.gap
-        self.gap, self.strips = gap, None
+        self.height += gap - self.blank_lines_above
+        self.blank_lines_above, self.strips = gap, None
         return True
 
     def toggle(self) -> None:
-        self.opened = not self.opened
-        self.strips, self.measured = None, False
+        self.is_expanded = not self.is_expanded
+        self.strips, self.is_measured = None, False
 
-    def show_in(self, detail: Detail, thoughts: "ThoughtsName") -> None:
-        """Set the detail level, also for individually opened or closed blocks."""
-        self.unfolded = False
+    def set_detail(self, detail: DetailLevel, thoughts: "ThoughtsName") -> None:
+        """Set the detail level, and undo the user's expanding and collapsing."""
+        self.is_ungrouped = False
         self.detail, self.thoughts = detail, thoughts
-        self.opened = self._begins_open
-        self.strips, self.measured = None, False
+        self.is_expanded = self._is_initially_expanded
+        self.strips, self.is_measured = None, False
 
     @property
-    def _begins_open(self) -> bool:
-        wanted = "open" if self.detail == "full" else self.thoughts
+    def _is_initially_expanded(self) -> bool:
+        reasoning_mode = "open" if self.detail == "full" else self.thoughts
         return (
-            wanted == "open"
+            reasoning_mode == "open"
             if isinstance(self.block, ReasoningBlock)
             else self.detail == "full" and is_expandable(self.block)
         )
 
-    def resize(self, width: int) -> None:
-        """Drop the cached lines: the width changed."""
+    def reset_width(self, width: int) -> None:
+        """Drop the cached lines after a change of the width."""
         self._painter = None
-        self.strips, self.measured = None, False
-        self.height = self.gap + self._estimate_height(width)
+        self.strips, self.is_measured = None, False
+        self.height = self.blank_lines_above + self._estimate_height(width)
 
-    def recolor(self) -> None:
-        """Drop the cached lines: colours or screen height changed. The height stays until the block is drawn."""
+    def discard_lines(self) -> None:
+        """Drop the cached lines after a change of colours or of the screen height. The height does not change until the
+        block is drawn."""
         self._painter = None
-        self.strips, self.measured = None, False
+        self.strips, self.is_measured = None, False
 
     def draw(self, width: int, console: "PaletteConsole") -> list[Strip]:
-        """The lines at that width, including the blank line above."""
-        if self.drawn is None:
-            self.strips, self.height, self.measured = [], 0, True
+        """Return the lines at that width, including blank lines above."""
+        if self.displayed is None:
+            self.strips, self.height, self.is_measured = [], 0, True
         if self.strips is None:
-            lines = self._lines(width, console)
-            self.strips = [Strip([])] * self.gap + [Strip(line) for line in lines]
-            self.height, self.measured = len(self.strips), True
+            lines = self._drawn_lines(width, console)
+            self.strips = [Strip([])] * self.blank_lines_above + [Strip(line) for line in lines]
+            self.height, self.is_measured = len(self.strips), True
         return self.strips
 
     @property
-    def _effective_detail(self) -> Detail:
-        if self.opened:
+    def _effective_detail(self) -> DetailLevel:
+        if self.is_expanded:
             return "full"
-        is_list = isinstance(self.block, Call) and self.block.name == "todo"
-        return "normal" if self.detail == "normal" and not (is_list and self.is_beside) else "compact"
+        is_list = isinstance(self.block, Call) and role_of(self.block.name) == "list_todos"
+        return "normal" if self.detail == "normal" and not (is_list and self.is_in_panel) else "compact"
 
     def _estimate_height(self, width: int) -> int:
-        """The approximate height, without drawing."""
-        if self.drawn is None:
-            return -self.gap
-        characters, least = self._extent
-        return characters // max(1, width - MARGIN) + least
+        """Return the approximate height without drawing."""
+        if self.displayed is None:
+            return -self.blank_lines_above
+        characters, min_lines = self._size_estimate
+        return characters // max(1, width - MARGIN) + min_lines
 
-    def _lines(self, width: int, console: "PaletteConsole") -> list[list[Segment]]:
-        from ebbtide.tui.render.blocks import AnswerPainter, paint, paint_lookups  # noqa: PLC0415  # deferred: see above
-
-        if isinstance(self.drawn, LookupGroup):
-            return paint_lookups(self.drawn, width, console)
+    def _drawn_lines(self, width: int, console: "PaletteConsole") -> list[list[Segment]]:
+        if isinstance(self.displayed, LookupGroup):
+            return render.blocks.render_lookups(self.displayed, width, console)
         if not isinstance(self.block, AnswerText):
-            return paint(self.drawn or self.block, self._effective_detail, width, console)
-        painter = self._painter or AnswerPainter(width, console)
+            return render.blocks.render_block(self.displayed or self.block, self._effective_detail, width, console)
+        painter = self._painter or render.blocks.AnswerPainter(width, console)
         self._painter = painter if self.block.streaming else None
         return painter.draw(self.block.text)
 
 
-def _extent(block: Block) -> tuple[int, int]:
-    """The number of characters to wrap, and the minimum number of lines."""
+def _text_size(block: Block) -> tuple[int, int]:
+    """Return the number of characters to be wrapped, and the minimum number of lines."""
     match block:
         case AnswerText(text=text) | UserText(text=text):
             return len(text), text.count("\n") + 1
@@ -188,10 +193,10 @@ def _has_grown(before: AnswerText, after: AnswerText) -> bool:
     return after.text.startswith(before.text)
 
 
-def _gap(above: Drawing, block: Drawing, detail: Detail) -> int:
-    """Blank lines above a block; consecutive one-line calls and reasoning have none."""
+def _blank_lines_between(above: DisplayedBlock, block: DisplayedBlock, detail: DetailLevel) -> int:
+    """Return the number of blank lines above a block: none between consecutive one-line calls and reasoning."""
     if above is None:
         return 0
-    close = (Call, ReasoningBlock, Retry, LookupGroup)
-    is_low = detail == "compact" or not (isinstance(above, Call) and has_work(above))
-    return 0 if is_low and isinstance(above, close) and isinstance(block, close) else 1
+    compact_types = (Call, ReasoningBlock, Retry, LookupGroup)
+    is_low = detail == "compact" or not (isinstance(above, Call) and has_collapsed_details(above))
+    return 0 if is_low and isinstance(above, compact_types) and isinstance(block, compact_types) else 1

@@ -1,4 +1,4 @@
-"""The rows of the transcript and their positions."""
+"""The rows of the transcript, and their positions."""
 
 from bisect import bisect_right
 from collections import OrderedDict
@@ -8,195 +8,209 @@ from typing import TYPE_CHECKING
 
 from textual.strip import Strip
 
+from ebbtide.tools.tool_traits import role_of
 from ebbtide.tui.view.block_groups import grouped_blocks
-from ebbtide.tui.view.blocks import Block, Call, Detail, ReasoningBlock
+from ebbtide.tui.view.blocks import Block, Call, DetailLevel, ReasoningBlock
 from ebbtide.tui.widgets.row import BlockRow
 
-if TYPE_CHECKING:  # types only: what draws is loaded when there is something to draw
+if TYPE_CHECKING:  # the renderer loads when there is something to draw
     from ebbtide.agent.config.options import ThoughtsName
     from ebbtide.tui.render.prose import PaletteConsole
 
 _MAX_CACHED_ROWS = 400
-"""Maximum rows with cached lines; others are drawn again on demand."""
+"""Maximum number of rows with cached lines; other rows are redrawn on demand."""
 
 
 class RowStack:
-    """The rows of a transcript. Rows are drawn on demand; other heights are estimates."""
+    """The rows of a transcript. A row is drawn on demand; until then its height is an estimate."""
 
     def __init__(self) -> None:
         self.rows: list[BlockRow] = []
         self.width = 0
-        self.detail: Detail = "normal"
+        self.detail: DetailLevel = "normal"
         self.thoughts: ThoughtsName = "line"
-        self.is_beside = False
+        self.is_in_panel = False
         """Whether the to-do list is in the side panel."""
-        self.inks: PaletteConsole | None = None
-        self._past: Sequence[Block] = ()
+        self.console: PaletteConsole | None = None
+        self._past_blocks: Sequence[Block] = ()
         self._starts = [0]
-        """Known start lines of rows, and of the next one."""
-        self._kept: OrderedDict[int, BlockRow] = OrderedDict()
+        """Start lines of the first rows; the others are computed when needed."""
+        self._cached_rows: OrderedDict[int, BlockRow] = OrderedDict()
 
     def show(self, past: Sequence[Block], turn: Sequence[Block]) -> None:
-        """Set the blocks. A `past` that is the same object as before is skipped, and blocks that are the same
-        objects are not redrawn."""
-        rows, first = self.rows, len(past) if past is self._past else 0
+        """Set the blocks. `past` is skipped if it is the same object as before; so are single blocks that are the same
+        objects."""
+        rows, first = self.rows, len(past) if past is self._past_blocks else 0
         blocks = turn if first else (*past, *turn)
-        self._past = past
+        self._past_blocks = past
         count = first + len(blocks)
         del rows[count:], self._starts[count + 1 :]
         above = rows[first - 1].block if first else None
         for index, block in enumerate(blocks, first):
             if index >= len(rows):
-                rows.append(BlockRow(block, above, self.width, self.detail, self.thoughts, is_beside=self.is_beside))
+                rows.append(
+                    BlockRow(block, above, self.width, self.detail, self.thoughts, is_in_panel=self.is_in_panel)
+                )
             elif rows[index].block is not block:
-                rows[index].change(block, above)
+                rows[index].replace_block(block, above)
             above = block
-        self._fold(first)
+        self._group_rows(first)
 
-    def refold(self) -> None:
-        """Draw opened blocks alone, and group closed ones again."""
-        self._fold(0)
+    def regroup(self) -> None:
+        """Group collapsed blocks again, and draw expanded ones by themselves."""
+        self._group_rows(0)
 
-    def unfold(self, index: int) -> None:
-        """Draw each call of a group alone."""
+    def ungroup(self, index: int) -> None:
+        """Draw each call of a group by itself."""
         for row in self.rows[index:]:
-            if row is not self.rows[index] and row.drawn is not None:
+            if row is not self.rows[index] and row.displayed is not None:
                 break
-            row.unfolded = True
-        self.refold()
+            row.is_ungrouped = True
+        self.regroup()
 
-    def _fold(self, first: int) -> None:
+    def _group_rows(self, first: int) -> None:
         rows, changed = self.rows[first:], None
-        alone = [row.opened or row.unfolded for row in rows]
-        drawn = grouped_blocks([row.block for row in rows], alone.__getitem__) if self.detail != "full" else []
-        hides = self.thoughts == "hidden" and self.detail != "full"
+        is_alone = [row.is_expanded or row.is_ungrouped for row in rows]
+        displayed = grouped_blocks([row.block for row in rows], is_alone.__getitem__) if self.detail != "full" else []
+        hides_reasoning = self.thoughts == "hidden" and self.detail != "full"
         for index, row in enumerate(rows):
-            shown = None if hides and isinstance(row.block, ReasoningBlock) else drawn[index] if drawn else row.block
-            if row.draw_as(shown, self.width) and changed is None:
+            block = (
+                None
+                if hides_reasoning and isinstance(row.block, ReasoningBlock)
+                else displayed[index]
+                if displayed
+                else row.block
+            )
+            if row.set_displayed(block, self.width) and changed is None:
                 changed = first + index
-        above = next((self.rows[at].drawn for at in range(first - 1, -1, -1) if self.rows[at].drawn), None)
+        above = next((self.rows[at].displayed for at in range(first - 1, -1, -1) if self.rows[at].displayed), None)
         for index, row in enumerate(rows):
             if row.update_gap(above) and (changed is None or first + index < changed):
                 changed = first + index
-            above = row.drawn or above
+            above = row.displayed or above
         if changed is not None:
             del self._starts[changed + 1 :]
 
-    def begin_earlier(self, past: Sequence[Block], turn: Sequence[Block], more: int) -> None:
-        """Prepend earlier blocks: `more` of them and one replace the first row. Other rows keep their drawing and
-        state."""
-        kept = self.rows[1:]
-        self._past, self._starts = (), [0]
+    def prepend_blocks(self, past: Sequence[Block], turn: Sequence[Block], count: int) -> None:
+        """Prepend `count` earlier blocks, and replace the first row with another one. The remaining rows keep their
+        lines and state."""
+        remaining = self.rows[1:]
+        self._past_blocks, self._starts = (), [0]
         self.rows.clear()
-        self.show(past[: more + 1], ())
-        if kept and self.rows:
-            kept[0].change(kept[0].block, self.rows[-1].block)  # another block is above it
-        self.rows += kept
-        self._past, self._starts = (), [0]
+        self.show(past[: count + 1], ())
+        if remaining and self.rows:
+            remaining[0].replace_block(remaining[0].block, self.rows[-1].block)  # the block above it has changed
+        self.rows += remaining
+        self._past_blocks, self._starts = (), [0]
         self.show(past, turn)
 
-    def restart(self, blocks: Sequence[Block], kept: int) -> None:
-        """Set the blocks, of which the last `kept` equal the current ones and keep their drawing."""
-        if not kept:
+    def replace_blocks(self, blocks: Sequence[Block], unchanged_count: int) -> None:
+        """Replace the blocks. The last `unchanged_count` blocks equal the current ones, whose drawn lines are kept."""
+        if not unchanged_count:
             self.clear()
             self.show(blocks, ())
             return
-        rows, more = list(self.rows), len(blocks) - kept
-        self._past, self._starts = (), [0]
+        rows, new_count = list(self.rows), len(blocks) - unchanged_count
+        self._past_blocks, self._starts = (), [0]
         self.rows.clear()
-        self.show(blocks[:more], ())
-        for row, block in zip(rows, blocks[more:], strict=True):
+        self.show(blocks[:new_count], ())
+        for row, block in zip(rows, blocks[new_count:], strict=True):
             row.block = block
-        if more:
-            rows[0].change(rows[0].block, self.rows[-1].block)  # another block is above it
+        if new_count:
+            rows[0].replace_block(rows[0].block, self.rows[-1].block)  # the block above it has changed
         self.rows += rows
-        self._past, self._starts = (), [0]
+        self._past_blocks, self._starts = (), [0]
         self.show(blocks, ())
 
     def clear(self) -> None:
         self.rows.clear()
-        self._kept.clear()
-        self._past, self._starts = (), [0]
+        self._cached_rows.clear()
+        self._past_blocks, self._starts = (), [0]
 
     def resize(self, width: int) -> None:
-        """Drop all cached lines: the width changed."""
+        """Drop all cached lines after a change of the width."""
         self.width = width
         for row in self.rows:
-            row.resize(width)
+            row.reset_width(width)
         self._starts = [0]
 
-    def show_in(self, detail: Detail, thoughts: "ThoughtsName") -> None:
-        """Set the detail level of blocks and of reasoning; full detail includes reasoning."""
+    def set_detail(self, detail: DetailLevel, thoughts: "ThoughtsName") -> None:
+        """Set the detail level of blocks and of reasoning. At full detail, reasoning is expanded as well."""
         self.detail, self.thoughts = detail, thoughts
         for row in self.rows:
-            row.show_in(detail, thoughts)
-        self._fold(0)
+            row.set_detail(detail, thoughts)
+        self._group_rows(0)
         self._starts = [0]
 
-    def set_todos_beside(self, is_beside: bool) -> None:
+    def set_todos_in_panel(self, is_in_panel: bool) -> None:
         """Set whether the to-do list is in the side panel."""
-        self.is_beside = is_beside
+        self.is_in_panel = is_in_panel
         for row in self.rows:
-            if row.is_beside != is_beside and isinstance(row.block, Call) and row.block.name == "todo":
-                row.strips, row.measured = None, False
-            row.is_beside = is_beside
+            if (
+                row.is_in_panel != is_in_panel
+                and isinstance(row.block, Call)
+                and role_of(row.block.name) == "list_todos"
+            ):
+                row.strips, row.is_measured = None, False
+            row.is_in_panel = is_in_panel
         self._starts = [0]
 
-    def recolor(self, inks: "PaletteConsole") -> None:
-        """Drop all cached lines: colours or screen height changed."""
-        self.inks = inks
+    def set_console(self, console: "PaletteConsole") -> None:
+        """Drop all cached lines after a change of colours or of the screen height."""
+        self.console = console
         for row in self.rows:
-            row.recolor()
+            row.discard_lines()
 
     def draw(self, index: int) -> list[Strip]:
-        """Draw a row; its height is then known."""
-        assert self.inks is not None, "rows are drawn once there are colours"
+        """Draw a row and return its lines; afterwards its height is known."""
+        assert self.console is not None, "rows are drawn once there are colours"
         row = self.rows[index]
         before = row.height
-        strips = row.draw(self.width, self.inks)
+        strips = row.draw(self.width, self.console)
         if row.height != before:
             del self._starts[index + 1 :]
-        self._kept[id(row)] = row
-        self._kept.move_to_end(id(row))
-        while len(self._kept) > _MAX_CACHED_ROWS:
-            _, forgotten = self._kept.popitem(last=False)
-            forgotten.strips = None
+        self._cached_rows[id(row)] = row
+        self._cached_rows.move_to_end(id(row))
+        while len(self._cached_rows) > _MAX_CACHED_ROWS:
+            _, evicted = self._cached_rows.popitem(last=False)
+            evicted.strips = None
         return strips
 
-    def measure(self, indices: Iterable[int], wanted: int) -> bool:
-        """Draw rows until they fill `wanted` lines; return whether a height changed."""
+    def measure(self, indices: Iterable[int], needed_lines: int) -> bool:
+        """Draw unmeasured rows in this order until the rows fill `needed_lines` lines; return whether a height
+        changed."""
         changed = False
         for index in indices:
-            if wanted <= 0:
+            if needed_lines <= 0:
                 break
             row = self.rows[index]
             before = row.height
-            if not row.measured:
+            if not row.is_measured:
                 self.draw(index)
                 changed = changed or row.height != before
-            wanted -= row.height
+            needed_lines -= row.height
         return changed
 
     @property
     def height(self) -> int:
-        """Height of all rows."""
-        return self._worked_out()[-1]
+        """Height of all rows together, in lines."""
+        return self._all_starts()[-1]
 
-    def start(self, index: int) -> int:
-        """The line at which a row starts."""
-        return self._worked_out()[index]
+    def start_line(self, index: int) -> int:
+        """Return the line at which a row starts."""
+        return self._all_starts()[index]
 
     def locate(self, y: int) -> tuple[int, int]:
-        """The row at a line, and the line's index in it."""
+        """Return the index of the row at a line, and the index of the line within the row."""
         if not self.rows:
             return 0, 0
-        starts = self._worked_out()
+        starts = self._all_starts()
         index = min(max(0, bisect_right(starts, y) - 1), len(self.rows) - 1)
         return index, max(0, y - starts[index])
 
-    def _worked_out(self) -> list[int]:
-        known = len(self._starts) - 1
-        if known < len(self.rows):
+    def _all_starts(self) -> list[int]:
+        known_count = len(self._starts) - 1
+        if known_count < len(self.rows):
             last = self._starts.pop()
-            self._starts += accumulate((row.height for row in self.rows[known:]), initial=last)
+            self._starts += accumulate((row.height for row in self.rows[known_count:]), initial=last)
         return self._starts

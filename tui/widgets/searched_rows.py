@@ -5,19 +5,20 @@ from typing import TYPE_CHECKING
 
 from textual.strip import Strip
 
+from ebbtide.tui import widgets
 from ebbtide.tui.widgets.scrolled import ScrolledRows
-from ebbtide.tui.widgets.selection import over_part
+from ebbtide.tui.widgets.selection import with_style_on_range
 
-if TYPE_CHECKING:  # types only: loaded when there are words to look for
+if TYPE_CHECKING:  # these modules load with the first search
     from ebbtide.tui.widgets.find_text import TextFinder
-    from ebbtide.tui.widgets.transcript_search import FoundWords, TranscriptSearch
+    from ebbtide.tui.widgets.transcript_search import SearchResult, TranscriptSearch
 
-AT_ONCE = 300
-"""Maximum blocks searched without reading them in a thread first."""
+MAX_BLOCKS_SEARCHED_AT_ONCE = 300
+"""Maximum number of blocks whose text is read in the event loop; more are read in a thread before the search."""
 
 
 class SearchedRows(ScrolledRows):
-    """Highlights matches and scrolls to one of them."""
+    """Highlights the matches of a search and scrolls to the current one."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -25,78 +26,74 @@ class SearchedRows(ScrolledRows):
         self._finder: TextFinder | None = None
 
     @property
-    def is_searched(self) -> bool:
+    def is_search_active(self) -> bool:
         """Whether a search is active."""
         return self._search is not None
 
     @property
     def finder(self) -> "TextFinder":
-        """The text cache of the search."""
-        from ebbtide.tui.widgets.find_text import TextFinder  # noqa: PLC0415  # deferred: with the first search
-
-        self._finder = self._finder or TextFinder()
+        """The finder, which caches the text of the blocks."""
+        self._finder = self._finder or widgets.find_text.TextFinder()
         return self._finder
 
     @property
-    def is_read(self) -> bool:
-        """Whether a search can start at once."""
-        return len(self.finder.unread([row.block for row in self._stack.rows])) <= AT_ONCE
+    def is_ready_to_search(self) -> bool:
+        """Whether a search can start without first reading text in a thread."""
+        return len(self.finder.uncached_blocks([row.block for row in self._stack.rows])) <= MAX_BLOCKS_SEARCHED_AT_ONCE
 
-    async def read_texts(self) -> None:
-        """Read the text of all blocks in a thread."""
-        from ebbtide.tui.widgets.find_text import texts_of  # noqa: PLC0415  # deferred: with the first search
+    async def cache_texts(self) -> None:
+        """Read and cache the text of all blocks in a thread."""
+        unread = self.finder.uncached_blocks([row.block for row in self._stack.rows])
+        self.finder.cache_texts(await asyncio.to_thread(widgets.find_text.search_texts, unread))
 
-        unread = self.finder.unread([row.block for row in self._stack.rows])
-        self.finder.learn(await asyncio.to_thread(texts_of, unread))
-
-    def find(self, words: str) -> "FoundWords":
-        """Highlight matches, and go to the last one above the end of the screen at the start of the search."""
-        from ebbtide.tui.widgets.transcript_search import TranscriptSearch  # noqa: PLC0415  # deferred: with the first search
-
+    def find(self, words: str) -> "SearchResult":
+        """Highlight the matches and go to the last one that is not below the screen as it was when the search began."""
         if self._search is None:
             bottom, _ = self._stack.locate(self.scroll_offset.y + self.size.height - 1)
-            origin = (self._following, self._stack.locate(self.scroll_offset.y))
-            self._search = TranscriptSearch(self._stack, self.finder, bottom, origin)
-        return self._go_to_found(self._search.look_for(words))
+            origin = (self._is_following, self._stack.locate(self.scroll_offset.y))
+            self._search = widgets.transcript_search.TranscriptSearch(self._stack, self.finder, bottom, origin)
+        return self._go_to_match(self._search.search(words))
 
-    def find_next(self, step: int) -> "FoundWords":
+    def find_next(self, step: int) -> "SearchResult":
         """Go to the next match, down (1) or up (-1), wrapping around."""
-        from ebbtide.tui.widgets.transcript_search import FoundWords  # noqa: PLC0415  # deferred: with the first search
+        return (
+            self._go_to_match(self._search.move_to_match(step))
+            if self._search is not None
+            else widgets.transcript_search.SearchResult()
+        )
 
-        return self._go_to_found(self._search.move(step)) if self._search is not None else FoundWords()
-
-    def end_search(self, *, back: bool) -> None:
-        """Remove highlights, and return to the position before the search if `back`."""
+    def end_search(self, *, goes_back: bool) -> None:
+        """Remove the highlights. `goes_back`: whether to return to the position before the search."""
         search, self._search = self._search, None
         if search is None:
             return
-        if back:
-            search.fold()
-            self._following, self._anchor = search.origin
-        self._settle()
+        if goes_back:
+            search.collapse_expanded_row()
+            self._is_following, self._top_position = search.origin
+        self._place_rows()
         self.refresh()
 
-    def _go_to_found(self, found: "FoundWords") -> "FoundWords":
+    def _go_to_match(self, result: "SearchResult") -> "SearchResult":
         search, height = self._search, self.size.height
         if search is None or self._width <= 0:
-            return found
-        place = search.unfold()
-        if place is not None:
-            index, line = place
+            return result
+        position = search.expand_current_match()
+        if position is not None:
+            index, line = position
             self._stack.measure(range(index, -1, -1), line + height)
-            y, top = self._stack.start(index) + line, self.scroll_offset.y
+            y, top = self._stack.start_line(index) + line, self.scroll_offset.y
             if top <= y < top + height:
-                self._hold(*self._stack.locate(top))
+                self._scroll_to_row(*self._stack.locate(top))
             else:
-                self._hold(*self._stack.locate(max(0, y - height // 3)))
+                self._scroll_to_row(*self._stack.locate(max(0, y - height // 3)))
         self.refresh()
-        return found
+        return result
 
-    def _with_found(self, strip: Strip, index: int, line: int) -> Strip:
-        """The line of a row with matches highlighted."""
+    def _with_matches(self, strip: Strip, index: int, line: int) -> Strip:
+        """Return the line of a row with matches highlighted."""
         if self._search is None or self._palette is None:
             return strip
-        for span, is_here in self._search.spans_on(index, line):
-            ink = self._palette.here if is_here else self._palette.found
-            strip = over_part(strip, span.start, span.end, ink)
+        for span, is_here in self._search.spans_in_line(index, line):
+            style = self._palette.current_match if is_here else self._palette.found
+            strip = with_style_on_range(strip, span.start, span.end, style)
         return strip

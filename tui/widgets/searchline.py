@@ -9,14 +9,14 @@ from textual.containers import Horizontal
 from textual.widgets import Static
 
 from ebbtide.tui.text.styles import Palette, clipped_text, palette_of
-from ebbtide.tui.view.key_hints import key_lines
+from ebbtide.tui.view.key_hints import key_hint_lines
 from ebbtide.tui.widgets.field import Field
 
-if TYPE_CHECKING:  # a type only: loaded with the first search
-    from ebbtide.tui.widgets.transcript_search import FoundWords
+if TYPE_CHECKING:  # this module loads with the first search
+    from ebbtide.tui.widgets.transcript_search import SearchResult
 
-_WIDE = 76
-"""Minimum width for key hints."""
+_MIN_HINTS_WIDTH = 76
+"""Minimum width for key hints to be shown."""
 _KEYS = "Enter older  Shift-Enter newer  Esc back"
 
 
@@ -27,8 +27,8 @@ class SearchLine(Horizontal):
     SearchLine > #sought { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
     """
 
-    _status: "Callable[[Palette], Text]" = staticmethod(lambda palette: Text())
-    """The status at the right, for a palette."""
+    _draw_status: "Callable[[Palette], Text]" = staticmethod(lambda palette: Text())
+    """Draws the status at the right end, with a palette."""
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
@@ -39,28 +39,29 @@ class SearchLine(Horizontal):
         yield Static(id="places")
 
     @property
-    def words(self) -> str:
+    def search_text(self) -> str:
         return self._field.value
 
     @property
-    def is_written(self) -> bool:
-        """Whether it has the focus."""
+    def has_field_focus(self) -> bool:
+        """Whether its field has the focus."""
         return self._field.has_focus
 
-    def write(self) -> None:
-        """Take the focus, including keys already queued: `focus` would come after them."""
+    def focus_field(self) -> None:
+        """Take the focus immediately, so that keys that are already queued reach the field. `focus` takes effect only
+        after them."""
         self.screen.set_focus(self._field)
 
-    def begin(self) -> None:
-        """Take the focus; typing replaces the previous words."""
+    def open_field(self) -> None:
+        """Take the focus and select the previous text, so that typing replaces it."""
         self._draw()
-        self.write()
+        self.focus_field()
         self._field.action_select_all()
 
-    def show_found(self, found: "FoundWords", columns: int) -> None:
-        """Show the number of matches, and key hints if the width allows."""
-        count = f"{found.at:,} of {found.of:,}" if found.of else "not found" if self.words else ""
-        keys = key_lines(_KEYS, columns) if columns >= _WIDE else []
+    def show_result(self, result: "SearchResult", columns: int) -> None:
+        """Show the number of matches, and key hints if there is room."""
+        count = f"{result.number:,} of {result.total:,}" if result.total else "no match" if self.search_text else ""
+        keys = key_hint_lines(_KEYS, columns) if columns >= _MIN_HINTS_WIDTH else []
         self._set_status(
             lambda palette: Text(f"{count}   " if keys else count, palette.text).append_text(
                 clipped_text(keys, palette)
@@ -71,14 +72,14 @@ class SearchLine(Horizontal):
         """Show that the text is being read."""
         self._set_status(lambda palette: Text("reading … ", palette.dim))
 
-    def _set_status(self, said: "Callable[[Palette], Text]") -> None:
-        self._status = said
+    def _set_status(self, status: "Callable[[Palette], Text]") -> None:
+        self._draw_status = status
         self._draw()
 
     def _draw(self) -> None:
         palette = palette_of(self.app.theme_variables)
         self.query_one("#search-mark", Static).update(Text("find ", palette.dim))
-        self.query_one("#places", Static).update(self._status(palette))
+        self.query_one("#places", Static).update(self._draw_status(palette))
 
     @property
     def _field(self) -> Field:

@@ -13,7 +13,7 @@ from ebbtide.tui.widgets.row_stack import RowStack
 
 
 class SelectableRows(ScrollView):
-    """The selection is the text as drawn, including parts scrolled out of view."""
+    """Rows in which text can be selected as it is drawn, including parts that are scrolled out of view."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -31,40 +31,40 @@ class SelectableRows(ScrollView):
             return strip
         text = strip.text
         first, last = span[0], len(text.rstrip()) if span[1] == -1 else span[1]
-        return over_part(strip, first, last, self._palette.selected)
+        return with_style_on_range(strip, first, last, self._palette.selected)
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected text as drawn."""
+        """Return the selected text as drawn."""
         if not self._stack.rows:
             return None
         first = selection.start.y if selection.start is not None else 0
         last = selection.end.y if selection.end is not None else self._stack.height - 1
-        lines = [self._plain(y) for y in range(first, last + 1)]
+        lines = [self._plain_line(y) for y in range(first, last + 1)]
         if selection.end is not None and lines:
             lines[-1] = lines[-1][: selection.end.x]
         if selection.start is not None and lines:
             lines[0] = lines[0][selection.start.x :]
         return "\n".join(line.rstrip() for line in lines), "\n"
 
-    def _plain(self, y: int) -> str:
+    def _plain_line(self, y: int) -> str:
         index, line = self._stack.locate(y)
         strips = self._stack.draw(index)
         text = strips[line].text if line < len(strips) else ""
         return f" {text[1:]}" if text[:1] in (USER_BAR, MODEL_BAR) else text
 
 
-def over(strip: Strip, style: Style) -> Strip:
+def with_style(strip: Strip, style: Style) -> Strip:
     return Strip(Segment.apply_style(strip, post_style=style), strip.cell_length)
 
 
-def over_part(strip: Strip, first: int, last: int, style: Style) -> Strip:
-    """The strip with a style over characters `first` to before `last`."""
+def with_style_on_range(strip: Strip, first: int, last: int, style: Style) -> Strip:
+    """Return the strip with a style applied to the characters from `first` up to, but not including, `last`."""
     text = strip.text
     left, right = cell_len(text[:first]), cell_len(text[:last])
     if left >= right:
         return strip
     parts = strip.divide([left, right, strip.cell_length])
-    return Strip.join([parts[0], over(parts[1], style), *parts[2:]])
+    return Strip.join([parts[0], with_style(parts[1], style), *parts[2:]])

@@ -1,4 +1,4 @@
-"""The side panel at the right. It gets every view and redraws what changed."""
+"""The side panel at the right. It receives every view and redraws the parts that changed."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,19 +12,19 @@ from ebbtide.tui.text.styles import clipped_text, palette_of
 from ebbtide.tui.view.blocks import Block, Call, SessionView
 from ebbtide.tui.view.side_panel import (
     CallEffects,
-    FileWork,
-    ServerFacts,
+    FileLineCounts,
+    ServerSummary,
     SidePanelState,
     effects_of_calls,
     file_at,
     merge_effects,
-    side_lines,
-    side_of,
+    side_panel_lines,
+    side_panel_state,
 )
 
 
 class SidePanel(Widget):
-    """Shown if the screen is wide enough; otherwise it does no work."""
+    """The side panel. It is shown if the screen is wide enough, and does no work while it is hidden."""
 
     DEFAULT_CSS = """
     SidePanel {
@@ -41,57 +41,64 @@ class SidePanel(Widget):
     """
 
     SCOPED_CSS = False
-    """The screen's style sheet decides on the width."""
+    """The style sheet of the screen shows or hides the panel depending on the width."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, classes="empty")
-        self._side = SidePanelState()
+        self._state = SidePanelState()
         self._past: tuple[Block, ...] = ()
-        self._before = CallEffects()
+        self._past_effects = CallEffects()
         """The effects of the turns in `_past`."""
-        self._ended: tuple[str, ...] = ()
-        """The finished calls of the turn at the last update."""
-        self._now = CallEffects()
-        self._counted: tuple[FileWork, ...] | None = None
-        """The files at the last count; None if not counted."""
-        self._in_count: frozenset[str] = frozenset()
-        """The finished calls of the turn at the last count."""
-        self._others: tuple[tuple[ServerFacts, ...], int] = (), 0
+        self._finished_calls: tuple[str, ...] = ()
+        """The calls of the turn that were finished at the last update."""
+        self._turn_effects = CallEffects()
+        self._counted_files: tuple[FileLineCounts, ...] | None = None
+        """The changed files as last counted; None if they were not counted."""
+        self._counted_calls: frozenset[str] = frozenset()
+        """The calls of the turn whose changes are included in the last count."""
+        self._servers_and_queue: tuple[tuple[ServerSummary, ...], int] = (), 0
 
-    def count(self, files: "tuple[FileWork, ...] | None", calls: frozenset[str], view: SessionView) -> None:
-        """Set the current state of the changed files, including the turn's; None if unknown."""
-        self._counted, self._in_count, self._ended = files, calls, ("",)
-        self.show(view, *self._others)
+    def set_counted_files(
+        self, files: "tuple[FileLineCounts, ...] | None", calls: frozenset[str], view: SessionView
+    ) -> None:
+        """Set the files changed in the session, or None if unknown. `calls`: the finished calls whose changes they
+        include."""
+        self._counted_files, self._counted_calls, self._finished_calls = files, calls, ("",)
+        self.show(view, *self._servers_and_queue)
 
-    def show(self, view: SessionView, servers: tuple[ServerFacts, ...], waiting: int) -> None:
+    def show(self, view: SessionView, servers: tuple[ServerSummary, ...], queued_count: int) -> None:
         if not self.display and not self.has_class("empty"):
             return
-        if view.past is not self._past:
-            self._past, self._before = view.past, effects_of_calls(view.past)
-        self._others = servers, waiting
-        ended = tuple(block.call_id for block in view.turn if isinstance(block, Call) and block.status == "done")
-        if ended != self._ended:
-            self._ended, self._now = ended, self._done_since(view.turn)
-        before = self._before if self._counted is None else replace(self._before, files=self._counted)
-        side = side_of(view, merge_effects(before, self._now), servers, waiting)
-        if side != self._side:
-            self._side = side
-            self.set_class(side.is_empty, "empty")
+        if view.past_blocks is not self._past:
+            self._past, self._past_effects = view.past_blocks, effects_of_calls(view.past_blocks)
+        self._servers_and_queue = servers, queued_count
+        ended = tuple(block.call_id for block in view.turn_blocks if isinstance(block, Call) and block.status == "done")
+        if ended != self._finished_calls:
+            self._finished_calls, self._turn_effects = ended, self._effects_since_count(view.turn_blocks)
+        past_effects = (
+            self._past_effects
+            if self._counted_files is None
+            else replace(self._past_effects, files=self._counted_files)
+        )
+        state = side_panel_state(view, merge_effects(past_effects, self._turn_effects), servers, queued_count)
+        if state != self._state:
+            self._state = state
+            self.set_class(state.is_empty, "empty")
             self.refresh()
 
-    def _done_since(self, turn: Sequence[Block]) -> CallEffects:
-        since = [block for block in turn if not (isinstance(block, Call) and block.call_id in self._in_count)]
+    def _effects_since_count(self, turn: Sequence[Block]) -> CallEffects:
+        since = [block for block in turn if not (isinstance(block, Call) and block.call_id in self._counted_calls)]
         return replace(effects_of_calls(turn), files=effects_of_calls(since).files)
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        return side_lines(self._side, self.content_size.width)
+        return side_panel_lines(self._state, self.content_size.width)
 
     def render(self) -> Text:
         return clipped_text(self.lines, palette_of(self.app.theme_variables))
 
     async def on_click(self, event: events.Click) -> None:
-        """A click on a file opens the session's changes at that file."""
-        name = file_at(self._side, self.lines, event.y - self.content_region.y + self.region.y)
+        """Open the session's changes at the clicked file."""
+        name = file_at(self._state, self.lines, event.y - self.content_region.y + self.region.y)
         if name is not None:
             await self.run_action(f"app.command('files', {name!r})")

@@ -9,29 +9,29 @@ from ebbtide.tui.text.styles import Palette
 from ebbtide.tui.view.blocks import USER_BAR, UserText
 from ebbtide.tui.widgets.row_stack import RowStack
 
-_KEY = "  Ctrl-Up "
-"""The key to jump there, shown if it fits."""
-_MIN_KEY_WIDTH = 40
+_KEY_HINT = "  Ctrl-Up "
+"""The key that jumps to the message, shown if it fits."""
+_MIN_KEY_HINT_WIDTH = 40
 
 
-def message_above(stack: RowStack, top: int) -> int | None:
-    """The row of the message that line `top` belongs to; None if its first line is visible."""
+def message_row_above(stack: RowStack, top: int) -> int | None:
+    """Return the row of the user's message that line `top` belongs to; None if the start of that message is visible."""
     index, _ = stack.locate(top)
     for at in range(index, -1, -1):
         if isinstance(stack.rows[at].block, UserText):
-            return at if stack.start(at) + stack.rows[at].gap < top else None
+            return at if stack.start_line(at) + stack.rows[at].blank_lines_above < top else None
     return None
 
 
 def sticky_strip(text: str, width: int, palette: Palette) -> Strip:
-    """The start of a message in one line, exactly `width` cells wide."""
-    key = _KEY if width >= _MIN_KEY_WIDTH else ""
-    said = sanitised_line(next((line for line in text.splitlines() if line.strip()), ""))
+    """Return the start of a message as one line of exactly `width` cells."""
+    key = _KEY_HINT if width >= _MIN_KEY_HINT_WIDTH else ""
+    first_line = sanitised_line(next((line for line in text.splitlines() if line.strip()), ""))
     room = max(0, width - 2 - len(key))
-    shown = said if cell_len(said) <= room else f"{set_cell_size(said, max(0, room - 1))}…"
+    visible_line = first_line if cell_len(first_line) <= room else f"{set_cell_size(first_line, max(0, room - 1))}…"
     segments = [
         Segment(f"{USER_BAR} ", palette.user_bar),
-        Segment(set_cell_size(shown, room), palette.text),
+        Segment(set_cell_size(visible_line, room), palette.text),
         Segment(key, palette.dim),
     ]
     return Strip(Segment.apply_style(segments, palette.user)).adjust_cell_length(width)

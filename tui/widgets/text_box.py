@@ -6,17 +6,17 @@ from typing import overload
 from rich.cells import cell_len
 from rich.text import Text
 from textual import events
-from textual.document._document import Document, EditResult  # the document of every text area
+from textual.document._document import Document, EditResult  # the document that every text area uses
 from textual.document._document_navigator import DocumentNavigator
 from textual.document._wrapped_document import WrappedDocument
 from textual.expand_tabs import expand_tabs_inline
 from textual.widgets import TextArea
 
 from ebbtide.tui.text.graphemes import grapheme_end, grapheme_start
-from ebbtide.tui.text.sanitise import pasted_text, with_control_pictures
+from ebbtide.tui.text.sanitise import normalised_paste, with_control_pictures
 
 TextPosition = tuple[int, int]
-"""Line and column, both from 0."""
+"""Line and column, both counted from 0."""
 _KEYS: Mapping[str, str] = {
     "alt+left": "cursor_word_left", "alt+right": "cursor_word_right", "alt+b": "cursor_word_left",
     "alt+f": "cursor_word_right", "alt+shift+left": "cursor_word_left(True)", "alt+d": "delete_word_right",
@@ -24,11 +24,12 @@ _KEYS: Mapping[str, str] = {
     "shift+backspace": "delete_left", "shift+delete": "delete_right", "super+left": "cursor_line_start",
     "super+right": "cursor_line_end",
 }  # fmt: skip
-"""Keys of shells and terminals that Textual ignores."""
+"""Shell and terminal keys that Textual ignores."""
 
 
-class _Lines(Document):
-    """Lines split only at line feeds. Textual also splits at Unicode separators, which would be lost."""
+class _LineFeedDocument(Document):
+    """A document whose lines are split only at line feeds. Textual also splits at Unicode line separators, which would
+    then be lost."""
 
     def __init__(self, text: str) -> None:
         self._newline = "\n"
@@ -38,14 +39,14 @@ class _Lines(Document):
         (top, left), (bottom, right) = sorted((start, end))
         replaced = self.get_text_range((top, left), (bottom, right))
         before = self._lines[top][:left] if top < len(self._lines) else ""
-        behind = self._lines[bottom][right:] if bottom < len(self._lines) else ""
-        *whole, last = (before + text).split("\n")
-        self._lines[top : bottom + 1] = [*whole, last + behind]
-        return EditResult((top + len(whole), len(last)), replaced)
+        after = self._lines[bottom][right:] if bottom < len(self._lines) else ""
+        *new_lines, last = (before + text).split("\n")
+        self._lines[top : bottom + 1] = [*new_lines, last + after]
+        return EditResult((top + len(new_lines), len(last)), replaced)
 
 
 class _RenderedLines(Sequence[str]):
-    """Lines as drawn, computed on demand."""
+    """Lines as they are drawn, computed on demand."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
@@ -65,8 +66,8 @@ class _RenderedLines(Sequence[str]):
         )
 
 
-class _DrawnLines(_Lines):
-    """A document as drawn, for measuring and wrapping. Columns are the same."""
+class _DrawnDocument(_LineFeedDocument):
+    """A document as it is drawn, for measuring and wrapping. Its columns are the same as in the original."""
 
     def __init__(self, document: Document) -> None:
         self._newline = "\n"
@@ -74,7 +75,7 @@ class _DrawnLines(_Lines):
 
 
 class _Navigator(DocumentNavigator):
-    """Moves over drawn characters as units."""
+    """Moves the cursor over characters as they are drawn."""
 
     def get_location_left(self, location: TextPosition) -> TextPosition:
         row, column = location
@@ -93,8 +94,8 @@ class TextBox(TextArea):
 
     def _set_document(self, text: str, language: str | None) -> None:
         self._highlight_query = None
-        self.document = _Lines(text)
-        self.wrapped_document = WrappedDocument(_DrawnLines(self.document), tab_width=self.indent_width)
+        self.document = _LineFeedDocument(text)
+        self.wrapped_document = WrappedDocument(_DrawnDocument(self.document), tab_width=self.indent_width)
         self.navigator = _Navigator(self.wrapped_document)
         self._build_highlight_map()
         self.move_cursor((0, 0))
@@ -119,8 +120,8 @@ class TextBox(TextArea):
         event.prevent_default()
         event.stop()
         if not self.read_only:
-            self.paste(pasted_text(event.text))
+            self.paste(normalised_paste(event.text))
 
     def paste(self, text: str) -> None:
-        """Insert a text at the cursor, replacing the selection."""
+        """Insert text at the cursor, replacing the selection."""
         self.replace(text, *self.selection, maintain_selection_offset=False)

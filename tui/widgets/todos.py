@@ -1,4 +1,4 @@
-"""One line with the current to-do item, shown while one is in progress."""
+"""One line with the current to-do item, shown while an item is in progress."""
 
 from typing import TYPE_CHECKING
 
@@ -7,10 +7,10 @@ from textual.widget import Widget
 
 from ebbtide.tui.text.styles import palette_of
 from ebbtide.tui.view.blocks import Block, SessionView
-from ebbtide.tui.view.todos import NOW, summary_of, todos_in
+from ebbtide.tui.view.todos import IN_PROGRESS_MARK, todo_summary, todos_from_blocks
 
-if TYPE_CHECKING:  # a type only: messages are loaded behind the first paint
-    from ebbtide.agent.context.control_calls import TodoItem
+if TYPE_CHECKING:  # the message module loads only after the first paint
+    from ebbtide.agent.control_calls import TodoItem
 
 
 class TodoLine(Widget):
@@ -22,20 +22,20 @@ class TodoLine(Widget):
     """
 
     SCOPED_CSS = False
-    """The screen's style sheet decides on the side panel and the blank line."""
+    """The style sheet of the screen hides the line if there is a side panel, and decides on the blank line."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._past: tuple[Block, ...] = ()
-        self._before: tuple[TodoItem, ...] = ()
-        """The list after the turns in `_past`."""
+        self._past_items: tuple[TodoItem, ...] = ()
+        """The to-do list at the end of the past turns."""
         self._summary = ""
 
     def show(self, view: SessionView) -> None:
-        if view.past is not self._past:
-            self._past, self._before = view.past, todos_in(view.past) or ()
-        items = todos_in(view.turn)
-        summary = summary_of(self._before if items is None else items) if view.busy else ""
+        if view.past_blocks is not self._past:
+            self._past, self._past_items = view.past_blocks, todos_from_blocks(view.past_blocks) or ()
+        items = todos_from_blocks(view.turn_blocks)
+        summary = todo_summary(self._past_items if items is None else items) if view.busy else ""
         if summary != self._summary:
             self._summary = summary
             self.set_class(bool(summary), "working")
@@ -44,6 +44,6 @@ class TodoLine(Widget):
     def render(self) -> Text:
         palette = palette_of(self.app.theme_variables)
         return Text.assemble(
-            (f"{NOW} ", palette.accent), (self._summary, palette.dim), ("  F3 shows all", palette.faint),
+            (f"{IN_PROGRESS_MARK} ", palette.accent), (self._summary, palette.dim), ("  F3 show all", palette.faint),
             no_wrap=True, overflow="ellipsis", end="",
         )  # fmt: skip

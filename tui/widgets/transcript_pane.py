@@ -1,4 +1,4 @@
-"""The transcript with its search field and the mark for new content."""
+"""The transcript, its search field and the mark for new content."""
 
 from typing import TYPE_CHECKING
 
@@ -8,63 +8,63 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
 
+from ebbtide.tui import widgets
 from ebbtide.tui.widgets.transcript import TranscriptView
 
-if TYPE_CHECKING:  # a type only: loaded with the first search
+if TYPE_CHECKING:  # this module loads with the first search
     from ebbtide.tui.widgets.searchline import SearchLine
 
 
 class TranscriptPane(Vertical):
-    """While a search is open, its field takes the keys: Enter and Up go to older matches, Shift-Enter and Down to
-    newer ones, Tab switches to the transcript and back, and Esc returns to where the user was."""
+    """The transcript with its search. While a search is open, its field receives the keys: Enter and Up go to older
+    matches, Shift-Enter and Down to newer ones, Tab switches between field and transcript, and Esc returns to the
+    position before the search."""
 
     class SearchOpened(Message):
-        """A search over all messages was opened."""
+        """A search was opened, for which all messages must be loaded."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._before: Widget | None = None
-        """The widget with the focus before the search."""
-        self._looked_for = ""
-        self._search: SearchLine | None = None
-        """The search field, open or closed; None before the first search."""
+        self._focus_before_search: Widget | None = None
+        """The widget that had the focus before the search."""
+        self._searched_text = ""
+        self._search_line: SearchLine | None = None
+        """The search field, even while it is closed; None before the first search."""
         self._is_reading = False
-        """Whether the text for the search is being read."""
+        """Whether text is being read for the search."""
 
     def compose(self) -> ComposeResult:
         yield TranscriptView(id="transcript")
 
     async def open_search(self) -> None:
         """Open the search field."""
-        from ebbtide.tui.widgets.searchline import SearchLine  # noqa: PLC0415  # deferred: with the first search
-
         if self._open_line is None:
-            self._before = self.screen.focused
-            if self._search is None:
-                self._search = SearchLine(id="search")
-                await self.mount(self._search)
-            self._search.display = True
+            self._focus_before_search = self.screen.focused
+            if self._search_line is None:
+                self._search_line = widgets.searchline.SearchLine(id="search")
+                await self.mount(self._search_line)
+            self._search_line.display = True
             self.add_class("searched")
             self.post_message(self.SearchOpened())
         if (line := self._open_line) is not None:
-            line.begin()
-            if self._transcript.is_read:
-                self._look(line)
+            line.open_field()
+            if self._transcript.is_ready_to_search:
+                self._search_if_changed(line)
             else:
-                self._read_for_search(line)
+                self._start_reading(line)
 
-    def close_search(self, line: "SearchLine", *, back: bool) -> None:
-        """Close the search; `back` returns to the earlier position."""
-        self._transcript.end_search(back=back)
-        line.display, self._looked_for = False, ""
+    def close_search(self, line: "SearchLine", *, goes_back: bool) -> None:
+        """Close the search. `goes_back`: whether to return to the position before it."""
+        self._transcript.end_search(goes_back=goes_back)
+        line.display, self._searched_text = False, ""
         self.remove_class("searched")
-        if back and self._before is not None:
-            self.screen.set_focus(self._before)
+        if goes_back and self._focus_before_search is not None:
+            self.screen.set_focus(self._focus_before_search)
 
     @property
     def _open_line(self) -> "SearchLine | None":
-        """The search field if open."""
-        return self._search if self._search is not None and self._search.display else None
+        """Return the search field if it is open, or None."""
+        return self._search_line if self._search_line is not None and self._search_line.display else None
 
     @property
     def _transcript(self) -> TranscriptView:
@@ -76,18 +76,18 @@ class TranscriptPane(Vertical):
             return
         match event.key:
             case "escape":
-                self.close_search(line, back=True)
-            case "enter" | "up" if line.is_written:
-                self._go(line, -1)
-            case "shift+enter" | "down" if line.is_written:
-                self._go(line, 1)
-            case "n" | "N" | "upper_n" if not line.is_written:
-                self._go(line, -1 if event.key == "n" else 1)
+                self.close_search(line, goes_back=True)
+            case "enter" | "up" if line.has_field_focus:
+                self._go_to_match(line, -1)
+            case "shift+enter" | "down" if line.has_field_focus:
+                self._go_to_match(line, 1)
+            case "n" | "N" | "upper_n" if not line.has_field_focus:
+                self._go_to_match(line, -1 if event.key == "n" else 1)
             case "tab" | "shift+tab":
-                if line.is_written:
+                if line.has_field_focus:
                     self._transcript.focus()
                 else:
-                    line.write()
+                    line.focus_field()
             case _:
                 return
         event.stop()
@@ -96,57 +96,55 @@ class TranscriptPane(Vertical):
     def on_input_changed(self, message: Message) -> None:
         message.stop()
         if self._open_line is not None:
-            self._look(self._open_line)
+            self._search_if_changed(self._open_line)
 
     @on(TranscriptView.TranscriptLeft)
     def _close_search(self) -> None:
         if self._open_line is not None:
-            self.close_search(self._open_line, back=False)
+            self.close_search(self._open_line, goes_back=False)
 
     @on(TranscriptView.Unseen)
     async def _show_unseen(self, message: TranscriptView.Unseen) -> None:
-        from ebbtide.tui.widgets.below_mark import BelowMark  # noqa: PLC0415  # deferred: with the first that comes unseen
-
         message.stop()
-        if not self.query(BelowMark):
-            await self.mount(BelowMark(id="below"))
-        self.query_one(BelowMark).show(message.count)
+        if not self.query(widgets.below_mark.BelowMark):
+            await self.mount(widgets.below_mark.BelowMark(id="below"))
+        self.query_one(widgets.below_mark.BelowMark).show(message.count)
 
     def on_below_mark_jump_requested(self) -> None:
-        self._transcript.go_end()
+        self._transcript.go_to_end()
 
-    def look_again(self) -> None:
-        """Search again: there are more blocks."""
-        if (line := self._open_line) is not None and line.words:
-            self._looked_for = ""
-            self._look(line)
+    def search_again(self) -> None:
+        """Repeat the search after blocks were added."""
+        if (line := self._open_line) is not None and line.search_text:
+            self._searched_text = ""
+            self._search_if_changed(line)
 
-    def _look(self, line: "SearchLine") -> bool:
-        """Start the search if the words changed; return whether they did."""
-        if line.words == self._looked_for and self._transcript.is_searched:
+    def _search_if_changed(self, line: "SearchLine") -> bool:
+        """Search if the text in the field has changed; return whether it has."""
+        if line.search_text == self._searched_text and self._transcript.is_search_active:
             return False
-        if line.words and not self._transcript.is_read:
-            self._read_for_search(line)
+        if line.search_text and not self._transcript.is_ready_to_search:
+            self._start_reading(line)
             return True
-        self._looked_for = line.words
-        line.show_found(self._transcript.find(line.words), self.size.width)
+        self._searched_text = line.search_text
+        line.show_result(self._transcript.find(line.search_text), self.size.width)
         return True
 
-    def _read_for_search(self, line: "SearchLine") -> None:
-        """Read the text in the background, then search for the current words."""
+    def _start_reading(self, line: "SearchLine") -> None:
+        """Read the transcript's text in the background, then search for the text that is in the field by then."""
         line.show_reading()
         if not self._is_reading:
             self._is_reading = True
-            self.run_worker(self._read_first(line), group="search")
+            self.run_worker(self._read_then_search(line), group="search")
 
-    async def _read_first(self, line: "SearchLine") -> None:
+    async def _read_then_search(self, line: "SearchLine") -> None:
         try:
-            await self._transcript.read_texts()
+            await self._transcript.cache_texts()
         finally:
             self._is_reading = False
         if self._open_line is line:
-            self._look(line)
+            self._search_if_changed(line)
 
-    def _go(self, line: "SearchLine", step: int) -> None:
-        if not self._look(line):
-            line.show_found(self._transcript.find_next(step), self.size.width)
+    def _go_to_match(self, line: "SearchLine", step: int) -> None:
+        if not self._search_if_changed(line):
+            line.show_result(self._transcript.find_next(step), self.size.width)

@@ -6,123 +6,132 @@ from dataclasses import dataclass
 from textual.strip import Strip
 
 from ebbtide.tui.view.blocks import is_expandable
-from ebbtide.tui.widgets.find_text import FoundPositions, FoundSpan, FoundText, TextFinder, spans_of
+from ebbtide.tui.widgets.find_text import MatchNumbers, MatchSpan, TextFinder, TextMatch, match_spans
 from ebbtide.tui.widgets.row import BlockRow
 from ebbtide.tui.widgets.row_stack import RowStack
 
 
 @dataclass(frozen=True, slots=True)
-class FoundWords:
-    at: int = 0
-    """Number of the current match, from 1; 0 if there is none."""
-    of: int = 0
+class SearchResult:
+    number: int = 0
+    """Number of the current match, counted from 1; 0 if there is none."""
+    total: int = 0
 
 
 class TranscriptSearch:
-    """The matches and the current one. A collapsed block is expanded while it has the current match."""
+    """The matches of a search. A collapsed block is expanded while it contains the current match."""
 
-    def __init__(self, stack: RowStack, finder: TextFinder, bottom: int, origin: tuple[bool, tuple[int, int]]) -> None:
-        """`bottom`: the last visible row; `origin`: the position to return to."""
+    def __init__(
+        self, stack: RowStack, finder: TextFinder, bottom_row: int, origin: tuple[bool, tuple[int, int]]
+    ) -> None:
+        """`bottom_row`: the last visible row. `origin`: the position to return to, and whether the view followed the
+        end there."""
         self.origin = origin
-        self._stack, self._bottom = stack, bottom
+        self._stack, self._bottom_row = stack, bottom_row
         self._finder = finder
-        self._words = ""
-        self._here: FoundText | None = None
-        self._opened: BlockRow | None = None
-        self._drawn: dict[int, _MarkedRow] = {}
-        """Match ranges in drawn rows, by row number."""
+        self._search_text = ""
+        self._current_match: TextMatch | None = None
+        self._expanded_row: BlockRow | None = None
+        self._marked_rows: dict[int, _RowMatches] = {}
+        """Matches in drawn rows, by row number."""
 
-    def look_for(self, words: str) -> FoundWords:
-        """Search for the words, starting at the last match at or above the bottom of the screen."""
-        self._words = words
-        self._drawn.clear()
-        places = self._places()
-        self._here = places.at(max(0, places.up_to(self._bottom) - 1)) if places else None
-        return self._found_words(places)
+    def search(self, words: str) -> SearchResult:
+        """Search for the text. The current match is then the last one in or above the last visible row."""
+        self._search_text = words
+        self._marked_rows.clear()
+        numbers = self._match_numbers()
+        self._current_match = numbers.match_at(max(0, numbers.count_up_to(self._bottom_row) - 1)) if numbers else None
+        return self._result(numbers)
 
     def shift_rows(self, rows: int) -> None:
-        """Shift row numbers: rows were inserted at the top."""
+        """Shift row numbers after rows were inserted at the top."""
         following, (row, line) = self.origin
-        self.origin, self._bottom = (following, (row + rows, line)), self._bottom + rows
-        self._drawn.clear()
-        if self._here is not None:
-            self._here = FoundText(self._here.row + rows, self._here.nth)
+        self.origin, self._bottom_row = (following, (row + rows, line)), self._bottom_row + rows
+        self._marked_rows.clear()
+        if self._current_match is not None:
+            self._current_match = TextMatch(self._current_match.row + rows, self._current_match.match_index)
 
-    def move(self, step: int) -> FoundWords:
-        """Go to another match, wrapping around."""
-        places = self._places()
-        at = places.index(self._here) if self._here is not None else None
-        if not places:
-            self._here = None
+    def move_to_match(self, step: int) -> SearchResult:
+        """Go to the next or previous match, wrapping around."""
+        numbers = self._match_numbers()
+        number = numbers.number_of(self._current_match) if self._current_match is not None else None
+        if not numbers:
+            self._current_match = None
         else:
-            self._here = places.at((at + step) % len(places) if at is not None else len(places) - 1)
-        return self._found_words(places)
+            self._current_match = numbers.match_at(
+                (number + step) % len(numbers) if number is not None else len(numbers) - 1
+            )
+        return self._result(numbers)
 
-    def unfold(self) -> tuple[int, int] | None:
-        """The row and line of the current match; expands the row if necessary."""
-        here, rows = self._here, self._stack.rows
-        if here is None or here.row >= len(rows):
-            self.fold()
+    def expand_current_match(self) -> tuple[int, int] | None:
+        """Return the row and line of the current match, after expanding the row if necessary; None without a match."""
+        match, rows = self._current_match, self._stack.rows
+        if match is None or match.row >= len(rows):
+            self.collapse_expanded_row()
             return None
-        row = rows[here.row]
-        if row is not self._opened:
-            self.fold()
-        in_title = sum(spans[0].line == row.gap for spans in self._spans(here.row))
-        if here.nth >= in_title and is_expandable(row.block) and not row.opened:
+        row = rows[match.row]
+        if row is not self._expanded_row:
+            self.collapse_expanded_row()
+        in_title = sum(spans[0].line == row.blank_lines_above for spans in self._spans(match.row))
+        if match.match_index >= in_title and is_expandable(row.block) and not row.is_expanded:
             row.toggle()
-            self._stack.refold()
-            self._opened = row
-        spans = self._spans(here.row)
-        return here.row, spans[min(here.nth, len(spans) - 1)][0].line if spans else row.gap
+            self._stack.regroup()
+            self._expanded_row = row
+        spans = self._spans(match.row)
+        return match.row, spans[min(match.match_index, len(spans) - 1)][0].line if spans else row.blank_lines_above
 
-    def fold(self) -> None:
-        """Collapse what the search expanded."""
-        if self._opened is not None and self._opened.opened:
-            self._opened.toggle()
-            self._stack.refold()
-        self._opened = None
+    def collapse_expanded_row(self) -> None:
+        """Collapse the row that the search expanded."""
+        if self._expanded_row is not None and self._expanded_row.is_expanded:
+            self._expanded_row.toggle()
+            self._stack.regroup()
+        self._expanded_row = None
 
-    def spans_on(self, row: int, line: int) -> tuple[tuple[FoundSpan, bool], ...]:
-        """The ranges to highlight on a line of a row, and which is the current match."""
-        marked = self._marked_row(row)
-        here = self._here.nth if self._here is not None and self._here.row == row else -1
+    def spans_in_line(self, row: int, line: int) -> tuple[tuple[MatchSpan, bool], ...]:
+        """Return the ranges to highlight in a line of a row, and whether each belongs to the current match."""
+        marked = self._row_matches(row)
+        here = (
+            self._current_match.match_index
+            if self._current_match is not None and self._current_match.row == row
+            else -1
+        )
         at = min(here, len(marked.spans) - 1)
         return tuple((span, nth == at) for nth, span in marked.by_line.get(line, ()))
 
-    def _spans(self, row: int) -> tuple[tuple[FoundSpan, ...], ...]:
-        return self._marked_row(row).spans
+    def _spans(self, row: int) -> tuple[tuple[MatchSpan, ...], ...]:
+        return self._row_matches(row).spans
 
-    def _marked_row(self, row: int) -> "_MarkedRow":
+    def _row_matches(self, row: int) -> "_RowMatches":
         strips = self._stack.draw(row)
-        known = self._drawn.get(row)
+        known = self._marked_rows.get(row)
         if known is None or known.strips is not strips:
-            known = self._drawn[row] = _marked_in(strips, self._words)
+            known = self._marked_rows[row] = _find_row_matches(strips, self._search_text)
         return known
 
-    def _places(self) -> FoundPositions:
-        return FoundPositions(self._finder.counts([row.block for row in self._stack.rows], self._words))
+    def _match_numbers(self) -> MatchNumbers:
+        return MatchNumbers(self._finder.match_counts([row.block for row in self._stack.rows], self._search_text))
 
-    def _found_words(self, places: FoundPositions) -> FoundWords:
-        at = places.index(self._here) if self._here is not None else None
-        return FoundWords(at + 1 if at is not None else 0, len(places))
+    def _result(self, numbers: MatchNumbers) -> SearchResult:
+        at = numbers.number_of(self._current_match) if self._current_match is not None else None
+        return SearchResult(at + 1 if at is not None else 0, len(numbers))
 
 
 @dataclass(frozen=True, slots=True)
-class _MarkedRow:
-    """The match ranges in the lines of a row."""
+class _RowMatches:
+    """The ranges of matches in the lines of a row."""
 
     strips: list[Strip]
     """The lines that were searched."""
-    spans: tuple[tuple[FoundSpan, ...], ...]
+    spans: tuple[tuple[MatchSpan, ...], ...]
     """The ranges of each match, in order."""
-    by_line: Mapping[int, Sequence[tuple[int, FoundSpan]]]
+    by_line: Mapping[int, Sequence[tuple[int, MatchSpan]]]
     """The ranges of each line, with the index of the match."""
 
 
-def _marked_in(strips: list[Strip], words: str) -> _MarkedRow:
-    spans = spans_of([strip.text for strip in strips], words)
-    by_line: dict[int, list[tuple[int, FoundSpan]]] = {}
+def _find_row_matches(strips: list[Strip], words: str) -> _RowMatches:
+    spans = match_spans([strip.text for strip in strips], words)
+    by_line: dict[int, list[tuple[int, MatchSpan]]] = {}
     for nth, parts in enumerate(spans):
         for span in parts:
             by_line.setdefault(span.line, []).append((nth, span))
-    return _MarkedRow(strips, spans, by_line)
+    return _RowMatches(strips, spans, by_line)

@@ -1,13 +1,12 @@
 """Anthropic's Messages API: request bodies and stream events."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ebbtide.agent.context.long_texts import sendable
-from ebbtide.agent.context.prefix import in_sent_order
-from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.budget.prefix import parts_in_sent_order
 from ebbtide.agent.errors import AuthFailed
 from ebbtide.agent.messages import (
     Assistant,
@@ -37,48 +36,52 @@ from ebbtide.agent.providers.base import (
 from ebbtide.agent.providers.wires.adapter import Adapter
 from ebbtide.agent.providers.wires.anthropic_thinking import thinking_body
 from ebbtide.agent.providers.wires.decoder import (
-    NO_IMAGE,
+    OMITTED_IMAGE_TEXT,
+    ApiName,
     CallIds,
-    count,
+    can_send_images,
     make_call,
     make_reply,
     output_text,
     read_arguments,
-    takes_images,
+    token_count,
     written_arguments,
 )
 from ebbtide.agent.providers.wires.encoding import EncodedMessages, WrittenRequest
-from ebbtide.agent.providers.wires.http import Json, bearer, open_client
+from ebbtide.agent.providers.wires.http import Json, bearer_headers, open_client
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.sdk import SdkWire
 from ebbtide.agent.providers.wires.tool_definitions import sent_schema, wire_name
+from ebbtide.agent.tool_specs import ToolSpec
+from ebbtide.agent.view.long_texts import sendable_text
 from ebbtide.tools.lazy import dataclass
 
 if TYPE_CHECKING:
     import anthropic
 
-ORIGIN = "https://api.anthropic.com"
+OFFICIAL_URL = "https://api.anthropic.com"
 
-VERSION = "2026-10-21"
-"""The API version that this file is written for, which is also the SDK's."""
+API_VERSION = "2026-10-21"
+"""The API version for which this module is written. The SDK uses the same."""
 
-EPHEMERAL: Json = {"type": "ephemeral"}
+CACHE_MARK: Json = {"type": "ephemeral"}
 
 UNCACHEABLE_BLOCKS = ("thinking", "redacted_thinking")
-"""Blocks that the API does not allow to be marked for the cache."""
+"""Types of blocks that the API does not allow to be marked for caching."""
 
 HOSTED_SEARCH: Json = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 """The API's own search for deferred tools. It needs no beta header."""
 
-KEYS = r"[a-zA-Z0-9_.-]{1,64}"
-"""Parameter names that the API accepts."""
+PARAMETER_NAME_PATTERN = r"[a-zA-Z0-9_.-]{1,64}"
+"""Pattern of the parameter names that the API accepts."""
 
-NOTHING = "(nothing)"
-"""Replaces an empty message after a reply: the API rejects empty text."""
-GONE_TOOL_DESCRIPTION = "Not available any more."
-"""Describes a tool that was called earlier when no tools are offered now: the API rejects calls without definitions."""
+EMPTY_MESSAGE_TEXT = "(nothing)"
+"""Text of an empty message after a reply, since the API rejects empty text."""
+REMOVED_TOOL_DESCRIPTION = "Not available any more."
+"""Description of a tool that was called earlier but is not offered now. It is sent if no tools are offered, because the
+API rejects calls to undefined tools."""
 
-STOPS: dict[str, StopReason] = {
+STOP_REASONS: dict[str, StopReason] = {
     "end_turn": "end",
     "stop_sequence": "end",
     "tool_use": "calls",
@@ -89,31 +92,32 @@ STOPS: dict[str, StopReason] = {
 }
 
 
-def root(endpoint: Endpoint) -> str:
-    """The server's address without the version, which belongs to the path."""
-    return (endpoint.base_url or ORIGIN).rstrip("/").removesuffix("/v1")
+def server_url(endpoint: Endpoint) -> str:
+    """Return the server's address without the API version, which is part of the path."""
+    return (endpoint.base_url or OFFICIAL_URL).rstrip("/").removesuffix("/v1")
 
 
 def key_headers(endpoint: Endpoint) -> dict[str, str]:
-    """The older key header, for servers compatible with Anthropic's earlier API."""
+    """Return the older header for the key, for servers that follow Anthropic's earlier API."""
     return {"x-api-key": endpoint.key} if endpoint.key else {}
 
 
 def headers(endpoint: Endpoint) -> dict[str, str]:
-    return {"anthropic-version": VERSION} | bearer(endpoint) | key_headers(endpoint)
+    return {"anthropic-version": API_VERSION} | bearer_headers(endpoint) | key_headers(endpoint)
 
 
 def make_client(origin: Origin) -> "anthropic.AsyncAnthropic":
-    """Create the SDK's client. Without a key, it looks for credentials itself, but only for Anthropic's own server."""
+    """Create the SDK's client. Without a key, the SDK looks for credentials itself; this is allowed only for
+    Anthropic's own server."""
     import anthropic  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
 
-    endpoint, ours = origin.endpoint, origin.endpoint.base_url == ORIGIN
+    endpoint, is_official = origin.endpoint, origin.endpoint.base_url == OFFICIAL_URL
     headers: dict[str, Any] = dict(key_headers(endpoint))
-    if not endpoint.key and not ours:
+    if not endpoint.key and not is_official:
         headers["Authorization"] = anthropic.omit
     http_client = open_client(origin)
     client = anthropic.AsyncAnthropic(
-        api_key=endpoint.key or (None if ours else "none"),
+        api_key=endpoint.key or (None if is_official else "none"),
         default_headers=headers,
         base_url=endpoint.base_url,
         max_retries=0,
@@ -126,56 +130,56 @@ def make_client(origin: Origin) -> "anthropic.AsyncAnthropic":
 
 
 def body(request: Request, facts: ModelFacts, written: "WrittenRequest[AnthropicWriter] | None" = None) -> Json:
-    """The JSON body of a request. `written`: the messages already encoded for the previous request, which are
-    reused."""
+    """Return the JSON body of a request. `written`: the encoded messages of the previous request, which are reused."""
     deferred = frozenset(tool.name for tool in request.tools if tool.deferred is not None)
-    sheet = (written or WrittenRequest(AnthropicWriter)).of(request.messages, facts, deferred)
+    encoded = (written or WrittenRequest(AnthropicWriter)).encoded_for(request.messages, facts, deferred)
     content: Json = {
         "model": facts.name,
         "max_tokens": request.max_output_tokens,
-        "messages": sheet.items(request.breakpoints.parts, {"cache_control": EPHEMERAL}),
+        "messages": encoded.items(request.breakpoints.parts, {"cache_control": CACHE_MARK}),
         "stream": True,
         **thinking_body(request, facts),
     }
     if request.system.strip():
-        content["system"] = _system(request)
+        content["system"] = _system_blocks(request)
     if request.tools:
-        content["tools"] = [*map(_tool, request.tools), *([HOSTED_SEARCH] if deferred else [])]
-    elif called := {wire_name(call.name): None for message in request.messages for call in _calls(message)}:
+        content["tools"] = [*map(_tool_definition, request.tools), *([HOSTED_SEARCH] if deferred else [])]
+    elif called := {wire_name(call.name): None for message in request.messages for call in _reply_calls(message)}:
         content["tools"] = [
-            {"name": name, "description": GONE_TOOL_DESCRIPTION, "input_schema": {"type": "object"}} for name in called
+            {"name": name, "description": REMOVED_TOOL_DESCRIPTION, "input_schema": {"type": "object"}}
+            for name in called
         ]
     return content
 
 
-def _calls(message: Message) -> Sequence[ToolCall]:
+def _reply_calls(message: Message) -> Sequence[ToolCall]:
     return message.calls if isinstance(message, Assistant) else ()
 
 
-def _tool(tool: ToolSpec) -> Json:
+def _tool_definition(tool: ToolSpec) -> Json:
     definition: Json = {
         "name": tool.name,
         "description": tool.description,
-        "input_schema": sent_schema(tool.schema, KEYS),
+        "input_schema": sent_schema(tool.schema, PARAMETER_NAME_PATTERN),
     }
     return definition if tool.deferred is None else definition | {"defer_loading": True}
 
 
-def _system(request: Request) -> list[Json]:
-    """The system text as blocks that never change: the prefix shared with other sessions, then the rest."""
-    ends = sorted({request.stable, len(request.system)} - {0})
-    blocks = [_text(request.system[start:end]) for start, end in pairwise([0, *ends])]
-    for end, block in zip(ends, blocks, strict=True):
+def _system_blocks(request: Request) -> list[Json]:
+    """Return the system prompt as blocks that never change: the prefix shared with other sessions, then the rest."""
+    block_ends = sorted({request.stable, len(request.system)} - {0})
+    blocks = [_text_block(request.system[start:end]) for start, end in pairwise([0, *block_ends])]
+    for end, block in zip(block_ends, blocks, strict=True):
         if end in request.breakpoints.system:
-            block["cache_control"] = EPHEMERAL
+            block["cache_control"] = CACHE_MARK
     return blocks
 
 
 class AnthropicWriter:
-    """Encodes the conversation with alternating roles: adjacent messages of one role are merged."""
+    """Encodes the conversation with alternating roles. Adjacent messages of the same role are merged."""
 
     def __init__(self, facts: ModelFacts, deferred: frozenset[str]) -> None:
-        self.sheet = EncodedMessages()
+        self.encoded = EncodedMessages()
         self._facts, self._deferred = facts, deferred
         self._ids = CallIds(facts.id, unsafe=r"[^a-zA-Z0-9_-]")
 
@@ -183,33 +187,33 @@ class AnthropicWriter:
         role = "assistant" if isinstance(message, Assistant) else "user"
         if isinstance(message, Assistant):
             self._ids.add(message)
-        has_searches = _has_searches(message, self._deferred)
-        last, ends = self.sheet.last, self.sheet.ends
-        before = list(last["content"]) if last and last["role"] == role else []
-        index, blocks = len(self.sheet) - bool(before), list[Json]()
-        for part in in_sent_order(message):
-            block = None if _is_search(part) and not has_searches else _block(part, message, self._facts, self._ids)
-            markable = block is not None and block.get("type") not in UNCACHEABLE_BLOCKS
-            place = (index, "content", len(before) + len(blocks))
-            ends.append(place if markable else ends[-1] if ends else None)
+        has_searches = _has_valid_searches(message, self._deferred)
+        last_item, ends = self.encoded.last, self.encoded.markable_ends
+        earlier_blocks = list(last_item["content"]) if last_item and last_item["role"] == role else []
+        index, blocks = len(self.encoded) - bool(earlier_blocks), list[Json]()
+        for part in parts_in_sent_order(message):
+            block = (
+                None if _is_search(part) and not has_searches else _part_block(part, message, self._facts, self._ids)
+            )
+            is_markable = block is not None and block.get("type") not in UNCACHEABLE_BLOCKS
+            position = (index, "content", len(earlier_blocks) + len(blocks))
+            ends.append(position if is_markable else ends[-1] if ends else None)
             blocks += [block] if block else []
         while blocks and role == "assistant" and blocks[-1].get("type") in UNCACHEABLE_BLOCKS:
             blocks.pop()  # the API rejects a reply that ends in a thought
         if isinstance(message, Assistant) and message.is_paused and blocks and blocks[-1]["type"] == "text":
-            blocks[-1] |= {"text": str(blocks[-1]["text"]).rstrip()}  # and one that ends in whitespace
-        if not blocks and role == "user" and last and not before:
-            blocks.append(
-                _text(NOTHING)
-            )  # without it the request would end in a reply, and the model would continue that
-        if blocks and before:
-            self.sheet.replace_last({"role": role, "content": before + blocks})
+            blocks[-1] |= {"text": str(blocks[-1]["text"]).rstrip()}  # it also rejects one that ends in whitespace
+        if not blocks and role == "user" and last_item and not earlier_blocks:
+            blocks.append(_text_block(EMPTY_MESSAGE_TEXT))  # a model would continue a reply at the end
+        if blocks and earlier_blocks:
+            self.encoded.replace_last({"role": role, "content": earlier_blocks + blocks})
         elif blocks:
-            self.sheet.add([{"role": role, "content": blocks}])
+            self.encoded.add([{"role": role, "content": blocks}])
 
 
-def _has_searches(message: Message, deferred: frozenset[str]) -> bool:
-    """Whether the searches in a reply are still valid: the API rejects references to tools that are not deferred
-    now. The model can search for them again."""
+def _has_valid_searches(message: Message, deferred: frozenset[str]) -> bool:
+    """Whether the searches in a reply can be sent again. The API rejects references to tools that are not deferred now.
+    If searches are left out, the model can search again."""
     found = [name for part in message.parts if isinstance(part, ProviderItem) for name in part.tools]
     return bool(deferred) and deferred.issuperset(found)
 
@@ -222,43 +226,49 @@ def _is_search(part: UserPart | AssistantPart) -> bool:
     return by_name or native.get("type") == "tool_search_tool_result"
 
 
-def _block(part: UserPart | AssistantPart, message: Message, facts: ModelFacts, ids: CallIds) -> Json | None:
-    """The part as a block; None if it is not sent: empty text, and thoughts of other models."""
-    own = isinstance(message, Assistant) and message.model == facts.id
+def _part_block(part: UserPart | AssistantPart, message: Message, facts: ModelFacts, ids: CallIds) -> Json | None:
+    """Return the part as a block; None if it is empty text or another model's thought, which are not sent."""
+    is_own = isinstance(message, Assistant) and message.model == facts.id
     match part:
-        case Text(native=native) if own and native:
+        case Text(native=native) if is_own and native:
             return dict(native)
         case Text(text=text) | Note(text=text):
-            return _text(text) if text.strip() else None
+            return _text_block(text) if text.strip() else None
         case Image():
-            return _image(part, facts)
+            return _image_block(part, facts)
         case ToolOutput():
-            return _output(part, facts, ids)
+            return _output_block(part, facts, ids)
         case ToolCall(id=id, name=name, called=called):
             name = wire_name(called or name)
             return {"type": "tool_use", "id": ids[id], "name": name, "input": dict(written_arguments(part))}
         case Reasoning(native=native) | ProviderItem(native=native):
-            return dict(native) if own else None
+            return dict(native) if is_own else None
 
 
-def _output(output: ToolOutput, facts: ModelFacts, ids: CallIds) -> Json:
-    content = [_image(image, facts) for image in output.images]
+def _output_block(output: ToolOutput, facts: ModelFacts, ids: CallIds) -> Json:
+    content = [_image_block(image, facts) for image in output.images]
     if output.text.strip() or not content:
-        content.insert(0, _text(output_text(output)))
+        content.insert(0, _text_block(output_text(output)))
     block: Json = {"type": "tool_result", "tool_use_id": ids[output.call_id], "content": content}
     if output.status != "done" and all(part["type"] == "text" for part in content):
-        block["is_error"] = True  # the API does not allow an error with an image; the text says that it is one
+        block["is_error"] = True  # the API does not allow errors with images
     return block
 
 
-def _text(text: str) -> Json:
-    return {"type": "text", "text": sendable(text)}
+def _text_block(text: str) -> Json:
+    return {"type": "text", "text": sendable_text(text)}
 
 
-def _image(image: Image, facts: ModelFacts) -> Json:
-    if not takes_images(facts):
-        return _text(NO_IMAGE)
+def _image_block(image: Image, facts: ModelFacts) -> Json:
+    if not can_send_images(facts):
+        return _text_block(OMITTED_IMAGE_TEXT)
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
+
+
+_TEXT_FIELDS = {"text": ("text",), "thinking": ("thinking",), "tool_use": ("id", "name")}
+"""Fields of each type of block that contain text."""
+_BLOCK_OF_DELTA = {"text_delta": "text", "thinking_delta": "thinking"}
+"""The type of block that each type of delta belongs to."""
 
 
 @dataclass(slots=True)
@@ -267,91 +277,136 @@ class AnthropicDecoder:
 
     origin: Origin
     finished: bool = False
-    _blocks: dict[int, Json] = field(default_factory=dict)
+    complete: bool = False
+    """Whether a stop reason has arrived. This is enough, because some relays send no `message_stop`."""
+    _blocks: list[Json] = field(default_factory=list)
+    """The blocks in the order of their starts. Their indices are not unique if a relay joins several answers."""
+    _block_at_index: dict[int, int] = field(default_factory=dict)
+    """Position in `_blocks` of the newest block with each index."""
     _inputs: dict[int, list[str]] = field(default_factory=dict)
-    """The pieces of a block's JSON input, joined once: joining at each piece would be quadratic."""
-    _sizes: dict[int, int] = field(default_factory=dict)
+    """The pieces of each block's JSON input. They are joined only at the end, because joining after each piece would
+    take quadratic time."""
+    _argument_chars: dict[int, int] = field(default_factory=dict)
     _usage: Json = field(default_factory=dict)
-    _stop: StopReason = "end"
+    _stop_reason: StopReason = "end"
 
     @property
-    def complete(self) -> bool:
-        return self.finished
+    def api(self) -> ApiName:
+        return "anthropic"
 
     def feed(self, event: Json) -> Iterator[Chunk]:
         match event.get("type"):
             case "message_start":
-                self._count(event["message"].get("usage"))
+                self._discard_broken_answer()
+                self._update_usage((event.get("message") or {}).get("usage"))
             case "content_block_start":
-                yield from self._start(event["index"], dict(event["content_block"]))
+                yield from self._start_block(event.get("index") or 0, event.get("content_block") or {})
             case "content_block_delta":
-                yield from self._add(event["index"], event["delta"])
+                yield from self._add_delta(event.get("index") or 0, event["delta"])
             case "message_delta":
-                self._count(event.get("usage"))
-                self._stop = STOPS.get(event["delta"].get("stop_reason") or "", self._stop)
-            case "message_stop":
+                self._update_usage(event.get("usage"))
+                self._set_stop_reason((event.get("delta") or {}).get("stop_reason"))
+            case "message_stop" | "[DONE]":  # relays end every stream as OpenAI does
+                self.complete = self.complete or bool(self._blocks)
                 self.finished = True
+            case "message":  # a reply that was not streamed
+                self._update_usage(event.get("usage"))
+                for index, block in enumerate(event["content"]):
+                    yield from self._start_block(index, block)
+                self._set_stop_reason(event.get("stop_reason"))
+                self.complete = self.finished = True
             case "error":
-                raise self.origin.failure(200, {}, event)
+                raise self.origin.response_error(200, {}, event)
 
     def reply(self) -> Reply:
         usage = Usage(
-            input=count(self._usage.get("input_tokens")),
-            cache_read=count(self._usage.get("cache_read_input_tokens")),
-            cache_write=count(self._usage.get("cache_creation_input_tokens")),
-            output=count(self._usage.get("output_tokens")),
+            input=token_count(self._usage.get("input_tokens")),
+            cache_read=token_count(self._usage.get("cache_read_input_tokens")),
+            cache_write=token_count(self._usage.get("cache_creation_input_tokens")),
+            output=token_count(self._usage.get("output_tokens")),
+            reasoning=token_count((self._usage.get("output_tokens_details") or {}).get("thinking_tokens")),
         )
-        parts = [self._part(index) for index in sorted(self._blocks)]
-        searches = sum(str(block["type"]).endswith("_tool_result") for block in self._blocks.values())
-        return replace(make_reply(parts, self.origin.model, usage, self._stop), passes=1 + searches)
+        parts = [self._reply_part(place) for place in range(len(self._blocks))]
+        searches = sum(str(block["type"]).endswith("_tool_result") for block in self._blocks)
+        return replace(make_reply(parts, self.origin.model, usage, self._stop_reason), passes=1 + searches)
 
-    def _count(self, usage: Json | None) -> None:
-        """Update the usage: later counts replace earlier ones, and missing counts leave them unchanged."""
+    def _discard_broken_answer(self) -> None:
+        """Discard the blocks of an answer that broke off. A relay that asked again sends the second answer in the same
+        stream."""
+        self._blocks, self._block_at_index, self._inputs, self._argument_chars = [], {}, {}, {}
+
+    def _update_usage(self, usage: Json | None) -> None:
+        """Update the usage. Later counts replace earlier ones; missing counts remain unchanged."""
         self._usage |= {name: value for name, value in (usage or {}).items() if value is not None}
 
-    def _start(self, index: int, block: Json) -> Iterator[Chunk]:
-        self._blocks[index] = block
-        if block["type"] == "tool_use":
-            self._sizes[index] = 0
-            yield self._call_chunk(index)
-        elif block["type"] == "text" and block["text"]:
-            yield TextChunk(sendable(block["text"]))
+    def _set_stop_reason(self, reason: str | None) -> None:
+        if reason:
+            self.complete = True
+            self._stop_reason = STOP_REASONS.get(reason, self._stop_reason)
 
-    def _add(self, index: int, delta: Json) -> Iterator[Chunk]:
-        block = self._blocks[index]
-        match delta.get("type"):
-            case "text_delta":
+    def _start_block(self, index: int, block: Json) -> Iterator[Chunk]:
+        """Start a block. Relays omit empty fields, or send null."""
+        block = {"type": "text", **block}
+        for name in _TEXT_FIELDS.get(block["type"], ()):
+            block[name] = block.get(name) or ""
+        place = self._block_at_index[index] = len(self._blocks)
+        self._blocks.append(block)
+        if block["type"] == "tool_use":
+            self._argument_chars[place] = 0
+            yield self._call_chunk(place)
+        elif block["type"] == "text" and block["text"]:
+            yield TextChunk(sendable_text(block["text"]))
+        elif block["type"] == "thinking" and block["thinking"]:
+            yield ReasoningChunk(sendable_text(block["thinking"]))
+
+    def _add_delta(self, index: int, delta: Json) -> Iterator[Chunk]:
+        kind = delta.get("type")
+        if index not in self._block_at_index and kind in _BLOCK_OF_DELTA:  # some servers omit the start of a block
+            yield from self._start_block(index, {"type": _BLOCK_OF_DELTA[kind]})
+        place = self._block_at_index[index]
+        block = self._blocks[place]
+        match kind:
+            case "text_delta" if delta.get("text"):
                 block["text"] += delta["text"]
-                yield TextChunk(sendable(delta["text"]))
-            case "thinking_delta":
+                yield TextChunk(sendable_text(delta["text"]))
+            case "thinking_delta" if delta.get("thinking"):
                 block["thinking"] += delta["thinking"]
-                yield ReasoningChunk(sendable(delta["thinking"]))
+                yield ReasoningChunk(sendable_text(delta["thinking"]))
             case "signature_delta":
                 block["signature"] = delta["signature"]
             case "citations_delta":
                 block["citations"] = [*(block.get("citations") or []), delta["citation"]]
-            case "input_json_delta":
-                self._inputs.setdefault(index, []).append(delta["partial_json"])
-                if index in self._sizes and delta["partial_json"]:
-                    self._sizes[index] += len(delta["partial_json"])
-                    yield self._call_chunk(index)
+            case "input_json_delta" if delta.get("partial_json"):
+                self._inputs.setdefault(place, []).append(delta["partial_json"])
+                if place in self._argument_chars:
+                    self._argument_chars[place] += len(delta["partial_json"])
+                    yield self._call_chunk(place)
 
-    def _call_chunk(self, index: int) -> CallChunk:
-        place, block = list(self._sizes).index(index), self._blocks[index]
-        return CallChunk(place, sendable(block["name"]), self._sizes[index], sendable(block["id"]))
+    def _call_chunk(self, place: int) -> CallChunk:
+        block = self._blocks[place]
+        return CallChunk(
+            list(self._argument_chars).index(place),
+            sendable_text(block["name"]),
+            self._argument_chars[place],
+            sendable_text(block["id"]),
+        )
 
-    def _part(self, index: int) -> AssistantPart:
-        block, source = self._blocks[index], "".join(self._inputs.get(index, ()))
+    def _reply_part(self, place: int) -> AssistantPart:
+        block, source = self._blocks[place], "".join(self._inputs.get(place, ()))
         match block["type"]:
             case "text":
                 plain = set(block) <= {"type", "text", "citations"} and not block.get("citations")
-                return Text(sendable(block["text"]), None if plain else block)
-            case "tool_use" if not source and block.get("input"):
-                return ToolCall(block["id"], block["name"], block["input"])
+                return Text(sendable_text(block["text"]), None if plain else block)
             case "tool_use":
+                sent_input = block.get("input")
+                if not source and isinstance(sent_input, dict) and sent_input:
+                    return ToolCall(block["id"], block["name"], sent_input)
+                source = source or (
+                    sent_input if isinstance(sent_input, str) else json.dumps(sent_input) if sent_input else ""
+                )
                 return make_call(block["id"], block["name"], source)
             case "thinking":
-                block["thinking"] = sendable(block["thinking"])
+                block["thinking"] = sendable_text(block["thinking"])
                 return Reasoning(block["thinking"], block)
             case "redacted_thinking":
                 return Reasoning("", block)
@@ -364,7 +419,7 @@ class AnthropicDecoder:
 
 
 def _found_tools(content: Json) -> Iterator[str]:
-    """The names of the tools that a search found; none if it failed."""
+    """Yield the names of the tools that a search found; nothing if it failed."""
     for reference in content.get("tool_references") or ():
         yield str(reference["tool_name"])
 
@@ -375,7 +430,7 @@ ADAPTER = Adapter(
     writer=AnthropicWriter,
     decoder=AnthropicDecoder,
     sdk=lambda origin: SdkWire("anthropic", origin, make_client, lambda client: client.messages),
-    root=root,
+    server_url=server_url,
     headers=headers,
 )
-"""The Messages API, of Anthropic or of a compatible server."""
+"""Adapter for the Messages API, of Anthropic or of a compatible server."""

@@ -1,7 +1,6 @@
 """The thinking settings of Anthropic's models."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ebbtide.agent.messages import (
     Assistant,
@@ -12,16 +11,13 @@ from ebbtide.agent.messages import (
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.providers.wires.http import Json
 
-if TYPE_CHECKING:
-    pass
+THINKING_BUDGETS = {"minimal": 1024, "low": 2048, "high": 16384, "xhigh": 32768, "max": 65536}
+"""Thinking budget by effort, in tokens, for models that need a budget."""
 
-BUDGETS = {"minimal": 1024, "low": 2048, "high": 16384, "xhigh": 32768, "max": 65536}
-"""Thinking tokens by effort, for models that need a budget."""
+DEFAULT_THINKING_BUDGET = 8192
 
-USUAL_BUDGET = 8192
-
-LEAST_BUDGET = 1024
-"""The smallest budget that the API accepts."""
+MIN_THINKING_BUDGET = 1024
+"""Minimum budget that the API accepts, in tokens."""
 
 
 def thinking_body(request: Request, facts: ModelFacts) -> Json:
@@ -32,21 +28,24 @@ def thinking_body(request: Request, facts: ModelFacts) -> Json:
         if request.effort:
             thinking["output_config"] = {"effort": "low" if request.effort == "minimal" else request.effort}
         return thinking
-    budget = min(BUDGETS.get(request.effort or "", USUAL_BUDGET), request.max_output_tokens // 2)
-    if facts.thinking != "budget" or request.effort == "none" or budget < LEAST_BUDGET:
+    budget = min(THINKING_BUDGETS.get(request.effort or "", DEFAULT_THINKING_BUDGET), request.max_output_tokens // 2)
+    if facts.thinking != "budget" or request.effort == "none" or budget < MIN_THINKING_BUDGET:
         return {}
-    if not _thought_so_far(request.messages, facts):
+    if not _may_think(request.messages, facts):
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-def _thought_so_far(messages: Sequence[Message], facts: ModelFacts) -> bool:
-    """False within a turn that began without thinking: models with a budget refuse to start thinking there. A user
-    message right after outputs is merged with them, so it does not end the turn for the provider."""
+def _may_think(messages: Sequence[Message], facts: ModelFacts) -> bool:
+    """Whether thinking may be requested. It may not in a turn that began without it, because models with a budget
+    refuse to start thinking in the middle of a turn. A user message right after outputs is merged with them, so for the
+    provider it does not begin a new turn."""
     has_outputs = False
     for message in reversed(messages):
         if isinstance(message, Assistant):
-            began = message.model == facts.id and isinstance(message.parts[0], Reasoning | ProviderItem)
-            return began or not (has_outputs and message.calls)
+            has_thought = message.model == facts.id and isinstance(
+                next(iter(message.parts), None), Reasoning | ProviderItem
+            )
+            return has_thought or not (has_outputs and message.calls)
         has_outputs = has_outputs or bool(message.outputs)
     return True

@@ -1,40 +1,40 @@
-"""Limits how much of a server's error response is read: a server may send without end."""
+"""Limits how much of an error response is read, since a server may send data endlessly."""
 
 from collections.abc import AsyncIterable, AsyncIterator
 
 import httpx2
 
 MAX_ERROR_BYTES = 64 * 1024
-"""Largest part of an error response that is read, in bytes."""
+"""Maximum number of bytes read of an error response."""
 
 
-async def bound_error(response: httpx2.Response) -> None:
-    """Client hook: truncate an error's body to `MAX_ERROR_BYTES`."""
+async def truncate_error_body(response: httpx2.Response) -> None:
+    """Client hook: truncates the body of an error response to `MAX_ERROR_BYTES`."""
     if response.status_code != 200 and isinstance(response.stream, httpx2.AsyncByteStream):
-        response.stream = _Beginning(response.stream)
+        response.stream = _TruncatedStream(response.stream)
 
 
-async def beginning(chunk: bytes, chunks: AsyncIterable[bytes]) -> bytes:
-    """Read the rest of a document that began with a chunk, up to `MAX_ERROR_BYTES`."""
+async def read_beginning(chunk: bytes, chunks: AsyncIterable[bytes], limit: int) -> bytes:
+    """Return the first `limit` bytes of a document that begins with `chunk` and continues with `chunks`."""
     parts, size = [chunk], len(chunk)
     async for rest in chunks:
-        if size > MAX_ERROR_BYTES:
+        if size > limit:
             break
         parts.append(rest)
         size += len(rest)
-    return b"".join(parts)[:MAX_ERROR_BYTES]
+    return b"".join(parts)[:limit]
 
 
-class _Beginning(httpx2.AsyncByteStream):
+class _TruncatedStream(httpx2.AsyncByteStream):
     def __init__(self, whole: httpx2.AsyncByteStream) -> None:
         self._whole = whole
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = MAX_ERROR_BYTES
+        remaining = MAX_ERROR_BYTES
         async for chunk in self._whole:
-            yield chunk[:left]
-            left -= len(chunk)
-            if left <= 0:
+            yield chunk[:remaining]
+            remaining -= len(chunk)
+            if remaining <= 0:
                 return
 
     async def aclose(self) -> None:

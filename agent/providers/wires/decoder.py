@@ -1,4 +1,4 @@
-"""Shared by the decoders: decoding a stream, parsing arguments, keeping call ids unique."""
+"""Functions shared by the decoders: decoding a stream, parsing arguments, and making call ids unique."""
 
 import asyncio
 import json
@@ -7,138 +7,203 @@ import secrets
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
-from ebbtide.agent.context.long_texts import sendable
-from ebbtide.agent.errors import ProviderError
+from ebbtide.agent.errors import BadRequest, ProviderError
 from ebbtide.agent.messages import Assistant, AssistantPart, StopReason, Text, ToolCall, ToolOutput, Usage
 from ebbtide.agent.providers.base import Chunk, ModelFacts, Reply
-from ebbtide.agent.providers.loose_json import HALF_PAIR, is_text, read_whole
-from ebbtide.agent.providers.wires.http import Json, Wire, drain
+from ebbtide.agent.providers.loose_json import SURROGATE_ERROR, is_encodable, parse_document
+from ebbtide.agent.providers.wires.http import UNREADABLE_EVENT, Json, Wire, drain_events
 from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error, timeout_error
-from ebbtide.tools.schema import MAX_DEPTH, is_nested
+from ebbtide.agent.view.long_texts import sendable_text
+from ebbtide.tools.schema import MAX_NESTING_DEPTH, is_nested_deeper
 
-NO_OUTPUT = "(no output)"
-"""Replaces an empty output: most wires reject empty text."""
-ONLY_IMAGES = "(see the image)"
-NO_IMAGE = "[an image was left out: this model takes none]"
-TOOL_IMAGES = "Images from the outputs above:"
-"""Precedes the images of outputs, on wires where an output can only be text."""
+EMPTY_OUTPUT_TEXT = "(no output)"
+"""Text of an empty output, since most APIs reject empty text."""
+IMAGES_ONLY_TEXT = "(see the image)"
+OMITTED_IMAGE_TEXT = "[an image was left out: this model takes none]"
+TOOL_IMAGES_HEADING = "Images from the outputs above:"
+"""Text before the images of outputs, for APIs whose outputs can only be text."""
 
-MISSHAPEN = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
-"""Exceptions raised when an event does not have the shape that its wire defines."""
+MALFORMED_EVENT_ERRORS = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+"""Exceptions raised when an event does not have the structure that its API defines."""
 
-_SUFFIX = 5
-"""Characters kept free when an id is shortened, to make it unique."""
-_MOST_TOKENS = 1_000_000_000
+USAGE_TIMEOUT_S = 5.0
+"""Maximum time to wait for the usage and the end of the stream after a complete reply, in seconds."""
 
-NO_PROGRESS = ("ping", "keepalive", "keep_alive", "heartbeat", "response.queued", "response.in_progress")
-"""Events that servers send when they have nothing to report."""
+_ID_SUFFIX_CHARS = 5
+"""Number of characters left free when an id is shortened, so that it can be made unique."""
+_MAX_PLAUSIBLE_TOKENS = 1_000_000_000
+
+IDLE_EVENT_TYPES = (
+    UNREADABLE_EVENT["type"],
+    "ping",
+    "keepalive",
+    "keep_alive",
+    "heartbeat",
+    "response.queued",
+    "response.in_progress",
+)
+"""Types of events that servers send while nothing happens."""
+
+
+ApiName: TypeAlias = Literal["anthropic", "openai", "openai-chat", "ollama"]
+"""The APIs, by the provider that selects each for any server."""
 
 
 class Decoder(Protocol):
     """Decodes the raw events of one reply into chunks."""
 
     @property
+    def api(self) -> ApiName: ...
+
+    @property
     def finished(self) -> bool:
-        """True after the last frame: no more events are expected."""
+        """Whether the last frame has arrived, so that no more events are expected."""
 
     @property
     def complete(self) -> bool:
-        """True if the reply is complete, even if the stream ends here."""
+        """Whether the reply would be complete if the stream ended now."""
 
     def feed(self, event: Json) -> Iterator[Chunk]:
-        """The chunks that an event adds. Raises the error that an error frame describes."""
+        """Yield the chunks that an event adds. Raises the error that an error frame describes."""
 
     def reply(self) -> Reply:
-        """The whole reply."""
+        """Return the complete reply."""
 
 
 def decode(events: Iterable[Json], decoder: Decoder, origin: Origin) -> Iterator[Chunk]:
-    """The chunks of a recorded stream, ending with one `Reply`."""
+    """Yield the chunks of a recorded stream, ending with one `Reply`."""
+    reading = TolerantDecoder(decoder)
     for event in events:
-        yield from _feed_event(decoder, event, origin)
+        yield from reading.feed(event)
         if decoder.finished:
             break
-    yield _whole(decoder, origin)
+    yield reading.reply(origin)
 
 
-async def converse(wire: Wire, body: Json, decoder: Decoder, origin: Origin) -> AsyncGenerator[Chunk, None]:
+async def stream_chunks(wire: Wire, body: Json, decoder: Decoder, origin: Origin) -> AsyncGenerator[Chunk, None]:
     """Yield the chunks of one reply as they arrive, ending with one `Reply`."""
+    reading = TolerantDecoder(decoder)
     async with aclosing(wire.events(body)) as events:
-        patience = AnswerTimeouts(origin.endpoint.timeout)
-        while (event := await patience.next_event(events, origin)) is not None:
-            said = False
-            for chunk in _feed_event(decoder, event, origin):
-                said = True
+        reply_timeout = ReplyTimeout(origin)
+        while (event := await reply_timeout.next_event(events, decoder)) is not None:
+            has_output = False
+            for chunk in reading.feed(event):
+                has_output = True
                 yield chunk
-            if said or is_progress(event):
-                patience.begin()
+            if decoder.complete and not has_output:
+                reply_timeout.restart(min(origin.endpoint.timeout, USAGE_TIMEOUT_S))
+            elif has_output or is_progress(event):
+                reply_timeout.restart(origin.endpoint.timeout)
             if decoder.finished:
-                await drain(events)
+                await drain_events(events)
                 break
-    yield _whole(decoder, origin)
+    yield reading.reply(origin)
 
 
-class AnswerTimeouts:
-    """The time limit for progress in a reply. Keep-alive events do not count as progress."""
+class TolerantDecoder:
+    """Feeds a decoder, and counts unreadable events instead of failing. Relays and new models send undocumented frames,
+    and a reply that was paid for must not be lost because of one."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self.begin()
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+        self._skipped = 0
+        self._apis = set[ApiName]()
+        """The APIs in whose format events arrived."""
 
-    def begin(self) -> None:
-        """Restart the time limit."""
-        self._end = asyncio.get_running_loop().time() + self._seconds
-
-    async def next_event(self, events: AsyncGenerator[Json, None], origin: Origin) -> Json | None:
-        """The next event; None after the last. Raises `TimedOut`."""
+    def feed(self, event: Json) -> Iterator[Chunk]:
+        """Yield the chunks of an event; none if it is malformed. Raises the error that an error frame describes."""
+        if event is UNREADABLE_EVENT:
+            self._skipped += 1
+            return
+        if not self._decoder.complete and (api := api_of(event)) is not None:
+            self._apis.add(api)
         try:
-            async with asyncio.timeout_at(self._end):
+            yield from self._decoder.feed(event)
+        except ProviderError:
+            raise
+        except MALFORMED_EVENT_ERRORS:
+            self._skipped += 1
+
+    def reply(self, origin: Origin) -> Reply:
+        """Return the reply. Raises `StreamCut` if it is incomplete, and `BadRequest` if it has another API's format."""
+        if not self._decoder.complete and self._apis and self._decoder.api not in self._apis:
+            api = min(self._apis)
+            raise BadRequest(
+                f"the server of {origin.model} answers in the format of another API. Use `{api}/…` with its address.",
+                status=200,
+            )
+        if not self._decoder.complete:
+            raise stream_cut_error(origin)
+        try:
+            return replace(self._decoder.reply(), skipped=self._skipped)
+        except MALFORMED_EVENT_ERRORS as error:
+            raise stream_cut_error(origin) from error
+
+
+def api_of(event: Json) -> ApiName | None:
+    """Return the API that an event belongs to; None if several have such events."""
+    match event:
+        case {"choices": [_, *_]}:
+            return "openai-chat"
+        case {"type": "message_start" | "content_block_start" | "message"}:
+            return "anthropic"
+        case {"type": str(kind)} if kind.startswith("response."):
+            return "openai"
+        case {"message": dict(), "done": bool()}:
+            return "ollama"
+    return None
+
+
+class ReplyTimeout:
+    """Time limit for progress in a reply. Keep-alive events are not progress."""
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self.restart(origin.endpoint.timeout)
+
+    def restart(self, seconds: float) -> None:
+        """Restart the time limit."""
+        self._deadline = asyncio.get_running_loop().time() + seconds
+
+    async def next_event(self, events: AsyncGenerator[Json, None], decoder: Decoder) -> Json | None:
+        """Return the next event; None at the end. If the connection breaks or falls silent after a complete reply, that
+        also counts as the end, so that the reply is not paid for again. Raises `TimedOut`, and `ProviderError` if the
+        reply is incomplete."""
+        try:
+            async with asyncio.timeout_at(self._deadline):
                 return await anext(events, None)
         except TimeoutError as error:
-            raise timeout_error(origin) from error
+            if decoder.complete:
+                return None
+            raise timeout_error(self._origin) from error
+        except ProviderError:
+            if decoder.complete:
+                return None
+            raise
 
 
 def is_progress(event: Json) -> bool:
-    """Whether an event without chunks is progress, like the end of a block."""
+    """Whether an event without chunks, such as the end of a block, is a sign of progress."""
     kind = event.get("type")
-    return isinstance(kind, str) and kind not in NO_PROGRESS
-
-
-def _feed_event(decoder: Decoder, event: Json, origin: Origin) -> Iterator[Chunk]:
-    """Decode an event; a malformed event counts as a broken stream."""
-    try:
-        yield from decoder.feed(event)
-    except ProviderError:
-        raise
-    except MISSHAPEN as error:
-        raise stream_cut_error(origin) from error
-
-
-def _whole(decoder: Decoder, origin: Origin) -> Reply:
-    """The reply. Raises `StreamCut` if it is incomplete."""
-    if not decoder.complete:
-        raise stream_cut_error(origin)
-    try:
-        return decoder.reply()
-    except MISSHAPEN as error:
-        raise stream_cut_error(origin) from error
+    return isinstance(kind, str) and kind not in IDLE_EVENT_TYPES
 
 
 def make_reply(parts: Sequence[AssistantPart], model: str, usage: Usage, stop: StopReason) -> Reply:
-    """Build a reply in the form that the rest of the program relies on: call ids are unique, and the stop reason is
-    consistent with the calls."""
-    kept = _with_unique_ids([_clean_part(part) for part in parts if not (isinstance(part, Text) and not part.text)])
-    has_calls = any(isinstance(part, ToolCall) for part in kept)
-    if stop in ("end", "calls"):  # some servers confuse the two
+    """Build a reply with unique call ids and a stop reason that is consistent with the calls."""
+    clean_parts = _with_unique_ids(
+        [_clean_part(part) for part in parts if not (isinstance(part, Text) and not part.text)]
+    )
+    has_calls = any(isinstance(part, ToolCall) for part in clean_parts)
+    if stop in ("end", "calls"):  # some servers confuse these two
         stop = "calls" if has_calls else "end"
-    return Reply(Assistant(tuple(kept), model, is_paused=stop == "pause"), usage, stop)
+    return Reply(Assistant(tuple(clean_parts), model, is_paused=stop == "pause"), usage, stop)
 
 
 def _clean_part(part: AssistantPart) -> AssistantPart:
-    """The part with a native item that can be stored and sent."""
-    if isinstance(part, ToolCall) or part.native is None or is_text(json.dumps(part.native, ensure_ascii=False)):
+    """Return the part, with a native item that can be stored and sent."""
+    if isinstance(part, ToolCall) or part.native is None or is_encodable(json.dumps(part.native, ensure_ascii=False)):
         return part
     return replace(part, native={name: _clean_tree(value) for name, value in part.native.items()})
 
@@ -146,7 +211,7 @@ def _clean_part(part: AssistantPart) -> AssistantPart:
 def _clean_tree(value: object) -> object:
     match value:
         case str():
-            return sendable(value)
+            return sendable_text(value)
         case Mapping():
             return {name: _clean_tree(item) for name, item in value.items()}
         case list():
@@ -160,44 +225,44 @@ def _with_unique_ids(parts: Sequence[AssistantPart]) -> list[AssistantPart]:
     unique: list[AssistantPart] = []
     for part in parts:
         if isinstance(part, ToolCall):
-            part = replace(part, id=next_free(part.id or new_id(), seen))
+            part = replace(part, id=unique_name(part.id or new_call_id(), seen))
             seen.add(part.id)
         unique.append(part)
     return unique
 
 
-def new_id() -> str:
-    """A unique id for a call whose server gave none."""
+def new_call_id() -> str:
+    """Return a unique id, for a call without an id from the server."""
     return f"call_{secrets.token_hex(8)}"
 
 
-def next_free(name: str, taken: set[str]) -> str:
-    """The name, or the first of `name-2`, `name-3`, … that is free."""
+def unique_name(name: str, used: set[str]) -> str:
+    """Return the name, or the first of `name-2`, `name-3`, … that is not in use."""
     count, free = 1, name
-    while free in taken:
+    while free in used:
         count += 1
         free = f"{name}-{count}"
     return free
 
 
 def make_call(id: str, name: str, source: str) -> ToolCall:
-    """Build a call from its argument text. A parse error becomes the call's `problem`."""
-    source = sendable(source)
+    """Build a call from the text of its arguments. A parse error becomes the call's `problem`."""
+    source = sendable_text(source)
     arguments, problem = read_arguments(source)
-    if arguments and not _is_read_by_servers(source):
+    if arguments and not _is_json_object(source):
         source = json.dumps(arguments, ensure_ascii=False)
     if not name:
         problem = "the call names no tool: name one of the tools you were given"
-    return ToolCall(sendable(id), sendable(name), arguments, source, problem)
+    return ToolCall(sendable_text(id), sendable_text(name), arguments, source, problem)
 
 
 def written_arguments(call: ToolCall) -> Mapping[str, object]:
-    """The arguments as the model wrote them; empty if they are not a JSON object."""
+    """Return the arguments as the model wrote them; empty if they are not a JSON object."""
     return read_arguments(call.source)[0] if call.source.strip() else call.arguments
 
 
-def _is_read_by_servers(source: str) -> bool:
-    """Whether a source is strictly a JSON object."""
+def _is_json_object(source: str) -> bool:
+    """Whether the text is strictly a JSON object, as servers expect."""
     try:
         return isinstance(json.loads(source), dict)
     except (ValueError, RecursionError):
@@ -205,74 +270,82 @@ def _is_read_by_servers(source: str) -> bool:
 
 
 def read_arguments(source: str) -> tuple[Mapping[str, object], str]:
-    """Parse arguments; return them and an error text. Empty text means no arguments. Accepts hand-written JSON
-    (`agent/providers/loose_json.py`), and an object encoded as a string."""
+    """Parse arguments, and return them with an error text, which is empty on success. Empty text means no arguments.
+    JSON with common mistakes is accepted (`agent/providers/loose_json.py`), and so is an object encoded as a string."""
     if not source.strip():
         return {}, ""
     try:
-        arguments = read_whole(source)
+        arguments = parse_document(source)
         if isinstance(arguments, str):
-            arguments = read_whole(arguments)
+            arguments = parse_document(arguments)
     except (ValueError, RecursionError) as error:
         return {}, f"the arguments are not valid JSON ({error}): send them again, whole"
     if not isinstance(arguments, dict):
         return {}, "the arguments are not a JSON object: send an object with the tool's parameters"
-    if is_nested(arguments, MAX_DEPTH):
-        return {}, f"the arguments nest deeper than {MAX_DEPTH} levels: send them flatter"
-    if "\\u" in source and not is_text(json.dumps(arguments, ensure_ascii=False)):
-        return {}, HALF_PAIR
+    if is_nested_deeper(arguments, MAX_NESTING_DEPTH):
+        return {}, f"the arguments nest deeper than {MAX_NESTING_DEPTH} levels: send them flatter"
+    if "\\u" in source and not is_encodable(json.dumps(arguments, ensure_ascii=False)):
+        return {}, SURROGATE_ERROR
     return arguments, ""
 
 
 class CallIds:
-    """The ids of calls as they are sent: unique within a conversation, even with models of several servers, and with
-    each output under the id of its call."""
+    """The ids with which calls are sent. They are unique within a conversation, even if models of several servers took
+    part, and each output is sent with the id of its call."""
 
-    def __init__(self, model: str, unsafe: str = "", longest: int = 0) -> None:
+    def __init__(self, model: str, unsafe: str = "", max_chars: int = 0) -> None:
         self._model = model
-        """The model that is asked: its own ids are returned unchanged, however long."""
+        """The model that receives the request. Its own ids are sent back unchanged, however long they are."""
         self._unsafe = unsafe
-        """A pattern for characters that the server rejects."""
-        self._longest = longest
-        """The longest id that the server accepts, in characters; 0 for no limit."""
-        self._taken: set[str] = set()
-        self._sent: dict[str, str] = {}
+        """Pattern of the characters that the server rejects."""
+        self._max_chars = max_chars
+        """Maximum number of characters in an id; 0 for no limit."""
+        self._used: set[str] = set()
+        self._sent_ids: dict[str, str] = {}
 
     def add(self, message: Assistant) -> None:
-        """Register a reply's calls, before they are sent and answered."""
+        """Register a reply's calls. Must be called before the calls and their outputs are encoded."""
         for call in message.calls:
             safe = re.sub(self._unsafe, "_", call.id) if self._unsafe else call.id
-            if 0 < self._longest < len(safe) and message.model != self._model:
-                safe = safe[: self._longest - _SUFFIX]
-            self._sent[call.id] = next_free(safe or "call", self._taken)
-            self._taken.add(self._sent[call.id])
+            if 0 < self._max_chars < len(safe) and message.model != self._model:
+                safe = safe[: self._max_chars - _ID_SUFFIX_CHARS]
+            self._sent_ids[call.id] = unique_name(safe or "call", self._used)
+            self._used.add(self._sent_ids[call.id])
 
     def __getitem__(self, id: str) -> str:
-        return self._sent.get(id, id)
+        return self._sent_ids.get(id, id)
 
 
-def takes_images(facts: ModelFacts) -> bool:
-    """True unless the model is known not to accept images; then a note replaces each of them."""
+def can_send_images(facts: ModelFacts) -> bool:
+    """Whether images may be sent. They may unless the model is known not to accept them; if not, a note replaces each
+    image."""
     return facts.images or not facts.known or ("images", "default") in facts.sources
 
 
 def output_text(output: ToolOutput) -> str:
-    """The text of an output, never empty."""
+    """Return the text of an output, which is never empty."""
     if output.text.strip():
-        return sendable(output.text)
-    return ONLY_IMAGES if output.images else NO_OUTPUT
+        return sendable_text(output.text)
+    return IMAGES_ONLY_TEXT if output.images else EMPTY_OUTPUT_TEXT
 
 
-def count(value: object) -> int:
-    """A token count from a field that may be absent, null or impossibly large."""
-    return value if isinstance(value, int) and 0 < value < _MOST_TOKENS else 0
+def token_count(value: object) -> int:
+    """Return the token count in a field; 0 if it is absent, null or impossibly large."""
+    return value if isinstance(value, int) and 0 < value < _MAX_PLAUSIBLE_TOKENS else 0
 
 
-def openai_usage(usage: Json, read_as: str, written_as: str) -> Usage:
-    """Convert a usage. OpenAI's APIs include cached tokens in the input; details may be missing. `read_as`,
-    `written_as`: the API's names for input and output tokens."""
-    details = usage.get(f"{read_as}_tokens_details") or {}
-    cached, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
-    fresh = max(count(usage.get(f"{read_as}_tokens")) - cached - written, 0)
-    thought = count((usage.get(f"{written_as}_tokens_details") or {}).get("reasoning_tokens"))
-    return Usage(fresh, cached, written, count(usage.get(f"{written_as}_tokens")), thought)
+def openai_usage(usage: Json, input_name: str, output_name: str) -> Usage:
+    """Convert a usage report. OpenAI's APIs include cached tokens in the input and reasoning in the output; details may
+    be missing. `input_name`, `output_name`: the API's names for input and output tokens."""
+    details = usage.get(f"{input_name}_tokens_details") or {}
+    prompt, output = token_count(usage.get(f"{input_name}_tokens")), token_count(usage.get(f"{output_name}_tokens"))
+    cached_names = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens")  # DeepSeek, Moonshot, Mistral
+    cached = next(
+        filter(None, (token_count(details.get("cached_tokens")), *(token_count(usage.get(n)) for n in cached_names))), 0
+    )
+    cached = min(cached, prompt)
+    cache_written = min(token_count(details.get("cache_write_tokens")), prompt - cached)
+    reasoning = token_count((usage.get(f"{output_name}_tokens_details") or {}).get("reasoning_tokens"))
+    if token_count(usage.get("total_tokens")) == prompt + output + reasoning:  # xAI leaves reasoning out of the output
+        output += reasoning
+    return Usage(prompt - cached - cache_written, cached, cache_written, output, reasoning)

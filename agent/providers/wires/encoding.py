@@ -1,25 +1,26 @@
-"""Encodes messages for a wire, each once, as a value and as bytes. Pure.
+"""Encodes messages for an API, both as values and as bytes. Each message is encoded only once. Pure.
 
-A request repeats the previous one. Encoding everything for each request would make each step slower than the one
-before it."""
+Each request repeats the previous one. If every request encoded all messages again, each step would be slower than the
+one before.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from ebbtide.agent.context.incremental import IncrementalFold
 from ebbtide.agent.messages import Message
+from ebbtide.agent.tokens.incremental import IncrementalFold
 
-Place: TypeAlias = tuple[int, str, int]
-"""A block: its item's index, the name of the list in the item, and its index in that list."""
-
-
-BLOCK = 32
-"""Items that are joined into one piece of JSON once more items follow."""
+BlockPosition: TypeAlias = tuple[int, str, int]
+"""Position of a block: the index of its item, the name of a list in that item, and its index in the list."""
 
 
-class Items(list[dict[str, Any]]):
-    """The items of a request with their JSON: each piece covers one item or several adjacent ones."""
+ITEMS_PER_PIECE = 32
+"""Number of items whose JSON is joined into one piece once more items follow."""
+
+
+class EncodedItems(list[dict[str, Any]]):
+    """The items of a request with their JSON. Each piece of JSON covers one item or several adjacent ones."""
 
     def __init__(self, items: Iterable[dict[str, Any]] = (), pieces: Sequence[bytes] = ()) -> None:
         super().__init__(items)
@@ -27,16 +28,16 @@ class Items(list[dict[str, Any]]):
 
 
 class EncodedMessages:
-    """The messages encoded so far for a wire. Items are never modified, only replaced, since a request in flight may
-    share them."""
+    """The messages of a session as encoded for an API. Items are never modified, only replaced, because a request that
+    is being sent may share them."""
 
     def __init__(self) -> None:
-        self.ends: list[Place | None] = []
-        """For each part, the newest block so far that may be marked for the cache."""
+        self.markable_ends: list[BlockPosition | None] = []
+        """For each part, the newest block up to its end that may be marked for caching."""
         self._items: list[dict[str, Any]] = []
         self._pieces: list[bytes] = []
-        self._blocks: list[bytes] = []
-        """The JSON of each `BLOCK` items, except for the newest."""
+        self._joined_pieces: list[bytes] = []
+        """The joined JSON of each `ITEMS_PER_PIECE` items, except that of the newest items."""
 
     def __len__(self) -> int:
         return len(self._items)
@@ -48,41 +49,41 @@ class EncodedMessages:
     def add(self, items: Iterable[dict[str, Any]]) -> None:
         for item in items:
             self._items.append(item)
-            self._pieces.append(as_json(item))
+            self._pieces.append(compact_json(item))
 
     def replace_last(self, item: dict[str, Any]) -> None:
-        self._items[-1], self._pieces[-1] = item, as_json(item)
+        self._items[-1], self._pieces[-1] = item, compact_json(item)
 
-    def items(self, marks: Sequence[int] = (), mark: Mapping[str, object] | None = None) -> Items:
-        """All items, with these parts marked."""
-        found = Items(self._items)
-        places = {end for part in marks if (end := self.ends[part - 1]) is not None}
+    def items(self, marks: Sequence[int] = (), mark: Mapping[str, object] | None = None) -> EncodedItems:
+        """Return all items. The blocks that end the parts in `marks` are marked with `mark`."""
+        found = EncodedItems(self._items)
+        places = {end for part in marks if (end := self.markable_ends[part - 1]) is not None}
         for index, name, number in places:
             blocks = list(found[index][name])
             blocks[number] = {**blocks[number], **(mark or {})}
             found[index] = {**found[index], name: blocks}
-        found.pieces = self._joined_blocks({index: as_json(found[index]) for index in {place[0] for place in places}})
+        found.pieces = self._all_pieces({index: compact_json(found[index]) for index in {place[0] for place in places}})
         return found
 
-    def _joined_blocks(self, marked: Mapping[int, bytes]) -> Sequence[bytes]:
-        """The JSON of all items in few pieces, with the marked items replaced."""
-        while (len(self._blocks) + 1) * BLOCK < len(self._pieces):  # the last item may still be replaced
-            self._blocks.append(self._block(len(self._blocks), {}))
-        joined = [*self._blocks, b""]
-        for number in {len(self._blocks), *(index // BLOCK for index in marked)}:
-            joined[number] = self._block(number, marked)
+    def _all_pieces(self, marked: Mapping[int, bytes]) -> Sequence[bytes]:
+        """Return the JSON of all items in a few pieces, with the marked items replaced."""
+        while (len(self._joined_pieces) + 1) * ITEMS_PER_PIECE < len(self._pieces):  # the last item may be replaced
+            self._joined_pieces.append(self._join_piece(len(self._joined_pieces), {}))
+        joined = [*self._joined_pieces, b""]
+        for number in {len(self._joined_pieces), *(index // ITEMS_PER_PIECE for index in marked)}:
+            joined[number] = self._join_piece(number, marked)
         return joined if self._pieces else ()
 
-    def _block(self, number: int, marked: Mapping[int, bytes]) -> bytes:
-        start = number * BLOCK
-        pieces = self._pieces[start : start + BLOCK]
+    def _join_piece(self, number: int, marked: Mapping[int, bytes]) -> bytes:
+        start = number * ITEMS_PER_PIECE
+        pieces = self._pieces[start : start + ITEMS_PER_PIECE]
         return b",".join(marked.get(index, piece) for index, piece in enumerate(pieces, start))
 
 
 class Writer(Protocol):
-    """Encodes messages for one wire, in order."""
+    """Encodes messages for one API, in order."""
 
-    sheet: EncodedMessages
+    encoded: EncodedMessages
 
     def add(self, message: Message) -> object: ...
 
@@ -91,43 +92,45 @@ W = TypeVar("W", bound=Writer)
 
 
 class WrittenRequest(Generic[W]):
-    """The encoded messages of a session, reused between requests while everything else they depend on is unchanged."""
+    """The encoded messages of a session. They are reused for the next request unless another argument of the writer has
+    changed."""
 
     def __init__(self, make: Callable[..., W]) -> None:
-        self._make = make
+        self._make_writer = make
         self._key: tuple[object, ...] | None = None
-        self._growing: IncrementalFold[W, Message] | None = None
+        self._fold: IncrementalFold[W, Message] | None = None
 
-    def left_of(self, messages: tuple[Message, ...]) -> int:
-        """How many of the messages are not encoded yet, if nothing else has changed."""
-        return self._growing.left_of(messages) if self._growing is not None else len(messages)
+    def unencoded_count(self, messages: tuple[Message, ...]) -> int:
+        """Return how many of the messages are not encoded yet, if nothing else has changed."""
+        return self._fold.unprocessed_count(messages) if self._fold is not None else len(messages)
 
-    def of(self, messages: tuple[Message, ...], *key: object) -> EncodedMessages:
-        """The encoded messages. `key`: the other arguments of the writer."""
-        if self._growing is None or key != self._key:
-            self._key, self._growing = key, IncrementalFold(lambda: self._make(*key), _with)
-        return self._growing.of(messages).sheet
+    def encoded_for(self, messages: tuple[Message, ...], *key: object) -> EncodedMessages:
+        """Return the encoded messages. `key`: the other arguments of the writer."""
+        if self._fold is None or key != self._key:
+            self._key, self._fold = key, IncrementalFold(lambda: self._make_writer(*key), _add_message)
+        return self._fold.value_for(messages).encoded
 
 
-def _with(writer: W, message: Message) -> W:
+def _add_message(writer: W, message: Message) -> W:
     writer.add(message)
     return writer
 
 
-def as_json(value: object) -> bytes:
+def compact_json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def encode(body: Mapping[str, Any]) -> bytes:
-    """The body as JSON, equal to `as_json`. It may be large, so its pieces are copied only once."""
+def encode_body(body: Mapping[str, Any]) -> bytes:
+    """Return the body as JSON, equal to that of `compact_json`. A body may be large, so its pieces are copied only
+    once."""
     pieces: list[bytes] = []
     for name, value in body.items():
-        pieces += (b"," if pieces else b"{", as_json(name), b":")
-        pieces += _as_list(value.pieces) if isinstance(value, Items) else (as_json(value),)
+        pieces += (b"," if pieces else b"{", compact_json(name), b":")
+        pieces += _json_array(value.pieces) if isinstance(value, EncodedItems) else (compact_json(value),)
     return b"".join((*pieces, b"}")) if pieces else b"{}"
 
 
-def _as_list(items: Sequence[bytes]) -> Sequence[bytes]:
+def _json_array(items: Sequence[bytes]) -> Sequence[bytes]:
     between = [b","] * max(2 * len(items) - 1, 0)
     between[::2] = items
     return (b"[", *between, b"]")

@@ -1,16 +1,16 @@
-"""Patterns for the error texts of many servers. Error names, normalised by `error_answers.read_body`, must match in
-full; texts are searched, ignoring case. Pure data."""
+"""Patterns for the error texts of many servers. Error names, as normalised by `error_answers.parse_error_body`, must
+match completely; texts are searched, ignoring case. Pure data."""
 
 _NAME = r"(?:[`'\"][^`'\"]*[`'\"]|[^.:,;`'\"])"
-"""Part of a sentence: a quoted name or a character."""
+"""Part of a sentence: a quoted name, or a single character."""
 
 
 def any_of(*alternatives: str) -> str:
-    """A pattern that matches any of these."""
+    """Return a pattern that matches any of the alternatives."""
     return "|".join(alternatives)
 
 
-CHALLENGE = any_of(
+CHALLENGE_PAGE = any_of(
     r"just a moment",
     r"checking your browser",
     r"attention required",
@@ -30,10 +30,10 @@ CHALLENGE = any_of(
     r"human verification",
     r"perimeterx",
 )
-"""Challenge pages that block programs."""
+"""Texts of challenge pages, which block programs."""
 
-CLOUD_RATE = r"error(?: code)?:? 1015\b"
-"""Cloudflare's own rate limit, which is also a page."""
+CLOUDFLARE_RATE_TEXT = r"error(?: code)?:? 1015\b"
+"""Cloudflare's own rate limit, which is also reported on a web page."""
 
 FILTER_PAGE = any_of(
     r"blocked by",
@@ -48,7 +48,7 @@ FILTER_PAGE = any_of(
     r"access control configuration prevents",
     r"policy_denied|policy has denied",
 )
-"""Pages of a network filter."""
+"""Texts of pages that a network filter sends."""
 
 QUOTA_KINDS = any_of(
     r"insufficient_(?:quota|balance|credits?|funds)\w*",
@@ -88,9 +88,9 @@ QUOTA_TEXT = any_of(
     r"余额不足",
     r"欠费",
 )
-"""Used-up credit."""
+"""Texts about credit that is used up."""
 
-SPENDING = any_of(
+SPENDING_TEXT = any_of(
     r"(?:spending|spend|usage|budget|cost|key) limits? (?:(?:has|have) been |is |was )?(?:reached|exceeded|hit)",
     r"(?:reached|exceeded|hit|over) (?:your|the|its)(?: \w+){0,3} (?:spending|spend|usage|budget|cost"
     r"|monthly)(?: \w+)? limits?",
@@ -99,9 +99,9 @@ SPENDING = any_of(
     r"regain access on",
     r"hard limit",
 )
-"""A limit set by someone, as opposed to used-up credit."""
+"""Texts about a spending limit that the user has set, as opposed to credit that is used up."""
 
-RATE = any_of(
+RATE_TEXT = any_of(
     r"rate.?limit",
     r"(?:tokens|requests) (?:per|a) (?:min|day|hour)",
     r"too many (?:concurrent )?(?:requests|tokens)",
@@ -125,7 +125,7 @@ RATE_KINDS = any_of(
     r"requests",
 )
 
-KEY = any_of(
+KEY_TEXT = any_of(
     r"(?:api|access|subscription|secret)[ _-]?(?:key|token)s? (?:is |was |has |provided "
     r"|you provided )?(?:not valid|invalid|incorrect|expired|missing|required|revoked|malformed)",
     r"(?:invalid|incorrect|wrong|missing|expired|no|bad) (?:\w+ )?(?:api[ _-]?key|x-api-key|authentication"
@@ -157,13 +157,13 @@ KEY_KINDS = any_of(
     r"invalid_?key",
 )
 
-ACCESS = any_of(
+ACCESS_TEXT = any_of(
     r"insufficient permissions|missing scopes|lacks the required",
     r"use case details have not been submitted",
 )
-"""The key is valid, but lacks permission."""
+"""Texts about a valid key that has no permission."""
 
-MODEL = any_of(
+MODEL_TEXT = any_of(
     r"""\b(?:model|deployment)\b(?:[`'\"][^`'\"]*[`'\"]|[^.:,;`'\"]){0,90}?(?:does ?n[o']t exist|not found"""
     r"|not exist|not (?:currently )?available|is not supported|isn.t (?:available|supported)|not a valid model"
     r"|is (?:invalid|unavailable|not (?:loaded|deployed|served|known|valid))|is unknown)",
@@ -193,13 +193,13 @@ MODEL_KINDS = any_of(
     r"endpoint_not_found",
 )
 
-MODEL_RETIRED = any_of(
+RETIRED_TEXT = any_of(
     rf"\bmodel\b{_NAME}{{0,80}}?(?:deprecated|decommissioned|retired|discontinued|shut down|sunset|archived"
     r"|end of (?:its |their )?life|end.of.life|no longer (?:available|supported|served))",
 )
-"""Retired models."""
+"""Texts about retired models."""
 
-COUNTRY = any_of(
+COUNTRY_TEXT = any_of(
     r"(?:countr(?:y|ies)|region|territor(?:y|ies)|(?:user|your) location)\b.{0,60}?"
     r"(?:n[o']t (?:supported|available|allowed)|unsupported|restricted)",
     r"(?:not|n.t) (?:supported|available|offered|accessible|allowed) (?:in|from|for) (?:your|this) (?:country"
@@ -207,7 +207,7 @@ COUNTRY = any_of(
     r"(?:block\w* access from your|banned the) (?:country|region)",
 )
 
-CONTENT = any_of(
+CONTENT_TEXT = any_of(
     r"content (?:management|safety) policy",
     r"content.?(?:filter|policy)",
     r"flagged",
@@ -232,7 +232,7 @@ CONTENT_KINDS = any_of(
     r"blocked_prompt",
 )
 
-ORGANISATION = any_of(
+ORGANISATION_TEXT = any_of(
     r"(?:organi[sz]ation|workspace|project|account|tenant|team)\b[^.]{0,60}?(?:disabled|restricted|suspended"
     r"|archived|deactivated|must be verified|not allowed|blocked|terminated)",
     r"(?:disabled|blocked|denied|restricted|not (?:allowed|permitted)) by (?:your |an? "
@@ -248,7 +248,7 @@ ORGANISATION = any_of(
     r"zero data retention",
     r"privacy settings",
 )
-"""Rules set by the organisation that owns the key."""
+"""Texts about rules of the organisation that owns the key."""
 
 ORGANISATION_KINDS = any_of(
     r"organi[sz]ation_\w*",
@@ -263,11 +263,11 @@ ORGANISATION_KINDS = any_of(
     r"unverified_\w*",
 )
 
-NO_TOOLS = (
+NO_TOOLS_TEXT = (
     r"does(?: not|n't) support (?:tools?\b|tool (?:use|call)|function.?call)|no endpoints found that support tool use"
 )
 
-UNABLE = any_of(
+UNSUPPORTED_FEATURE_TEXT = any_of(
     r"\b(?:images?|audio|video|vision|tools?|tool.?choice|thinking|reasoning|grammar|function)\b[^.]{0,40}?"
     r"\b(?:is|are) (?:not|un)\s?supported",
     r"does(?: not|n't) support (?:images?|audio|video|vision|tools?|tool|thinking|reasoning|function)",
@@ -275,19 +275,19 @@ UNABLE = any_of(
     r"requires more system memory|(?:insufficient|too large for) system|unable to load model",
     r"roles must alternate|jinja template|^template: ",
 )
-"""Features that a local server was started without, lacks memory for, or whose chat template rejects them; sent as a
-server error."""
+"""Texts of errors that servers send with a server error status although a retry is useless: the local server was
+started without a feature, lacks memory, or rejects the messages by its chat template."""
 
-PICTURE = any_of(
+IMAGE_TEXT = any_of(
     r"\b(?:images?|pictures?)\b[^.]{0,60}?\b(?:exceeds? (?:\d|max allowed size)|too (?:large|big|small|many)"
     r"|could not be|not valid|does not (?:match|represent)|appears to be|unknown format)\b",
     r"(?:could not|cannot|can't|unable to|failed to) (?:process|load|decode|parse|read)\b[^.]{0,20}\bimage",
     r"(?:invalid|unsupported|too many|corrupt(?:ed)?) (?:input |base64 )?(?:image|picture)s?\b",
     r"image: unknown format|maximum of \d+ images",
 )
-PICTURE_KINDS = r"(?:invalid_image|image_(?:parse|too|file|format))\w*"
+IMAGE_KINDS = r"(?:invalid_image|image_(?:parse|too|file|format))\w*"
 
-OVERLOADED = any_of(
+OVERLOADED_TEXT = any_of(
     r"overloaded",
     r"(?:at|over|no|out of|insufficient) capacity",
     r"capacity (?:temporarily )?exceeded",
@@ -343,6 +343,6 @@ PERMANENT_KINDS = any_of(
     r"(?:invalid|unsupported|bad_request|validation|not_supported|unprocessable)\w*",
     r"\w*(?:image|policy)\w*",
 )
-"""Error kinds in a stream that a retry cannot fix."""
+"""Names of errors in a stream that make a retry useless."""
 
 RETIRED_KINDS = r"model_(?:decommissioned|archived|deprecated|retired)\w*"

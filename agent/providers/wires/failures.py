@@ -16,13 +16,13 @@ from ebbtide.agent.errors import (
     RateLimited,
     UnknownModel,
 )
-from ebbtide.agent.providers.wires.error_answers import ErrorAnswer, read_body, sanitise_message, wait_in
-from ebbtide.agent.providers.wires.error_rules import Meaning, meaning_of
-from ebbtide.agent.providers.wires.overflow_errors import numbers_in
-from ebbtide.tools.secrets.redaction import without_password
+from ebbtide.agent.providers.wires.error_answers import ErrorAnswer, parse_error_body, sanitise_message, stated_wait
+from ebbtide.agent.providers.wires.error_rules import ErrorMeaning, error_meaning
+from ebbtide.agent.providers.wires.overflow_errors import size_and_limit
+from ebbtide.tools.secrets.redaction import redact_url
 
 
-def classify(
+def classify_error(
     status: int,
     headers: Mapping[str, str],
     body: object,
@@ -30,28 +30,29 @@ def classify(
     key: str | None = None,
     now: float | None = None,
 ) -> ProviderError:
-    """The error for a server's response. `provider` is `provider/name`; `body` is bytes, text or parsed JSON; `now` is
-    in Unix seconds.
+    """Return the error for a server's response. `provider` is `provider/name`; `body` is bytes, text or parsed JSON;
+    `now` is in Unix seconds.
 
-    With status 200, the body is an error instead of a reply, or a frame in the middle of a stream."""
-    said = read_body(body, key)
-    # A gateway may forward an error with a status of its own.
-    effective = said.status or status if status in (200, 400, 500) else status
-    shown = None if status == 200 and said.status is None else effective
+    Status 200 means that the error was sent in place of a reply, or in the middle of a stream.
+    """
+    answer = parse_error_body(body, key)
+    # A gateway may forward an error with one of these statuses, so the status in the body takes precedence.
+    effective = answer.status or status if status in (200, 400, 500) else status
+    status_code = None if status == 200 and answer.status is None else effective
     lowered = {name.lower(): value for name, value in headers.items()}
-    meaning = meaning_of(effective, lowered, said)
+    meaning = error_meaning(effective, lowered, answer)
     if meaning.kind is ContextOverflow:
-        return _overflow(provider, said, shown)
-    place = sanitise_message(_place(lowered.get("location", "")), key, longest=200)
-    happened, todo = _sentences(meaning, provider, sanitise_message(said.message, key), effective, place)
-    wait = retry_after(lowered, said.text, now)
-    return meaning.kind(happened, status=shown, retry_after=wait, cause=meaning.cause, todo=todo)
+        return _overflow_error(provider, answer, status_code)
+    redirect_target = sanitise_message(_safe_redirect_target(lowered.get("location", "")), key, max_chars=200)
+    happened, todo = _sentences(meaning, provider, sanitise_message(answer.message, key), effective, redirect_target)
+    wait = retry_after(lowered, answer.text, now)
+    return meaning.kind(happened, status=status_code, retry_after=wait, cause=meaning.cause, todo=todo)
 
 
-def _overflow(provider: str, said: ErrorAnswer, status: int | None) -> ContextOverflow:
-    size, limit = said.size, said.limit
+def _overflow_error(provider: str, answer: ErrorAnswer, status: int | None) -> ContextOverflow:
+    size, limit = answer.size, answer.limit
     if size is None and limit is None:
-        size, limit = numbers_in(said.text)
+        size, limit = size_and_limit(answer.text)
     counted = f" ({size:,} tokens)" if size else ""
     allowed = f" ({limit:,} tokens)" if limit else ""
     return ContextOverflow(
@@ -62,7 +63,7 @@ def _overflow(provider: str, said: ErrorAnswer, status: int | None) -> ContextOv
     )
 
 
-_BY_CAUSE: Mapping[str, tuple[str, str]] = {
+_TEXTS_BY_CAUSE: Mapping[str, tuple[str, str]] = {
     "proxy": ("a proxy rejected the request to {model} ({status})", "Check the proxy variable, such as `HTTPS_PROXY`."),
     "portal": ("a web page responded instead of {model}", "Log in to the network, or check `base_url`."),
     "tls": ("the server of {model} requires TLS", "Write `https://` in `base_url`."),
@@ -78,36 +79,39 @@ _BY_CAUSE: Mapping[str, tuple[str, str]] = {
     "tools": ("{model} does not support tools, which are required", "Use another model."),
     "retired": ("{model} is no longer available", "Use another model."),
 }
-"""What happened and what to do, for causes that say more than the kind."""
+"""What happened and what to do, for causes that are more specific than the kind of error."""
 
-_BY_KIND: Mapping[type[ProviderError], tuple[str, str]] = {
+_TEXTS_BY_KIND: Mapping[type[ProviderError], tuple[str, str]] = {
     AuthFailed: ("{model} rejected the API key", "Check the key and its permissions."),
     UnknownModel: ("the server does not know {model}", "Check the model's name and `base_url`."),
     QuotaExceeded: ("the account for {model} has no credit left", "Add credit, or use another model."),
     RateLimited: ("too many requests to {model}", "Wait, then try again."),
     ImageRejected: ("{model} rejected an image in the request ({status})", "Scale it down or convert it."),
 }
-_OTHERWISE = ("{model} rejected the request ({status})", "Change the request or the model's settings.")
+_DEFAULT_TEXTS = ("{model} rejected the request ({status})", "Change the request or the model's settings.")
 
 
-def _sentences(meaning: Meaning, provider: str, message: str, status: int, place: str) -> tuple[str, str]:
-    """What happened, with the server's message, and what to do. `place`: the target of a redirect."""
+def _sentences(
+    meaning: ErrorMeaning, provider: str, message: str, status: int, redirect_target: str
+) -> tuple[str, str]:
+    """Return what happened, including the server's message, and what to do. `redirect_target`: the target of a
+    redirect."""
     if 300 <= status < 400:
-        return f"the server of {provider} redirects to `{place}`.", "Set `base_url` to the server's address."
-    if meaning.cause not in _BY_CAUSE and meaning.kind is Overloaded:
+        return f"the server of {provider} redirects to `{redirect_target}`.", "Set `base_url` to the server's address."
+    if meaning.cause not in _TEXTS_BY_CAUSE and meaning.kind is Overloaded:
         when = "in the middle of its reply" if status == 200 else "({status})"
         happened, todo = f"the server of {{model}} failed {when}", "Try again later."
     else:
-        happened, todo = _BY_CAUSE.get(meaning.cause) or _BY_KIND.get(meaning.kind, _OTHERWISE)
+        happened, todo = _TEXTS_BY_CAUSE.get(meaning.cause) or _TEXTS_BY_KIND.get(meaning.kind, _DEFAULT_TEXTS)
     detail = f": {message}" if message else ""
     end = "" if detail.endswith((".", "!", "?", "…")) else "."
     return f"{happened.format(model=provider, status=status)}{detail}{end}", todo
 
 
-def _place(location: str) -> str:
-    """The target of a redirect, without names, passwords and tokens."""
+def _safe_redirect_target(location: str) -> str:
+    """Return the target of a redirect, without user names, passwords and tokens."""
     try:
-        parts = urlsplit(without_password(location))
+        parts = urlsplit(redact_url(location))
     except ValueError:
         return "elsewhere"
     host = parts.netloc.rpartition("@")[2]
@@ -115,23 +119,25 @@ def _place(location: str) -> str:
 
 
 def retry_after(headers: Mapping[str, str], text: str = "", now: float | None = None) -> float | None:
-    """The delay that the server requests, in seconds. `headers` have lower-case names."""
+    """Return the delay that the server requests before a retry, in seconds; None if it requests none. The names in
+    `headers` are in lower case."""
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        # More digits are a date in seconds, or invalid. Some servers add the unit, and a proxy may add its own delay.
+        # A number with more digits is a date in seconds, or invalid. Some servers add a unit, and proxies may append a
+        # delay of their own.
         found = re.match(
             r"([0-9]{1,9}(?:\.[0-9]+)?)(?: ?s(?:ec(?:ond)?s?)?)?(?:, |$)", headers.get(name, "").strip(), re.I
         )
         if found:
             return float(found[1]) / scale
-    then, here = _moment(headers.get("retry-after")), _moment(headers.get("date"))
-    # Use the server's clock if it sends one, so that an error in ours does not matter.
-    if then is not None and (since := here if here is not None else now) is not None:
-        return max(then - since, 0.0)
-    return wait_in(text)  # no valid date; the text may contain the delay
+    retry_date, server_date = _unix_seconds(headers.get("retry-after")), _unix_seconds(headers.get("date"))
+    # If the server sends its own time, that is used, so that a wrong local clock does not matter.
+    if retry_date is not None and (start := server_date if server_date is not None else now) is not None:
+        return max(retry_date - start, 0.0)
+    return stated_wait(text)  # without a valid date, the text may state the delay
 
 
-def _moment(date: str | None) -> float | None:
-    """Unix seconds; None if it is not a date."""
+def _unix_seconds(date: str | None) -> float | None:
+    """Return a date in Unix seconds; None if the text is not a date."""
     try:
         found = parsedate_to_datetime(date or "")
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

@@ -1,4 +1,4 @@
-"""Requests over plain HTTP, and the two formats of event streams."""
+"""Requests over plain HTTP, and parsers for the two formats of event streams."""
 
 import asyncio
 import json
@@ -10,9 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ebbtide.agent.errors import ProviderError, StreamCut
+from ebbtide.agent.providers import wires
 from ebbtide.agent.providers.base import Endpoint
-from ebbtide.agent.providers.wires.encoding import encode
+from ebbtide.agent.providers.wires.encoding import encode_body
 from ebbtide.agent.providers.wires.origin import Origin
+from ebbtide.tools import network
 from ebbtide.tools.lazy import dataclass
 
 if TYPE_CHECKING:
@@ -20,16 +22,21 @@ if TYPE_CHECKING:
 
 Json: TypeAlias = dict[str, Any]
 
-LONGEST_FRAME = 64 * 1024 * 1024
-"""Most bytes that a stream may send without a complete event."""
-BOM = b"\xef\xbb\xbf"
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+"""Maximum number of bytes that a stream may send without completing an event."""
+UTF8_BOM = b"\xef\xbb\xbf"
 
 STREAM_END: Json = {"type": "[DONE]"}
-"""Represents the final frame of a Chat Completions stream, which is not JSON."""
+"""The final frame of a Chat Completions stream, which is not JSON, as an event."""
+UNREADABLE_EVENT: Json = {"type": "[UNREADABLE]"}
+"""A frame that is not a JSON object, as an event. Relays send some that mean nothing: `null`, `[]`, `keep-alive`."""
+REPLY_FIELDS = ("choices", "output", "content")
+"""Fields of a reply from a server that does not stream. A JSON document with one of them and without an error is such a
+reply."""
 
 
 class Wire(Protocol):
-    """A connection to a server: sends a request's body, yields its events."""
+    """A connection to a server. It sends the body of a request, and yields the events of the reply."""
 
     def events(self, body: Json) -> AsyncGenerator[Json, None]:
         """Yield the events of one reply. Raises only `ProviderError`."""
@@ -40,29 +47,41 @@ class Wire(Protocol):
     async def close(self) -> None: ...
 
 
+class EventReader(Protocol):
+    """Parses the bytes of a response into the texts of its events."""
+
+    def feed(self, chunk: bytes) -> Iterator[str]: ...
+
+    def close(self) -> Iterator[str]:
+        """Yield what is complete at the end of the response."""
+
+
 class LineReader:
-    """Splits chunks of bytes into lines; CR LF and LF both end a line."""
+    """Splits chunks of bytes into lines that end with CR LF, LF or, as event streams allow, CR."""
 
     def __init__(self) -> None:
-        self._open: list[bytes] = []
+        self._unfinished: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[str]:
-        head, newline, rest = chunk.rpartition(b"\n")
-        if not newline:
-            self._open.append(chunk)
+        # A CR at the end of a chunk may be the first half of a CR LF.
+        end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r", 0, -1))
+        if end < 0 and not (self._unfinished and self._unfinished[-1].endswith(b"\r")):
+            self._unfinished.append(chunk)
             return []
-        whole = b"".join([*self._open, head])
-        self._open = [rest] if rest else []
-        return [line.removesuffix(b"\r").decode("utf-8", "replace") for line in whole.split(b"\n")]
+        joined = b"".join([*self._unfinished, chunk])
+        end = max(joined.rfind(b"\n"), joined.rfind(b"\r", 0, -1)) + 1
+        self._unfinished = [joined[end:]] if end < len(joined) else []
+        return [line.decode("utf-8", "replace") for line in joined[:end].splitlines()]
 
     def close(self) -> list[str]:
-        """The last line, if the stream ended without a newline."""
-        return self.feed(b"\n") if self._open else []
+        """Return the last line, if the stream ended without a line break."""
+        return self.feed(b"\n") if self._unfinished else []
 
 
 @dataclass(slots=True)
 class SseReader:
-    """Parses a `text/event-stream` into the `data` of its events. Comments and event names are ignored."""
+    """Parses a `text/event-stream` into the `data` of its events. Comments and event names are ignored. A field named
+    `error` becomes an event with that error (GPUStack)."""
 
     lines: LineReader = field(default_factory=LineReader)
     data: list[str] = field(default_factory=list)
@@ -76,11 +95,25 @@ class SseReader:
     def _events(self, lines: list[str]) -> Iterator[str]:
         for line in lines:
             name, _, value = line.partition(":")
-            if not line and self.data:
-                yield "\n".join(self.data)
+            value = value.removeprefix(" ")
+            if not line or (name == "data" and is_json("\n".join(self.data))):  # some servers omit blank lines
+                if self.data:
+                    yield "\n".join(self.data)
                 self.data = []
-            elif name == "data":
-                self.data.append(value.removeprefix(" "))
+            if name == "data":
+                self.data.append(value)
+            elif name == "error":
+                yield json.dumps({"error": json.loads(value) if is_json(value) else value})
+
+
+def is_json(text: str) -> bool:
+    """Whether the text is a complete JSON object, or the frame that ends a stream."""
+    if text == "[DONE]":
+        return True
+    try:
+        return text.startswith("{") and isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 @dataclass(slots=True)
@@ -96,49 +129,54 @@ class NdjsonReader:
         return (line for line in self.lines.close() if line.strip())
 
 
-EventReader: TypeAlias = SseReader | NdjsonReader
-
-
-def parse_event(text: str, origin: Origin) -> Json:
-    """Parse one event; a frame that is not a JSON object counts as a broken stream."""
+def parse_event(text: str) -> Json:
+    """Parse one event. Return `UNREADABLE_EVENT` if it is not a JSON object."""
     if text.strip() == "[DONE]":
         return STREAM_END
     try:
         event = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise StreamCut(f"{origin.model} sent a frame that is not JSON: try again.") from error
-    if not isinstance(event, dict):
-        raise StreamCut(f"{origin.model} sent a frame that is not a JSON object: try again.")
-    return event
+    except (ValueError, RecursionError):
+        return UNREADABLE_EVENT
+    return event if isinstance(event, dict) else UNREADABLE_EVENT
 
 
 async def read_events(
     headers: Mapping[str, str], chunks: AsyncIterable[bytes], reader: EventReader, origin: Origin
 ) -> AsyncGenerator[Json, None]:
-    """The events of a response with status 200. A JSON document instead of a stream is an error message of the
-    server; a web page comes from something in between."""
-    no_events = (b"<",) if isinstance(reader, NdjsonReader) else (b"{", b"[", b"<")
-    begun, unread = False, 0
+    """Yield the events of a response with status 200. If the response is a JSON document instead of a stream, it is
+    either a complete reply, which becomes the only event, or an error. A web page is always an error: a proxy or login
+    page has responded instead of the server."""
+    document_starts = (b"<",) if isinstance(reader, NdjsonReader) else (b"{", b"[", b"<")
+    has_begun, pending_bytes = False, 0
     async for chunk in chunks:
-        if not begun:
-            chunk = chunk.removeprefix(BOM)
-            if chunk.lstrip()[:1] in no_events:
-                from ebbtide.agent.providers.wires.bounded_errors import beginning  # noqa: PLC0415 - deferred: see `open_client`
-
-                raise origin.failure(200, headers, await beginning(chunk, chunks))
-        begun = begun or bool(chunk.strip())
-        unread += len(chunk)
+        if not has_begun:
+            chunk = chunk.removeprefix(UTF8_BOM)
+            if chunk.lstrip()[:1] in document_starts:
+                yield reply_from_document(
+                    await wires.bounded_errors.read_beginning(chunk, chunks, MAX_FRAME_BYTES), headers, origin
+                )
+                return
+        has_begun = has_begun or bool(chunk.strip())
+        pending_bytes += len(chunk)
         for text in reader.feed(chunk):
-            unread = 0
-            yield parse_event(text, origin)
-        if unread > LONGEST_FRAME:
+            pending_bytes = 0
+            yield parse_event(text)
+        if pending_bytes > MAX_FRAME_BYTES:
             raise StreamCut(f"{origin.model} sent an endless frame: try again.")
     for text in reader.close():
-        yield parse_event(text, origin)
+        yield parse_event(text)
+
+
+def reply_from_document(document: bytes, headers: Mapping[str, str], origin: Origin) -> Json:
+    """Return a reply that was sent as one JSON document. Raises an error if the document describes one."""
+    reply = parse_event(document.decode("utf-8", "replace"))
+    if reply.get("error") or not any(name in reply for name in REPLY_FIELDS):
+        raise origin.response_error(200, headers, document)
+    return reply
 
 
 class HttpWire:
-    """The wire without an SDK: httpx2 and an API key."""
+    """A wire that uses no SDK, only httpx2 and an API key."""
 
     def __init__(
         self, origin: Origin, url: str, headers: Mapping[str, str], reader: Callable[[], EventReader] = SseReader
@@ -150,20 +188,20 @@ class HttpWire:
         self._client: httpx2.AsyncClient | None = None
 
     async def prepare(self) -> None:
-        for name in ("httpx2", "httpcore2"):  # else the first client would import the second one on the event loop
+        for name in ("httpx2", "httpcore2"):  # without this, the first client would import httpcore2 on the event loop
             await asyncio.to_thread(import_module, name)
 
     async def events(self, body: Json) -> AsyncGenerator[Json, None]:
         with translate_errors(self._origin):
             if self._client is None:
                 self._client = open_client(self._origin)
-            content = encode(body)
+            content = encode_body(body)
             async with AsyncExitStack() as stack:
                 with translate_errors(self._origin, has_begun=False):
                     answer = self._client.stream("POST", self._url, headers=self._headers, content=content)
                     response = await stack.enter_async_context(answer)
                 if response.status_code != 200:
-                    raise self._origin.failure(response.status_code, response.headers, await response.aread())
+                    raise self._origin.response_error(response.status_code, response.headers, await response.aread())
                 events = read_events(response.headers, response.aiter_bytes(), self._reader(), self._origin)
                 async with aclosing(events):
                     async for event in events:
@@ -175,64 +213,62 @@ class HttpWire:
             self._client = None
 
 
-def bearer(endpoint: Endpoint) -> dict[str, str]:
-    """The header with the key, if there is one."""
+def bearer_headers(endpoint: Endpoint) -> dict[str, str]:
+    """Return the header with the key; empty if there is no key."""
     return {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
 
 
 async def post_json(origin: Origin, url: str, headers: Mapping[str, str], body: Json) -> Json:
-    """The response to one request that is not streamed."""
+    """Send a request that is not streamed, and return the response."""
     with translate_errors(origin):
         async with open_client(origin) as client:
             response = await client.post(url, headers=dict(headers), json=body)
             if response.status_code != 200:
-                raise origin.failure(response.status_code, response.headers, response.content)
-            return parse_event(response.text, origin)
+                raise origin.response_error(response.status_code, response.headers, response.content)
+            return parse_event(response.text)
 
 
 def open_client(origin: Origin) -> "httpx2.AsyncClient":
     """Create a client that follows no redirects, so that a key is sent only to the configured server. Raises
-    `RouteFailed` if the environment names unusable proxies or certificates."""
+    `RouteFailed` if the proxies or certificates set in the environment are unusable."""
     import httpx2  # noqa: PLC0415 - deferred: 0.1 s that a scripted run does not need
 
-    from ebbtide.agent.providers.wires import proxies  # noqa: PLC0415 - deferred: as above
-    from ebbtide.agent.providers.wires.bounded_errors import bound_error  # noqa: PLC0415 - deferred: as above
-    from ebbtide.tools.network.name_lookup import use_lookup_threads  # noqa: PLC0415 - deferred: as above
-
-    use_lookup_threads(asyncio.get_running_loop())
+    network.name_lookup.use_lookup_threads(asyncio.get_running_loop())
     endpoint = origin.endpoint
-    proxies.check_proxy(endpoint.base_url)
+    wires.proxies.check_proxy(endpoint.base_url)
     timeout = httpx2.Timeout(endpoint.timeout, connect=endpoint.connect_timeout)
     has_tls = endpoint.base_url.lower().startswith("https:")
-    # Certificates are not loaded for a server without TLS. A proxy with TLS would be refused then, not trusted blindly.
+    # Without TLS, no certificates are loaded. If a proxy uses TLS, its certificate is then rejected instead of being
+    # trusted blindly.
     verify = True if has_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         return httpx2.AsyncClient(
-            timeout=timeout, follow_redirects=False, verify=verify, event_hooks={"response": [bound_error]}
+            timeout=timeout,
+            follow_redirects=False,
+            verify=verify,
+            event_hooks={"response": [wires.bounded_errors.truncate_error_body]},
         )
     except (OSError, ValueError, ImportError, httpx2.InvalidURL) as error:
-        raise proxies.no_client(error) from error
+        raise wires.proxies.client_error(error) from error
 
 
 @contextmanager
 def translate_errors(origin: Origin, *, has_begun: bool = True) -> Iterator[None]:
-    """Convert any exception raised while talking to a server into a `ProviderError`. `--debug` shows the cause.
-    `has_begun`: part of the response may have arrived."""
+    """Convert any exception raised while communicating with a server into a `ProviderError`. `--debug` shows the
+    original exception. `has_begun`: part of the response may have arrived."""
     try:
         yield
     except ProviderError:
         raise
     except Exception as error:  # data from servers and proxies may make a library fail anywhere
-        from ebbtide.agent.providers.wires.network_errors import translate  # noqa: PLC0415  # deferred: most requests succeed
-
-        raise translate(error, origin, has_begun=has_begun) from error
+        raise wires.network_errors.translate_error(error, origin, has_begun=has_begun) from error
 
 
-async def drain(events: AsyncIterator[Json]) -> None:
-    """Read briefly to the end of a finished response, so that the connection can be reused."""
+async def drain_events(events: AsyncIterator[Json]) -> None:
+    """Read the rest of a finished response, but only for a short time, so that the connection can be reused."""
     try:
         async with asyncio.timeout(0.25):
             async for _ in events:
                 continue
-    except (TimeoutError, ProviderError):  # the reply is complete, so the connection does not matter
+    except (TimeoutError, ProviderError):  # the reply is complete; the connection is just not reused
         return

@@ -1,12 +1,12 @@
-"""An httpx transport on top of httpx2: requests of an SDK built on httpx use the same proxies, certificates and
-errors as all others."""
+"""An httpx transport that sends requests through httpx2. With it, an SDK built on httpx uses the same proxies,
+certificates and errors as all other requests."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
 
 import httpx
 import httpx2
 
-from ebbtide.agent.providers.wires.bounded_errors import beginning
+from ebbtide.agent.providers.wires.bounded_errors import MAX_ERROR_BYTES, read_beginning
 from ebbtide.agent.providers.wires.http import translate_errors
 from ebbtide.agent.providers.wires.origin import Origin
 
@@ -14,40 +14,46 @@ DROPPED_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 """Response headers that no longer match the decoded content."""
 
 
-class Bridge(httpx.AsyncBaseTransport):
-    """A transport that sends requests through another client, and closes it. Raises that client's errors, and a
+class HttpxBridge(httpx.AsyncBaseTransport):
+    """A transport that sends requests through an httpx2 client, and owns that client. Raises the client's errors, and
     `ProviderError` if the response is missing, an error or a web page."""
 
     def __init__(
-        self, client: httpx2.AsyncClient, origin: Origin, passed: Collection[str], added: Mapping[str, str]
+        self,
+        client: httpx2.AsyncClient,
+        origin: Origin,
+        passed_headers: Collection[str],
+        added_headers: Mapping[str, str],
     ) -> None:
-        """`passed`: the request headers that are sent, together with those in `added`."""
+        """`passed_headers`: names of the SDK's request headers that are sent. `added_headers`: headers that are sent in
+        addition."""
         self._client = client
         self._origin = origin
-        self._passed = passed
-        self._added = added
+        self._passed_headers = passed_headers
+        self._added_headers = added_headers
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        headers = {name: value for name, value in request.headers.items() if name in self._passed}
+        headers = {name: value for name, value in request.headers.items() if name in self._passed_headers}
         content = await request.aread()
         sent = self._client.build_request(
-            request.method, str(request.url), headers={**headers, **self._added}, content=content
+            request.method, str(request.url), headers={**headers, **self._added_headers}, content=content
         )
         with translate_errors(self._origin, has_begun=False):
             answer = await self._client.send(sent, stream=True)
-        # Raise here: the SDK would drop its headers, such as the delay before a retry.
+        # The error must be raised here, because the SDK would drop the headers, which may state the delay before a
+        # retry.
         if answer.status_code != 200 or "html" in answer.headers.get("content-type", ""):
-            told = await beginning(b"", answer.aiter_bytes())
+            body = await read_beginning(b"", answer.aiter_bytes(), MAX_ERROR_BYTES)
             await answer.aclose()
-            raise self._origin.failure(answer.status_code, answer.headers, told)
-        kept = [(name, value) for name, value in answer.headers.multi_items() if name not in DROPPED_HEADERS]
-        return httpx.Response(answer.status_code, headers=kept, stream=_Body(answer))
+            raise self._origin.response_error(answer.status_code, answer.headers, body)
+        forwarded = [(name, value) for name, value in answer.headers.multi_items() if name not in DROPPED_HEADERS]
+        return httpx.Response(answer.status_code, headers=forwarded, stream=_BodyStream(answer))
 
     async def aclose(self) -> None:
         await self._client.aclose()
 
 
-class _Body(httpx.AsyncByteStream):
+class _BodyStream(httpx.AsyncByteStream):
     def __init__(self, answer: httpx2.Response) -> None:
         self._answer = answer
 

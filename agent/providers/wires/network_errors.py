@@ -1,4 +1,5 @@
-"""Converts exceptions of network libraries into provider errors. Imported with the first error."""
+"""Converts exceptions of network libraries into provider errors. This module is imported when the first error
+occurs."""
 
 import re
 import ssl
@@ -14,60 +15,60 @@ from ebbtide.agent.providers.wires.error_answers import sanitise_message
 from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error, timeout_error
 
 
-def translate(error: Exception, origin: Origin, *, has_begun: bool = True) -> ProviderError:
-    """The provider error for an exception of httpx2, or of anything below it."""
+def translate_error(error: Exception, origin: Origin, *, has_begun: bool = True) -> ProviderError:
+    """Return the provider error for an exception of httpx2, or of a library below it."""
     match error:
         case httpx2.ConnectTimeout():
-            return unreachable(origin, f"no connection within {origin.endpoint.connect_timeout:g} s")
+            return unreachable_error(origin, f"no connection within {origin.endpoint.connect_timeout:g} s")
         case httpx2.TimeoutException():
             return timeout_error(origin)
         case httpx2.ProxyError():
-            return proxy_failed(origin, str(error))
-        case httpx2.ConnectError() if (problem := _tls_problem(error)) is not None:
-            return tls_failed(origin, problem)
+            return proxy_error(origin, str(error))
+        case httpx2.ConnectError() if (problem := _tls_cause(error)) is not None:
+            return tls_error(origin, problem)
         case httpx2.ConnectError() if start := _start_command(origin):
             return Unreachable(
                 f"no server is running at `{origin.host}` for {origin.model}. Start it with `{start}`, then try again.",
                 cause="not_running",
             )
         case httpx2.ConnectError() | httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
-            return unreachable(origin, str(error) or type(error).__name__)
+            return unreachable_error(origin, str(error) or type(error).__name__)
         case httpx2.LocalProtocolError():
             reason = sanitise_message(str(error), origin.endpoint.key)
             return BadRequest(f"the request to {origin.model} cannot be sent: {reason}. Check `base_url`.")
         case httpx2.RemoteProtocolError() if "illegal status line" in str(error).lower():
-            return no_http(origin)
+            return no_http_error(origin)
         case ssl.SSLError():
-            return tls_failed(origin, error)
+            return tls_error(origin, error)
         case _ if type(error).__module__.startswith("socksio"):
-            return proxy_failed(origin, "it does not speak SOCKS")
+            return proxy_error(origin, "it does not speak SOCKS")
         case httpx2.TransportError() if not has_begun:
-            return unreachable(origin, "the connection was closed before a response")
+            return unreachable_error(origin, "the connection was closed before a response")
         case _:
             return stream_cut_error(origin)
 
 
 def translate_sdk(error: Exception, sdk: ModuleType, origin: Origin) -> ProviderError:
-    """The provider error for an exception of the `anthropic` or `openai` SDK."""
+    """Return the provider error for an exception of the `anthropic` or `openai` SDK."""
     if isinstance(error, sdk.APIStatusError):
-        return origin.failure(error.status_code, error.response.headers, error.response.content)
+        return origin.response_error(error.status_code, error.response.headers, error.response.content)
     if isinstance(error, sdk.APIConnectionError) and isinstance(error.__cause__, Exception):
-        return translate(error.__cause__, origin, has_begun=False)
+        return translate_error(error.__cause__, origin, has_begun=False)
     if isinstance(error, sdk.APIError):  # an invalid response
         return stream_cut_error(origin)
     reason = sanitise_message(str(error), origin.endpoint.key)
     return AuthFailed(f"no credentials for {origin.model}: {reason}. Set an API key.")
 
 
-def _tls_problem(error: BaseException | None) -> ssl.SSLError | None:
-    """The TLS error that caused another error, if any."""
+def _tls_cause(error: BaseException | None) -> ssl.SSLError | None:
+    """Return the TLS error that caused another error; None if there is none."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     return error
 
 
-def tls_failed(origin: Origin, error: ssl.SSLError) -> ProviderError:
-    """The error of a failed TLS handshake: an untrusted certificate, or a server without TLS."""
+def tls_error(origin: Origin, error: ssl.SSLError) -> ProviderError:
+    """Return the error for a failed TLS handshake: an untrusted certificate, or a server without TLS."""
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = error.verify_message or "it cannot be verified"
         return RouteFailed(
@@ -81,43 +82,44 @@ def tls_failed(origin: Origin, error: ssl.SSLError) -> ProviderError:
             "intended.",
             cause="tls",
         )
-    return unreachable(origin, f"TLS failed: {error}")
+    return unreachable_error(origin, f"TLS failed: {error}")
 
 
-def no_http(origin: Origin) -> RouteFailed:
+def no_http_error(origin: Origin) -> RouteFailed:
     hint = "" if origin.endpoint.base_url.lower().startswith("https:") else ", or write `https://` if it uses TLS"
     return RouteFailed(
         f"the server at `{origin.host}` for {origin.model} does not speak HTTP. Check `base_url`{hint}.", cause="tls"
     )
 
 
-def proxy_failed(origin: Origin, reason: str) -> ProviderError:
-    """The error of a proxy. Its refusals are permanent; failing to reach the server may be temporary."""
-    proxy = proxies.proxy_of(origin.endpoint.base_url)
-    who = proxy.description if proxy is not None else "the proxy"
-    said = sanitise_message(reason, origin.endpoint.key) or "no reason given"
-    text = f"{who} blocks {origin.model}: {said}. Check the proxy, or unset its variable."
-    if re.match(r"5\d\d\b", said) or re.search("could not connect|ttl expired", said, re.I):
+def proxy_error(origin: Origin, reason: str) -> ProviderError:
+    """Return the error for a failed proxy. A refusal by the proxy is permanent; a failure to reach the server through
+    it may be temporary."""
+    proxy = proxies.proxy_for(origin.endpoint.base_url)
+    proxy_text = proxy.description if proxy is not None else "the proxy"
+    reason_text = sanitise_message(reason, origin.endpoint.key) or "no reason given"
+    text = f"{proxy_text} blocks {origin.model}: {reason_text}. Check the proxy, or unset its variable."
+    if re.match(r"5\d\d\b", reason_text) or re.search("could not connect|ttl expired", reason_text, re.I):
         return Unreachable(text, cause="proxy")
     return RouteFailed(text, cause="proxy")
 
 
 def _start_command(origin: Origin) -> str:
-    """The command that starts a local model server; empty if the server is unknown, remote or behind a proxy."""
+    """Return the command that starts a local model server; empty if the server is unknown, remote or behind a proxy."""
     parts = urlsplit(origin.endpoint.base_url)
-    if not is_loopback(parts.hostname or "") or proxies.proxy_of(origin.endpoint.base_url) is not None:
+    if not is_loopback(parts.hostname or "") or proxies.proxy_for(origin.endpoint.base_url) is not None:
         return ""
     if origin.model.startswith("ollama/"):
         return "ollama serve"
     return next((start for _, url, start in CHAT_SERVERS if urlsplit(url).port == parts.port), "")
 
 
-def unreachable(origin: Origin, reason: str) -> Unreachable:
-    said = sanitise_message(reason, origin.endpoint.key)
-    proxy = proxies.proxy_of(origin.endpoint.base_url)
-    way = f" through {proxy.description}" if proxy is not None else ""
+def unreachable_error(origin: Origin, reason: str) -> Unreachable:
+    reason_text = sanitise_message(reason, origin.endpoint.key)
+    proxy = proxies.proxy_for(origin.endpoint.base_url)
+    route = f" through {proxy.description}" if proxy is not None else ""
     check = "the proxy" if proxy is not None else "the network"
     return Unreachable(
-        f"cannot reach `{origin.host}` for {origin.model}{way}: {said}. Check {check} and `base_url`.",
+        f"cannot reach `{origin.host}` for {origin.model}{route}: {reason_text}. Check {check} and `base_url`.",
         cause="proxy" if proxy is not None else "",
     )

@@ -1,8 +1,9 @@
 """Ollama's own chat API: request bodies and stream events.
 
-The API has no call ids, so they are generated here. Ollama silently drops the oldest messages if `num_ctx` is too
-small, and its default is small. So every request states the window, and always the same one, since a change reloads
-the model."""
+The API has no call ids, so they are generated here. If `num_ctx` is too small, Ollama silently drops the oldest
+messages, and its default is small. So every request states the window. The value is always the same, because a
+different one would make Ollama reload the model.
+"""
 
 import asyncio
 import json
@@ -12,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from ebbtide.agent.context.long_texts import sendable
 from ebbtide.agent.errors import ProviderError, RouteFailed
 from ebbtide.agent.messages import (
     Assistant,
@@ -27,6 +27,7 @@ from ebbtide.agent.messages import (
     Usage,
     User,
 )
+from ebbtide.agent.providers import wires
 from ebbtide.agent.providers.base import (
     CallChunk,
     Chunk,
@@ -37,66 +38,80 @@ from ebbtide.agent.providers.base import (
     Request,
     TextChunk,
 )
-from ebbtide.agent.providers.registry import with_live, with_parameters
+from ebbtide.agent.providers.registry import with_live_facts, with_parameter_count
 from ebbtide.agent.providers.wires.adapter import Adapter
 from ebbtide.agent.providers.wires.decoder import (
-    NO_IMAGE,
-    TOOL_IMAGES,
-    count,
+    OMITTED_IMAGE_TEXT,
+    TOOL_IMAGES_HEADING,
+    ApiName,
+    can_send_images,
     make_call,
     make_reply,
-    new_id,
+    new_call_id,
     output_text,
-    takes_images,
+    token_count,
     written_arguments,
 )
 from ebbtide.agent.providers.wires.encoding import EncodedMessages, WrittenRequest
-from ebbtide.agent.providers.wires.http import Json, NdjsonReader, bearer, open_client, post_json, translate_errors
+from ebbtide.agent.providers.wires.http import (
+    Json,
+    NdjsonReader,
+    bearer_headers,
+    open_client,
+    post_json,
+    translate_errors,
+)
 from ebbtide.agent.providers.wires.origin import Origin
-from ebbtide.agent.providers.wires.quirks import ALTERNATION, alternating
+from ebbtide.agent.providers.wires.quirks import ALTERNATION_CLUES, with_alternating_roles
 from ebbtide.agent.providers.wires.tool_definitions import wire_name
+from ebbtide.agent.view.long_texts import sendable_text
 
 if TYPE_CHECKING:
     import ollama
 
-PORT = 11434
+DEFAULT_PORT = 11434
 KEEP_ALIVE = "30m"
-LIVE_TIMEOUT = 5.0
-"""Timeout for the server's facts about a model, in seconds; it delays the start of a session."""
+LIVE_FACTS_TIMEOUT_S = 5.0
+"""Timeout for requesting the facts about a model, in seconds. The start of a session waits for them."""
 
 
-async def live_facts(endpoint: Endpoint, facts: ModelFacts, set_window: int | None = None) -> ModelFacts:
-    """The facts updated with what the server knows of the model; unchanged if it does not respond."""
-    url = root(endpoint)
-    origin = Origin(facts.id, replace(endpoint, base_url=url, timeout=LIVE_TIMEOUT, connect_timeout=LIVE_TIMEOUT))
+async def live_facts(endpoint: Endpoint, facts: ModelFacts, configured_window: int | None = None) -> ModelFacts:
+    """Return the facts, updated with what the server reports about the model; unchanged if the server does not
+    respond."""
+    url = server_url(endpoint)
+    origin = Origin(
+        facts.id, replace(endpoint, base_url=url, timeout=LIVE_FACTS_TIMEOUT_S, connect_timeout=LIVE_FACTS_TIMEOUT_S)
+    )
     try:
-        shown = await post_json(origin, f"{url}/api/show", bearer(endpoint), {"model": facts.name})
+        details = await post_json(origin, f"{url}/api/show", bearer_headers(endpoint), {"model": facts.name})
     except ProviderError:
-        return facts  # an old server, or none: the first request reports the error
-    info = shown.get("model_info")
+        return facts  # the server is old or not running; the first request will report that
+    info = details.get("model_info")
     info = info if isinstance(info, dict) else {}
     length = info.get(f"{info.get('general.architecture')}.context_length")
-    capabilities = shown.get("capabilities")
-    found = with_live(
+    capabilities = details.get("capabilities")
+    found = with_live_facts(
         facts,
-        longest=length if isinstance(length, int) else None,
+        max_window=length if isinstance(length, int) else None,
         capabilities=tuple(map(str, capabilities)) if isinstance(capabilities, list) else None,
-        set_window=set_window,
+        configured_window=configured_window,
     )
-    chosen = shown.get("parameters")
-    is_usual = not (isinstance(chosen, str) and "temperature" in chosen.split())
-    return with_parameters(found, info.get("general.parameter_count"), has_usual_sampling=is_usual)
+    chosen = details.get("parameters")
+    is_default = not (isinstance(chosen, str) and "temperature" in chosen.split())
+    return with_parameter_count(found, info.get("general.parameter_count"), has_default_temperature=is_default)
 
 
-def root(endpoint: Endpoint) -> str:
-    """The server's address as a URL. `OLLAMA_HOST` may lack scheme and port, and may be a listening address."""
+def server_url(endpoint: Endpoint) -> str:
+    """Return the server's address as a URL. `OLLAMA_HOST` may lack the scheme or port, and may be an address to listen
+    on."""
     address = endpoint.base_url.rstrip("/") or "127.0.0.1"
     if "://" not in address:
         host, slash, path = address.partition("/")
+        if host.count(":") > 1 and not host.startswith("["):
+            host = f"[{host}]"  # an IPv6 address, which Ollama itself accepts without brackets
         has_port = host.rpartition(":")[2].isdigit() and not host.endswith("]")
-        address = (
-            f"http://{'127.0.0.1' if host.startswith(':') else ''}{host}{'' if has_port else f':{PORT}'}{slash}{path}"
-        )
+        name, port = "127.0.0.1" if host.startswith(":") else "", "" if has_port else f":{DEFAULT_PORT}"
+        address = f"http://{name}{host}{port}{slash}{path}"
     return address.replace("://0.0.0.0", "://127.0.0.1", 1)
 
 
@@ -107,12 +122,12 @@ def body(
     written: "WrittenRequest[OllamaWriter] | None" = None,
     quirks: frozenset[str] = frozenset(),
 ) -> Json:
-    """The JSON body of a request, with the window for the model. `written`: the messages already encoded for the
-    previous request, which are reused."""
-    items = (written or WrittenRequest(OllamaWriter)).of(request.messages, request.system, facts).items()
+    """Return the JSON body of a request. `window`: the model's window, in tokens. `written`: the encoded messages of
+    the previous request, which are reused."""
+    items = (written or WrittenRequest(OllamaWriter)).encoded_for(request.messages, request.system, facts).items()
     content: Json = {
         "model": facts.name,
-        "messages": alternating(items) if "alternating" in quirks else items,
+        "messages": with_alternating_roles(items) if "alternating" in quirks else items,
         "tools": [
             {
                 "type": "function",
@@ -137,9 +152,10 @@ def body(
 
 
 def reduce_schema(schema: Mapping[str, object]) -> Json:
-    """A tool's parameters as Ollama's SDK sends them: type, items, description and enum of each property.
+    """Return a tool's parameters as Ollama's SDK sends them: type, items, description and enum of each property.
 
-    An `anyOf` with a single branch besides null is replaced by that branch, since nothing else would be left."""
+    An `anyOf` of a single type and null is replaced by that type, because the SDK does not send `anyOf`.
+    """
     reduced: Json = {"type": "object"}
     for name in ("items", "required"):
         if schema.get(name) is not None:
@@ -162,68 +178,73 @@ def _reduce_property(schema: object) -> Json:
 
 
 class OllamaWriter:
-    """Encodes the conversation, without empty messages."""
+    """Encodes the conversation, leaving out empty messages."""
 
     def __init__(self, system: str, facts: ModelFacts) -> None:
-        self.sheet = EncodedMessages()
-        self._add([_message("system", system)] if system.strip() else [])
+        self.encoded = EncodedMessages()
+        self._add([_encoded_message("system", system)] if system.strip() else [])
         self._facts = facts
         self._names: dict[str, str] = {}
 
     def add(self, message: Message) -> None:
         if isinstance(message, Assistant):
             self._names |= {call.id: wire_name(call.called or call.name) for call in message.calls}
-            self._add([_assistant(message, message.model == self._facts.id)])
+            self._add([_assistant_message(message, message.model == self._facts.id)])
         else:
-            self._add(_user(message, self._facts, self._names))
+            self._add(_user_messages(message, self._facts, self._names))
 
     def _add(self, messages: Sequence[Json]) -> None:
-        self.sheet.add(message for message in messages if len(message) > 1)
+        self.encoded.add(message for message in messages if len(message) > 1)
 
 
-def _message(role: str, text: str, images: Sequence[Image] = (), **more: object) -> Json:
-    """A message without empty fields, which the SDK leaves out."""
-    fields = {"content": sendable(text), "images": [image.data for image in images], **more}
+def _encoded_message(role: str, text: str, images: Sequence[Image] = (), **other_fields: object) -> Json:
+    """Return a message without empty fields. The SDK omits them as well."""
+    fields = {"content": sendable_text(text), "images": [image.data for image in images], **other_fields}
     return {"role": role, **{name: value for name, value in fields.items() if value}}
 
 
-def _user(message: User, facts: ModelFacts, names: Mapping[str, str]) -> list[Json]:
-    """Outputs as separate messages, with the name of their tool: this API has no ids."""
+def _user_messages(message: User, facts: ModelFacts, names: Mapping[str, str]) -> list[Json]:
+    """Return the messages for a user message. Outputs become separate messages with the name of their tool, because
+    this API has no call ids."""
     converted = [
-        _message("tool", output_text(output), tool_name=names.get(output.call_id, "unnamed"))
+        _encoded_message("tool", output_text(output), tool_name=names.get(output.call_id, "unnamed"))
         for output in message.outputs
     ]
     images = [image for output in message.outputs for image in output.images]
-    texts = [TOOL_IMAGES] if images else []
+    texts = [TOOL_IMAGES_HEADING] if images else []
     texts += [part.text for part in message.parts if isinstance(part, Text | Note)]
     images += [part for part in message.parts if isinstance(part, Image)]
-    if not takes_images(facts):
-        texts += [NO_IMAGE] * len(images)
+    if not can_send_images(facts):
+        texts += [OMITTED_IMAGE_TEXT] * len(images)
         images = []
-    return [*converted, _message("user", "\n".join(texts), images)]
+    return [*converted, _encoded_message("user", "\n".join(texts), images)]
 
 
-def _assistant(message: Assistant, keeps_thoughts: bool) -> Json:
+def _assistant_message(message: Assistant, keeps_thoughts: bool) -> Json:
     thoughts = [str(part.native.get("thinking", "")) for part in message.parts if isinstance(part, Reasoning)]
     calls = [
         {"function": {"name": wire_name(call.called or call.name), "arguments": dict(written_arguments(call))}}
         for call in message.calls
     ]
     thinking = "".join(thoughts) if keeps_thoughts else ""
-    return _message("assistant", message.text, thinking=thinking, tool_calls=calls)
+    return _encoded_message("assistant", message.text, thinking=thinking, tool_calls=calls)
 
 
 @dataclass(slots=True)
 class OllamaDecoder:
-    """Decodes the raw lines of a chat into chunks."""
+    """Decodes the raw events of a chat into chunks."""
 
     origin: Origin
-    make_id: Callable[[], str] = new_id
+    make_id: Callable[[], str] = new_call_id
     finished: bool = False
     _texts: list[str] = field(default_factory=list)
     _thoughts: list[str] = field(default_factory=list)
     _calls: list[ToolCall] = field(default_factory=list)
-    _last: Json = field(default_factory=dict)
+    _final_event: Json = field(default_factory=dict)
+
+    @property
+    def api(self) -> ApiName:
+        return "ollama"
 
     @property
     def complete(self) -> bool:
@@ -231,56 +252,59 @@ class OllamaDecoder:
 
     def feed(self, event: Json) -> Iterator[Chunk]:
         if event.get("error"):
-            raise self.origin.failure(200, {}, event)
+            raise self.origin.response_error(200, {}, event)
         message = event.get("message") or {}
         if message.get("thinking"):
             self._thoughts.append(message["thinking"])
-            yield ReasoningChunk(sendable(message["thinking"]))
+            yield ReasoningChunk(sendable_text(message["thinking"]))
         if message.get("content"):
             self._texts.append(message["content"])
-            yield TextChunk(sendable(message["content"]))
+            yield TextChunk(sendable_text(message["content"]))
         for call in message.get("tool_calls") or ():
-            self._calls.append(read_call(call["function"], self.make_id()))
+            self._calls.append(parse_call(call["function"], self.make_id()))
             size = len(json.dumps(self._calls[-1].arguments, ensure_ascii=False))
             yield CallChunk(len(self._calls) - 1, self._calls[-1].name, size, self._calls[-1].id)
         if event.get("done"):
-            self._last = event
+            self._final_event = event
             self.finished = True
 
     def reply(self) -> Reply:
         parts: list[AssistantPart] = []
-        if thoughts := sendable("".join(self._thoughts)):
+        if thoughts := sendable_text("".join(self._thoughts)):
             parts.append(Reasoning(thoughts, {"thinking": thoughts}))
-        parts += [Text(sendable("".join(self._texts))), *self._calls]
-        usage = Usage(input=count(self._last.get("prompt_eval_count")), output=count(self._last.get("eval_count")))
-        stop: StopReason = "max_tokens" if self._last.get("done_reason") == "length" else "end"
+        parts += [Text(sendable_text("".join(self._texts))), *self._calls]
+        usage = Usage(
+            input=token_count(self._final_event.get("prompt_eval_count")),
+            output=token_count(self._final_event.get("eval_count")),
+        )
+        stop: StopReason = "max_tokens" if self._final_event.get("done_reason") == "length" else "end"
         return make_reply(parts, self.origin.model, usage, stop)
 
 
-def read_call(function: Json, id: str) -> ToolCall:
-    """Build a call. This wire sends its arguments as an object, but compatible servers may send text."""
+def parse_call(function: Json, id: str) -> ToolCall:
+    """Build a call. This API sends arguments as an object, but compatible servers may send them as text."""
     arguments, name = function.get("arguments") or {}, function.get("name") or ""
     return make_call(id, name, arguments if isinstance(arguments, str) else json.dumps(arguments))
 
 
 class OllamaSdkWire:
-    """The wire over Ollama's SDK, which is built on httpx instead of httpx2."""
+    """Sends requests through Ollama's SDK, which is built on httpx instead of httpx2."""
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
         self._client: ollama.AsyncClient | None = None
 
     async def prepare(self) -> None:
-        with suppress(RouteFailed):  # the first request reports it
-            await _load()
+        with suppress(RouteFailed):  # the first request will report the error
+            await _import_sdk()
 
     async def events(self, body: Json) -> AsyncGenerator[Json, None]:
         if self._client is None:
-            await _load()
+            await _import_sdk()
         with translate_sdk_errors(self._origin):
             if self._client is None:
                 self._client = make_client(self._origin)
-            # Typed as an iterator by the SDK. It is a generator, which keeps its connection until it is closed.
+            # The SDK declares an iterator, but returns a generator, which keeps its connection until it is closed.
             stream = cast("AsyncGenerator[ollama.ChatResponse, None]", await self._client.chat(**body))
             async with aclosing(stream):
                 async for part in stream:
@@ -292,25 +316,23 @@ class OllamaSdkWire:
             self._client = None
 
 
-async def _load() -> None:
-    """Import the SDK, which creates a client at once, with the environment's proxies and certificates. Raises
+async def _import_sdk() -> None:
+    """Import the SDK. On import, it creates a client with the proxies and certificates set in the environment. Raises
     `RouteFailed` if those are unusable."""
     try:
         await asyncio.to_thread(import_module, "ollama")
     except Exception as error:
-        from ebbtide.agent.providers.wires import proxies  # noqa: PLC0415 - deferred: only needed for this error
-
-        raise proxies.no_client(error) from error
+        raise wires.proxies.client_error(error) from error
 
 
 def make_client(origin: Origin) -> "ollama.AsyncClient":
     import ollama  # noqa: PLC0415 - deferred: 0.4 s that other providers do not need
 
-    from ebbtide.agent.providers.wires.httpx_bridge import Bridge  # noqa: PLC0415 - deferred: only Ollama's SDK is built on httpx
-
-    # Send only these headers: the SDK would send a key from the environment to any server.
-    own = {"user-agent", "content-type", "accept"}
-    transport = Bridge(open_client(origin), origin, own, bearer(origin.endpoint))
+    # Only these headers are sent: the SDK would send a key that it finds in the environment to any server.
+    sent_headers = {"user-agent", "content-type", "accept"}
+    transport = wires.httpx_bridge.HttpxBridge(
+        open_client(origin), origin, sent_headers, bearer_headers(origin.endpoint)
+    )
     return ollama.AsyncClient(host=origin.endpoint.base_url, follow_redirects=False, transport=transport)
 
 
@@ -323,7 +345,7 @@ def translate_sdk_errors(origin: Origin) -> Iterator[None]:
         try:
             yield
         except ollama.ResponseError as error:
-            raise origin.failure(200, {}, {"error": error.error}) from error  # in the middle of a reply
+            raise origin.response_error(200, {}, {"error": error.error}) from error  # raised in the middle of a reply
 
 
 ADAPTER = Adapter(
@@ -332,7 +354,7 @@ ADAPTER = Adapter(
     writer=OllamaWriter,
     decoder=OllamaDecoder,
     sdk=OllamaSdkWire,
-    root=root,
+    server_url=server_url,
     reader=NdjsonReader,
-    quirks=ALTERNATION,
+    quirks=ALTERNATION_CLUES,
 )

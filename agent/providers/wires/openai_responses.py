@@ -4,11 +4,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
-from ebbtide.agent.context.long_texts import sendable
-from ebbtide.agent.context.prefix import in_sent_order
-from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.budget.prefix import parts_in_sent_order
 from ebbtide.agent.messages import (
     Assistant,
     AssistantPart,
@@ -26,22 +25,26 @@ from ebbtide.agent.providers.base import CallChunk, Chunk, ModelFacts, Reasoning
 from ebbtide.agent.providers.registry import has_breakpoints
 from ebbtide.agent.providers.wires.adapter import Adapter
 from ebbtide.agent.providers.wires.decoder import (
-    NO_IMAGE,
+    OMITTED_IMAGE_TEXT,
+    ApiName,
     CallIds,
+    can_send_images,
     make_call,
     make_reply,
     openai_usage,
     output_text,
     read_arguments,
-    takes_images,
 )
 from ebbtide.agent.providers.wires.encoding import EncodedMessages, WrittenRequest
 from ebbtide.agent.providers.wires.http import Json
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.sdk import SdkWire, openai_client
 from ebbtide.agent.providers.wires.tool_definitions import sent_schema, wire_name
+from ebbtide.agent.tool_specs import SEARCH, ToolSpec
+from ebbtide.agent.view.long_texts import sendable_text
+from ebbtide.tools.tool_traits import traits_of
 
-QUIRKS = {
+QUIRK_CLUES = {
     "reasoning.summary": "summary",
     "ncrypted content": "include",
     "prompt_cache_key": "prompt_cache_key",
@@ -50,21 +53,18 @@ QUIRKS = {
     "'function'": "free_text",
     "tool type": "free_text",
 }
-"""Fields that OpenAI rejects for unverified accounts and models without thinking, and some compatible servers
-reject."""
+"""Clues for rejected fields. OpenAI rejects them for unverified accounts and for models without thinking, and some
+compatible servers do not know them."""
 
-FREE_TEXT = {"apply_patch": "patch"}
-"""Tools that OpenAI's models call with plain text instead of JSON, and the argument that the text is."""
+RESERVED_NAME_ALIASES = {SEARCH: "search_tools"}
+"""Names sent in place of tool names that the API reserves, since it rejects functions with reserved names."""
 
-ALIASES = {"tool_search": "search_tools"}
-"""Our tools whose names are reserved by the API: it rejects a request with a function of that name."""
+MAX_CALL_ID_CHARS = 64
+"""Maximum length of a call id, in characters."""
 
-LONGEST_ID = 64
-"""Longest call id that the API accepts, in characters."""
-
-LEAST_OUTPUT = 16
-"""The smallest output limit that the API accepts, in tokens."""
-INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
+MIN_OUTPUT_TOKENS = 16
+"""Minimum output limit that the API accepts, in tokens."""
+INCOMPLETE_REASONS: dict[str, StopReason] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 
 
 def body(
@@ -73,60 +73,61 @@ def body(
     quirks: frozenset[str] = frozenset(),
     written: "WrittenRequest[ResponsesWriter] | None" = None,
 ) -> Json:
-    """The JSON body of a request. `written`: the messages already encoded for the previous request, which are
-    reused."""
+    """Return the JSON body of a request. `written`: the encoded messages of the previous request, which are reused."""
     namespaces = {tool.name: tool.deferred.name for tool in request.tools if tool.deferred is not None}
-    is_free = "free_text" not in quirks and takes_free_text(facts.name)
-    sheet = (written or WrittenRequest(ResponsesWriter)).of(request.messages, facts, tuple(namespaces.items()), is_free)
+    is_free = "free_text" not in quirks and can_send_free_text(facts.name)
+    encoded = (written or WrittenRequest(ResponsesWriter)).encoded_for(
+        request.messages, facts, tuple(namespaces.items()), is_free
+    )
     marks = request.breakpoints.parts if "breakpoints" not in quirks and has_breakpoints(facts.name) else ()
     content: Json = {
         "model": facts.name,
-        "input": sheet.items(marks, {"prompt_cache_breakpoint": {"mode": "explicit"}}),
-        "max_output_tokens": max(request.max_output_tokens, LEAST_OUTPUT),
+        "input": encoded.items(marks, {"prompt_cache_breakpoint": {"mode": "explicit"}}),
+        "max_output_tokens": max(request.max_output_tokens, MIN_OUTPUT_TOKENS),
         "store": False,
         "stream": True,
     }
     if request.system.strip():
-        content["instructions"] = sendable(request.system)
+        content["instructions"] = sendable_text(request.system)
     if request.tools:
-        content["tools"] = _tools(request.tools, is_free=is_free)
+        content["tools"] = _tool_definitions(request.tools, is_free=is_free)
     if "prompt_cache_key" not in quirks:
         content["prompt_cache_key"] = request.session
     if facts.thinking == "effort":
-        content |= _thinking(request, quirks)
+        content |= _thinking_fields(request, quirks)
     return content
 
 
-def takes_free_text(name: str) -> bool:
-    """Whether an OpenAI model can call tools with plain text: since GPT-5, on any server."""
+def can_send_free_text(name: str) -> bool:
+    """Whether an OpenAI model can call tools with plain text. Models since GPT-5 can, on any server."""
     version = re.search(r"(?:^|[/:])gpt-(\d+)(?!\d|o)", name)
     return version is not None and int(version[1]) >= 5
 
 
-def _tools(tools: Sequence[ToolSpec], *, is_free: bool) -> list[Json]:
-    """The tool definitions. Deferred ones are grouped in namespaces, which the API's own search looks up."""
+def _tool_definitions(tools: Sequence[ToolSpec], *, is_free: bool) -> list[Json]:
+    """Return the tool definitions. Deferred ones are grouped in namespaces, where the API's own search finds them."""
     definitions: list[Json] = []
     namespaces: dict[str, Json] = {}
     for tool in tools:
         group = tool.deferred
-        if is_free and tool.kind == "builtin" and tool.name in FREE_TEXT:
+        if is_free and tool.kind == "builtin" and traits_of(tool.name).free_text_argument:
             definitions.append({"type": "custom", "name": tool.name, "description": tool.description})
         elif group is None or not group.name:
-            definitions.append(_function(tool))
+            definitions.append(_function_definition(tool))
         else:
             if group.name not in namespaces:
                 about: Json = {"type": "namespace", "name": group.name, "description": group.about, "tools": []}
                 namespaces[group.name] = about
                 definitions.append(about)
-            namespaces[group.name]["tools"].append(_function(tool))
+            namespaces[group.name]["tools"].append(_function_definition(tool))
     has_deferred = any(tool.deferred is not None for tool in tools)
     return [*definitions, {"type": "tool_search"}] if has_deferred else definitions
 
 
-def _function(tool: ToolSpec) -> Json:
+def _function_definition(tool: ToolSpec) -> Json:
     definition: Json = {
         "type": "function",
-        "name": ALIASES.get(tool.name, tool.name),
+        "name": RESERVED_NAME_ALIASES.get(tool.name, tool.name),
         "description": tool.description,
         "parameters": sent_schema(tool.schema),
         "strict": False,  # strict schemas do not allow optional parameters
@@ -134,7 +135,7 @@ def _function(tool: ToolSpec) -> Json:
     return definition if tool.deferred is None else definition | {"defer_loading": True}
 
 
-def _thinking(request: Request, quirks: frozenset[str]) -> Json:
+def _thinking_fields(request: Request, quirks: frozenset[str]) -> Json:
     reasoning = {"effort": request.effort} if request.effort else {}
     if "summary" not in quirks and request.effort != "none":
         reasoning["summary"] = "auto"
@@ -145,57 +146,57 @@ def _thinking(request: Request, quirks: frozenset[str]) -> Json:
 
 
 class ResponsesWriter:
-    """Encodes the conversation as items. Text and images of the user and of outputs can be marked for the cache; the
+    """Encodes the conversation as items. Text and images of the user and of outputs can be marked for caching; the
     model's own text cannot."""
 
     def __init__(self, facts: ModelFacts, namespaces: tuple[tuple[str, str], ...], is_free: bool) -> None:
-        self.sheet = EncodedMessages()
+        self.encoded = EncodedMessages()
         self._facts, self._namespaces = facts, dict(namespaces)
-        """The namespaces of deferred tools, by tool name."""
+        """Namespaces of the deferred tools, by tool name."""
         self._is_free = is_free
-        self._kinds: dict[str, str] = {}
-        """The item type that each call was encoded as."""
-        self._ids = CallIds(facts.id, longest=LONGEST_ID)
+        self._call_item_types: dict[str, str] = {}
+        """Type of the item as which each call was encoded, by call id."""
+        self._ids = CallIds(facts.id, max_chars=MAX_CALL_ID_CHARS)
 
     def add(self, message: Message) -> None:
-        ends = self.sheet.ends
+        ends = self.encoded.markable_ends
         if isinstance(message, Assistant):
             self._ids.add(message)
-            self._kinds.update((call.id, self._kind_of(call)) for call in message.calls)
-            self.sheet.add(_assistant_items(message, self._facts, self._ids, self._namespaces, self._kinds))
+            self._call_item_types.update((call.id, self._call_item_type(call)) for call in message.calls)
+            self.encoded.add(_assistant_items(message, self._facts, self._ids, self._namespaces, self._call_item_types))
             ends += [ends[-1] if ends else None] * len(message.parts)
             return
         content: list[Json] = []
-        for part in in_sent_order(message):  # outputs come first
-            place = (len(self.sheet), "content", len(content))
+        for part in parts_in_sent_order(message):  # outputs are sent first
+            position = (len(self.encoded), "content", len(content))
             match part:
                 case ToolOutput():
-                    kind = self._kinds.get(part.call_id, "function_call")
+                    kind = self._call_item_types.get(part.call_id, "function_call")
                     output = _output(part, self._facts, self._ids, kind)
                     blocks = output["output"]
-                    place = (len(self.sheet), "output", len(blocks) - 1)
-                    self.sheet.add([output])
+                    position = (len(self.encoded), "output", len(blocks) - 1)
+                    self.encoded.add([output])
                     is_markable = isinstance(blocks, list)
                 case Text(text=text) | Note(text=text) if text:
-                    content.append({"type": "input_text", "text": sendable(text)})
+                    content.append({"type": "input_text", "text": sendable_text(text)})
                     is_markable = True
                 case Image():
                     content.append(_image(part, self._facts))
                     is_markable = True
                 case _:
                     is_markable = False
-            ends.append(place if is_markable else ends[-1] if ends else None)
-        self.sheet.add([{"role": "user", "content": content}] if content else [])
+            ends.append(position if is_markable else ends[-1] if ends else None)
+        self.encoded.add([{"role": "user", "content": content}] if content else [])
 
-    def _kind_of(self, call: ToolCall) -> str:
-        """The item type of a call. A call under another name was written as JSON."""
-        is_free = self._is_free and call.name in FREE_TEXT and not call.called
+    def _call_item_type(self, call: ToolCall) -> str:
+        """Return the item type for a call. A call under another name than the tool's was written as JSON."""
+        is_free = self._is_free and bool(traits_of(call.name).free_text_argument) and not call.called
         return "custom_tool_call" if is_free else "function_call"
 
 
 def _output(output: ToolOutput, facts: ModelFacts, ids: CallIds, kind: str) -> Json:
-    """The output as text or a list of blocks: always a list for models with breakpoints, so that a breakpoint does
-    not change its form."""
+    """Return the output as text or as a list of blocks. For models with breakpoints, it is always a list, so that
+    adding a breakpoint does not change its format."""
     text = output_text(output)
     blocks = [{"type": "input_text", "text": text}, *(_image(image, facts) for image in output.images)]
     content = blocks if output.images or has_breakpoints(facts.name) else text
@@ -203,45 +204,46 @@ def _output(output: ToolOutput, facts: ModelFacts, ids: CallIds, kind: str) -> J
 
 
 def _image(image: Image, facts: ModelFacts) -> Json:
-    if not takes_images(facts):
-        return {"type": "input_text", "text": NO_IMAGE}
+    if not can_send_images(facts):
+        return {"type": "input_text", "text": OMITTED_IMAGE_TEXT}
     return {"type": "input_image", "detail": "auto", "image_url": f"data:{image.media_type};base64,{image.data}"}
 
 
 def _assistant_items(
     message: Assistant, facts: ModelFacts, ids: CallIds, namespaces: Mapping[str, str], kinds: Mapping[str, str]
 ) -> list[Json]:
-    own = message.model == facts.id
+    is_own = message.model == facts.id
     items: list[Json] = []
-    for part in message.parts if _has_searches(message, namespaces) else _without_searches(message):
+    for part in message.parts if _has_valid_searches(message, namespaces) else _without_searches(message):
         match part:
-            case Text(native=native) if own and native:
+            case Text(native=native) if is_own and native:
                 items.append(dict(native))
             case Text(text=text):
-                items += [{"role": "assistant", "content": sendable(text)}] if text else []
+                items += [{"role": "assistant", "content": sendable_text(text)}] if text else []
             case ToolCall() if kinds[part.id] == "custom_tool_call":
                 items.append(_free_text_call(part, ids))
             case ToolCall():
                 items.append(_call(part, ids, namespaces.get(part.name, "")))
             case Reasoning(native=native):
-                # Without its encrypted content, an item only references what the server has not stored.
-                items += [dict(native)] if own and native.get("encrypted_content") else []
+                # Without encrypted content, an item only refers to data that is not stored on the server.
+                items += [dict(native)] if is_own and native.get("encrypted_content") else []
             case ProviderItem(native=native):
-                items += [dict(native)] if own else []
-    while items and items[-1].get("type") == "reasoning":
-        items.pop()  # the API requires each to be followed by its result
+                items += [dict(native)] if is_own else []
+    while items and items[-1].get("type") == "reasoning" and "format" not in items[-1]:
+        items.pop()  # OpenAI requires reasoning to be followed by its result; OpenRouter, which adds a format, does not
     return items
 
 
-def _has_searches(message: Assistant, namespaces: Mapping[str, str]) -> bool:
-    """Whether the searches in a reply are still valid: the tools they loaded are deferred now, in the same
-    namespaces. The API checks calls against loaded tools; the model can search for the others again."""
+def _has_valid_searches(message: Assistant, namespaces: Mapping[str, str]) -> bool:
+    """Whether the searches in a reply can be sent again: the tools that they loaded must be deferred now, in the same
+    namespaces, because the API checks calls against loaded tools. If searches are left out, the model can search again.
+    """
     loaded = [pair for part in message.parts if isinstance(part, ProviderItem) for pair in _loaded_tools(part.native)]
     return bool(namespaces) and all(namespaces.get(name) == namespace for name, namespace in loaded)
 
 
 def _loaded_tools(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The name and namespace of each tool that a search loaded."""
+    """Yield the name and namespace of each tool that a search loaded."""
     for tool in (item.get("tools") or ()) if item.get("type") == "tool_search_output" else ():
         if tool.get("type") == "namespace":
             yield from ((inner["name"], tool["name"]) for inner in tool["tools"])
@@ -250,32 +252,67 @@ def _loaded_tools(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _without_searches(message: Assistant) -> list[AssistantPart]:
-    """The parts of a reply without its searches, and without reasoning that must be followed by one."""
-    kept: list[AssistantPart] = []
+    """Return the parts of a reply without its searches. Reasoning right before a search is also removed, because it may
+    not be sent without the search."""
+    parts: list[AssistantPart] = []
     for part in message.parts:
         kind = part.native.get("type") if isinstance(part, ProviderItem) else None
-        if kind == "tool_search_call" and kept and isinstance(kept[-1], Reasoning):
-            kept.pop()
+        if kind == "tool_search_call" and parts and isinstance(parts[-1], Reasoning):
+            parts.pop()
         if kind not in ("tool_search_call", "tool_search_output"):
-            kept.append(part)
-    return kept
+            parts.append(part)
+    return parts
 
 
 def _call(call: ToolCall, ids: CallIds, namespace: str) -> Json:
     item: Json = {
         "type": "function_call",
         "call_id": ids[call.id],
-        "name": ALIASES.get(name := call.called or call.name) or wire_name(name),
+        "name": RESERVED_NAME_ALIASES.get(name := call.called or call.name) or wire_name(name),
         "arguments": call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False),
     }
     return item | {"namespace": namespace} if namespace else item
 
 
 def _free_text_call(call: ToolCall, ids: CallIds) -> Json:
-    """The call with its single text; a call of another form, from another wire, uses its original source."""
-    text = call.arguments.get(FREE_TEXT[call.name]) if len(call.arguments) == 1 else None
+    """Return the call with its single text argument. If the call has other arguments, because it was made through
+    another API, its original source is used."""
+    text = call.arguments.get(traits_of(call.name).free_text_argument) if len(call.arguments) == 1 else None
     written = text if isinstance(text, str) else call.source
     return {"type": "custom_tool_call", "call_id": ids[call.id], "name": call.name, "input": written}
+
+
+@dataclass(slots=True)
+class PartialItem:
+    """An item of the output whose pieces are still arriving."""
+
+    latest: Json
+    """The item as the server last sent it: at its start, or completed."""
+    index: int | None
+    text: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+    argument_chars: int = 0
+    """Number of characters of the arguments that have arrived so far."""
+    is_final: bool = False
+    """Whether the server has sent the completed item. Some servers never do."""
+
+    @property
+    def is_call(self) -> bool:
+        return self.latest["type"] in ("function_call", "custom_tool_call") and bool(self.latest.get("name"))
+
+    @property
+    def complete_item(self) -> Json:
+        """The item, completed with content that only its deltas contain."""
+        if self.latest["type"] == "message" and self.text and not self.latest.get("content"):
+            content = [{"type": "output_text", "text": "".join(self.text), "annotations": []}]
+            return {**self.latest, "role": "assistant", "content": content}
+        name = "input" if self.latest["type"] == "custom_tool_call" else "arguments"
+        if self.arguments and not self.latest.get(name):
+            return {**self.latest, name: "".join(self.arguments)}
+        return self.latest
+
+
+_IS_CALL = attrgetter("is_call")
 
 
 @dataclass(slots=True)
@@ -284,98 +321,143 @@ class ResponsesDecoder:
 
     origin: Origin
     finished: bool = False
-    _items: dict[int, Json] = field(default_factory=dict)
-    """Complete items by index in the output."""
-    _calls: dict[int | str, str] = field(default_factory=dict)
-    """Names of the calls that have begun, by index in the output, or by id if the server sends no index."""
-    _ids: dict[int | str, str] = field(default_factory=dict)
-    _sizes: dict[int | str, int] = field(default_factory=dict)
+    complete: bool = False
+    _items: list[PartialItem] = field(default_factory=list)
     _response: Json = field(default_factory=dict)
 
     @property
-    def complete(self) -> bool:
-        return self.finished
+    def api(self) -> ApiName:
+        return "openai"
 
     def feed(self, event: Json) -> Iterator[Chunk]:
         match event.get("type"):
             case "response.output_text.delta" | "response.refusal.delta":
-                yield TextChunk(sendable(event["delta"]))
+                self._item_for(event, "message").text.append(event["delta"])
+                yield TextChunk(sendable_text(event["delta"]))
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                yield ReasoningChunk(sendable(event["delta"]))
+                yield ReasoningChunk(sendable_text(event["delta"]))
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
                 yield ReasoningChunk("\n\n")
-            case "response.output_item.added" if event["item"]["type"] in ("function_call", "custom_tool_call"):
-                place = event.get("output_index", event["item"].get("id"))
-                self._calls[place] = _our_name(event["item"]["name"])
-                self._ids[place] = event["item"].get("call_id") or ""
-                yield self._call_chunk(place, "")
+            case "response.output_item.added":
+                self._items.append(PartialItem(event["item"], event.get("output_index")))
+                if self._items[-1].is_call:
+                    yield self._call_chunk(self._items[-1])
             case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
-                place = event.get("output_index", event.get("item_id"))
-                if place in self._calls:
-                    yield self._call_chunk(place, event["delta"])
+                call = self._item_for(event, "function_call")
+                call.arguments.append(event["delta"])
+                call.argument_chars += len(event["delta"])
+                if call.is_call:
+                    yield self._call_chunk(call)
+            case "response.function_call_arguments.done" if event.get("arguments"):
+                self._item_for(event, "function_call").arguments = [_arguments_text(event["arguments"])]
             case "response.output_item.done":
-                self._items[event.get("output_index", len(self._items))] = event["item"]
+                self._store_final_item(event)
             case "response.completed" | "response.incomplete":
-                self._response = event["response"]
-                self.finished = True
+                self._end_reply(event["response"])
             case "response.failed":
-                raise self.origin.failure(200, {}, {"error": event["response"].get("error")})
+                raise self.origin.response_error(200, {}, {"error": event["response"].get("error")})
             case "error":
-                raise self.origin.failure(200, {}, event)
+                raise self.origin.response_error(200, {}, event)
+            case "[DONE]":  # LM Studio and relays may end without `response.completed`
+                self.finished = True
+                self.complete = self.complete or any(item.is_final for item in self._items)
+            case None if event.get("object") == "response":  # a response that was not streamed
+                if event.get("status") == "failed":
+                    raise self.origin.response_error(200, {}, {"error": event.get("error")})
+                self._end_reply(event)
 
     def reply(self) -> Reply:
-        items = [self._items[index] for index in sorted(self._items)] or self._response.get("output") or []
+        items = self._output_items()
         usage = self._response.get("usage") or {}
         made = make_reply(
-            [_part(item) for item in items],
+            [_reply_part(item) for item in items],
             self.origin.model,
             openai_usage(usage, "input", "output"),
-            self._stop(items),
+            self._stop_reason(items),
         )
         return replace(made, passes=1 + sum(item["type"] == "tool_search_output" for item in items))
 
-    def _call_chunk(self, place: int | str, piece: str) -> CallChunk:
-        self._sizes[place] = self._sizes.get(place, 0) + len(piece)
-        index, name, id = list(self._calls).index(place), sendable(self._calls[place]), sendable(self._ids[place])
-        return CallChunk(index, name, self._sizes[place], id)
+    def _end_reply(self, response: Json) -> None:
+        self._response = response
+        self.complete = self.finished = True
 
-    def _stop(self, items: Sequence[Json]) -> StopReason:
+    def _item_for(self, event: Json, kind: str) -> PartialItem:
+        """Return the item that a delta belongs to, or a new one. Copilot's ids differ in each event, so the index takes
+        precedence. Some servers send no index, or the same one for several items; then the delta belongs to the newest.
+        """
+        index, id = event.get("output_index"), event.get("item_id")
+        for item in reversed(self._items):
+            if (item.index == index) if index is not None else (item.latest.get("id") == id):
+                return item
+        self._items.append(PartialItem({"type": kind}, index))
+        return self._items[-1]
+
+    def _store_final_item(self, event: Json) -> None:
+        """Store an item that the server has sent completed."""
+        item, index = event["item"], event.get("output_index")
+        for known in self._items:
+            is_same = known.latest.get("id") == item.get("id") if index is None else known.index == index
+            only_deltas = known.index is None and known.latest == {"type": item["type"]}
+            if not known.is_final and (is_same or only_deltas):
+                known.latest, known.index, known.is_final = item, index, True
+                return
+        self._items.append(PartialItem(item, index, is_final=True))
+
+    def _output_items(self) -> list[Json]:
+        """Return the items of the reply, as the server completed them or as assembled from their deltas."""
+        is_ordered = all(item.index is not None for item in self._items)
+        found = sorted(self._items, key=lambda item: item.index or 0) if is_ordered else self._items
+        return [item.complete_item for item in found] or self._response.get("output") or []
+
+    def _call_chunk(self, call: PartialItem) -> CallChunk:
+        index = next(index for index, item in enumerate(filter(_IS_CALL, self._items)) if item is call)
+        name, id = sendable_text(_tool_name(call.latest["name"])), sendable_text(call.latest.get("call_id") or "")
+        return CallChunk(index, name, call.argument_chars, id)
+
+    def _stop_reason(self, items: Sequence[Json]) -> StopReason:
         details = self._response.get("incomplete_details") or {}
         refused = any(part.get("type") == "refusal" for item in items for part in item.get("content") or ())
-        return INCOMPLETE.get(details.get("reason") or "", "refusal" if refused else "end")
+        return INCOMPLETE_REASONS.get(details.get("reason") or "", "refusal" if refused else "end")
 
 
-def _part(item: Json) -> AssistantPart:
-    """An item of the output, without null fields, which the server does not accept back."""
+def _arguments_text(arguments: object) -> str:
+    """Return the arguments of a call as text. Some servers send an object."""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+
+
+def _reply_part(item: Json) -> AssistantPart:
+    """Return an item of the output as a part. Its native form has no null fields, because the server does not accept
+    them when they are sent back."""
     native = {name: value for name, value in item.items() if value is not None}
     match item["type"]:
         case "message":
             texts = (part.get("text") or part.get("refusal") or "" for part in item["content"])
-            return Text(sendable("".join(texts)), native)
+            return Text(sendable_text("".join(texts)), native)
         case "function_call":
-            return make_call(item["call_id"], _our_name(item["name"]), item["arguments"])
+            id = item.get("call_id") or item.get("id") or ""
+            return make_call(id, _tool_name(item["name"]), _arguments_text(item.get("arguments") or ""))
         case "custom_tool_call":
-            name = _our_name(item["name"])
-            return make_call(item["call_id"], name, _as_json(name, item["input"]))
+            name = _tool_name(item["name"])
+            return make_call(item["call_id"], name, _arguments_json(name, item["input"]))
         case "reasoning":
             parts = item.get("summary") or item.get("content") or ()
-            return Reasoning(sendable("\n\n".join(part.get("text", "") for part in parts)), native)
+            return Reasoning(sendable_text("\n\n".join(part.get("text", "") for part in parts)), native)
         case "tool_search_call" | "tool_search_output":
-            native.pop("created_by", None)  # the server does not accept this one back either
+            native.pop("created_by", None)  # the server does not accept this field when it is sent back
             return ProviderItem(native)
         case _:
             return ProviderItem(native)
 
 
-def _as_json(name: str, text: str) -> str:
-    """The arguments of a plain-text call. Some models write JSON anyway."""
+def _arguments_json(name: str, text: str) -> str:
+    """Return the arguments of a plain-text call as JSON. Some models write JSON although plain text is expected."""
     if text.lstrip().startswith("{") and not read_arguments(text)[1]:
         return text
-    return json.dumps({FREE_TEXT.get(name, "input"): text}, ensure_ascii=False)
+    return json.dumps({traits_of(name).free_text_argument or "input": text}, ensure_ascii=False)
 
 
-def _our_name(name: str) -> str:
-    return next((ours for ours, alias in ALIASES.items() if alias == name), name)
+def _tool_name(name: str) -> str:
+    return next((ours for ours, alias in RESERVED_NAME_ALIASES.items() if alias == name), name)
 
 
 ADAPTER = Adapter(
@@ -384,5 +466,5 @@ ADAPTER = Adapter(
     writer=ResponsesWriter,
     decoder=ResponsesDecoder,
     sdk=lambda origin: SdkWire("openai", origin, openai_client, lambda client: client.responses),
-    quirks=QUIRKS,
+    quirks=QUIRK_CLUES,
 )

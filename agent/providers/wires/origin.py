@@ -1,10 +1,11 @@
-"""The server and model of a request, and errors for incomplete replies."""
+"""The server and model of a request, for error messages, and errors for incomplete replies."""
 
 import time
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from ebbtide.agent.errors import AuthFailed, ProviderError, StreamCut, TimedOut
+from ebbtide.agent.providers import wires
 from ebbtide.agent.providers.base import Endpoint
 from ebbtide.tools.lazy import dataclass
 
@@ -26,11 +27,9 @@ class Origin:
     def host(self) -> str:
         return urlsplit(self.endpoint.base_url).netloc.rpartition("@")[2] or self.endpoint.base_url
 
-    def failure(self, status: int, headers: Mapping[str, str], body: object) -> ProviderError:
-        """The error for a response of the server."""
-        from ebbtide.agent.providers.wires.failures import classify  # noqa: PLC0415  # deferred: most requests succeed
-
-        return classify(status, headers, body, self.model, self.endpoint.key, time.time())
+    def response_error(self, status: int, headers: Mapping[str, str], body: object) -> ProviderError:
+        """Return the error for a response of the server."""
+        return wires.failures.classify_error(status, headers, body, self.model, self.endpoint.key, time.time())
 
 
 def timeout_error(origin: Origin) -> TimedOut:

@@ -1,15 +1,15 @@
-"""Recognises error messages about a request that is too large, and extracts their numbers. Pure."""
+"""Recognises error messages about requests that are too large, and extracts the numbers in them. Pure."""
 
 import re
 
-# The patterns are strings: `re` compiles and caches each on first use, and most runs never need them.
-_N = r"[\d][\d,]*"
-_SIZE_PATTERN, _LIMIT_PATTERN = rf"(?P<size>{_N})", rf"(?P<limit>{_N})"
+# The patterns are plain strings: `re` compiles and caches each one on first use, and most runs never use them.
+_NUMBER_PATTERN = r"[\d][\d,]*"
+_SIZE_PATTERN, _LIMIT_PATTERN = rf"(?P<size>{_NUMBER_PATTERN})", rf"(?P<limit>{_NUMBER_PATTERN})"
 
-OVERFLOWS = tuple(
+OVERFLOW_PATTERNS = tuple(
     f"(?is){pattern}"
     for pattern in (
-        # Patterns with numbers come first.
+        # Patterns with numbers must come first.
         rf"prompt is too long: {_SIZE_PATTERN} tokens > {_LIMIT_PATTERN} maximum",
         rf"prompt is too long: {_SIZE_PATTERN}, model maximum context length: {_LIMIT_PATTERN}",
         rf"exceed context limit: {_SIZE_PATTERN}[ +\d]* > {_LIMIT_PATTERN}",
@@ -69,36 +69,38 @@ OVERFLOWS = tuple(
     )
 )
 
-_LARGER_THAN_A_RATE = rf"(?is)tokens per.{{0,60}}?limit:? {_LIMIT_PATTERN}\b.{{0,40}}?requested:? {_SIZE_PATTERN}\b"
-"""A request larger than the limit per minute: waiting does not help, a smaller request does."""
-_TOO_LONG_A_TEXT = (
+_EXCEEDS_RATE_PATTERN = rf"(?is)tokens per.{{0,60}}?limit:? {_LIMIT_PATTERN}\b.{{0,40}}?requested:? {_SIZE_PATTERN}\b"
+"""Matches a request that exceeds the token limit per minute. Waiting does not help, but a smaller request does."""
+_STRING_TOO_LONG_PATTERN = (
     r"(?is)\b(?:input|messages|contents?|system|instructions)\b[^ ]*?: string too long.{0,60}?maximum length"
 )
-_RATE = r"(?i)rate.?limit|tokens per (?:min|day|hour)|requests per (?:min|day|hour)|too many requests"
+_RATE_PATTERN = r"(?i)rate.?limit|tokens per (?:min|day|hour)|requests per (?:min|day|hour)|too many requests"
 
 
 def is_overflow(text: str) -> bool:
-    """Whether the text is about the size of the request rather than a rate limit."""
-    if exceeds_rate(text):
+    """Whether the text is about the size of a request, rather than about a rate limit."""
+    if exceeds_rate_limit(text):
         return True
-    return not re.search(_RATE, text) and any(re.search(pattern, text) for pattern in (*OVERFLOWS, _TOO_LONG_A_TEXT))
+    return not re.search(_RATE_PATTERN, text) and any(
+        re.search(pattern, text) for pattern in (*OVERFLOW_PATTERNS, _STRING_TOO_LONG_PATTERN)
+    )
 
 
-def exceeds_rate(text: str) -> bool:
-    """Whether a single request exceeds the limit for a whole minute or day."""
-    found = re.search(_LARGER_THAN_A_RATE, text)
-    return found is not None and _number(found["size"]) > _number(found["limit"])
+def exceeds_rate_limit(text: str) -> bool:
+    """Whether a single request is larger than a rate limit allows in a minute or day."""
+    found = re.search(_EXCEEDS_RATE_PATTERN, text)
+    return found is not None and _parse_number(found["size"]) > _parse_number(found["limit"])
 
 
-def numbers_in(text: str) -> tuple[int | None, int | None]:
-    """The size of the request and the limit, as far as the text states them."""
-    for pattern in (*OVERFLOWS, _LARGER_THAN_A_RATE):
+def size_and_limit(text: str) -> tuple[int | None, int | None]:
+    """Return the size of the request and the limit, each None if the text does not state it."""
+    for pattern in (*OVERFLOW_PATTERNS, _EXCEEDS_RATE_PATTERN):
         if found := re.search(pattern, text):
             groups = found.groupdict()
             size, limit = groups.get("size"), groups.get("limit")
-            return _number(size) if size else None, _number(limit) if limit else None
+            return _parse_number(size) if size else None, _parse_number(limit) if limit else None
     return None, None
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     return int(text.replace(",", ""))

@@ -1,4 +1,4 @@
-"""The proxies and certificates set in the environment, and what is wrong with them. Passwords are never shown."""
+"""The proxies and certificates set in the environment, and errors for invalid ones. Passwords are never displayed."""
 
 import os
 import ssl
@@ -8,8 +8,8 @@ from urllib.request import proxy_bypass
 from ebbtide.agent.errors import RouteFailed
 from ebbtide.tools.lazy import dataclass
 
-SCHEMES = ("http", "https", "socks5", "socks5h")
-CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
+CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,55 +20,55 @@ class ProxySetting:
     value: str
 
     @property
-    def is_address(self) -> bool:
+    def has_valid_address(self) -> bool:
         try:
             parts = urlsplit(self.value if "://" in self.value else f"http://{self.value}")
             _ = parts.port
         except ValueError:
             return False
-        return parts.scheme in SCHEMES and bool(parts.hostname)
+        return parts.scheme in PROXY_SCHEMES and bool(parts.hostname)
 
     @property
     def description(self) -> str:
-        """The proxy for display, without user name and password."""
+        """Description of the proxy for display, without user name and password."""
         scheme, _, rest = self.value.rpartition("://")
         place = rest.rpartition("@")[2]
         return f"the proxy `{scheme}://{place}` (`{self.variable}`)" if scheme else f"the proxy `{place}`"
 
 
-def proxy_of(url: str) -> ProxySetting | None:
-    """The proxy used for requests to a URL, if any."""
+def proxy_for(url: str) -> ProxySetting | None:
+    """Return the proxy used for requests to a URL; None if there is none."""
     parts = urlsplit(url)
     if proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
-    return next((proxy for scheme in (parts.scheme, "all") if (proxy := _set_for(scheme))), None)
+    return next((proxy for scheme in (parts.scheme, "all") if (proxy := _configured_proxy(scheme))), None)
 
 
 def check_proxy(url: str) -> None:
-    """Raises `RouteFailed` if the proxy for a URL is not a valid address."""
-    proxy = proxy_of(url)
-    if proxy is not None and not proxy.is_address:
-        raise _no_address(proxy)
+    """Check the proxy for a URL. Raises `RouteFailed` if it is not a valid address."""
+    proxy = proxy_for(url)
+    if proxy is not None and not proxy.has_valid_address:
+        raise _address_error(proxy)
 
 
-def no_client(error: Exception) -> RouteFailed:
-    """The error for a client that cannot be created with the environment's settings."""
-    if isinstance(error, OSError):  # TLS errors are OSErrors as well
-        return _no_certificates(error)
-    proxies = (proxy for scheme in ("http", "https", "all") if (proxy := _set_for(scheme)))
-    wrong = next((proxy for proxy in proxies if not proxy.is_address), None)
+def client_error(error: Exception) -> RouteFailed:
+    """Return the error for a client that cannot be created because of the environment's proxies or certificates."""
+    if isinstance(error, OSError):  # `ssl.SSLError` is an `OSError` as well
+        return _certificate_error(error)
+    proxies = (proxy for scheme in ("http", "https", "all") if (proxy := _configured_proxy(scheme)))
+    wrong = next((proxy for proxy in proxies if not proxy.has_valid_address), None)
     if wrong is not None:
-        return _no_address(wrong)
+        return _address_error(wrong)
     return RouteFailed("no connection is possible with the proxy variables in the environment. Check them.")
 
 
-def _set_for(scheme: str) -> ProxySetting | None:
-    """The proxy set for a scheme; a lower-case variable name takes precedence."""
+def _configured_proxy(scheme: str) -> ProxySetting | None:
+    """Return the proxy set for a URL scheme. A variable with a lower-case name takes precedence."""
     names = (f"{scheme}_proxy", f"{scheme}_proxy".upper())
     return next((ProxySetting(name, os.environ[name]) for name in names if os.environ.get(name)), None)
 
 
-def _no_address(proxy: ProxySetting) -> RouteFailed:
+def _address_error(proxy: ProxySetting) -> RouteFailed:
     return RouteFailed(
         f"`{proxy.variable}` is not a proxy address. Write `http://HOST:PORT` or `socks5://HOST:PORT`, "
         "or unset the variable.",
@@ -76,9 +76,9 @@ def _no_address(proxy: ProxySetting) -> RouteFailed:
     )
 
 
-def _no_certificates(error: OSError) -> RouteFailed:
+def _certificate_error(error: OSError) -> RouteFailed:
     reason = "it holds none" if isinstance(error, ssl.SSLError) else (error.strerror or type(error).__name__).lower()
-    name = next((name for name in CERTIFICATES if os.environ.get(name)), None)
+    name = next((name for name in CERTIFICATE_VARIABLES if os.environ.get(name)), None)
     if name is None:
         return RouteFailed(f"the certificates of this system cannot be read: {reason}.", cause="certificate")
     return RouteFailed(

@@ -1,65 +1,76 @@
-"""Works around what some servers reject: optional fields, and adjacent messages of the same role. Each is avoided
-after its first rejection."""
+"""Works around requests that some servers reject, because of optional fields or adjacent messages of the same role.
+What a server has rejected once is not sent to it again."""
 
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 
 from ebbtide.agent.errors import BadRequest, Overloaded, ProviderError
 from ebbtide.agent.providers.base import Chunk
-from ebbtide.agent.providers.wires.decoder import NO_IMAGE
+from ebbtide.agent.providers.wires.decoder import OMITTED_IMAGE_TEXT
 from ebbtide.agent.providers.wires.http import Json
+from ebbtide.tools.lazy import regex
 
-ALTERNATION = {"oles must alternate": "alternating", "nexpected role": "alternating"}
-"""Errors from the chat templates of many local models, whatever server runs them, and from Mistral's servers."""
+ALTERNATION_CLUES = {"oles must alternate": "alternating", "nexpected role": "alternating"}
+"""Clues in the errors of chat templates, which many local models have on any server, and of Mistral's servers."""
+
+
+_DEMAND_PATTERN = regex(r"must be (?:passed|sent|included|provided)|is required|is missing", re.IGNORECASE)
+"""Matches errors that demand a field instead of rejecting it."""
 
 
 class Quirks:
-    """What a server has rejected so far. `table` maps a clue in the error text to the name of a quirk."""
+    """What a server has rejected or demanded so far. `table` (fields rejected) and `demands` (fields demanded) map a
+    clue in the error text to the name of a quirk."""
 
-    def __init__(self, table: Mapping[str, str], known: frozenset[str] = frozenset()) -> None:
-        self._table = table
-        self._found = known
+    def __init__(
+        self, table: Mapping[str, str], known: frozenset[str] = frozenset(), demands: Mapping[str, str] = {}
+    ) -> None:
+        self._table, self._demands = table, demands
+        self._active = known
 
     async def stream(self, ask: Callable[[frozenset[str]], AsyncGenerator[Chunk, None]]) -> AsyncGenerator[Chunk, None]:
-        """The chunks of `ask`, which is called again if the server rejects an optional field."""
+        """Yield the chunks of `ask`, which is called again with new quirks if the server rejects or demands a field."""
         while True:
             try:
-                async with aclosing(ask(self._found)) as chunks:
+                async with aclosing(ask(self._active)) as chunks:
                     async for chunk in chunks:
                         yield chunk
                 return
             except (BadRequest, Overloaded) as error:
-                if not self._learn(error):
+                if not self._adapt_to(error):
                     raise
 
-    def _learn(self, error: ProviderError) -> bool:
-        """Whether the error names a field that has not been left out yet. An error in a stream has no status; local
-        servers respond with 500 if a model's chat template rejects the messages."""
+    def _adapt_to(self, error: ProviderError) -> bool:
+        """Add the quirks that an error suggests. Return whether any of them is new. An error in a stream has no status.
+        Local servers respond with 500 if a model's chat template rejects the messages."""
         if error.status not in (400, 422, 500):
             return False
-        new = {quirk for clue, quirk in self._table.items() if clue in str(error)} - self._found
-        self._found |= new
+        table = self._demands if _DEMAND_PATTERN.search(str(error)) else self._table
+        new = {quirk for clue, quirk in table.items() if clue in str(error)} - self._active
+        self._active |= new
         return bool(new)
 
 
-def alternating(messages: Sequence[Json]) -> list[Json]:
-    """The messages with alternating roles, as some models' templates require: adjacent messages of the user, or of
-    the assistant, are merged."""
+def with_alternating_roles(messages: Sequence[Json]) -> list[Json]:
+    """Return the messages with alternating roles, as some models' chat templates require: adjacent messages of the
+    user, or of the assistant, are merged."""
     joined: list[Json] = []
     for message in messages:
-        before = joined[-1] if joined else {"role": "system"}
-        said: Json = {"content": "\n\n".join(filter(None, (_words(before), _words(message))))}
-        images = [*before.get("images", ()), *message.get("images", ())]
-        if message["role"] == "user" and before["role"] in ("user", "tool"):
-            joined[-1] = before | said | ({"images": images} if images else {})
-        elif message["role"] == before["role"] == "assistant" and "tool_calls" not in before:
-            joined[-1] = before | message | said
+        previous = joined[-1] if joined else {"role": "system"}
+        joined_text: Json = {"content": "\n\n".join(filter(None, (_message_text(previous), _message_text(message))))}
+        images = [*previous.get("images", ()), *message.get("images", ())]
+        if message["role"] == "user" and previous["role"] in ("user", "tool"):
+            joined[-1] = previous | joined_text | ({"images": images} if images else {})
+        elif message["role"] == previous["role"] == "assistant" and "tool_calls" not in previous:
+            joined[-1] = previous | message | joined_text
         else:
             joined.append(message)
     return joined
 
 
-def _words(message: Json) -> str:
-    """The text of a message without its images, which such templates do not support."""
+def _message_text(message: Json) -> str:
+    """Return the text of a message. A note replaces each image, because templates that require alternating roles do not
+    support images."""
     content = message.get("content") or ""
-    return content if isinstance(content, str) else "\n".join(part.get("text", NO_IMAGE) for part in content)
+    return content if isinstance(content, str) else "\n".join(part.get("text", OMITTED_IMAGE_TEXT) for part in content)

@@ -3,13 +3,15 @@
 import time
 from collections.abc import Mapping
 
+from ebbtide.agent.config.clouds import CLOUDS
 from ebbtide.agent.errors import ProviderError
+from ebbtide.agent.providers import wires
 from ebbtide.agent.providers.base import Endpoint
-from ebbtide.agent.providers.wires.http import bearer, open_client, translate_errors
+from ebbtide.agent.providers.wires.http import bearer_headers, open_client, translate_errors
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.tools.lazy import dataclass
 
-_LISTS = {"anthropic": "/v1/models", "ollama": "/api/tags"}
+_MODEL_LIST_PATHS = {"anthropic": "/v1/models", "ollama": "/api/tags"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,24 +23,23 @@ class ReachableServer:
     milliseconds: float
 
 
-async def reach(provider: str, endpoint: Endpoint) -> ReachableServer:
-    """Send one request with the key. Raises `ProviderError` if there is no response, or the key is rejected."""
+async def check_server(provider: str, endpoint: Endpoint) -> ReachableServer:
+    """Send one request with the key. Raises `ProviderError` if there is no response, or if the key is rejected."""
     origin = Origin(provider, endpoint)
-    url = endpoint.base_url.rstrip("/") + _LISTS.get(provider, "/models")
+    is_cloud = provider in CLOUDS  # a cloud lists no models at this address, so that any response will do
+    url = endpoint.base_url if is_cloud else endpoint.base_url.rstrip("/") + _MODEL_LIST_PATHS.get(provider, "/models")
     with translate_errors(origin):
         async with open_client(origin) as client:
-            began = time.perf_counter()
-            async with client.stream("GET", url, headers=_headers(provider, endpoint)) as response:
-                milliseconds = (time.perf_counter() - began) * 1000
-                if response.status_code in (401, 403, 407):
-                    raise origin.failure(response.status_code, response.headers, await response.aread())
+            start = time.perf_counter()
+            async with client.stream("GET", url, headers={} if is_cloud else _headers(provider, endpoint)) as response:
+                milliseconds = (time.perf_counter() - start) * 1000
+                if response.status_code == 407 or (response.status_code in (401, 403) and not is_cloud):
+                    raise origin.response_error(response.status_code, response.headers, await response.aread())
                 return ReachableServer(origin.host, response.status_code, milliseconds)
     raise ProviderError(f"{origin.host} gave no answer")
 
 
 def _headers(provider: str, endpoint: Endpoint) -> Mapping[str, str]:
     if provider != "anthropic":
-        return bearer(endpoint)
-    from ebbtide.agent.providers.wires.anthropic import headers  # noqa: PLC0415  # deferred: one provider is asked at a time
-
-    return headers(endpoint)
+        return bearer_headers(endpoint)
+    return wires.anthropic.headers(endpoint)

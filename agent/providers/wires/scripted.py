@@ -1,4 +1,4 @@
-"""A model that replies from a script, for the demo, tests and bug reports. It uses no network.
+"""A model that replies from a script, for the demo, tests and bug reports. It does not use the network.
 
 The file is TOML or JSON and contains a list of replies, used in order, one per request:
 
@@ -15,10 +15,11 @@ The file is TOML or JSON and contains a list of replies, used in order, one per 
     when = "summary"                   # only for a request whose last message contains this text; these come first
 
 Optional keys before the replies: `context_window`, `max_output_tokens`, `reads` (how many of a request's newest tokens
-this model reads and counts; the rest is ignored silently) and `counts` (how many tokens it counts per token). A call's
-`arguments` may be a string: it is then the JSON as the model wrote it, and may be invalid.
+the model reads and counts; it silently ignores the rest) and `counts` (how many tokens it counts for each actual
+token). A call's `arguments` may be a string: then it is the JSON as the model wrote it, and may be invalid.
 
-A request that no real server would accept (`refusal`) is rejected without using up a reply."""
+A request that no real server would accept (see `refusal`) is rejected without using up a reply.
+"""
 
 import asyncio
 import json
@@ -29,10 +30,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ebbtide.agent.context.budget import Window
-from ebbtide.agent.context.estimate import estimate_messages, estimate_text, estimate_tools
-from ebbtide.agent.context.long_texts import sendable
-from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.budget.prices import Prices
+from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.errors import (
     AuthFailed,
     BadRequest,
@@ -48,11 +47,11 @@ from ebbtide.agent.errors import (
     Unreachable,
 )
 from ebbtide.agent.messages import Assistant, AssistantPart, Native, Reasoning, StopReason, Text, ToolCall, Usage, User
+from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers.base import (
     CallChunk,
     Chunk,
     ModelFacts,
-    Prices,
     ReasoningChunk,
     Reply,
     Request,
@@ -60,6 +59,8 @@ from ebbtide.agent.providers.base import (
     without_secrets,
 )
 from ebbtide.agent.providers.wires.decoder import make_call, make_reply
+from ebbtide.agent.tokens.estimate import estimate_messages, estimate_text, estimate_tools
+from ebbtide.agent.view.long_texts import sendable_text
 
 _ERRORS: dict[str, type[ProviderError]] = {
     kind.code: kind
@@ -68,9 +69,9 @@ _ERRORS: dict[str, type[ProviderError]] = {
         BadRequest, UnknownModel,
     )
 }  # fmt: skip
-_KEYS = {"text", "reasoning", "calls", "usage", "stop", "pause", "pause_between", "error", "when"}
-_SETTINGS = ("context_window", "max_output_tokens", "reads", "counts")
-_STOPS = {"end", "calls", "max_tokens", "refusal", "overflow", "pause"}
+_REPLY_KEYS = {"text", "reasoning", "calls", "usage", "stop", "pause", "pause_between", "error", "when"}
+_SCRIPT_KEYS = ("context_window", "max_output_tokens", "reads", "counts")
+_STOP_REASONS = {"end", "calls", "max_tokens", "refusal", "overflow", "pause"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +93,10 @@ class Script:
     context_window: int = 200_000
     max_output_tokens: int = 16_384
     reads: int | None = None
-    """How many of a request's newest tokens the model reads; it silently ignores the others."""
+    """Number of a request's newest tokens that the model reads; it silently ignores the others. None if it reads all.
+    """
     counts: float = 1.0
-    """How many tokens it counts per token."""
+    """Number of tokens that the model counts for each actual token."""
 
 
 def read_script(path: Path) -> Script:
@@ -119,56 +121,57 @@ def parse_script(raw: bytes, *, is_json: bool) -> Script:
         tables = tomllib.loads(raw.decode("utf-8"))
     if not isinstance(tables, dict) or not isinstance(tables.get("reply"), list):
         raise ValueError("it must contain a list of `reply` tables")
-    settings = {key: tables[key] for key in _SETTINGS if key in tables}
+    settings = {key: tables[key] for key in _SCRIPT_KEYS if key in tables}
     for key, value in settings.items():
         if isinstance(value, bool) or not isinstance(value, int | float if key == "counts" else int) or value <= 0:
             raise ValueError(f"`{key}` must be a number above zero")
-    return Script(tuple(_reply(number, table) for number, table in enumerate(tables["reply"], 1)), **settings)
+    return Script(tuple(_parse_reply(number, table) for number, table in enumerate(tables["reply"], 1)), **settings)
 
 
-def _reply(number: int, table: Mapping[str, Any]) -> ScriptedReply:
-    unknown = sorted(set(table) - _KEYS)
+def _parse_reply(number: int, table: Mapping[str, Any]) -> ScriptedReply:
+    unknown = sorted(set(table) - _REPLY_KEYS)
     if unknown:
-        raise ValueError(f"reply {number} has the key `{unknown[0]}`; allowed are {', '.join(sorted(_KEYS))}")
+        raise ValueError(f"reply {number} has the key `{unknown[0]}`; allowed are {', '.join(sorted(_REPLY_KEYS))}")
     if table.get("error", "overloaded") not in _ERRORS:
         raise ValueError(f"reply {number} has the error `{table['error']}`; allowed are {', '.join(_ERRORS)}")
-    if table.get("stop", "end") not in _STOPS:
-        raise ValueError(f"reply {number} stops with `{table['stop']}`; allowed are {', '.join(sorted(_STOPS))}")
+    if table.get("stop", "end") not in _STOP_REASONS:
+        raise ValueError(f"reply {number} stops with `{table['stop']}`; allowed are {', '.join(sorted(_STOP_REASONS))}")
     calls = table.get("calls", [])
     if not isinstance(calls, list) or not all(isinstance(call, dict) and call.get("name") for call in calls):
         raise ValueError(f"reply {number}: each of its `calls` needs a name")
-    texts = {name: sendable(value) for name, value in table.items() if isinstance(value, str)}
+    texts = {name: sendable_text(value) for name, value in table.items() if isinstance(value, str)}
     return ScriptedReply(**{**table, **texts, "calls": tuple(calls)})
 
 
 def refusal(request: Request, model: str) -> str | None:
-    """Why a server would reject the request of a session with `model`, or None."""
+    """Return why a server would reject the request of a session with `model`; None if it would accept it."""
     if not request.messages or not any(message.parts for message in request.messages):
         return "the request contains no messages"
     names = Counter(tool.name for tool in request.tools)
-    twice = [name for name, count in names.items() if count > 1]
-    if twice:
-        return f"the tool `{twice[0]}` is defined twice"
+    duplicates = [name for name, count in names.items() if count > 1]
+    if duplicates:
+        return f"the tool `{duplicates[0]}` is defined twice"
     if request.max_output_tokens < 1:
         return "the reply would have no space"
-    waiting: list[str] = []
+    open_calls: list[str] = []
     for message in request.messages:
         if isinstance(message, Assistant):
-            if waiting:
-                return f"the call `{waiting[0]}` has no output"
-            waiting = [call.id for call in message.calls]
+            if open_calls:
+                return f"the call `{open_calls[0]}` has no output"
+            open_calls = [call.id for call in message.calls]
             if message.model == model and not all(map(_is_signed, message.parts)):
                 return "a thought is not as the model has said it"
         else:
             answered = [output.call_id for output in message.outputs]
-            if Counter(answered) != Counter(waiting):
-                return f"outputs of {answered} follow calls of {waiting}"
-            waiting = []
-    return f"the call `{waiting[0]}` has no output" if waiting else None
+            if Counter(answered) != Counter(open_calls):
+                return f"outputs of {answered} follow calls of {open_calls}"
+            open_calls = []
+    return f"the call `{open_calls[0]}` has no output" if open_calls else None
 
 
 def signed_reasoning(text: str) -> Native:
-    """A thought with a signature, like those of real models: a changed text no longer matches it, in any process."""
+    """Return a thought with a signature, like those of real models. If the text changes, the signature no longer
+    matches it, even in another process."""
     return {"type": "reasoning", "text": text, "signature": _signature(text)}
 
 
@@ -185,27 +188,28 @@ def _signature(text: str) -> str:
 
 @dataclass(slots=True)
 class Scripted:
-    """A `Provider` that follows a script. `requests` records what it was asked."""
+    """A `Provider` that follows a script. `requests` contains the requests that it has received."""
 
     script: Script
     name: str = "script"
-    limits: Window | None = None
-    """The window to use instead of the script's."""
+    window_override: Window | None = None
+    """The window to use in place of the script's."""
     requests: list[Request] = field(default_factory=list)
     secrets: SecretTokens = field(default_factory=SecretTokens)
     """Hides secrets in requests."""
     checks: ClassVar[tuple[Callable[[Request, str], str | None], ...]] = (refusal,)
-    """Called with each request and the model's name: return why no server would accept it, or None."""
-    _left: list[ScriptedReply] = field(init=False)
+    """Checks of each request, called with the request and the model's name. Each returns why no server would accept the
+    request, or None."""
+    _replies_left: list[ScriptedReply] = field(init=False)
     _calls_made: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        self._left = list(self.script.replies)
+        self._replies_left = list(self.script.replies)
 
     @classmethod
     def of(cls, *replies: Mapping[str, Any], context_window: int = 200_000) -> "Scripted":
-        """A model with these replies, each with the same keys as in a file."""
-        return cls(Script(tuple(_reply(n, reply) for n, reply in enumerate(replies, 1)), context_window))
+        """Return a model with these replies. Each reply has the same keys as in a script file."""
+        return cls(Script(tuple(_parse_reply(n, reply) for n, reply in enumerate(replies, 1)), context_window))
 
     @property
     def facts(self) -> ModelFacts:
@@ -221,8 +225,8 @@ class Scripted:
 
     @property
     def window(self) -> Window:
-        if self.limits is not None:
-            return self.limits
+        if self.window_override is not None:
+            return self.window_override
         size = self.script.context_window
         return Window(size, min(self.script.max_output_tokens, size // 4), min(8192, size // 8))
 
@@ -232,13 +236,13 @@ class Scripted:
         for check in self.checks:
             if (why := check(request, self.facts.id)) is not None:
                 raise BadRequest(f"no server would accept this request: {why}", status=400)
-        reply = self._next(request)
+        reply = self._next_reply(request)
         await asyncio.sleep(reply.pause)
         if reply.error and reply.error != StreamCut.code:
             raise _ERRORS[reply.error](f"the script says that this request fails: {reply.error}")
         if reply.reasoning:
             yield ReasoningChunk(reply.reasoning)
-        for word in _words(reply.text):
+        for word in _split_words(reply.text):
             yield TextChunk(word)
             await asyncio.sleep(reply.pause_between)
         if reply.error:
@@ -246,22 +250,22 @@ class Scripted:
         calls = self._calls(request, reply)
         for index, call in enumerate(calls):
             yield CallChunk(index, call.name, len(call.source), call.id)
-        yield self._whole(request, reply, calls)
+        yield self._complete_reply(request, reply, calls)
 
     async def prepare(self) -> None:
-        """Do nothing: no imports are needed."""
+        """Do nothing, because no library is needed."""
 
     async def close(self) -> None:
-        """Do nothing: no connection is open."""
+        """Do nothing, because no connection is open."""
 
-    def _next(self, request: Request) -> ScriptedReply:
+    def _next_reply(self, request: Request) -> ScriptedReply:
         last = request.messages[-1] if request.messages else User(())
-        asked = last.text if isinstance(last, User) else ""
-        for reply in self._left:
-            if not reply.when or reply.when in asked:
-                fitting = next((r for r in self._left if r.when and r.when in asked), reply)
-                self._left.remove(fitting)
-                return fitting
+        last_text = last.text if isinstance(last, User) else ""
+        for reply in self._replies_left:
+            if not reply.when or reply.when in last_text:
+                chosen = next((r for r in self._replies_left if r.when and r.when in last_text), reply)
+                self._replies_left.remove(chosen)
+                return chosen
         raise BadRequest(
             f"the script has no reply left for request {len(self.requests)}; add a `[[reply]]` or start a new session"
         )
@@ -277,22 +281,22 @@ class Scripted:
             calls.append(make_call(call_id, name, source))
         return tuple(calls)
 
-    def _whole(self, request: Request, reply: ScriptedReply, calls: Sequence[ToolCall]) -> Reply:
+    def _complete_reply(self, request: Request, reply: ScriptedReply, calls: Sequence[ToolCall]) -> Reply:
         parts: list[AssistantPart] = []
         if reply.reasoning:
             parts.append(Reasoning(reply.reasoning, signed_reasoning(reply.reasoning)))
         if reply.text:
             parts.append(Text(reply.text))
-        whole = make_reply([*parts, *calls], self.facts.id, Usage(), reply.stop or "end")
+        full_reply = make_reply([*parts, *calls], self.facts.id, Usage(), reply.stop or "end")
         if reply.usage is not None:
-            return replace(whole, usage=Usage(**reply.usage))
+            return replace(full_reply, usage=Usage(**reply.usage))
         size = estimate_text(request.system) + estimate_tools(request.tools) + estimate_messages(request.messages)
         size = round(size * self.script.counts)
         prompt = min(size, self.script.reads or size)
-        return replace(whole, usage=Usage(input=prompt, output=estimate_messages([whole.message])))
+        return replace(full_reply, usage=Usage(input=prompt, output=estimate_messages([full_reply.message])))
 
 
-def _words(text: str) -> list[str]:
-    """Split the text after each space, as a model would stream it."""
+def _split_words(text: str) -> list[str]:
+    """Split the text after each space, to stream it word by word."""
     pieces = text.split(" ")
     return [piece + " " for piece in pieces[:-1]] + [piece for piece in pieces[-1:] if piece]

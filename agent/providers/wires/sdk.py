@@ -1,13 +1,22 @@
-"""The official SDKs as wires. They open the stream; its lines are parsed here, since the SDKs do not report a broken
-stream. An SDK is imported in a thread at the first request: that takes up to 1.7 s."""
+"""Sends requests through the official SDKs. An SDK only opens the stream. Its lines are parsed here, because the SDKs
+do not report a broken stream. At the first request, the SDK is imported in a thread, which takes up to 1.7 s."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from urllib.parse import parse_qsl
 
-from ebbtide.agent.providers.wires.http import Json, SseReader, open_client, read_events, translate_errors
+from ebbtide.agent.providers import wires
+from ebbtide.agent.providers.wires.http import (
+    EventReader,
+    Json,
+    SseReader,
+    open_client,
+    read_events,
+    translate_errors,
+)
 from ebbtide.agent.providers.wires.origin import Origin
 
 if TYPE_CHECKING:
@@ -23,7 +32,7 @@ C = TypeVar("C", bound=SdkClient)
 
 
 class SdkWire(Generic[C]):
-    """A wire over the `anthropic` or `openai` SDK, which have the same structure."""
+    """A wire that uses the `anthropic` or `openai` SDK, which have the same structure."""
 
     def __init__(
         self,
@@ -31,16 +40,23 @@ class SdkWire(Generic[C]):
         origin: Origin,
         make_client: Callable[[Origin], C],
         resource: Callable[[C], Any],
+        *,
+        reader: Callable[[], EventReader] = SseReader,
+        modules: tuple[str, ...] = (),
     ) -> None:
-        """`resource`: returns the part of the client that makes requests."""
+        """`resource`: returns the part of the client that makes requests. `modules`: further modules that it
+        imports."""
         self._package = package
+        self._reader = reader
+        self._modules = modules
         self._origin = origin
         self._make_client = make_client
         self._resource = resource
         self._client: C | None = None
 
     async def prepare(self) -> None:
-        await asyncio.to_thread(import_module, self._package)
+        for name in (self._package, *self._modules):
+            await asyncio.to_thread(import_module, name)
 
     async def events(self, body: Json) -> AsyncGenerator[Json, None]:
         if self._client is None:
@@ -50,7 +66,7 @@ class SdkWire(Generic[C]):
                 self._client = self._make_client(self._origin)
             resource = self._resource(self._client)
             async with resource.with_streaming_response.create(**body) as response:
-                events = read_events(response.headers, response.iter_bytes(), SseReader(), self._origin)
+                events = read_events(response.headers, response.iter_bytes(), self._reader(), self._origin)
                 async with aclosing(events):
                     async for event in events:
                         yield event
@@ -63,34 +79,38 @@ class SdkWire(Generic[C]):
 
 @contextmanager
 def translate_sdk_errors(package: str, origin: Origin) -> Iterator[None]:
-    """Convert an SDK's exceptions into provider errors. Both SDKs name their exceptions alike."""
+    """Convert an SDK's exceptions into provider errors. Both SDKs use the same names for exceptions."""
     sdk = import_module(package)
-    of_its_own = sdk.AnthropicError if package == "anthropic" else sdk.OpenAIError
-    with translate_errors(origin):  # httpx2's own exceptions pass through once the stream is open
+    sdk_error = sdk.AnthropicError if package == "anthropic" else sdk.OpenAIError
+    with translate_errors(origin):  # once the stream is open, the SDK passes on httpx2's own exceptions
         try:
             yield
-        except of_its_own as error:
-            from ebbtide.agent.providers.wires.network_errors import translate_sdk  # noqa: PLC0415  # deferred: as `translate`
-
-            raise translate_sdk(error, sdk, origin) from error
+        except sdk_error as error:
+            raise wires.network_errors.translate_sdk(error, sdk, origin) from error
 
 
-def openai_client(origin: Origin) -> "openai.AsyncOpenAI":
-    """The OpenAI SDK's client, for any compatible server."""
+def openai_client(
+    origin: Origin, tokens: Callable[[], Awaitable[str]] | None = None, headers: Mapping[str, str] | None = None
+) -> "openai.AsyncOpenAI":
+    """Return the OpenAI SDK's client, for any compatible server. `tokens` returns a token in place of the key;
+    `headers` are added to every request."""
     import openai  # noqa: PLC0415 - deferred: 0.7 s that other providers do not need
 
     http_client = open_client(origin)
-    if not origin.endpoint.key:
-        http_client.event_hooks = {**http_client.event_hooks, "request": [without_key]}
+    if not origin.endpoint.key and tokens is None:
+        http_client.event_hooks = {**http_client.event_hooks, "request": [remove_key_header]}
+    address, _, query = origin.endpoint.base_url.partition("?")
     return openai.AsyncOpenAI(
-        # Without a key, the SDK would use one meant for another server, or fail.
-        api_key=origin.endpoint.key or "none",
-        base_url=origin.endpoint.base_url,
+        # Without a placeholder, the SDK would use a key meant for another server, or fail.
+        api_key=tokens or origin.endpoint.key or "none",
+        default_headers=headers,
+        base_url=address,
+        default_query=dict(parse_qsl(query)),
         max_retries=0,
         timeout=http_client.timeout,
         http_client=http_client,
     )
 
 
-async def without_key(request: "httpx2.Request") -> None:
+async def remove_key_header(request: "httpx2.Request") -> None:
     del request.headers["authorization"]

@@ -5,38 +5,44 @@ from collections.abc import Iterable, Mapping
 
 from ebbtide.agent.providers.wires.http import Json
 
-_CHOICES = ("oneOf", "anyOf", "allOf")
-_REFUSED_KEYS = (*_CHOICES, "enum", "not")
-"""Keys that must not be at the top level of a schema."""
+_ALTERNATIVE_KEYS = ("oneOf", "anyOf", "allOf")
+_REJECTED_KEYS = (*_ALTERNATIVE_KEYS, "enum", "not")
+"""Keys that servers reject at the top level of a schema."""
 _TRUNCATION_NOTE = (
     " [… the rest of this text is too long for this provider: if a call fails, its error says what is wrong]"
 )
 
 
 def wire_name(name: str) -> str:
-    """A tool name that every server accepts, for calls whose name the model made up."""
+    """Return a tool name that every server accepts, for calls with a name that the model invented."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
 
 
-def sent_schema(schema: Mapping[str, object], keys: str = "") -> Json:
-    """A tool's parameters as servers accept them: they reject a request if any tool has alternatives at the top
-    level of its schema. The parameters of all alternatives are merged. `keys`: a pattern that parameter names
-    must match. Calls are checked against the original schema."""
-    sent = {name: value for name, value in schema.items() if name not in _REFUSED_KEYS}
-    choices = [each for name in _CHOICES if isinstance(found := schema.get(name), list) for each in found]
+def sent_schema(schema: Mapping[str, object], name_pattern: str = "") -> Json:
+    """Return a tool's parameters in a form that servers accept. They reject a request if any tool has alternatives at
+    the top level of its schema, so the parameters of all alternatives are merged. `name_pattern`: a pattern that
+    parameter names must match. Calls are still checked against the original schema."""
+    sent = {name: value for name, value in schema.items() if name not in _REJECTED_KEYS}
+    choices = [each for name in _ALTERNATIVE_KEYS if isinstance(found := schema.get(name), list) for each in found]
     if any(isinstance(each, dict) for each in choices):
-        sent["properties"] = {**_parameters_of(choices), **_parameters_of([schema])}
+        sent["properties"] = {**_merged_parameters(choices), **_merged_parameters([schema])}
     properties = sent.get("properties")
-    odd = {name for name in properties if not re.fullmatch(keys, name)} if keys and isinstance(properties, dict) else ()
-    if odd and isinstance(properties, dict):
+    invalid_names = (
+        {name for name in properties if not re.fullmatch(name_pattern, name)}
+        if name_pattern and isinstance(properties, dict)
+        else ()
+    )
+    if invalid_names and isinstance(properties, dict):
         required = sent.get("required")
-        sent["properties"] = {name: value for name, value in properties.items() if name not in odd}
-        sent["required"] = [name for name in required if name not in odd] if isinstance(required, list) else []
+        sent["properties"] = {name: value for name, value in properties.items() if name not in invalid_names}
+        sent["required"] = (
+            [name for name in required if name not in invalid_names] if isinstance(required, list) else []
+        )
     return sent
 
 
-def _parameters_of(schemas: Iterable[object]) -> Json:
-    """All parameters of the schemas, each with all of its schemas."""
+def _merged_parameters(schemas: Iterable[object]) -> Json:
+    """Return all parameters of the schemas. A parameter with different schemas gets an `anyOf` of them."""
     found: dict[str, list[object]] = {}
     for schema in schemas:
         properties = schema.get("properties") if isinstance(schema, Mapping) else None
@@ -46,11 +52,12 @@ def _parameters_of(schemas: Iterable[object]) -> Json:
     return {name: values[0] if len(values) == 1 else {"anyOf": values} for name, values in found.items()}
 
 
-def shortened_description(text: str, longest: int) -> str:
-    """A tool's description in at most `longest` characters: cut at the end of a sentence, with a note."""
-    if len(text) <= longest:
+def shortened_description(text: str, max_chars: int) -> str:
+    """Return a tool's description in at most `max_chars` characters. A longer one is cut after a sentence, with a
+    note."""
+    if len(text) <= max_chars:
         return text
-    start = text[: longest - len(_TRUNCATION_NOTE)]
+    start = text[: max_chars - len(_TRUNCATION_NOTE)]
     ends = [found.end() for found in re.finditer(r"[.!?](?=\s)|\n(?=\s*\n)", start)]
-    whole = start[: ends[-1]] if ends and ends[-1] > len(start) // 2 else start.rpartition(" ")[0] or start
-    return f"{whole.rstrip()}{_TRUNCATION_NOTE}"
+    shortened = start[: ends[-1]] if ends and ends[-1] > len(start) // 2 else start.rpartition(" ")[0] or start
+    return f"{shortened.rstrip()}{_TRUNCATION_NOTE}"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.remembering import Sessions, opened
+from tests.kit.archived_sessions import Sessions, opened
 
 
 @pytest.fixture

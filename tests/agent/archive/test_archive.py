@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from ebbtide.agent.archive.archive import REPEATED_MESSAGE_SEPARATOR
-from ebbtide.agent.config.option_values import AfterTool
-from ebbtide.agent.context.offload import Offloading
-from ebbtide.agent.context.references import message_digits
+from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.errors import ReferenceFailed
 from ebbtide.agent.events.session import Noticed, ReplyFinished, ToolFinished, TurnFinished
 from ebbtide.agent.messages import Assistant, Conversation, Image, Note, Summary, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.records.message_rows import decode_message
+from ebbtide.agent.view.previews import OffloadLimits
+from ebbtide.agent.view.references import message_digits
 from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.errors import StoreError
 from ebbtide.store.sessions import SessionStore
@@ -72,7 +72,7 @@ async def test_a_session_that_goes_on_counts_on_and_knows_its_references(home: H
 
 
 @pytest.mark.parametrize(
-    ("command", "printed", "shown"),
+    ("command", "printed", "beginning"),
     [
         (r"printf '\033[31mred\033[0m\n'", b"\x1b[31mred\x1b[0m\n", "red\nexit code 0"),
         (r"printf 'caf\351 and more text\n'", b"caf\xe9 and more text\n", "caf\ufffd and more text\nexit code 0"),
@@ -80,20 +80,22 @@ async def test_a_session_that_goes_on_counts_on_and_knows_its_references(home: H
         (r"printf 'a\0b, which is some text\n'", b"a\0b, which is some text\n", "ab, which is some text\nexit code 0"),
     ],
 )
-async def test_bytes_that_the_view_cannot_show_are_kept(home: Home, command: str, printed: bytes, shown: str) -> None:
+async def test_bytes_that_the_view_cannot_show_are_kept(
+    home: Home, command: str, printed: bytes, beginning: str
+) -> None:
     session, _ = await first_turn(home.session(Scripted.of(calls(bash(command)), {"text": "done"})))
     (output,) = outputs_of(session)
-    assert output.text.startswith(shown)
+    assert output.text.startswith(beginning)
     ending = b"" if b"\0" in printed else b"exit code 0"
     assert await home.archive().read("r1") == printed + ending
     found = await home.found("r1")
-    assert found.frame == ("" if ending else "exit code 0")
+    assert found.trailing_note == ("" if ending else "exit code 0")
     found.content.close()
 
 
 async def test_all_that_was_told_of_an_output_is_part_of_it(home: Home) -> None:
-    hooks = [AfterTool("bash", "echo look again")]
-    edited = [AfterTool("read", "echo see also")]
+    hooks = [AfterToolHook("bash", "echo look again")]
+    edited = [AfterToolHook("read", "echo see also")]
     (home.root / "a.js").write_text("x" * 5000 + "\n" + "y\n")
     wanted = (
         call("bash", command="seq 2000; sleep 60", timeout=1),
@@ -115,7 +117,11 @@ async def test_all_that_was_told_of_an_output_is_part_of_it(home: Home) -> None:
         .endswith("xx\n(lines 1-1 of 2; go on with offset=2)\n[A hook of the user for `read` notes:]\nsee also")
     )
     found = await home.archive().open(await home.archive().resolve("r2"))
-    assert (found.first, found.last, found.unnumbered) == (1, 1, 3)  # what is told of a file is no line of it
+    assert (found.first_line, found.last_line, found.unnumbered_lines) == (
+        1,
+        1,
+        3,
+    )  # what is told of a file is no line of it
     assert await home.archive().read("r4") == bytes(3000)
     assert outputs[4].text.rsplit("\n", 1)[0] == (
         f"2001\t{late}\n2002\t{note.replace(chr(10), chr(10) + '2003' + chr(9))}\n(lines 2001-2003 of 2,003)"
@@ -144,7 +150,7 @@ async def test_files_are_shown_whole_up_to_their_own_limit(home: Home) -> None:
 
 async def test_a_truncated_output_shows_more_and_is_kept_too(home: Home) -> None:
     session = await home.session(
-        Scripted.of(calls(bash("seq 5000")), {"text": "done"}), offloading=Offloading(mode="truncate")
+        Scripted.of(calls(bash("seq 5000")), {"text": "done"}), offloading=OffloadLimits(mode="truncate")
     )
     await events_of(session)
     (output,) = outputs_of(session)
@@ -161,7 +167,7 @@ async def test_a_model_reads_long_outputs_where_the_user_wants_that(home: Home) 
         {"text": "done"},
         context_window=160_000,
     )
-    session = await home.session(provider, offloading=Offloading(mode="full-chunked"))
+    session = await home.session(provider, offloading=OffloadLimits(mode="full-chunked"))
     events = await events_of(session, "what is wrong?")
     assert events[-1] == TurnFinished("answered", "done")
     assert [event.purpose for event in events if isinstance(event, ReplyFinished)] == [
@@ -181,7 +187,7 @@ async def test_a_model_reads_long_outputs_where_the_user_wants_that(home: Home) 
 async def test_where_no_model_can_read_it_an_output_shows_its_ends(home: Home) -> None:
     refused = {"when": "Part 1", "error": "bad_request"}
     provider = Scripted.of(calls(bash("seq 5000")), refused, {"text": "done"})
-    session, events = await first_turn(home.session(provider, offloading=Offloading(mode="full-chunked")))
+    session, events = await first_turn(home.session(provider, offloading=OffloadLimits(mode="full-chunked")))
     assert any("no model could read the output of `bash`" in e.text for e in events if isinstance(e, Noticed))
     assert outputs_of(session)[0].text.splitlines()[1:3] == ["1", "2"]
     assert events[-1] == TurnFinished("answered", "done")
@@ -199,8 +205,8 @@ async def test_an_archive_that_fails_leaves_the_output_in_view(home: Home, monke
     assert next(event.text[: len(notice)] for event in events if isinstance(event, Noticed)) == notice
     printed, read = outputs_of(session)
     (log,) = home.outputs.iterdir()
-    told = '[23,893 bytes, 5,000 lines, cut; ref_id="r1" has all of it]'
-    assert printed.text.endswith(f"\n{told}\nall of it is in {log}\nexit code 0")
+    note = '[23,893 bytes, 5,000 lines, cut; ref_id="r1" has all of it]'
+    assert printed.text.endswith(f"\n{note}\nall of it is in {log}\nexit code 0")
     assert (printed.text.startswith("1\n2\n"), printed.whole, printed.stored) == (True, str(log), None)
     assert log.read_bytes() + b"exit code 0" == await home.archive().read("r1")
     assert read.text.startswith("1\t" + "x" * 2000)
@@ -217,8 +223,8 @@ async def test_what_finds_no_room_is_kept_whole(home: Home) -> None:
     (output,) = [output for message in messages if isinstance(message, User) for output in message.outputs]
     assert 'nearly full; read_result with ref_id="r1" shows all of it' in output.text
     assert len(output.text) < 10_000
-    kept = await home.archive().read("r1")
-    assert kept.decode() == "\n".join(f"{at + 1}\t{line}" for at, line in enumerate(text.splitlines()))
+    content = await home.archive().read("r1")
+    assert content.decode() == "\n".join(f"{at + 1}\t{line}" for at, line in enumerate(text.splitlines()))
 
 
 async def test_messages_summaries_and_pictures_have_references(home: Home) -> None:
@@ -228,11 +234,11 @@ async def test_messages_summaries_and_pictures_have_references(home: Home) -> No
     outputs = User((ToolOutput("c1", "one\ntwo"), ToolOutput("c2", "picture", images=(picture, picture))))
     recorder = await home.said(asked, reply)
     conversation = Conversation((asked, reply))
-    await recorder.snapshot(conversation.plus(outputs), outputs, None)
-    await recorder.snapshot(
+    await recorder.record_snapshot(conversation.plus(outputs), outputs, None)
+    await recorder.record_snapshot(
         replace(conversation.plus(outputs), summary=Summary("keep 7", "what was done")), User(()), None
     )
-    await recorder.snapshot(replace(conversation.plus(outputs), summary=Summary("", "and more")), User(()), None)
+    await recorder.record_snapshot(replace(conversation.plus(outputs), summary=Summary("", "and more")), User(()), None)
     archive, digits = home.archive(), message_digits(asked)
     assert await archive.read(f"msg-{digits}") == b"fix the parser"
     assert await archive.read(f"msg-{digits[:5]}:B4-7") == b"the"
@@ -278,10 +284,10 @@ async def test_what_cannot_be_found_says_what_there_is(home: Home) -> None:
         "r1:tool-1": "`r1` has 0 pictures and files: leave `:tool-1` out",
         "r1:match-1": "no search found that many lines",
     }
-    for ref, said_of in cases.items():
+    for ref, message in cases.items():
         with pytest.raises(ToolError) as caught:
             await home.found(ref)
-        assert said_of in str(caught.value), ref
+        assert message in str(caught.value), ref
 
 
 async def test_the_matches_of_a_search_can_be_named(home: Home) -> None:
@@ -305,10 +311,10 @@ async def test_references_of_deleted_sessions_and_removed_bytes_say_so(home: Hom
 
 
 async def test_outputs_that_earlier_versions_kept_in_files_are_read(home: Home, tmp_path: Path) -> None:
-    kept = tmp_path / "bash-1.txt"
-    kept.write_bytes(b"all\nof\nit\n")
+    output_file = tmp_path / "bash-1.txt"
+    output_file.write_bytes(b"all\nof\nit\n")
     reply = Assistant((ToolCall("c1", "bash", {}), ToolCall("c2", "bash", {})), "m")
-    outputs = (ToolOutput("c1", "a part", whole=str(kept)), ToolOutput("c2", "a part", whole="/gone"))
+    outputs = (ToolOutput("c1", "a part", whole=str(output_file)), ToolOutput("c2", "a part", whole="/gone"))
     await home.said(User((Text("go"),)), reply, User(outputs))
     assert await home.archive().read("r1:L2-3") == b"of\nit\n"
     assert await home.archive().read("r2") == b"a part"
@@ -355,6 +361,6 @@ async def test_a_summary_that_could_not_be_written_is_written_with_the_next_snap
 
     with monkeypatch.context() as patch:
         patch.setattr(SessionStore, "write", without_summaries)
-        await recorder.snapshot(conversation, User(()), None)
-    await recorder.snapshot(conversation, User(()), None)
+        await recorder.record_snapshot(conversation, User(()), None)
+    await recorder.record_snapshot(conversation, User(()), None)
     assert await home.archive().read("sum-1") == b"what was done"

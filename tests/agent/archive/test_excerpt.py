@@ -11,10 +11,10 @@ LINES = "".join(f"line {number}\n" for number in range(1000))
 
 @pytest.mark.parametrize("words", [("line", "700"), ("700",), ("700", "nowhere")])
 def test_it_stands_around_the_rarest_word(words: tuple[str, ...]) -> None:
-    shown = excerpt(LINES, words)
-    assert "line 700\n" in shown
-    assert shown.startswith("… line ")
-    assert shown.endswith(" …")
+    found = excerpt(LINES, words)
+    assert "line 700\n" in found
+    assert found.startswith("… line ")
+    assert found.endswith(" …")
 
 
 def test_whole_words_count_before_parts_of_others() -> None:
@@ -35,6 +35,6 @@ def test_without_a_hit_it_is_the_beginning(words: tuple[str, ...]) -> None:
 
 @given(st.text(max_size=2000), st.lists(st.text(max_size=8), max_size=5))
 def test_it_is_never_longer_than_it_may_be_and_stands_in_the_text(text: str, words: list[str]) -> None:
-    shown = excerpt(text, words).removeprefix("… ").removesuffix(" …")
-    assert len(shown) <= MAX_EXCERPT_CHARS
-    assert shown in text
+    passage = excerpt(text, words).removeprefix("… ").removesuffix(" …")
+    assert len(passage) <= MAX_EXCERPT_CHARS
+    assert passage in text

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.agent.archive.library import Library
-from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree, TreeRow, changed_since, rows_of
+from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree, TreeRow, changed_since, tree_rows
+from ebbtide.agent.compaction.undo import undo
 from ebbtide.agent.errors import AgentError, UsageError
 from ebbtide.agent.messages import Message, Recalls, Text, User
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.records.file_change import FileChange
 from ebbtide.agent.session import Session
-from ebbtide.agent.window.undo import undo
 from tests.conftest import thorough
 from tests.kit.project import Project
 from tests.kit.session import events_of
@@ -35,7 +35,7 @@ def files(project: Project) -> None:
 
 
 def sent(session: Session) -> list[tuple[Message, ...]]:
-    provider = session._env.provider
+    provider = session._ctx.model.provider
     assert isinstance(provider, Scripted)
     return [request.messages for request in provider.requests]
 
@@ -85,7 +85,7 @@ async def test_a_request_of_a_fork_goes_to_the_same_cache(project: Project) -> N
     await session.close()
     second = await opened(project, {"text": "On."}, resume=fork.id)
     await events_of(second, "go on")
-    provider = second._env.provider
+    provider = second._ctx.model.provider
     assert isinstance(provider, Scripted)
     assert [request.session for request in provider.requests] == [session.id]
     await second.close()
@@ -135,7 +135,7 @@ async def test_before_a_compaction_a_fork_sees_what_was_seen_then(project: Proje
     await fork.close()
     fork = await opened(project, resume=whole.id)
     assert fork.history == now
-    undone = await fork.change(undo)
+    undone = await fork.change_conversation(undo)
     assert undone.conversation.messages == (*before.messages, *now.messages[-2:])
 
 
@@ -148,7 +148,7 @@ async def test_the_list_is_as_it_was_then(project: Project) -> None:
     await session.close()
     for fork, items in ((early, ()), (whole, ("mend it",))):
         opened_fork = await opened(project, resume=fork.id)
-        assert tuple(item.text for item in opened_fork._env.recorder.situation.todos) == items
+        assert tuple(item.text for item in opened_fork._ctx.records.recorder.session_state.todos) == items
         await opened_fork.close()
 
 
@@ -179,10 +179,10 @@ async def test_the_library_lists_searches_and_renames(project: Project) -> None:
     books = await library(project)
     assert [(info.title, info.messages, info.cost) for info in await books.page()] == [("what about tonight?", 2, 0.0)]
     assert await books.page(words="moon") == ()
-    told: list[tuple[int, int]] = []
-    (found,) = await books.search("moon", told=lambda done, total: told.append((done, total)))
+    progress: list[tuple[int, int]] = []
+    (found,) = await books.search("moon", on_progress=lambda done, total: progress.append((done, total)))
     assert (found.info.id, found.excerpt) == (session.id, "The moon is out.")
-    assert told[-1] == (2, 2)
+    assert progress[-1] == (2, 2)
     assert await books.search("  ") == ()
     await books.rename(session.id, "  the\nmoon ")
     assert [info.title for info in await books.page(words="moon")] == ["the moon"]
@@ -205,10 +205,12 @@ async def test_a_search_of_the_library_answers_in_time_and_says_what_it_did_not_
         await session.close()
     books = await library(project)
     monkeypatch.setattr("ebbtide.agent.archive.library.INDEX_TIMEOUT_S", 0.0)
-    told: list[tuple[int, int]] = []
-    found = [await books.search("moon", told=lambda done, total: told.append((done, total))) for _ in range(3)]
+    progress: list[tuple[int, int]] = []
+    found = [
+        await books.search("moon", on_progress=lambda done, total: progress.append((done, total))) for _ in range(3)
+    ]
     assert [len(each) for each in found] == [1, 2, 3]
-    assert told == [(2, 6), (2, 4), (2, 2)]
+    assert progress == [(2, 6), (2, 4), (2, 2)]
 
 
 async def test_a_title_that_was_changed_stays_while_the_session_goes_on(project: Project) -> None:
@@ -217,7 +219,7 @@ async def test_a_title_that_was_changed_stays_while_the_session_goes_on(project:
     await events_of(session, "hello")
     await (await sessions.library()).rename(session.id, "mine")
     assert session.title == "mine"
-    await session._env.recorder.end_turn("scripted/other", "plan")
+    await session._ctx.records.recorder.end_turn("scripted/other", "plan")
     assert [info.title for info in await (await sessions.library()).page()] == ["mine"]
 
 
@@ -230,7 +232,7 @@ async def test_the_tree_of_real_sessions_knows_the_files_that_were_changed(proje
     other = await opened(project, {"text": "No."}, resume=fork.id)
     await events_of(other, "do not write it")
     tree = await books.tree(other.id)
-    rows = rows_of(tree, other.id)
+    rows = tree_rows(tree, other.id)
     assert [(row.message.text, row.depth, row.is_on_path, row.is_first) for row in rows] == [
         ("hello", 0, True, False),
         ("write it", 0, False, False),
@@ -251,7 +253,7 @@ async def test_a_message_that_cannot_be_read_stands_in_the_tree_by_its_number(pr
     await session.close()
     project.sql("delete from situation where kind = 'change'")  # so that the calls tell which files were changed
     project.sql("update messages set body = body || '}' where position < 2")
-    rows = rows_of(await (await library(project)).tree(session.id), session.id)
+    rows = tree_rows(await (await library(project)).tree(session.id), session.id)
     assert [row.message.text for row in rows] == ["(message 0 of the session cannot be read)", "bye"]
 
 
@@ -282,7 +284,7 @@ async def test_a_tree_names_what_any_branch_has_changed_since(project: Project) 
     other = await opened(project, WRITE, {"text": "Written."}, resume=fork.id)
     await events_of(other, "write it")
     tree = await books.tree(other.id)
-    assert [changed_since(tree, row.message) for row in rows_of(tree, other.id)] == [("new.txt",), ("new.txt",)]
+    assert [changed_since(tree, row.message) for row in tree_rows(tree, other.id)] == [("new.txt",), ("new.txt",)]
 
 
 @st.composite
@@ -291,10 +293,10 @@ def trees(draw: st.DrawFn) -> Tree:
     branches: list[Branch] = []
     for number in range(draw(st.integers(1, 6))):
         parent = draw(st.sampled_from(branches)) if branches else None
-        forked = draw(st.integers(0, parent.messages)) if parent else 0
+        forked = draw(st.integers(0, parent.message_count)) if parent else 0
         count = forked + draw(st.integers(0, 4))
-        said = tuple(MessagePreview(str(number), at, f"{number}.{at}", 0.0) for at in range(forked, count))
-        branches.append(Branch(str(number), "", parent.session if parent else "", forked, said, (), count))
+        own_messages = tuple(MessagePreview(str(number), at, f"{number}.{at}", 0.0) for at in range(forked, count))
+        branches.append(Branch(str(number), "", parent.session if parent else "", forked, own_messages, (), count))
     return Tree(tuple(branches))
 
 
@@ -304,9 +306,11 @@ def test_the_tree_shows_each_message_once_and_the_path_is_what_the_session_holds
     tree: Tree, data: st.DataObject
 ) -> None:
     current = data.draw(st.sampled_from([branch.session for branch in tree.branches]))
-    rows = rows_of(tree, current)
-    said = [row.message for row in rows]
-    assert sorted(said, key=str) == sorted((one for branch in tree.branches for one in branch.own_messages), key=str)
+    rows = tree_rows(tree, current)
+    messages = [row.message for row in rows]
+    assert sorted(messages, key=str) == sorted(
+        (one for branch in tree.branches for one in branch.own_messages), key=str
+    )
     assert [row.message.position for row in rows if row.is_on_path] == list(range(held(tree, current)))
     for branch in tree.branches:
         own = [row.message.position for row in rows if row.message.session == branch.session]
@@ -314,10 +318,10 @@ def test_the_tree_shows_each_message_once_and_the_path_is_what_the_session_holds
 
 
 def held(tree: Tree, session: str) -> int:
-    return next(branch.messages for branch in tree.branches if branch.session == session)
+    return next(branch.message_count for branch in tree.branches if branch.session == session)
 
 
 def test_a_tree_whose_root_is_gone_still_shows() -> None:
-    said = MessagePreview("b", 2, "x", 0.0)
-    assert rows_of(Tree((Branch("b", "", "gone", 2, (said,), (), 3),)), "b") == (TreeRow(said, 0, True, False),)
-    assert User((Text("x"),)).text == said.text
+    message = MessagePreview("b", 2, "x", 0.0)
+    assert tree_rows(Tree((Branch("b", "", "gone", 2, (message,), (), 3),)), "b") == (TreeRow(message, 0, True, False),)
+    assert User((Text("x"),)).text == message.text

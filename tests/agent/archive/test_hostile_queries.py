@@ -10,17 +10,17 @@ import pytest
 
 from ebbtide.agent.archive.recall import fetch_for_tools, search_for_tools
 from ebbtide.tools.base import Arguments, Tool, ToolError, Workspace
-from ebbtide.tools.outputs.recall_scope import SCOPES
-from ebbtide.tools.outputs.recalled import KINDS, RecalledItem, RecallQuery, RecallResult
+from ebbtide.tools.outputs.recall_scope import RECALL_SCOPES
+from ebbtide.tools.outputs.recalled import RECALLED_KINDS, RecalledItem, RecallQuery, RecallResult
 from ebbtide.tools.recall import Recall
 from ebbtide.tools.search import outputs
 from ebbtide.tools.tool_output_cache import ToolOutputCacheGrep
-from ebbtide.tui.cli.search import found_lines
-from tests.agent.remembering import HERE, Sessions
+from ebbtide.tui.cli.search import result_lines
+from tests.kit.archived_sessions import HERE, Sessions
 from tests.store.test_search import HOSTILE
 
 QUERIES = 1_000
-SAID = ("please mend the parser", "a plain text with words and 測試", *HOSTILE[::4])
+ASKED_TEXTS = ("please mend the parser", "a plain text with words and 測試", *HOSTILE[::4])
 TIMES = ("", "1h", "2 days ago", "999999w", "0001-01-01", "9999-12-31 23:59", "yesterday", "-5", "\0")
 REFS = (
     "r1", "r9", "msg-0", "sum-1", "ebb://one/aaaa/r1", "ebb://%00/../r1", "nexora://_/current/r1:L1-2", "\0", "r1:B9-1",
@@ -31,7 +31,7 @@ BLOWS_UP = r"(x+)+\1y"
 
 @pytest.fixture
 async def sessions(sessions: Sessions) -> Sessions:
-    for text in SAID:
+    for text in ASKED_TEXTS:
         await sessions.says(text)
         await sessions.runs("bash", f"printed {text}", command=text.replace("\0", " "), path="src/a.py")
     await sessions.compacts("a summary of the grammar work", keep=20)
@@ -42,7 +42,11 @@ def workspace_of(sessions: Sessions, folder: Path) -> Workspace:
     recall = sessions.recall("all")
     fetch = fetch_for_tools(recall)
     return Workspace(
-        folder, folder, stored_content=lambda ref: fetch(ref, None), fetch=fetch, look_up=search_for_tools(recall)
+        folder,
+        folder,
+        stored_content=lambda ref: fetch(ref, None),
+        fetch=fetch,
+        search_history=search_for_tools(recall),
     )
 
 
@@ -51,25 +55,29 @@ def queries() -> list[str]:
     rng = random.Random(11)
     words = [*HOSTILE, "parser", "plain", "測試", '"the parser"']
     made = [rng.choice(["", " ", " AND ", '"']).join(rng.choices(words, k=rng.randint(1, 9))) for _ in range(QUERIES)]
-    return [*SAID, *made]
+    return [*ASKED_TEXTS, *made]
 
 
 async def test_no_query_of_a_model_or_a_user_is_a_mistake(sessions: Sessions, tmp_path: Path) -> None:
     rng, workspace, found = random.Random(12), workspace_of(sessions, tmp_path), list[RecalledItem]()
 
-    async def looked_up(asked: RecallQuery, told: Callable[[int, int], None]) -> RecallResult:
-        memory = await workspace.look_up(asked, told)
-        found.extend(memory.found)
+    async def looked_up(asked: RecallQuery, on_progress: Callable[[int, int], None]) -> RecallResult:
+        memory = await workspace.search_history(asked, on_progress)
+        found.extend(memory.items)
         return memory
 
     for query in queries():
         filters: dict[str, object] = {"tool": query[:5], "path": query[:9], "since": rng.choice(TIMES)}
-        filters |= {"kind": rng.choice(KINDS), "scope": rng.choice(SCOPES), "max_tokens": rng.choice([1, 50, 10**9])}
+        filters |= {
+            "kind": rng.choice(RECALLED_KINDS),
+            "scope": rng.choice(RECALL_SCOPES),
+            "max_tokens": rng.choice([1, 50, 10**9]),
+        }
         given = {name: value for name, value in filters.items() if rng.random() < 0.3}
-        answer = await answer_of(Recall(), {"query": query, **given}, replace(workspace, look_up=looked_up))
+        answer = await answer_of(Recall(), {"query": query, **given}, replace(workspace, search_history=looked_up))
         assert answer or "since" in given
     assert len(found) > QUERIES
-    assert all(found_lines(one) for one in found)
+    assert all(result_lines(one) for one in found)
 
 
 async def answer_of(tool: Tool, arguments: Arguments, workspace: Workspace) -> str:
@@ -82,11 +90,11 @@ async def answer_of(tool: Tool, arguments: Arguments, workspace: Workspace) -> s
 
 async def test_wherever_a_text_is_asked_for_there_is_an_answer(sessions: Sessions) -> None:
     recall, view = sessions.recall(), sessions.views[HERE]
-    shown = [message.text for message in view.messages if message.text.strip()]
+    texts = [message.text for message in view.messages if message.text.strip()]
     for query in queries():
-        await recall.why(query, view)
-    for text in shown:
-        assert (await recall.why(text, view)).places
+        await recall.trace(query, view)
+    for text in texts:
+        assert (await recall.trace(text, view)).occurrences
 
 
 async def test_no_reference_is_a_mistake(sessions: Sessions, tmp_path: Path) -> None:
@@ -104,11 +112,11 @@ async def test_a_pattern_that_blows_up_is_ended(
 ) -> None:
     monkeypatch.setattr(outputs, "SEARCH_TIMEOUT_S", 0.5)
     await sessions.runs("bash", "a part", whole=b"x" * 4_000 + b"z\n", command="make")
-    number = len(SAID) + 1
+    number = len(ASKED_TEXTS) + 1
     result = await tool.run(
         {"ref_id": f"r{number}", "search": BLOWS_UP, "pattern": BLOWS_UP}, workspace_of(sessions, tmp_path)
     )
-    said = "search" if isinstance(tool, Recall) else "pattern"
-    assert f"so lines may be missing: use a simpler `{said}`" in result.text
+    argument = "search" if isinstance(tool, Recall) else "pattern"
+    assert f"so lines may be missing: use a simpler `{argument}`" in result.text
     with pytest.raises(ToolError, match="there is no `r99`"):
         await tool.run({"ref_id": "r99", "search": BLOWS_UP, "pattern": BLOWS_UP}, workspace_of(sessions, tmp_path))

@@ -9,7 +9,7 @@ import pytest
 from ebbtide.agent.archive.listing import ArchiveListing, ContentPage
 from ebbtide.agent.errors import ReferenceFailed, StoreFailed
 from ebbtide.store.archive import ArchiveStore
-from tests.agent.remembering import HERE, THERE, Sessions
+from tests.kit.archived_sessions import HERE, THERE, Sessions
 
 LONG = b"".join(b"row %d\n" % number for number in range(1, 5_001))
 
@@ -70,7 +70,7 @@ async def test_pages_come_from_any_place_and_count_as_no_access(sessions: Sessio
     assert await listing.page("r1", 2_000, 2) == ContentPage(("row 2000", "row 2001"), 2_000, 5_000)
     assert await listing.page("r1", 9_999, 3) == ContentPage(("row 4998", "row 4999", "row 5000"), 4_998, 5_000)
     assert await listing.page("r1", 1, 1) == ContentPage(("row 1",), 1, 5_000)
-    (row,) = await sessions.thread.run(ArchiveStore(sessions.store).find, HERE, 1)
+    (row,) = await sessions.thread.run(ArchiveStore(sessions.store).output_parts, HERE, 1)
     assert (row.accesses, row.accessed) == (0, None)
 
 
@@ -87,7 +87,7 @@ async def test_what_is_gone_or_damaged_says_so(sessions: Sessions, tmp_path: Pat
     await sessions.says("go")
     await sessions.runs("bash", "part", whole=LONG, command="a")
     await sessions.runs("bash", "part", whole=LONG[:-1], command="b")
-    (row,) = await sessions.thread.run(ArchiveStore(sessions.store).find, HERE, 2)
+    (row,) = await sessions.thread.run(ArchiveStore(sessions.store).output_parts, HERE, 2)
     blob = tmp_path / "blobs" / str(row.digest)[:2] / str(row.digest)
     data = bytearray(blob.read_bytes())
     data[100:200] = bytes(100)

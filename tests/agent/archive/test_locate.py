@@ -4,16 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.agent.context.provenance import Trace
-from ebbtide.agent.context.references import message_digits
 from ebbtide.agent.messages import Conversation, Text, User
-from tests.agent.remembering import HERE, THERE, Sessions
+from ebbtide.agent.view.provenance import Trace
+from ebbtide.agent.view.references import message_digits
+from tests.kit.archived_sessions import HERE, THERE, Sessions
 
 
 async def fates(sessions: Sessions, text: str, view: Conversation | None = None) -> list[tuple[str, str, str]]:
     """What has become of each place: its reference without a message's digits, its fate and the summary."""
-    found = await sessions.recall().why(text, view or sessions.views[HERE])
-    return [("msg" if place.ref.startswith("msg-") else place.ref, place.fate, place.by) for place in found.places]
+    found = await sessions.recall().trace(text, view or sessions.views[HERE])
+    return [
+        ("msg" if place.ref.startswith("msg-") else place.ref, place.fate, place.summary_ref)
+        for place in found.occurrences
+    ]
 
 
 async def test_each_place_says_what_has_become_of_it(sessions: Sessions) -> None:
@@ -62,8 +65,10 @@ async def test_without_a_view_the_one_that_was_written_down_counts(sessions: Ses
     await sessions.says("go")
     await sessions.runs("bash", "needle", command="ls")
     await sessions.compacts("early")
-    found = await sessions.recall().why("needle")
-    assert [(place.ref, place.fate, place.by) for place in found.places] == [("r1", "summarised", "sum-1")]
+    found = await sessions.recall().trace("needle")
+    assert [(place.ref, place.fate, place.summary_ref) for place in found.occurrences] == [
+        ("r1", "summarised", "sum-1")
+    ]
 
 
 async def test_what_was_not_searched_is_named_unless_the_text_was_found_there(sessions: Sessions) -> None:
@@ -72,12 +77,12 @@ async def test_what_was_not_searched_is_named_unless_the_text_was_found_there(se
     await sessions.runs("bash", "filler\n[...]", whole=filler, command="make")
     await sessions.runs("bash", "a needle\n[...]", whole=b"a needle\n" + filler, command="make again")
     view = sessions.views[HERE]
-    told = "only the first 262,144 bytes of {} are searched here; `/archive` shows whole outputs"
-    found = await sessions.recall().why("needle", view)
-    assert [place.what for place in found.places] == ["you said", "Ran: make again – done: a needle [...]"]
-    assert found.unsearched == (told.format("r1"),)
-    assert await sessions.recall().why("nowhere", view) == Trace((), (told.format("r2, r1"),))
-    assert await sessions.recall().why(" ", view) == Trace()
+    note = "only the first 262,144 bytes of {} are searched here; `/archive` shows whole outputs"
+    found = await sessions.recall().trace("needle", view)
+    assert [place.what for place in found.occurrences] == ["you said", "Ran: make again – done: a needle [...]"]
+    assert found.unsearched == (note.format("r1"),)
+    assert await sessions.recall().trace("nowhere", view) == Trace((), (note.format("r2, r1"),))
+    assert await sessions.recall().trace(" ", view) == Trace()
 
 
 async def test_a_message_that_was_damaged_later_hides_no_other_place(sessions: Sessions) -> None:
@@ -104,7 +109,7 @@ async def test_a_reference_is_answered_by_what_became_of_it(sessions: Sessions, 
     (masked,) = [output.call_id for message in view.messages if isinstance(message, User) for output in message.outputs
                  if output.text.startswith("r1")]  # fmt: skip
     view = replace(view, masked=frozenset({masked}))
-    fates = [(await sessions.recall().why(written.format(number), view)).places for number in range(1, 5)]
+    fates = [(await sessions.recall().trace(written.format(number), view)).occurrences for number in range(1, 5)]
     assert [[(place.ref, place.fate) for place in places] for places in fates] == [
         [("r1", "summarised")], [("r2", "masked")], [("r3", "stored")], [("r4", "visible")],
     ]  # fmt: skip
@@ -116,6 +121,6 @@ async def test_a_message_is_found_by_its_reference(sessions: Sessions) -> None:
     await sessions.says("and the new ones")
     for text, fate in (("please run them", "summarised"), ("and the new ones", "visible")):
         ref = f"msg-{message_digits(User((Text(text),)))}"
-        (place,) = (await sessions.recall().why(ref, sessions.views[HERE])).places
+        (place,) = (await sessions.recall().trace(ref, sessions.views[HERE])).occurrences
         assert (place.ref, place.fate, place.what) == (ref, fate, "you said")
-    assert (await sessions.recall().why("msg-00000000", sessions.views[HERE])).places == ()
+    assert (await sessions.recall().trace("msg-00000000", sessions.views[HERE])).occurrences == ()

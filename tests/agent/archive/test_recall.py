@@ -9,26 +9,26 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.archive.indexer import BATCH, MOST_INDEXED, UNINDEXED_NOTE
+from ebbtide.agent.archive.indexer import MAX_INDEXED_OUTPUT_BYTES, MESSAGES_PER_BATCH, UNINDEXED_NOTE
 from ebbtide.agent.archive.recall import fetch_for_tools
-from ebbtide.agent.archive.recall_search import PARTIAL_MATCH_NOTE, REBUILT
+from ebbtide.agent.archive.recall_search import INDEX_REBUILT_NOTE, PARTIAL_MATCH_NOTE
 from ebbtide.agent.errors import ReferenceFailed
-from ebbtide.agent.records.store_access import forget
+from ebbtide.agent.records.store_access import delete_session
 from ebbtide.tools.base import Tool, Workspace
-from ebbtide.tools.outputs.recall_scope import Scope
+from ebbtide.tools.outputs.recall_scope import RecallScope
 from ebbtide.tools.outputs.recalled import RecallQuery, RecallResult
 from ebbtide.tools.read_result import ReadResult
 from ebbtide.tools.recall import Recall
-from ebbtide.tools.schema import mismatches
+from ebbtide.tools.schema import schema_violations
 from ebbtide.tools.tool_output_cache import ToolOutputCache
-from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
+from tests.kit.archived_sessions import ELSEWHERE, HERE, THERE, Sessions, opened
 
 
 def refs(memory: RecallResult) -> list[str]:
-    return [one.ref for one in memory.found]
+    return [one.ref for one in memory.items]
 
 
-async def text_of(sessions: Sessions, ref: str, scope: Scope = "project") -> str:
+async def text_of(sessions: Sessions, ref: str, scope: RecallScope = "project") -> str:
     found = await sessions.recall(scope).fetch(ref)
     try:
         return found.content.read(0, found.content.size).decode()
@@ -43,10 +43,10 @@ async def test_everything_a_session_saw_is_found(sessions: Sessions) -> None:
     await sessions.compacts("a summary of the grammar work")
     recall = sessions.recall()
     for words, kind in (("parser", "user"), ("tokens", "output"), ("scanner", "assistant"), ("grammar", "summary")):
-        (one,) = (await recall.search(RecallQuery(words))).found
+        (one,) = (await recall.search(RecallQuery(words))).items
         assert one.kind == kind
         assert words in await text_of(sessions, one.ref)
-    (output,) = (await recall.search(RecallQuery("lexer.py", kinds=("output",)))).found
+    (output,) = (await recall.search(RecallQuery("lexer.py", kinds=("output",)))).items
     assert (output.ref, output.title, output.tool, output.path, output.where, output.excerpt) == (
         "r1", "Viewed src/lexer.py – 1 line", "read", "src/lexer.py", "", "def tokens(): ...",
     )  # fmt: skip
@@ -57,7 +57,7 @@ async def test_all_file_views_of_the_last_hour(sessions: Sessions) -> None:
     await sessions.runs("read", "one", path="a.py")
     await sessions.runs("bash", "two", command="ls")
     await sessions.runs("read", "three", path="b.py")
-    (first,) = (await sessions.recall().search(RecallQuery(tool="read", path="a.py"))).found
+    (first,) = (await sessions.recall().search(RecallQuery(tool="read", path="a.py"))).items
     await sessions.thread.run(sessions.store.query, "update documents set created = created - 4000 where path = 'a.py'")
     views = RecallQuery(kinds=("output",), tool="read", since=first.at - 3600)
     assert refs(await sessions.recall().search(views)) == ["r3"]
@@ -66,8 +66,8 @@ async def test_all_file_views_of_the_last_hour(sessions: Sessions) -> None:
 async def test_of_a_list_only_the_beginnings_are_shown(sessions: Sessions) -> None:
     await sessions.says("go")
     await sessions.runs("read", "word " * 200, path="a.py")
-    (listed,) = (await sessions.recall().search(RecallQuery(tool="read"))).found
-    (found,) = (await sessions.recall().search(RecallQuery("word", tool="read"))).found
+    (listed,) = (await sessions.recall().search(RecallQuery(tool="read"))).items
+    (found,) = (await sessions.recall().search(RecallQuery("word", tool="read"))).items
     assert len(listed.excerpt) < 125 < len(found.excerpt)
 
 
@@ -75,8 +75,8 @@ async def test_an_output_is_searched_beyond_what_the_view_shows_of_it(sessions: 
     whole = b"start\n" + b"filler line\n" * 3000 + b"the needle is here\n" + b"more\n" * 100_000
     await sessions.says("go")
     await sessions.runs("bash", "start\n[...]", whole=whole, command="make")
-    (one,) = (await sessions.recall().search(RecallQuery("needle"))).found
-    assert (one.ref, one.searched, one.size) == ("r1", MOST_INDEXED, len(whole))
+    (one,) = (await sessions.recall().search(RecallQuery("needle"))).items
+    assert (one.ref, one.searched, one.size) == ("r1", MAX_INDEXED_OUTPUT_BYTES, len(whole))
     assert "the needle is here" in one.excerpt
     assert await text_of(sessions, "r1") == whole.decode()
 
@@ -102,15 +102,15 @@ async def test_what_was_brought_back_is_found_where_it_came_from(sessions: Sessi
 @pytest.mark.parametrize(
     ("scope", "seen"), [("session", {HERE}), ("project", {HERE, THERE}), ("all", {HERE, THERE, ELSEWHERE})]
 )
-async def test_a_scope_bounds_what_is_seen(sessions: Sessions, scope: Scope, seen: set[str]) -> None:
+async def test_a_scope_bounds_what_is_seen(sessions: Sessions, scope: RecallScope, seen: set[str]) -> None:
     for session in (HERE, THERE, ELSEWHERE):
         await sessions.says("go", session)
         await sessions.runs("bash", f"common word {session}", session, command="ls")
     memory = await sessions.recall(scope).search(RecallQuery("common word"))
-    assert {one.excerpt.split()[-1] for one in memory.found} == seen
+    assert {one.excerpt.split()[-1] for one in memory.items} == seen
     places = {HERE: ("r1", ""), THERE: ("ebb://one/bbbb1111/r1", "session bbbb1111")}
     places[ELSEWHERE] = ("ebb://two/cccc1111/r1", "session cccc1111 of two")
-    assert {(one.ref, one.where) for one in memory.found} == {places[session] for session in seen}
+    assert {(one.ref, one.where) for one in memory.items} == {places[session] for session in seen}
     for session, (ref, _) in places.items():
         if session in seen:
             assert session in await text_of(sessions, ref, scope)
@@ -123,8 +123,8 @@ async def test_a_call_may_ask_for_less_than_is_allowed_and_not_for_more(sessions
     for session in (HERE, THERE):
         await sessions.says("common word", session)
     recall = sessions.recall("project")
-    assert len((await recall.search(RecallQuery("common", scope="session"))).found) == 1
-    other = (await recall.search(RecallQuery("common", scope="project"))).found
+    assert len((await recall.search(RecallQuery("common", scope="session"))).items) == 1
+    other = (await recall.search(RecallQuery("common", scope="project"))).items
     with pytest.raises(ReferenceFailed, match="from this project only"):
         await recall.search(RecallQuery("common", scope="all"))
     (there,) = (one.ref for one in other if one.where)
@@ -137,49 +137,49 @@ async def test_what_was_looked_up_comes_first_among_equals(sessions: Sessions) -
     for _ in range(3):
         await sessions.runs("bash", "same words", command="ls")
     recall = sessions.recall()
-    found = (await recall.search(RecallQuery("same words", kinds=("output",)))).found
+    found = (await recall.search(RecallQuery("same words", kinds=("output",)))).items
     assert {one.ref for one in found} == {"r1", "r2", "r3"}
     await text_of(sessions, "r2")
-    assert (await recall.search(RecallQuery("same words", kinds=("output",)))).found[0].ref == "r2"
+    assert (await recall.search(RecallQuery("same words", kinds=("output",)))).items[0].ref == "r2"
 
 
 async def test_some_of_the_words_are_enough_when_nothing_holds_all(sessions: Sessions) -> None:
     await sessions.says("the retry limit")
     memory = await sessions.recall().search(RecallQuery("who set the retry"))
-    assert (len(memory.found), memory.notes) == (1, (PARTIAL_MATCH_NOTE,))
+    assert (len(memory.items), memory.notes) == (1, (PARTIAL_MATCH_NOTE,))
 
 
 async def test_an_earlier_database_is_indexed_when_it_is_searched_and_says_how_far_it_is(sessions: Sessions) -> None:
-    for number in range(BATCH + 50):
+    for number in range(MESSAGES_PER_BATCH + 50):
         await sessions.says(f"message {number} word{number}")
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     memory = await sessions.recall().search(
-        RecallQuery(f"word{BATCH + 7}"), lambda done, total: told.append((done, total))
+        RecallQuery(f"word{MESSAGES_PER_BATCH + 7}"), lambda done, total: progress.append((done, total))
     )
-    assert [one.excerpt for one in memory.found] == [f"message {BATCH + 7} word{BATCH + 7}"]
-    total = BATCH + 50
-    assert told[0][0] < total
-    assert told[-1] == (total, total)
+    assert [one.excerpt for one in memory.items] == [f"message {MESSAGES_PER_BATCH + 7} word{MESSAGES_PER_BATCH + 7}"]
+    total = MESSAGES_PER_BATCH + 50
+    assert progress[0][0] < total
+    assert progress[-1] == (total, total)
 
 
 async def test_a_search_that_would_wait_long_answers_from_what_is_indexed_and_goes_on_later(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(BATCH + 50):
+    for number in range(MESSAGES_PER_BATCH + 50):
         await sessions.says(f"message {number} word{number}", THERE)
     await sessions.says("another word7")
     monkeypatch.setattr("ebbtide.agent.archive.recall_search.INDEX_TIMEOUT_S", 0.0)
     searched = [await sessions.recall().search(RecallQuery("word7 another")) for _ in range(3)]
     assert [refs(memory)[0] for memory in searched] == refs(searched[0])[:1] * 3
-    told = [[note for note in memory.notes if note != PARTIAL_MATCH_NOTE] for memory in searched]
-    assert told == [[UNINDEXED_NOTE.format(BATCH + 50)], [UNINDEXED_NOTE.format(49)], []]
+    notes = [[note for note in memory.notes if note != PARTIAL_MATCH_NOTE] for memory in searched]
+    assert notes == [[UNINDEXED_NOTE.format(MESSAGES_PER_BATCH + 50)], [UNINDEXED_NOTE.format(49)], []]
 
 
 async def test_calls_keep_their_outputs_where_a_batch_ends_between_them(sessions: Sessions) -> None:
-    for number in range(BATCH - 1):
+    for number in range(MESSAGES_PER_BATCH - 1):
         await sessions.says(f"message {number}")
     await sessions.runs("bash", "between", command="make borders")
-    (one,) = (await sessions.recall().search(RecallQuery("between"))).found
+    (one,) = (await sessions.recall().search(RecallQuery("between"))).items
     assert (one.ref, one.tool) == ("r1", "bash")
 
 
@@ -187,7 +187,7 @@ async def test_an_index_that_is_made_anew_is_made_in_pieces_and_says_what_is_lef
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await opened(tmp_path)
-    for number in range(BATCH + 50):
+    for number in range(MESSAGES_PER_BATCH + 50):
         await first.says(f"message {number} word")
     await first.recall().search(RecallQuery("word"))
     await first.thread.close()
@@ -197,9 +197,9 @@ async def test_an_index_that_is_made_anew_is_made_in_pieces_and_says_what_is_lef
     monkeypatch.setattr("ebbtide.agent.archive.indexer.INDEX_TIMEOUT_S", 0.0)
     monkeypatch.setattr("ebbtide.agent.archive.recall_search.INDEX_TIMEOUT_S", 0.0)
     second = await opened(tmp_path)
-    memory = await second.recall().search(RecallQuery("word", limit=BATCH))
-    assert memory.notes == (UNINDEXED_NOTE.format(49), REBUILT)
-    assert len(memory.found) == BATCH
+    memory = await second.recall().search(RecallQuery("word", limit=MESSAGES_PER_BATCH))
+    assert memory.notes == (UNINDEXED_NOTE.format(49), INDEX_REBUILT_NOTE)
+    assert len(memory.items) == MESSAGES_PER_BATCH
 
 
 @pytest.mark.parametrize("damage", ["delete from words_data where id > 10", "drop table documents"])
@@ -214,16 +214,16 @@ async def test_a_damaged_index_is_made_anew_and_that_is_said(tmp_path: Path, dam
     db.close()
     second = await opened(tmp_path)
     second_memory = await second.recall().search(RecallQuery("word", limit=50))
-    assert (len(second_memory.found), second_memory.notes) == (30, (REBUILT,))
+    assert (len(second_memory.items), second_memory.notes) == (30, (INDEX_REBUILT_NOTE,))
     assert (await second.recall().search(RecallQuery("word"))).notes == ()
     await second.thread.close()
 
 
 async def test_a_reference_of_a_deleted_session_says_so(sessions: Sessions) -> None:
     await sessions.says("a word that goes", THERE)
-    (one,) = (await sessions.recall().search(RecallQuery("goes"))).found
+    (one,) = (await sessions.recall().search(RecallQuery("goes"))).items
     await sessions.thread.run(sessions.store.delete, THERE)
-    assert (await sessions.recall().search(RecallQuery("goes"))).found == ()
+    assert (await sessions.recall().search(RecallQuery("goes"))).items == ()
     with pytest.raises(ReferenceFailed, match="it was deleted"):
         await sessions.recall().fetch(one.ref)
 
@@ -233,8 +233,8 @@ async def test_another_process_may_write_and_search_the_same_database(sessions: 
     await sessions.recall().search(RecallQuery("word"))
     other = await opened(tmp_path)
     await sessions.says("another word")
-    assert len((await other.recall().search(RecallQuery("word"))).found) == 2
-    assert len((await sessions.recall().search(RecallQuery("word"))).found) == 2
+    assert len((await other.recall().search(RecallQuery("word"))).items) == 2
+    assert len((await sessions.recall().search(RecallQuery("word"))).items) == 2
     await other.thread.close()
 
 
@@ -242,7 +242,7 @@ async def test_a_message_that_cannot_be_read_hides_no_other(sessions: Sessions) 
     await sessions.says("first word")
     await sessions.says("second word")
     await sessions.thread.run(sessions.store.query, "update messages set body = '{' where position = 0")
-    (one,) = (await sessions.recall().search(RecallQuery("word"))).found
+    (one,) = (await sessions.recall().search(RecallQuery("word"))).items
     assert one.excerpt == "second word"
 
 
@@ -252,17 +252,17 @@ async def test_a_damaged_index_keeps_no_session_from_being_deleted(sessions: Ses
     await sessions.recall().search(RecallQuery("word"))
     await sessions.thread.run(sessions.store.query, "delete from words_config")
     await sessions.thread.run(sessions.store.query, "update words_data set block = zeroblob(9)")
-    await forget(sessions.thread, sessions.store, THERE)
-    assert [one.excerpt for one in (await sessions.recall().search(RecallQuery("word"))).found] == ["a word that stays"]
+    await delete_session(sessions.thread, sessions.store, THERE)
+    assert [one.excerpt for one in (await sessions.recall().search(RecallQuery("word"))).items] == ["a word that stays"]
 
 
 async def test_two_searches_at_once_index_everything_once(sessions: Sessions) -> None:
-    for number in range(2 * BATCH):
+    for number in range(2 * MESSAGES_PER_BATCH):
         await sessions.says(f"message {number} word")
     recall = sessions.recall()
     await asyncio.gather(*(recall.search(RecallQuery("word")) for _ in range(3)))
     count = await sessions.thread.run(sessions.store.query, "select count(*), count(distinct position) from documents")
-    assert count == [(2 * BATCH, 2 * BATCH)]
+    assert count == [(2 * MESSAGES_PER_BATCH, 2 * MESSAGES_PER_BATCH)]
 
 
 async def test_a_long_output_is_searched_to_its_end(sessions: Sessions) -> None:
@@ -272,14 +272,14 @@ async def test_a_long_output_is_searched_to_its_end(sessions: Sessions) -> None:
     await sessions.runs("bash", "filler\n[...]", whole=b"filler line\n" * 60_000, command="ls")
     await sessions.runs("read", "filler\n[...]", whole=whole, path="a.txt")
     search = sessions.recall().search
-    shown = "60001: the Needle is há here\n60011: in a hay-stack"
+    excerpt = "60001: the Needle is há here\n60011: in a hay-stack"
     for query in ("needle hay", '"hay stack" needle', "HÁ needle"):
         found = await search(RecallQuery(query, tool="bash"))
-        assert [(one.ref, one.title[:9], one.searched, one.size) for one in found.found] == [
+        assert [(one.ref, one.title[:9], one.searched, one.size) for one in found.items] == [
             ("r1", "Ran: make", None, len(whole))
         ]
         assert found.notes == ()
-        assert found.found[0].excerpt == (shown if "hay" in query else shown.partition("\n")[0])
+        assert found.items[0].excerpt == (excerpt if "hay" in query else excerpt.partition("\n")[0])
     assert refs(await search(RecallQuery("needle hay"))) == ["r3", "r1"]
     assert await search(RecallQuery("needle haystacks")) == RecallResult((), ())
 
@@ -288,10 +288,10 @@ async def test_what_was_not_searched_to_its_end_is_named(sessions: Sessions, mon
     await sessions.says("go", THERE)
     for number in range(7):
         await sessions.runs("bash", "filler", THERE, whole=b"filler line\n" * 90_000, command=f"make {number}")
-    monkeypatch.setattr("ebbtide.agent.archive.recall_search.SCAN_SECONDS", 0.0)
-    (told,) = (await sessions.recall().search(RecallQuery("needle"))).notes
-    assert told.startswith("only the first 262,144 bytes of ebb://one/bbbb1111/r7, ebb://one/bbbb1111/r6, ")
-    assert told.endswith("/r3 and 2 more are searched here; `ref_id` with `search` searches a whole output")
+    monkeypatch.setattr("ebbtide.agent.archive.recall_search.MAX_SCAN_SECONDS", 0.0)
+    (note,) = (await sessions.recall().search(RecallQuery("needle"))).notes
+    assert note.startswith("only the first 262,144 bytes of ebb://one/bbbb1111/r7, ebb://one/bbbb1111/r6, ")
+    assert note.endswith("/r3 and 2 more are searched here; `ref_id` with `search` searches a whole output")
     assert (await sessions.recall(scope="session").search(RecallQuery("needle"))).notes == ()
 
 
@@ -329,7 +329,7 @@ async def test_each_hint_is_a_call_that_gives_the_next_part_until_the_end(
     asked, seen = list[dict[str, Any]](), ""
     while True:
         assert arguments not in asked
-        assert mismatches(arguments, tool.schema) == []
+        assert schema_violations(arguments, tool.schema) == []
         asked.append(dict(arguments))
         seen = (await tool.run(arguments, workspace)).text
         hints = HINT.findall(seen)

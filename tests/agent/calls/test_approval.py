@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import stat
-import subprocess
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,17 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.agent.budget.preflight import ToolBudget
 from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.changed_call import edit_note
 from ebbtide.agent.calls.execute import CallPosition, CallRunner, run_calls
 from ebbtide.agent.calls.output_budget import OutputBudget
 from ebbtide.agent.calls.output_view import OutputIntake
-from ebbtide.agent.calls.policy import IN_PLAN, Policy, parse_rule
+from ebbtide.agent.calls.policy import PLAN_MODE_REFUSALS, Policy, parse_rule
 from ebbtide.agent.calls.project_rules import ProjectRules, SavedRules
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.config.options import Mode
-from ebbtide.agent.context.estimate import estimate_message
-from ebbtide.agent.context.preflight import ToolBudget
 from ebbtide.agent.events.permissions import (
     CallDenied,
     CallEdited,
@@ -37,10 +35,13 @@ from ebbtide.agent.messages import ToolCall, ToolOutput, User
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.session import Session
 from ebbtide.agent.sessions import Sessions
+from ebbtide.agent.tokens.estimate import estimate_message
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.catalog import builtin_tools
 from ebbtide.tools.process.state import ProgramState
-from tests.kit.hostile_repository import git, hostile_repository, ran
+from tests.kit.files import write_file, write_files, write_program
+from tests.kit.git import git
+from tests.kit.hostile_repository import hostile_repository, ran
 from tests.kit.project import Project
 from tests.kit.session import Home, call, outputs_of
 
@@ -124,7 +125,10 @@ async def test_in_plan_mode_what_only_looks_runs_and_what_holds_secrets_is_asked
     outputs = [(await run(bash(line)))[0] for line in lines]
     assert [output.status for output in outputs] == ["done", "done", "done", "denied", "denied", "done", "done"]
     assert outputs[2].text == "KEY=1\nexit code 0"
-    assert outputs[3].text == f"denied: {IN_PLAN['run']}. Do it another way, or say in your answer what is left to do"
+    assert (
+        outputs[3].text
+        == f"denied: {PLAN_MODE_REFUSALS['run']}. Do it another way, or say in your answer what is left to do"
+    )
     assert [(question.arguments["command"], question.reason, question.offers) for question in run.asked] == [
         ("cat .env", "`.env` may hold secrets", ()),
         ("cat /etc/hosts", "`/etc/hosts` is outside the working folder", ()),
@@ -135,8 +139,7 @@ async def test_in_plan_mode_what_only_looks_runs_and_what_holds_secrets_is_asked
 @pytest.mark.parametrize("mode", ["ask", "accept-edits"])
 async def test_what_only_looks_is_not_asked_about_and_runs_nothing_of_the_repository(root: Path, mode: Mode) -> None:
     hostile_repository(root)
-    (root / ".env").write_text("KEY=1\n")
-    (root / "b").write_text("KEY\n")
+    write_files(root, {".env": "KEY=1\n", "b": "KEY\n"})
     run = Run(root, lambda question: Decision("deny"))
     run.approval.policy = replace(run.approval.policy, mode=mode)
     lines = (
@@ -146,7 +149,7 @@ async def test_what_only_looks_is_not_asked_about_and_runs_nothing_of_the_reposi
     outputs = [(await run(bash(line)))[0] for line in lines]
     assert [output.status for output in outputs] == [*["done"] * 3, *["denied"] * 5]
     assert ".env" not in outputs[2].text
-    approval = f"{mode} mode: this command needs approval"
+    approval = f"{mode} mode: commands need your OK"
     assert [question.reason for question in run.asked] == [
         "`.env` may hold secrets", f"`{root.parent}/outside` is outside the working folder", *[approval] * 3,
     ]  # fmt: skip
@@ -155,8 +158,7 @@ async def test_what_only_looks_is_not_asked_about_and_runs_nothing_of_the_reposi
 
 async def test_a_program_that_lies_in_the_folder_is_asked_about(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("python3", "rg"):
-        (root / name).write_text("#!/bin/sh\ntouch ran\n")
-        (root / name).chmod(0o755)
+        write_program(root / name, "touch ran\n")
     monkeypatch.setenv("PATH", f"{root}:{os.environ['PATH']}")
     run = Run(root, lambda question: Decision("deny"))
     lines = ("python3 --version", "command -v python3; which rg", "rg --files")
@@ -390,7 +392,7 @@ DONE = {"text": "ok"}
 async def test_a_rule_for_the_project_holds_in_its_next_session(tmp_path: Path) -> None:
     async with opened(tmp_path, LIST, DONE) as session:
         (question,) = questions(
-            await answered(session, lambda asked: Decision("allow", rule=asked.offers[0], kept="project"))
+            await answered(session, lambda asked: Decision("allow", rule=asked.offers[0], scope="project"))
         )
     file = tmp_path / "home" / "config" / "rules.json"
     assert question.rules_file == str(file)
@@ -411,8 +413,7 @@ async def test_a_project_cannot_plant_a_rule(tmp_path: Path) -> None:
     project = tmp_path / "project"
     planted = json.dumps({"projects": {str(project): {"allow": ["bash"]}}})
     for place in (project, project / ".ebb", project / "config", project / ".config" / "ebbtide"):
-        place.mkdir(parents=True, exist_ok=True)
-        (place / "rules.json").write_text(planted)
+        write_file(place / "rules.json", planted)
     async with opened(tmp_path, LIST, DONE) as session:
         assert len(questions(await answered(session, lambda asked: Decision("deny")))) == 1
 
@@ -431,17 +432,17 @@ async def test_a_broken_file_of_rules_is_told_and_stays_as_it_is(tmp_path: Path,
     content = content.replace("PROJECT", str(tmp_path / "project"))
     file.write_text(content)
     async with opened(tmp_path, LIST, DONE) as session:
-        events = await answered(session, lambda asked: Decision("allow", rule=asked.offers[0], kept="project"))
-    told = [event.text for event in events if isinstance(event, Noticed) and str(file) in event.text]
-    assert len(told) == 2
-    assert told[1].startswith("the rule applies to this session only: ")
+        events = await answered(session, lambda asked: Decision("allow", rule=asked.offers[0], scope="project"))
+    notices = [event.text for event in events if isinstance(event, Noticed) and str(file) in event.text]
+    assert len(notices) == 2
+    assert notices[1].startswith("the rule applies to this session only: ")
     assert file.read_text() == content
 
 
 def test_what_is_no_rule_is_told_and_the_others_hold(tmp_path: Path) -> None:
     file = tmp_path / "rules.json"
-    kept = {"projects": {"/p": {"allow": ["bash(ls)", "a b", 3, "edit(src)"]}}}
-    file.write_text(json.dumps(kept))
+    rules = {"projects": {"/p": {"allow": ["bash(ls)", "a b", 3, "edit(src)"]}}}
+    file.write_text(json.dumps(rules))
     assert ProjectRules(tmp_path, Path("/p")).read() == SavedRules(
         ("bash(ls)", "edit(src)"),
         f'`{file}`: `"a b"`, `3` is not a valid rule and is ignored; a rule looks like `bash(git status)`',
@@ -452,7 +453,7 @@ def test_in_a_work_tree_the_rules_of_its_repository_hold_too(tmp_path: Path) -> 
     main, tree, claims = tmp_path / "main", tmp_path / "tree", tmp_path / "claims"
     for words in (("init", "-q"), ("commit", "-q", "--allow-empty", "-m", "x"), ("worktree", "add", "-q", str(tree))):
         main.mkdir(exist_ok=True)
-        subprocess.run(("git", "-c", "user.name=a", "-c", "user.email=a@b", *words), cwd=main, check=True)
+        git(main, *words)
     claims.mkdir()
     shutil.copy(tree / ".git", claims / ".git")  # only it says that it is a work tree
     for project, rule in ((main, "bash(ls)"), (main / "sub", "bash(pwd)"), (tree, "bash(id)")):
@@ -515,7 +516,7 @@ async def test_a_rule_for_the_session_outlives_its_model_but_neither_the_session
 async def test_a_rule_for_the_project_that_the_user_took_away_does_not_outlive_the_model(tmp_path: Path) -> None:
     async with started(tmp_path, LIST, DONE) as sessions:
         session = await sessions.open()
-        await answered(session, lambda asked: Decision("allow", rule=asked.offers[0], kept="project"))
+        await answered(session, lambda asked: Decision("allow", rule=asked.offers[0], scope="project"))
         await session.close()
         (tmp_path / "home" / "config" / "rules.json").unlink()
         assert await asked_again(sessions, session.id, model(tmp_path, "other", LIST, DONE)) == 1

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.agent.budget.preflight import ToolBudget
 from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.execute import CallPosition, CallRunner, run_calls
 from ebbtide.agent.calls.output_budget import OutputBudget
 from ebbtide.agent.calls.output_view import OutputIntake
 from ebbtide.agent.calls.policy import Policy
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.context.estimate import estimate_message
-from ebbtide.agent.context.preflight import ToolBudget
 from ebbtide.agent.events.session import Event, ToolFinished
 from ebbtide.agent.messages import ToolCall, User
+from ebbtide.agent.tokens.estimate import estimate_message
 from ebbtide.tools.base import Arguments, Effect, Result, Tool, Workspace
 from ebbtide.tools.edit import Edit
 
@@ -66,12 +66,12 @@ async def test_no_call_runs_on_when_one_beside_it_fails_with_a_bug(tmp_path: Pat
 async def test_what_an_unasked_call_changed_is_told_to_somebody_who_looks_on_with_its_place_in_the_file(
     tmp_path: Path,
 ) -> None:
-    told: dict[bool, str] = {}
+    diffs: dict[bool, str] = {}
     for looks_on in (True, False):
         (tmp_path / "a.py").write_text("one\ntwo\nthree\nfour\nfive\nsix\n")
         events: list[Event] = []
-        runner = replace(call_runner(Edit(), tmp_path, events), shows_changes=looks_on)
+        runner = replace(call_runner(Edit(), tmp_path, events), emits_diffs=looks_on)
         call = ToolCall("c1", "edit", {"path": "a.py", "old": "six", "new": "6"})
         await run_calls((call,), runner, room(), CallPosition())
-        told[looks_on] = next(event.diff for event in events if isinstance(event, ToolFinished))
-    assert told == {True: "--- a/a.py\n+++ b/a.py\n@@ -3,4 +3,4 @@\n three\n four\n five\n-six\n+6", False: ""}
+        diffs[looks_on] = next(event.diff for event in events if isinstance(event, ToolFinished))
+    assert diffs == {True: "--- a/a.py\n+++ b/a.py\n@@ -3,4 +3,4 @@\n three\n four\n five\n-six\n+6", False: ""}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.calls.file_commands import command_for
-from ebbtide.agent.calls.resolve import is_offered, normalize_calls, tool_for
+from ebbtide.agent.calls.file_commands import equivalent_command
+from ebbtide.agent.calls.resolve import is_callable_name, normalize_calls, tool_for
 from ebbtide.agent.messages import Assistant, ToolCall
 from ebbtide.tools.base import Tool, ToolError
 from ebbtide.tools.catalog import builtin_tools
@@ -42,14 +42,14 @@ TOOLS: dict[str, Tool] = {tool.name: tool for tool in builtin_tools()}
     ],
 )
 def test_a_call_is_the_command_that_does_the_same(name: str, arguments: dict[str, Any], command: str | None) -> None:
-    assert command_for(name, arguments) == command
+    assert equivalent_command(name, arguments) == command
 
 
 @pytest.mark.parametrize("before", [None, "", "milk\n", "milk"])
 def test_what_is_appended_is_a_line_of_its_own(before: str | None, tmp_path: Path) -> None:
     if before is not None:
         (tmp_path / "to do").write_text(before)
-    command = command_for("append_to_file", {"file_path": "to do", "content": "it's %s\\n\n"})
+    command = equivalent_command("append_to_file", {"file_path": "to do", "content": "it's %s\\n\n"})
     assert command is not None
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
@@ -61,8 +61,8 @@ def test_the_command_is_decided_about_and_the_model_is_told_of_it() -> None:
     (call,) = normalize_calls(Assistant((wanted,)), TOOLS, ("bash",), "/home/me").calls
     assert (call.name, call.called, call.arguments) == ("bash", "mkdir", {"command": "mkdir -p logs"})
     assert call.note == "[There is no tool `mkdir`: `bash` has done it, with the command mkdir -p logs]"
-    assert is_offered("mkdir", {"path": "logs"}, TOOLS, ("bash",))
-    assert not is_offered("mkdir", {"path": "logs"}, TOOLS, ("read",))
+    assert is_callable_name("mkdir", {"path": "logs"}, TOOLS, ("bash",))
+    assert not is_callable_name("mkdir", {"path": "logs"}, TOOLS, ("read",))
     without_bash = {name: tool for name, tool in TOOLS.items() if name != "bash"}
     (left,) = normalize_calls(Assistant((wanted,)), without_bash, tuple(without_bash), "/home/me").calls
     with pytest.raises(ToolError, match="there is no tool `mkdir`"):

@@ -1,6 +1,5 @@
 """`bash(git)` and `outside(git)` together: git commands are covered, and each other call has a reason."""
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,14 +9,15 @@ from ebbtide.agent.calls.permission_request import request_for
 from ebbtide.agent.calls.policy import Policy, decide, parse_rule, runs_unsandboxed
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.bash import Bash
-from ebbtide.tools.commands.git_commands import git_doubt
+from ebbtide.tools.commands.git_commands import git_rule_doubt
 from ebbtide.tools.commands.grammar import parse_command_line
+from tests.kit.git import git
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Workspace:
     root = tmp_path.resolve()
-    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    git(root, "init", "-q")
     return Workspace(root, root)
 
 
@@ -88,7 +88,7 @@ def test_a_rule_for_git_covers_its_commands_inside_and_outside_the_sandbox(repos
 def test_a_push_to_a_folder_is_asked_about_since_hooks_there_run(repository: Workspace, place: str) -> None:
     """A command in the sandbox can make such a repository, and `outside(git)` would run its hooks outside."""
     for name in ("up", "up.git"):
-        subprocess.run(["git", "init", "-q", "--bare", str(repository.root / name)], check=True)
+        git(repository.root, "init", "-q", "--bare", name)
     line = f"git push {place.replace('ROOT', str(repository.root))} main"
     asked = request_for(Bash(), {"command": line}, repository, "ask")
     assert decide(asked, policy(repository.root)).verdict == "ask"
@@ -154,7 +154,7 @@ def test_other_calls_of_git_are_asked_about_for_a_reason(repository: Workspace, 
     assert decide(asked, policy(repository.root)).verdict == "ask"
     assert not runs_unsandboxed(asked, policy(repository.root))
     words = [word for word in parse_command_line(command).commands[0].words if not word.text.startswith("GIT_")]
-    doubt = git_doubt(words)
+    doubt = git_rule_doubt(words)
     assert doubt is not None
     assert why in doubt[1]
 
@@ -176,4 +176,4 @@ def test_a_look_that_names_the_working_folder_is_run_as_a_look(repository: Works
     command = line.replace("{}", str(repository.root))
     asked = request_for(Bash(), {"command": command}, repository, "ask")
     ruling = decide(asked, Policy(str(repository.root)))
-    assert (ruling.verdict, ruling.is_guarded) == ("allow", True)
+    assert (ruling.verdict, ruling.requires_read_only) == ("allow", True)

@@ -1,6 +1,5 @@
 """A password in the address of a remote is hidden from the model however it looks at Git's settings."""
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from ebbtide.agent.events.session import ToolFinished, ToolProgress
 from ebbtide.tools.secrets.git_passwords import git_passwords
 from tests.agent.calls.test_secret_arguments import asked_of
-from tests.agent.mcp.serving import House, say
+from tests.kit.mcp_project import McpProject, say
 from tests.kit.session import call
 
 PASSWORD, WORD, TOKEN = "hunter2-Pw", "summer", "x1Y2z3A4b5C6d7E8f9G0"
@@ -17,9 +16,9 @@ HEADER = "eC1hY2Nlc3MtdG9rZW46eDFZMnozQTRi"
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
+def project(tmp_path: Path) -> McpProject:
     """A project with remotes as `git clone https://me:PASSWORD@…` and `actions/checkout` leave them."""
-    house = House(tmp_path)
+    project = McpProject(tmp_path)
     for words in (
         ("init", "-q"),
         ("remote", "add", "origin", f"https://me:{PASSWORD}@git.example.org/a.git"),
@@ -28,8 +27,8 @@ def house(tmp_path: Path) -> House:
         ("config", "http.https://git.example.org/.extraheader", f"AUTHORIZATION: basic {HEADER}"),
         ("config", f"url.https://me:{PASSWORD}2@git.example.org/.insteadOf", "mine:"),
     ):
-        subprocess.run(["git", *words], cwd=house.project, check=True)
-    return house
+        project.git(*words)
+    return project
 
 
 LOOKS = (
@@ -45,30 +44,30 @@ LOOKS = (
 )
 
 
-async def test_no_look_shows_a_password_of_a_remote(house: House) -> None:
+async def test_no_look_shows_a_password_of_a_remote(project: McpProject) -> None:
     steps: list[dict[str, Any]] = [{"calls": [call("bash", command=line)]} for line in LOOKS]
     steps += [{"calls": [call("read", path=".git/config")]}, {"calls": [call("grep", pattern="url", path=".git")]}]
-    session = await house.open(*steps, {"text": "done"})
+    session = await project.open(*steps, {"text": "done"})
     events = await say(session, "look")
-    shown = [repr(event) for event in events if isinstance(event, ToolFinished | ToolProgress)]
-    everything = "\n".join((asked_of(session), *shown))
+    outputs = [repr(event) for event in events if isinstance(event, ToolFinished | ToolProgress)]
+    everything = "\n".join((asked_of(session), *outputs))
     assert "git.example.org/a.git" in everything
     found = [secret for secret in (PASSWORD, f":{WORD}@", TOKEN, HEADER) if secret in everything]
     assert found == []
 
 
-async def test_a_password_that_the_user_adds_meanwhile_is_hidden_too(house: House) -> None:
+async def test_a_password_that_the_user_adds_meanwhile_is_hidden_too(project: McpProject) -> None:
     look: dict[str, Any] = {"calls": [call("bash", command="git remote get-url late")]}
-    session = await house.open(look, {"text": "one"}, look, {"text": "two"})
+    session = await project.open(look, {"text": "one"}, look, {"text": "two"})
     await say(session, "look")
     address = "https://me:lat3r-Pass@git.example.org/late.git"
-    subprocess.run(["git", "remote", "add", "late", address], cwd=house.project, check=True)  # noqa: ASYNC221  # as the user does
+    project.git("remote", "add", "late", address)
     await say(session, "again")
     assert ("git.example.org/late.git" in asked_of(session), "lat3r-Pass" in asked_of(session)) == (True, False)
 
 
-async def test_what_the_user_quotes_of_it_is_hidden_as_well(house: House) -> None:
-    session = await house.open({"text": "done"})
+async def test_what_the_user_quotes_of_it_is_hidden_as_well(project: McpProject) -> None:
+    session = await project.open({"text": "done"})
     await say(session, f"the remote is https://me:{PASSWORD}@git.example.org/a.git")
     assert PASSWORD not in asked_of(session)
 

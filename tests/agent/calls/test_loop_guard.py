@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ebbtide.agent.calls.loop_guard import GO_ON, STOP, LoopGuard
+from ebbtide.agent.calls.loop_guard import CONTINUE_OPTION, STOP_OPTION, LoopGuard
 from ebbtide.agent.events.permissions import QuestionAsked
 from ebbtide.agent.events.session import TurnFinished
 from ebbtide.agent.providers.wires.scripted import Scripted
@@ -20,28 +20,28 @@ async def told_in(home: Home, *replies: dict[str, Any]) -> tuple[list[bool], obj
 
 async def test_the_third_call_that_gives_the_same_is_told_and_the_fifth_ends_the_turn(home: Home) -> None:
     (home.root / "a.txt").write_text("a\n")
-    told, end = await told_in(home, *[LOOK] * 6)
-    assert told == [False, False, True, True, True]
+    warned, end = await told_in(home, *[LOOK] * 6)
+    assert warned == [False, False, True, True, True]
     assert end == TurnFinished("repeated_calls", "")
 
 
 async def test_two_calls_in_turn_are_a_circle_too(home: Home) -> None:
-    told, end = await told_in(home, *[calls(bash("false")), calls(call("edit", path="a", old="x", new="y"))] * 5)
-    assert told == [False] * 4 + [True] * 5
+    warned, end = await told_in(home, *[calls(bash("false")), calls(call("edit", path="a", old="x", new="y"))] * 5)
+    assert warned == [False] * 4 + [True] * 5
     assert end == TurnFinished("repeated_calls", "")
 
 
 async def test_a_command_that_fails_again_after_each_edit_is_no_circle(home: Home) -> None:
     (home.root / "a.txt").write_text("0\n")
     edits = [calls(call("write", path="a.txt", content=f"{number}\n"), bash("false")) for number in range(1, 8)]
-    told, end = await told_in(home, calls(call("read", path="a.txt")), *edits)
-    assert (told, end) == ([False] * 15, TurnFinished("answered", "done"))
+    warned, end = await told_in(home, calls(call("read", path="a.txt")), *edits)
+    assert (warned, end) == ([False] * 15, TurnFinished("answered", "done"))
 
 
 async def test_what_waits_may_be_done_again_and_what_gives_something_else_is_no_repeat(home: Home) -> None:
     grows = [calls(bash("echo a >> log; wc -l < log"))] * 6
-    told, end = await told_in(home, *[calls(bash("sleep 0; true"))] * 6, *grows)
-    assert (told, end) == ([False] * 12, TurnFinished("answered", "done"))
+    warned, end = await told_in(home, *[calls(bash("sleep 0; true"))] * 6, *grows)
+    assert (warned, end) == ([False] * 12, TurnFinished("answered", "done"))
 
 
 async def test_a_new_turn_begins_to_count_anew(home: Home) -> None:
@@ -53,8 +53,8 @@ async def test_a_new_turn_begins_to_count_anew(home: Home) -> None:
 
 async def test_a_user_who_is_there_says_whether_it_goes_on(home: Home) -> None:
     session = await home.attended(Scripted.of(*[LOOK] * 10), loop_guard=LoopGuard())
-    said = iter((GO_ON, STOP))
-    events = await turn_in_which(session, QuestionAsked, lambda asked: session.answer(asked.id, next(said)))
+    answers = iter((CONTINUE_OPTION, STOP_OPTION))
+    events = await turn_in_which(session, QuestionAsked, lambda asked: session.answer(asked.id, next(answers)))
     assert [event.question for event in events if isinstance(event, QuestionAsked)] == [
         "The model called `glob` 5 times, with the same outcome."
     ] * 2

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.calls.output_budget import SHORT, ArchivedOutput, OutputBudget
-from ebbtide.agent.context.estimate import estimate_message
-from ebbtide.agent.context.preflight import ToolBudget
+from ebbtide.agent.budget.preflight import ToolBudget
+from ebbtide.agent.calls.output_budget import SHORT_OUTPUT_TOKENS, ArchivedOutput, OutputBudget
 from ebbtide.agent.messages import OutputStatus, StoredBlob, ToolOutput, User
+from ebbtide.agent.tokens.estimate import estimate_message
 
 
 def count(output: ToolOutput) -> int:
@@ -22,16 +22,16 @@ class Shelf:
 
     def __init__(self, how: str = "it is on the shelf") -> None:
         self.how = how
-        self.kept: list[str] = []
+        self.stored: list[str] = []
 
     async def keep(self, output: ToolOutput) -> ArchivedOutput:
-        self.kept.append(output.text)
-        return ArchivedOutput(replace(output, stored=StoredBlob(str(len(self.kept)), 0, 0)), self.how)
+        self.stored.append(output.text)
+        return ArchivedOutput(replace(output, stored=StoredBlob(str(len(self.stored)), 0, 0)), self.how)
 
 
 async def shared(room: OutputBudget, listing: Shelf, outputs: list[ToolOutput]) -> tuple[ToolOutput, ...]:
-    room.take(outputs)
-    return await room.share(outputs, [listing.keep] * len(outputs))
+    room.reserve(outputs)
+    return await room.fit_outputs(outputs, [listing.keep] * len(outputs))
 
 
 @given(
@@ -42,21 +42,23 @@ def test_outputs_take_no_more_than_there_is_and_none_is_lost(
 ) -> None:
     outputs = [ToolOutput("c0", text) for text in texts]  # some servers use an id again
     budget = ToolBudget(limit, 0, exceeded=is_full)
-    room, listing = OutputBudget(budget, count, spare=None if spare is None else lambda: spare), Shelf()
-    shown = asyncio.run(shared(room, listing, outputs))
+    room, listing = OutputBudget(budget, count, freeable_tokens=None if spare is None else lambda: spare), Shelf()
+    cut = asyncio.run(shared(room, listing, outputs))
     whole = sum(map(count, outputs))
     assert room.budget.reserved <= limit
     assert room.is_open == (spare is not None or (not is_full and whole <= limit))
-    assert sum(map(count, shown)) <= max(limit if whole <= limit else limit // 2, spare or 0) + SHORT * len(outputs)
-    for before, after in zip(outputs, shown, strict=True):
+    assert sum(map(count, cut)) <= max(limit if whole <= limit else limit // 2, spare or 0) + SHORT_OUTPUT_TOKENS * len(
+        outputs
+    )
+    for before, after in zip(outputs, cut, strict=True):
         if after != before:
             assert after.stored is not None
-            assert listing.kept[int(after.stored.digest) - 1] == before.text
+            assert listing.stored[int(after.stored.digest) - 1] == before.text
 
 
 async def test_small_outputs_stand_whole_and_large_ones_get_the_same_part() -> None:
     small, large = ToolOutput("c1", "a" * 300), ToolOutput("c2", "b" * 9000)
-    room = OutputBudget(ToolBudget(500, 0), count, spare=lambda: 1200)
+    room = OutputBudget(ToolBudget(500, 0), count, freeable_tokens=lambda: 1200)
     outputs = [large, small, replace(large, call_id="c3"), replace(small, call_id="c4")]
     first, one, second, other = await shared(room, Shelf(), outputs)
     assert ((one, other), room.is_open) == ((small, replace(small, call_id="c4")), True)
@@ -73,12 +75,12 @@ async def test_where_no_room_is_made_half_of_what_is_left_is_shared() -> None:
 
 
 async def test_an_output_that_cannot_be_kept_says_that_it_is_cut() -> None:
-    (shown,) = await shared(OutputBudget(ToolBudget(200, 0), count), Shelf(""), [ToolOutput("c1", "b" * 9000)])
-    assert "ask for less at a time to see it" in shown.text
+    (cut,) = await shared(OutputBudget(ToolBudget(200, 0), count), Shelf(""), [ToolOutput("c1", "b" * 9000)])
+    assert "ask for less at a time to see it" in cut.text
 
 
 @pytest.mark.parametrize("status", ["failed", "interrupted", "denied"])
 async def test_an_output_keeps_its_status(status: OutputStatus) -> None:
     output = ToolOutput("c1", "b" * 9000, status)
-    (shown,) = await shared(OutputBudget(ToolBudget(200, 0), count), Shelf(), [output])
-    assert shown.status == status
+    (cut,) = await shared(OutputBudget(ToolBudget(200, 0), count), Shelf(), [output])
+    assert cut.status == status

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from ebbtide.agent.archive.listing import ArchiveListing
-from ebbtide.agent.context.offload import Offloading
 from ebbtide.agent.errors import ReferenceFailed
 from ebbtide.agent.events.session import Noticed, TurnFinished
 from ebbtide.agent.messages import Assistant, Image, StoredBlob, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.records.message_rows import decode_message, encode_message
+from ebbtide.agent.view.previews import OffloadLimits
 from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.errors import StoreError
 from ebbtide.store.session_rows import MessageRow, OutputRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Arguments, Attachment, Effect, Picture, Result, Workspace
-from tests.agent.context.test_output_media import PNG
+from tests.agent.view.test_output_media import PNG
 from tests.kit.session import ID, Home, call, calls, events_of, first_turn, outputs_of
 
 PDF = Attachment("report.pdf", "application/pdf", b"%PDF-1.7\n\xff\xfe" + bytes(5000))
@@ -114,8 +114,8 @@ async def test_a_medium_comes_back_with_its_first_bytes_and_how_to_save_it(home:
     )
     assert (second, third[:32]) == ("(not text; as hexadecimal numbers)", "25 50 44 46 2d 31 2e 37 0a ff fe")
     assert last == "(bytes 0-1024 of 5,011; continue at offset=1024)"
-    said, _, about = recalled.text.rpartition("\n")
-    assert said == read.text.replace("offset=1024)", 'ref_id="r1:tool-1:B1024-")')
+    content, _, about = recalled.text.rpartition("\n")
+    assert content == read.text.replace("offset=1024)", 'ref_id="r1:tool-1:B1024-")')
     assert about.startswith("[recall:r1:tool-1 – output of mcp__files__get; truncated: no; tokens: ")
     assert bytes_of_it.text == "(not text; as hexadecimal numbers)\n00\n(bytes 5010-5011 of 5,011)"
     assert (missing.status, missing.text) == ("failed", "`r1` has one picture or file: leave `:tool-2` out")
@@ -133,8 +133,8 @@ async def test_what_is_read_again_names_the_pictures_that_came_with_it(home: Hom
         Giver(Result("one\ntwo", pictures=pictures)),
     )
     await events_of(session)
-    shown = [(output.text.partition("\n[recall:r1 – ")[0], len(output.images)) for output in outputs_of(session)]
-    assert shown == [
+    outputs = [(output.text.partition("\n[recall:r1 – ")[0], len(output.images)) for output in outputs_of(session)]
+    assert outputs == [
         ("one\ntwo", 2),
         ("one\ntwo\n(bytes 0-7 of 7)\n(pictures came with it: r1:tool-1, r1:tool-2)", 0),
         ("1\tone\n2\ttwo\n(lines 1-2 of 2)\n(pictures came with it: r1:tool-1, r1:tool-2)", 0),
@@ -199,7 +199,7 @@ async def test_a_picture_that_is_seen_again_is_stored_once_and_the_log_names_it(
     (home.root / "a.png").write_bytes(PNG)
     looks = [calls(call("read", path="a.png")), calls(call("read", path="a.png"), call("read_result", ref_id="r1"))]
     session, _ = await first_turn(home.session(Scripted.of(*looks, {"text": "done"})))
-    shown, digest = session.history.messages, hashlib.sha256(PNG).hexdigest()
+    messages, digest = session.history.messages, hashlib.sha256(PNG).hexdigest()
     image = Image("image/png", base64.b64encode(PNG).decode(), digest)
     assert [output.images for output in outputs_of(session)] == [(image,), (image,), (image,)]
     await session.close()
@@ -208,11 +208,11 @@ async def test_a_picture_that_is_seen_again_is_stored_once_and_the_log_names_it(
     bodies = [row.body for row in await home.thread.run(home.store.messages, ID)]
     assert (image.data in "".join(bodies), "".join(bodies).count(digest)) == (False, 3)
     again = await home.session(Scripted.of({"text": "ok"}), resume=True)
-    assert again.history.messages == shown
+    assert again.history.messages == messages
     await again.close()
     assert [await home.archive().read(ref) for ref in ("r1", "r2:tool-1", "r3")] == [PNG, PNG, PNG]
     await home.thread.run(home.store.delete, ID)
-    await home.thread.run(ArchiveStore(home.store).collect)
+    await home.thread.run(ArchiveStore(home.store).collect_garbage)
     assert home.blobs.sizes() == {}
 
 
@@ -228,7 +228,7 @@ async def test_pictures_in_the_log_of_an_earlier_version_are_seen(home: Home) ->
         [MessageRow(2, "user", body)],
         outputs=[OutputRow(1, 1, 2, "c1", "read", 1, 0, "image/png")],
     )
-    conversation = await home.recorder(is_new=False).read()
+    conversation = await home.recorder(is_new=False).read_conversation()
     assert conversation.messages[-1] == message
     assert json.loads(encode_message(message, 2).body) == json.loads(body)
     assert await home.archive().read("r1") == PNG
@@ -293,7 +293,7 @@ async def outputs_in_log(home: Home) -> list[ToolOutput]:
 async def test_a_picture_that_finds_no_room_is_cut_and_comes_back(home: Home) -> None:
     given = Result("a long text\n" * 3000, pictures=(Picture("image/png", PNG),))
     provider = Scripted.of(calls(call("mcp__files__get")), {"text": "done"}, context_window=14_000)
-    await events_of(await home.session(provider, Giver(given), offloading=Offloading(threshold=100_000)))
+    await events_of(await home.session(provider, Giver(given), offloading=OffloadLimits(max_output_bytes=100_000)))
     (output,) = await outputs_in_log(home)
     digest = hashlib.sha256(PNG).hexdigest()
     assert (output.images, output.pictures) == ((), (StoredBlob(digest, len(PNG), 0, "image/png"),))

@@ -12,7 +12,7 @@ from ebbtide.agent.events.session import Noticed
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace
 from ebbtide.tools.sandbox.sandbox import Sandbox
-from ebbtide.tools.schema import object_of
+from ebbtide.tools.schema import object_schema
 from tests.kit.session import Home, call, calls, decides, outputs_of, turn_in_which
 
 BLOCKED = "it may not write `/opt/x`"
@@ -21,7 +21,7 @@ BLOCKED = "it may not write `/opt/x`"
 class Install:
     """Fails as long as it is in the sandbox."""
 
-    name, description, schema = "install", "Installs.", object_of({}, required=())
+    name, description, schema = "install", "Installs.", object_schema({}, required=())
     effect: Effect = "run"
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Install:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         is_first = not self.outside
         self.outside.append(workspace.sandbox is None)
-        return Result("failed", failed=True, blocked=BLOCKED) if is_first else Result("installed")
+        return Result("failed", failed=True, blocked_by_sandbox=BLOCKED) if is_first else Result("installed")
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ async def test_a_rule_that_is_kept_there_says_where_commands_run_and_not_whether
     tool, asked = Install(), list[PermissionAsked]()
     model = Scripted.of(calls(call("install")), calls(call("install")), {"text": "done"})
     session = await home.attended(model, tool, mode="ask")
-    runner = session._env.call_runner
+    runner = session._ctx.calls.runner
     boxed = replace(runner.workspace, sandbox=Sandbox(home.root, home.outputs / "tmp"))
-    session._env = replace(session._env, call_runner=replace(runner, workspace=boxed))
+    session._ctx = replace(session._ctx, calls=replace(session._ctx.calls, runner=replace(runner, workspace=boxed)))
 
     def answer(event: PermissionAsked) -> None:
         asked.append(event)
@@ -111,15 +111,15 @@ def test_only_what_such_rules_cover_whole_runs_outside(command: str, policy: Pol
 
 
 def test_what_runs_outside_is_not_let_through_as_held() -> None:
-    held = replace(placed("outside(docker)"), sandboxed=True)
+    sandboxed = replace(placed("outside(docker)"), allows_sandboxed=True)
     asked = [PermissionRequest("bash", "run", (command,)) for command in ("make", "docker ps")]
-    assert [decide(one, held).verdict for one in asked] == ["allow", "ask"]
+    assert [decide(one, sandboxed).verdict for one in asked] == ["allow", "ask"]
 
 
 async def test_where_nothing_holds_commands_auto_mode_asks_and_says_so_once(home: Home) -> None:
     model = Scripted.of(calls(call("install")), calls(call("install")), {"text": "done"})
     session = await home.attended(model, Install(), mode="auto")
-    session._env.call_runner.approval.why_unsandboxed = lambda: "bubblewrap is not installed"
+    session._ctx.calls.runner.approver.why_unsandboxed = lambda: "bubblewrap is not installed"
     asked = list[PermissionAsked]()
 
     def answer(event: PermissionAsked) -> None:
@@ -127,8 +127,8 @@ async def test_where_nothing_holds_commands_auto_mode_asks_and_says_so_once(home
         decides(session, Decision("deny"))(event)
 
     events = await turn_in_which(session, PermissionAsked, answer)
-    told = [event.text for event in events if isinstance(event, Noticed)]
-    assert told == ["auto mode asks before commands: bubblewrap is not installed"]
+    notices = [event.text for event in events if isinstance(event, Noticed)]
+    assert notices == ["auto mode asks before commands: bubblewrap is not installed"]
     assert {event.reason for event in asked} == {
         "commands are not sandboxed: bubblewrap is not installed; `--no-sandbox` runs them anyway"
     }

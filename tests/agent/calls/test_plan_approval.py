@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.agent.calls.plan_approval import BEHIND
+from ebbtide.agent.calls.plan_approval import NOT_RUN_AFTER_PLAN
 from ebbtide.agent.calls.policy import Policy, Rule
 from ebbtide.agent.config.options import Mode
 from ebbtide.agent.events.plan import PlanAnswered, PlanDecision, PlanSubmitted
@@ -77,8 +77,8 @@ async def test_who_came_from_auto_may_go_back_to_it(home: Home) -> None:
 async def test_what_the_user_makes_of_a_plan_is_asked_about_again_and_told_whole(home: Home) -> None:
     session = await planning(home, calls(SUBMITS))
     events = await decided(session, PlanDecision("edit", plan="# Mine\n"), PlanDecision("accept", "ask"))
-    shown = [(event.plan, event.is_edited) for event in events if isinstance(event, PlanSubmitted)]
-    assert shown == [(PLAN, False), ("# Mine\n", True)]
+    plans = [(event.plan, event.is_edited) for event in events if isinstance(event, PlanSubmitted)]
+    assert plans == [(PLAN, False), ("# Mine\n", True)]
     (output,) = outputs_of(session)
     assert output.text == f"[The user changed the plan. It is now:\n# Mine\n]\n{PLAN_ACCEPTED}"
     assert output.edited == {"plan": "# Mine\n"}
@@ -95,12 +95,12 @@ async def test_a_session_that_is_killed_at_the_second_question_asks_about_the_pl
             session.answer(event.id, PlanDecision("edit", plan="# Mine\n"))
     await session.close()
     again = await home.attended(Scripted.of({"text": "Done."}), mode="plan", resume=True, ask_again=True)
-    shown: list[tuple[str, bool]] = []
-    async for event in again.go_on():
+    plans: list[tuple[str, bool]] = []
+    async for event in again.resume_turn():
         if isinstance(event, PlanSubmitted):
-            shown.append((event.plan, event.is_edited))
+            plans.append((event.plan, event.is_edited))
             again.answer(event.id, PlanDecision("accept", "ask"))
-    assert shown == [("# Mine\n", True)]
+    assert plans == [("# Mine\n", True)]
     assert told(again) == [("done", f"[The user changed the plan. It is now:\n# Mine\n]\n{PLAN_ACCEPTED}")]
 
 
@@ -138,7 +138,7 @@ async def test_what_stands_behind_a_plan_in_one_reply_is_not_run(verdict: str, h
     write = call("write", path="a.txt", content="a")
     session = await planning(home, calls(call("glob", pattern="*"), SUBMITS, write, SUBMITS))
     await decided(session, PlanDecision("accept", "accept-edits") if verdict == "accept" else PlanDecision("reject"))
-    assert told(session)[2:] == [("failed", BEHIND)] * 2
+    assert told(session)[2:] == [("failed", NOT_RUN_AFTER_PLAN)] * 2
     assert not (home.root / "a.txt").exists()
 
 

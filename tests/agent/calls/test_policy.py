@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.calls.permission_request import PermissionRequest
-from ebbtide.agent.calls.policy import IN_PLAN, Policy, Rule, concerns, decide, parse_rule
+from ebbtide.agent.calls.policy import PLAN_MODE_REFUSALS, Policy, Rule, decide, is_about_call, parse_rule
 from ebbtide.agent.config.options import MODES, Mode
 from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.base import ReadOnlyAccess
@@ -62,23 +62,25 @@ def test_each_mode_decides_as_its_name_says(mode: Mode, verdicts: list[str]) -> 
 
 def test_a_command_that_a_sandbox_holds_needs_no_question_where_the_user_says_so() -> None:
     modes: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
-    decided = [decide(shell("make"), replace(policy(mode, deny=("bash(git)",)), sandboxed=True)) for mode in modes]
-    assert [(ruling.verdict, ruling.rule) for ruling in decided] == [
-        *[("allow", "it runs in the sandbox")] * 2,
-        ("deny", IN_PLAN["run"]),
+    decided = [
+        decide(shell("make"), replace(policy(mode, deny=("bash(git)",)), allows_sandboxed=True)) for mode in modes
     ]
-    assert decide(shell("git push"), replace(policy(deny=("bash(git)",)), sandboxed=True)).verdict == "deny"
+    assert [(ruling.verdict, ruling.decided_by) for ruling in decided] == [
+        *[("allow", "it runs in the sandbox")] * 2,
+        ("deny", PLAN_MODE_REFUSALS["run"]),
+    ]
+    assert decide(shell("git push"), replace(policy(deny=("bash(git)",)), allows_sandboxed=True)).verdict == "deny"
 
 
 def test_further_folders_are_worked_in_as_in_the_working_folder() -> None:
-    more = replace(policy("accept-edits"), roots=("/home/me/library",))
+    more = replace(policy("accept-edits"), added_folders=("/home/me/library",))
     calls = [read("/home/me/library/a.py"), edit("/home/me/library/a.py"), edit("/home/me/other/a.py")]
     assert [decide(call, more).verdict for call in calls] == ["allow", "allow", "ask"]
 
 
 def looking(*paths: str, tool: Literal["read", "grep"] = "read", secret: str = "") -> PermissionRequest:
     """A command that is proved to look at these files."""
-    return replace(shell("cat a"), read_only=ReadOnlyAccess(tool, paths, secret))
+    return replace(shell("cat a"), read_only_access=ReadOnlyAccess(tool, paths, secret))
 
 
 @pytest.mark.parametrize(
@@ -96,14 +98,14 @@ def looking(*paths: str, tool: Literal["read", "grep"] = "read", secret: str = "
             ("ask", "deny rule read(secret) may forbid this; the call does not show it"),
         ),
         (replace(looking(f"{ROOT}/a"), subjects=("git log",)), ("deny", "deny rule bash(git log)")),
-        (shell("cat a"), ("deny", IN_PLAN["run"])),
+        (shell("cat a"), ("deny", PLAN_MODE_REFUSALS["run"])),
     ],
 )
 def test_in_plan_mode_a_command_that_only_looks_may_show_what_tools_that_read_may(
     asked: PermissionRequest, ruling: tuple[str, str]
 ) -> None:
     decided = decide(asked, policy("plan", allow=("bash",), deny=("read(secret)", "bash(git log)")))
-    assert (decided.verdict, decided.rule) == ruling
+    assert (decided.verdict, decided.decided_by) == ruling
 
 
 def test_a_rule_to_read_answers_for_commands_that_only_look() -> None:
@@ -121,10 +123,10 @@ def test_a_rule_to_read_answers_for_commands_that_only_look() -> None:
         (looking(f"{ROOT}/key.pem", secret="key.pem"), ("ask", "`key.pem` may hold secrets", True)),
         (looking(f"{ROOT}/secret/a"), ("deny", "deny rule read(secret)", True)),
         (replace(looking(f"{ROOT}/a"), subjects=("git log",)), ("deny", "deny rule bash(git log)", False)),
-        (looking("/"), ("ask", "ask mode: this command needs approval", False)),
+        (looking("/"), ("ask", "ask mode: commands need your OK", False)),
         (
             replace(looking(f"{ROOT}/a"), tool="outside"),
-            ("ask", "ask mode: this command needs approval", False),
+            ("ask", "ask mode: commands need your OK", False),
         ),
     ],
 )
@@ -132,13 +134,13 @@ def test_what_only_looks_is_treated_as_what_reads_in_ask_mode(
     asked: PermissionRequest, ruling: tuple[str, str, bool]
 ) -> None:
     decided = decide(asked, policy("ask", deny=("read(secret)", "bash(git log)")))
-    assert (decided.verdict, decided.rule, decided.is_guarded) == ruling
+    assert (decided.verdict, decided.decided_by, decided.requires_read_only) == ruling
 
 
 def test_auto_mode_does_not_look_at_what_a_command_shows_and_what_may_run_no_shell_runs_none() -> None:
     assert decide(looking("/etc/hosts", secret="x"), policy("auto")) == decide(shell("cat a"), policy("auto"))
     for mode in ("ask", "plan"):
-        assert decide(looking(f"{ROOT}/a"), Policy(ROOT, mode, no_shell="no sandbox")).verdict == "deny"
+        assert decide(looking(f"{ROOT}/a"), Policy(ROOT, mode, no_shell_reason="no sandbox")).verdict == "deny"
 
 
 @pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
@@ -154,7 +156,7 @@ def test_a_rule_that_names_such_a_file_allows_it() -> None:
 
 @pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
 def test_a_file_with_another_name_is_asked_about_unless_a_rule_is_for_just_this_file(mode: Mode) -> None:
-    asked = replace(edit(f"{ROOT}/a"), linked=(f"{ROOT}/a",))
+    asked = replace(edit(f"{ROOT}/a"), hard_linked=(f"{ROOT}/a",))
     verdicts = [decide(asked, policy(mode, allow=(rule,))).verdict for rule in ("edit", "edit(.)", "edit(a)")]
     assert verdicts == ["ask", "ask", "allow"]
 
@@ -357,11 +359,13 @@ def test_a_rule_for_a_tool_covers_it_however_it_is_started_and_nothing_else(
 
 def test_a_program_of_the_project_is_covered_once_it_is_known_to_be_what_it_is_called() -> None:
     for command, rule in (("uv run ruff check", "bash(ruff)"), (".venv/bin/pytest -q", "bash(pytest)")):
-        known = replace(shell(f"{command} | tail"), trusted=frozenset({tuple(command.split())}))
+        known = replace(shell(f"{command} | tail"), trusted_launches=frozenset({tuple(command.split())}))
         assert decide(known, policy(allow=(rule,))).verdict == "allow"
-    activated = replace(shell(". .venv/bin/activate && pytest"), trusted=frozenset({(".", ".venv/bin/activate")}))
+    activated = replace(
+        shell(". .venv/bin/activate && pytest"), trusted_launches=frozenset({(".", ".venv/bin/activate")})
+    )
     assert decide(activated, policy(allow=("bash(pytest)",))).verdict == "allow"
-    assert decide(replace(activated, trusted=frozenset()), policy(allow=("bash(pytest)",))).verdict == "ask"
+    assert decide(replace(activated, trusted_launches=frozenset()), policy(allow=("bash(pytest)",))).verdict == "ask"
 
 
 @pytest.mark.parametrize(
@@ -558,8 +562,8 @@ def test_what_one_tool_may_not_change_no_other_may_change() -> None:
 
 
 def test_shell_can_be_ruled_out_altogether() -> None:
-    ruling = decide(shell("ls"), Policy(ROOT, "auto", no_shell="no sandbox"))
-    assert (ruling.verdict, ruling.rule) == ("deny", "no sandbox")
+    ruling = decide(shell("ls"), Policy(ROOT, "auto", no_shell_reason="no sandbox"))
+    assert (ruling.verdict, ruling.decided_by) == ("deny", "no sandbox")
 
 
 @pytest.mark.parametrize("text", ["", "bash(", "bash()", "bash( )", "network(\t)", "a b", "bash(x) y"])
@@ -609,20 +613,20 @@ def test_a_rule_for_a_server_covers_its_tools_and_no_other(rule: str, covered: l
 
 def test_what_a_server_is_asked_for_is_not_known_so_a_narrower_prohibition_asks() -> None:
     ruling = decide(served("mcp__files__write"), policy("auto", deny=("mcp__files__write(secrets)",)))
-    assert (ruling.verdict, ruling.rule) == (
+    assert (ruling.verdict, ruling.decided_by) == (
         "ask",
         "deny rule mcp__files__write(secrets) may forbid this; the call does not show it",
     )
 
 
 def test_a_servers_tool_is_allowed_by_its_name_and_by_that_of_the_server() -> None:
-    assert decide(served("mcp__forge__list_issues"), policy()).rule == "ask mode asks before MCP servers act"
+    assert decide(served("mcp__forge__list_issues"), policy()).decided_by == "ask mode: MCP tools need your OK"
     for offer in ("mcp__forge__list_issues", "mcp__forge"):
         assert decide(served("mcp__forge__list_issues"), policy(allow=(offer,))).verdict == "allow"
 
 
 def test_a_server_is_no_shell() -> None:
-    strict = replace(policy("auto"), no_shell="there is no sandbox")
+    strict = replace(policy("auto"), no_shell_reason="there is no sandbox")
     assert decide(served("mcp__forge__list_issues"), strict).verdict == "allow"
 
 
@@ -648,7 +652,7 @@ def test_a_server_is_no_shell() -> None:
     ],
 )
 def test_a_rule_describes_calls_whatever_else_they_do(rule: str, call: PermissionRequest, is_meant: bool) -> None:
-    assert concerns(parse_rule(rule), call, ROOT) == is_meant
+    assert is_about_call(parse_rule(rule), call, ROOT) == is_meant
 
 
 def fetched(*hosts: str) -> PermissionRequest:

@@ -8,10 +8,10 @@ from ebbtide.agent.calls.resolve import tool_for, unwrap_call_tool
 from ebbtide.agent.messages import ToolCall
 from ebbtide.tools.base import Tool, ToolError
 from ebbtide.tools.catalog import builtin_tools
-from ebbtide.tools.schema import object_of
-from tests.served import Served, served_tools
+from ebbtide.tools.schema import object_schema
+from tests.kit.server_tools import Served, served_tools
 
-GREET = Served("mcp__a__greet", "Greets somebody.", object_of({"who": {"type": "string"}}, ("who",)))
+GREET = Served("mcp__a__greet", "Greets somebody.", object_schema({"who": {"type": "string"}}, ("who",)))
 TOOLS: dict[str, Tool] = {tool.name: tool for tool in (*builtin_tools(), GREET, *served_tools())}
 
 
@@ -63,8 +63,8 @@ def test_a_name_that_is_like_none_is_answered_with_the_tool_that_takes_these_arg
 ) -> None:
     with pytest.raises(ToolError) as raised:
         tool_for(ToolCall("c1", name, arguments), TOOLS)
-    said = f"; did you mean {meant}?" if meant else "; the tools are read, write, "
-    assert str(raised.value).startswith(f"there is no tool `{name}`{said}")
+    suggestion = f"; did you mean {meant}?" if meant else "; the tools are read, write, "
+    assert str(raised.value).startswith(f"there is no tool `{name}`{suggestion}")
 
 
 def test_wrong_arguments_for_a_tool_that_may_be_held_back_are_answered_with_its_schema() -> None:

@@ -5,7 +5,12 @@ from shlex import quote
 
 import pytest
 
-from ebbtide.agent.calls.shell_patch import LONGEST_QUOTED, NOT_A_PROGRAM_ERROR, RAN_AS_PATCH_NOTE, as_patch
+from ebbtide.agent.calls.shell_patch import (
+    MAX_PARSED_COMMAND_CHARS,
+    NOT_A_PROGRAM_ERROR,
+    RUN_AS_PATCH_NOTE,
+    patch_in_command,
+)
 from ebbtide.tools.base import ToolError
 from tests.kit.project import Project
 from tests.kit.session import call, events_of, outputs_of
@@ -27,19 +32,21 @@ FED = f"apply_patch <<EOF\n{PATCH}\nEOF"
     ],
 )
 def test_a_command_that_only_patches_is_a_patch(command: str) -> None:
-    assert as_patch({"command": command}) == PATCH
+    assert patch_in_command({"command": command}) == PATCH
 
 
 @pytest.mark.parametrize(
     ("command", "workdir", "path"),
     [
         (f"cd src && apply_patch <<'EOF'\n{PATCH}\nEOF", "", "src/a.txt"),
+        (f'cd "a b" && {FED}', "", "a b/a.txt"),
+        (f"cd '$a'; {FED}", "", "$a/a.txt"),
         (f"cd 'a b'; apply_patch <<'EOF'\n{PATCH}\nEOF", "lib", "lib/a b/a.txt"),
         (f"apply_patch <<'EOF'\n{PATCH}\nEOF", "/tmp/x", "/tmp/x/a.txt"),
     ],
 )
 def test_its_files_are_named_from_the_folder_in_which_it_would_have_run(command: str, workdir: str, path: str) -> None:
-    assert as_patch({"command": command, "workdir": workdir}) == PATCH.replace("a.txt", path)
+    assert patch_in_command({"command": command, "workdir": workdir}) == PATCH.replace("a.txt", path)
 
 
 @pytest.mark.parametrize(
@@ -50,25 +57,30 @@ def test_its_files_are_named_from_the_folder_in_which_it_would_have_run(command:
         f"apply_patch <<'EOF'\n{PATCH}\nEOF\napply_patch <<'EOF'\n{PATCH}\nEOF",
         f"apply_patch <<'EOF'\n{PATCH}",
         f'apply_patch "{PATCH}"',
-        f"apply_patch '{PATCH}{'+' * LONGEST_QUOTED}'",
+        f"apply_patch '{PATCH}{'+' * MAX_PARSED_COMMAND_CHARS}'",
         f"apply_patch '{PATCH}';ls",
         f"apply_patch '{PATCH}'\"$HOME\"",
+        f'cd "$HOME/proj" && {FED}',
+        f'cd "`pwd`/proj" && {FED}',
+        f'cd "a\\b" && {FED}',
+        f"cd - && {FED}",
+        f"cd foo\\ && {FED}",
     ],
 )
 def test_what_does_more_than_patch_is_refused_with_what_to_do(command: str) -> None:
     with pytest.raises(ToolError) as refusal:
-        as_patch({"command": command})
+        patch_in_command({"command": command})
     assert str(refusal.value) == NOT_A_PROGRAM_ERROR
 
 
 @pytest.mark.parametrize("quoted", [quote(QUOTES), "'" + QUOTES.replace("'", r"'\''") + "'"])
 def test_quotes_in_a_patch_are_those_of_the_patch(quoted: str) -> None:
-    assert as_patch({"command": f"apply_patch {quoted}"}) == QUOTES
+    assert patch_in_command({"command": f"apply_patch {quoted}"}) == QUOTES
 
 
 @pytest.mark.parametrize("command", ["ls", f"cat > notes.md <<'EOF'\n{PATCH}\nEOF", f"echo apply_patch '{PATCH}'"])
 def test_a_command_that_speaks_of_patches_stays_one(command: str) -> None:
-    assert as_patch({"command": command}) is None
+    assert patch_in_command({"command": command}) is None
 
 
 async def test_it_is_asked_about_and_done_as_a_change_of_files(tmp_path: Path) -> None:
@@ -84,5 +96,5 @@ async def test_it_is_asked_about_and_done_as_a_change_of_files(tmp_path: Path) -
         )
         await events_of(done)
         assert [output.status for output in outputs_of(done)] == ["done", "done"]
-        assert RAN_AS_PATCH_NOTE in outputs_of(done)[1].text
+        assert RUN_AS_PATCH_NOTE in outputs_of(done)[1].text
         assert (project.root / "a.txt").read_text() == "two $HOME `x`\n"

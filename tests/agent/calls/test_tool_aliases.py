@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.calls.coercion import AMOUNTS
 from ebbtide.agent.calls.policy import Policy, parse_rule
 from ebbtide.agent.calls.resolve import normalize_calls, tool_for
-from ebbtide.agent.calls.shell_patch import RAN_AS_PATCH_NOTE
+from ebbtide.agent.calls.shell_patch import RUN_AS_PATCH_NOTE
 from ebbtide.agent.events.session import ToolStarted
 from ebbtide.agent.messages import Assistant, ToolCall
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.tools.base import Tool, ToolError, Workspace
 from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.tool_traits import builtin_traits
 from tests.agent.calls.test_shell_patch import QUOTES
-from tests.agent.providers.wires.cases import ADAPTERS
+from tests.kit.adapters import ADAPTERS
+from tests.kit.server_tools import Served
 from tests.kit.session import Home, call, calls, finished, first_turn
-from tests.served import Served
 
 PLACE = {"type": "object", "properties": {"line": {"type": "integer"}}}
 TRACK = Served(
@@ -33,6 +33,7 @@ TRACK = Served(
             "tags": {"type": "array", "items": {"type": "integer"}},
             "where": {"$ref": "#/$defs/place"},
             "size": {"anyOf": [{"type": "integer"}, {"enum": ["large"]}]},
+            "most": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
             "none": {"type": ["string", "null"]},
         },
         "additionalProperties": False,
@@ -60,168 +61,16 @@ def told(name: str, arguments: dict[str, Any], offered: tuple[str, ...] = tuple(
 
 
 BLOCK = "<<<<<<< SEARCH\nold\nx\n=======\n>>>>>>> REPLACE\n"
-CALLS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
-    # what types into a program that runs
-    ("write_stdin", {"session_id": 3, "chars": "y\n", "yield_time_ms": 500}, "bash", {"command": "y\n", "job": "3"}),
-    ("write_stdin", {"session_id": "bash-1", "chars": ""}, "bash_output", {"job": "bash-1"}),
-    ("send_input", {"id": "bash-1", "text": "y"}, "bash", {"command": "y", "job": "bash-1"}),
-    # all of a file
-    ("edit_file", {"path": "a", "mode": "create", "content": "x"}, "write", {"path": "a", "content": "x"}),
-    # Claude Code
-    ("Bash", {"command": "ls", "description": "Lists", "timeout": 5000}, "bash", {"command": "ls", "timeout": 5}),
-    ("Bash", {"command": "x", "run_in_background": True}, "bash", {"command": "x", "background": True}),
-    ("Read", {"file_path": "a.py", "offset": 3, "limit": 9}, "read", {"path": "a.py", "offset": 3, "limit": 9}),
-    (
-        "Edit",
-        {"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": False},
-        "edit",
-        {"path": "a", "old": "x", "new": "y", "replace_all": False},
-    ),
-    ("Write", {"file_path": "a", "content": "x"}, "write", {"path": "a", "content": "x"}),
-    (
-        "MultiEdit",
-        {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y", "replace_all": True}]},
-        "edit",
-        {"path": "a", "old": "x", "new": "y", "replace_all": True},
-    ),
-    (
-        "MultiEdit",
-        {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y"}, {"old_string": "z", "new_string": ""}]},
-        "edit",
-        {"path": "a", "edits": [{"old": "x", "new": "y"}, {"old": "z", "new": ""}]},
-    ),
-    ("edit", {"path": "a", "edits": [{"oldText": "x", "newText": "y"}, {"oldText": "z", "newText": ""}]}, "edit",
-     {"path": "a", "edits": [{"old": "x", "new": "y"}, {"old": "z", "new": ""}]}),
-    ("apply_diff", {"path": "a", "diff": BLOCK + BLOCK}, "edit",
-     {"path": "a", "edits": [{"old": "old\nx", "new": ""}] * 2}),
-    ("read", {"path": "a", "offset": 1.0, "limit": 2.0}, "read", {"path": "a", "offset": 1, "limit": 2}),
-    (
-        "Grep",
-        {"pattern": "x", "output_mode": "files_with_matches", "-i": True, "-n": True, "glob": "*.py", "head_limit": 0},
-        "grep",
-        {"pattern": "x", "mode": "files", "ignore_case": True, "glob": "*.py"},
-    ),
-    ("Grep", {"pattern": "x", "-A": 2, "-B": 3}, "grep", {"pattern": "x", "context": 3}),
-    ("Glob", {"pattern": "**/*.py", "path": "src"}, "glob", {"pattern": "**/*.py", "path": "src"}),
-    ("LS", {"path": "src", "ignore": ["x"]}, "read", {"path": "src"}),
-    (
-        "TodoWrite",
-        {"todos": [{"content": "a", "status": "in_progress", "activeForm": "Doing a"}]},
-        "todo",
-        {"items": [{"text": "a", "status": "doing"}]},
-    ),
-    ("BashOutput", {"bash_id": "job-1"}, "bash_output", {"job": "job-1"}),
-    ("NotebookEdit", {"notebook_path": "a.ipynb", "cell_id": "c4", "new_source": "x", "cell_type": "code",
-                      "edit_mode": "insert"}, "edit_notebook",
-     {"path": "a.ipynb", "cell": "c4", "source": "x", "type": "code", "action": "insert"}),
-    ("NotebookEdit", {"notebook_path": "a.ipynb", "cell_type": "code", "new_source": "x", "edit_mode": "insert"},
-     "edit_notebook", {"path": "a.ipynb", "cell": 0, "source": "x", "type": "code", "action": "insert"}),
-    ("NotebookEdit", {"notebook_path": "a.ipynb", "cell_id": "c4", "new_source": "x"}, "edit_notebook",
-     {"path": "a.ipynb", "cell": "c4", "source": "x", "action": "replace"}),
-    ("NotebookRead", {"notebook_path": "a.ipynb"}, "read", {"path": "a.ipynb"}),
-    ("KillShell", {"shell_id": "job-1"}, "bash_kill", {"job": "job-1"}),
-    (
-        "AskUserQuestion",
-        {"questions": [{"question": "Which?", "header": "H", "options": [{"label": "a", "description": "b"}]}]},
-        "ask_user",
-        {"question": "Which?", "options": ["a"]},
-    ),
-    ("KillBash", {"shell_id": "job-1"}, "bash_kill", {"job": "job-1"}),
-    # Cline, Roo and vibe, with blocks
-    ("replace_in_file", {"path": "a", "diff": BLOCK}, "edit", {"path": "a", "old": "old\nx", "new": ""}),
-    ("replace_in_file", {"path": "a", "diff": "------- SEARCH\nx\n=======\ny\n+++++++ REPLACE"}, "edit",
-     {"path": "a", "old": "x", "new": "y"}),
-    ("apply_diff", {"path": "a", "diff": BLOCK.replace("old", ":start_line:3\n-------\nold")}, "edit",
-     {"path": "a", "old": "old\nx", "new": ""}),
-    ("search_replace", {"file_path": "a", "content": BLOCK}, "edit", {"path": "a", "old": "old\nx", "new": ""}),
-    ("search_and_replace", {"path": "a", "search": "x", "replace": "y"}, "edit", {"path": "a", "old": "x", "new": "y"}),
-    # Kimi
-    ("ReadFile", {"path": "a", "line_offset": 10, "n_lines": 5}, "read", {"path": "a", "offset": 10, "limit": 5}),
-    ("StrReplaceFile", {"path": "a", "edit": {"old": "x", "new": "y"}}, "edit", {"path": "a", "old": "x", "new": "y"}),
-    ("WriteFile", {"path": "a", "content": "x", "mode": "overwrite"}, "write", {"path": "a", "content": "x"}),
-    ("FetchURL", {"url": "https://a.b"}, "web_fetch", {"url": "https://a.b"}),
-    ("functions.ReadFile:3", {"path": "a"}, "read", {"path": "a"}),
-    # gpt-oss
-    ("repo_browser.open_file", {"path": "a", "line_start": 2, "line_end": 4}, "read",
-     {"path": "a", "offset": 2, "limit": 3}),
-    ("repo_browser.print_tree", {}, "read", {"path": "."}),
-    ("Shell<|channel|>commentary", {"command": "ls"}, "bash", {"command": "ls"}),
-    # Lists of one, times in words
-    ("fetch_webpage", {"urls": ["https://a.b"]}, "web_fetch", {"url": "https://a.b"}),
-    ("Web_Fetch", {"url": ["https://a.b"]}, "web_fetch", {"url": "https://a.b"}),
-    ("read_file", {"files": [{"path": "a"}]}, "read", {"path": "a"}),
-    ("ReadFile", {"path": "a", "lines": "L3-L7"}, "read", {"path": "a", "offset": 3, "limit": 5}),
-    ("Shell", {"command": "x", "timeout": "2 minutes"}, "bash", {"command": "x", "timeout": 120}),
-    ("Shell", {"command": "x", "timeout": 0}, "bash", {"command": "x"}),
-    # Codex
-    ("shell", {"command": ["bash", "-lc", "ls | wc"], "workdir": ROOT}, "bash", {"command": "ls | wc"}),
-    ("shell", {"command": ["git", "log", "a b"], "timeout_ms": 1}, "bash", {"command": "git log 'a b'", "timeout": 1}),
-    ("exec_command", {"cmd": "ls", "yield_time_ms": 900}, "bash", {"command": "ls"}),
-    ("apply_patch", {"input": "*** Begin Patch"}, "apply_patch", {"patch": "*** Begin Patch"}),
-    (
-        "update_plan",
-        {"explanation": "x", "plan": [{"step": "a", "status": "completed"}, {"step": "b", "status": "pending"}]},
-        "todo",
-        {"items": [{"text": "a", "status": "done"}, {"text": "b", "status": "pending"}]},
-    ),
-    # Gemini, Qwen
-    ("run_shell_command", {"command": "ls", "directory": "."}, "bash", {"command": "ls"}),
-    ("read_file", {"absolute_path": "/a", "offset": 0, "limit": 5}, "read", {"path": "/a", "limit": 5}),
-    ("replace", {"file_path": "a", "old_string": "x", "new_string": "y", "expected_replacements": 1}, "edit",
-     {"path": "a", "old": "x", "new": "y"}),
-    ("search_file_content", {"pattern": "x", "include": "*.c"}, "grep", {"pattern": "x", "glob": "*.c"}),
-    ("list_directory", {"path": "src"}, "read", {"path": "src"}),
-    # Cline, Roo
-    ("execute_command", {"command": "ls", "requires_approval": False}, "bash", {"command": "ls"}),
-    ("write_to_file", {"path": "a", "content": "x"}, "write", {"path": "a", "content": "x"}),
-    ("search_files", {"path": ".", "regex": "x", "file_pattern": "*.c"}, "grep",
-     {"path": ".", "pattern": "x", "glob": "*.c"}),
-    ("list_dir", {"relative_workspace_path": "a"}, "read", {"path": "a"}),
-    ("list_files", {"path": ".", "recursive": "true"}, "glob", {"pattern": "**", "path": "."}),
-    ("update_todo_list", {"todos": "- [x] a\n- [-] b\n[ ] c"}, "todo", {"items": [
-        {"text": "a", "status": "done"}, {"text": "b", "status": "doing"}, {"text": "c", "status": "pending"}]}),
-    # Cursor, Copilot, opencode
-    ("read_file", {"target_file": "a", "start_line_one_indexed": 5, "end_line_one_indexed_inclusive": 9,
-                   "should_read_entire_file": False}, "read", {"path": "a", "offset": 5, "limit": 5}),
-    ("grep_search", {"query": "a.b", "isRegexp": False, "includePattern": "*.ts"}, "grep",
-     {"pattern": r"a\.b", "glob": "*.ts"}),
-    ("grep_search", {"query": "x", "case_sensitive": False}, "grep", {"pattern": "x", "ignore_case": True}),
-    ("edit", {"filePath": "a", "oldString": "x", "newString": "y"}, "edit", {"path": "a", "old": "x", "new": "y"}),
-    # SWE-agent, OpenHands, Anthropic's text editor
-    ("str_replace_editor", {"command": "view", "path": "a", "view_range": [3, 7]}, "read",
-     {"path": "a", "offset": 3, "limit": 5}),
-    ("str_replace_editor", {"command": "view", "path": "a", "view_range": [3, -1]}, "read", {"path": "a", "offset": 3}),
-    ("str_replace_based_edit_tool", {"command": "create", "path": "a", "file_text": "x"}, "write",
-     {"path": "a", "content": "x"}),
-    ("str_replace_editor", {"command": "str_replace", "path": "a", "old_str": "x", "new_str": "y"}, "edit",
-     {"path": "a", "old": "x", "new": "y"}),
-    ("execute_bash", {"command": "ls", "is_input": "false"}, "bash", {"command": "ls"}),
-    ("functions.bash", {"command": "ls"}, "bash", {"command": "ls"}),
-    # Slips of type, in a tool of ours and in one of a server
-    ("read", {"path": "a", "offset": "5", "limit": 2.0}, "read", {"path": "a", "offset": 5, "limit": 2}),
-    ("bash", {"command": "x", "background": "false", "timeout": None}, "bash", {"command": "x", "background": False}),
-    ("todo", {"items": '[{"text": "a", "status": "Done"}]'}, "todo", {"items": [{"text": "a", "status": "done"}]}),
-    ("replace_file_content", {"TargetFile": "a", "TargetContent": "x", "ReplacementContent": "y"}, "edit",
-     {"path": "a", "old": "x", "new": "y"}),
-    ("multi_replace_file_content", {"TargetFile": "a", "ReplacementChunks": [
-        {"TargetContent": "x", "ReplacementContent": "y"}]}, "edit", {"path": "a", "old": "x", "new": "y"}),
-    ("write_file", {"file_path": "a.json", "content": {"a": 1}}, "write",
-     {"path": "a.json", "content": '{\n  "a": 1\n}\n'}),
-    ("ask_followup_question", {"question": "q", "follow_up": "<suggest>a</suggest> <suggest>b</suggest>"}, "ask_user",
-     {"question": "q", "options": ["a", "b"]}),
-    ("mcp__a__track", {"count": "5", "on": "False", "tags": '["1", 2.0]', "where": '{"line": "3"}', "size": "7",
-                       "none": None, "file_path": None}, "mcp__a__track",
-     {"count": 5, "on": False, "tags": [1, 2], "where": {"line": 3}, "size": 7, "none": None}),
-]  # fmt: skip
+CALLS = [json.loads(line) for line in Path(__file__).with_name("other_agents_calls.jsonl").read_text().splitlines()]
+"""Calls as models write them, and the call of ours that each one means."""
 
 
-@pytest.mark.parametrize(("name", "arguments", "ours", "meant"), CALLS)
-def test_a_call_of_another_agent_runs_as_the_one_of_ours_that_does_the_same(
-    name: str, arguments: dict[str, Any], ours: str, meant: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize("row", CALLS, ids=lambda row: f"{row['from']}: {row['name']}")
+def test_a_call_of_another_agent_runs_as_the_one_of_ours_that_does_the_same(row: dict[str, Any]) -> None:
+    name, arguments, ours = row["name"], row["arguments"], row["ours"]
     call = as_run(name, arguments)
     called = name if name != ours else ""
-    assert call == ToolCall("c1", ours, meant, json.dumps(arguments), called=called)
+    assert call == ToolCall("c1", ours, row["meant"], json.dumps(arguments), called=called)
     assert tool_for(call, TOOLS) is TOOLS[ours]
 
 
@@ -238,12 +87,12 @@ def test_what_a_tool_has_no_argument_for_is_left_out_and_the_model_is_told() -> 
     ("name", "arguments", "meant", "note"),
     [
         ("grep", {"pattern": "x", "limit": 2000}, {"pattern": "x", "limit": 1000},
-         "[`limit` is 1000 at most and was taken as that.]"),
+         "[`limit` was lowered to its maximum, 1000.]"),
         ("Grep", {"pattern": "x", "head_limit": "2000", "context": -1}, {"pattern": "x", "limit": 1000, "context": 0},
-         "[`context` is 0 at least and was taken as that; `limit` is 1000 at most and was taken as that.]"),
+         "[`context` was raised to its minimum, 0; `limit` was lowered to its maximum, 1000.]"),
         ("bash", {"command": "ls", "timeout": 900, "shell": "sh"}, {"command": "ls", "timeout": 600},
          "[Left out, since `bash` has no such argument: `shell`; its arguments are `command`, `timeout`, `workdir`, "
-         "`background`, `terminal`, `job`.]\n[`timeout` is 600 at most and was taken as that.]"),
+         "`background`, `terminal`, `job`.]\n[`timeout` was lowered to its maximum, 600.]"),
     ],
 )  # fmt: skip
 def test_a_number_beyond_what_a_tool_takes_is_the_nearest_that_it_takes(
@@ -254,11 +103,12 @@ def test_a_number_beyond_what_a_tool_takes_is_the_nearest_that_it_takes(
 
 
 def test_amounts_are_arguments_that_their_tools_have() -> None:
-    of_ours = {name: TOOLS[name].schema["properties"] for name in AMOUNTS if name in TOOLS}
-    assert set(AMOUNTS) - set(of_ours) <= {"repo_map", "tool_output_cache"}  # offered at times only
+    amounts = {name: traits.clamped_arguments for name, traits in builtin_traits().items() if traits.clamped_arguments}
+    of_ours = {name: TOOLS[name].schema["properties"] for name in amounts if name in TOOLS}
+    assert set(amounts) - set(of_ours) <= {"repo_map", "tool_output_cache"}  # offered at times only
     for name, properties in of_ours.items():
         assert isinstance(properties, dict)
-        assert [one for one in AMOUNTS[name] if "minimum" not in properties[one]] == []
+        assert [one for one in amounts[name] if "minimum" not in properties[one]] == []
 
 
 def test_of_two_names_for_one_argument_ours_holds_and_the_other_is_named() -> None:
@@ -276,6 +126,12 @@ def test_tools_of_servers_keep_their_own_arguments() -> None:
     call = as_run("mcp__a__track", {"path": "a", "count": 1})
     assert call.arguments == {"path": "a", "count": 1}
     assert "the arguments of `mcp__a__track` are invalid" in told("mcp__a__track", {"path": "a"})
+
+
+def test_a_whole_float_becomes_an_integer_also_where_another_type_is_allowed() -> None:
+    for written, meant in ((2.0, 2), (2.5, 2.5)):
+        value = as_run("mcp__a__track", {"count": 1, "most": written}).arguments["most"]
+        assert (value, type(value)) == (meant, type(meant))
 
 
 def test_a_server_s_tool_is_called_through_another_with_the_same_slips() -> None:
@@ -436,7 +292,7 @@ def test_a_list_of_words_that_only_patches_is_a_patch(name: str, arguments: dict
     call = as_run(name, arguments)
     patch = QUOTES.replace("a.txt", path)
     assert call == ToolCall(
-        "c1", "apply_patch", {"patch": patch}, json.dumps(arguments), called=name, note=RAN_AS_PATCH_NOTE
+        "c1", "apply_patch", {"patch": patch}, json.dumps(arguments), called=name, note=RUN_AS_PATCH_NOTE
     )
 
 
@@ -452,15 +308,15 @@ async def test_rules_the_log_and_the_terminal_see_the_call_that_runs_and_the_mod
     left_out = "[Left out, since `bash` has no such argument: `color`; its arguments are `command`, `timeout`, "
     assert (done, text.startswith(left_out), text.endswith("hello\nexit code 0")) == ("done", True, True)
     assert (denied, why.startswith("denied: deny rule bash(rm)")) == ("denied", True)
-    said = model.requests[1].messages[1]
-    assert isinstance(said, Assistant)
+    reply = model.requests[1].messages[1]
+    assert isinstance(reply, Assistant)
     for adapter in ADAPTERS:
         sent = json.dumps(adapter.body(model.requests[1], adapter.facts))
         names = ['"shell"', '"Bash"', "timeout_ms"]
         assert [name in sent for name in names] == [True, True, True], adapter.name
-    assert [(part.name, part.called) for part in said.calls] == [("bash", "shell"), ("bash", "Bash")]
+    assert [(part.name, part.called) for part in reply.calls] == [("bash", "shell"), ("bash", "Bash")]
     resumed = await home.session(Scripted.of({"text": "yes"}), resume=True)
-    assert resumed.history.messages[1] == said
+    assert resumed.history.messages[1] == reply
 
 
 async def test_arguments_that_nest_without_end_and_broken_ones_are_answered_in_a_sentence(home: Home) -> None:

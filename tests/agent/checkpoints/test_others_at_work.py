@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.checkpoints.database import NAME
-from ebbtide.agent.checkpoints.file_state import CONTENT_LOST, TOGETHER
-from ebbtide.agent.checkpoints.project import ProjectCheckpoints, folder_for
-from ebbtide.agent.checkpoints.undo_points import to_undo
+from ebbtide.agent.checkpoints.database import DATABASE_NAME
+from ebbtide.agent.checkpoints.file_state import CHANGED_BY_OTHER_SESSION, CONTENT_LOST
+from ebbtide.agent.checkpoints.project import ProjectCheckpoints, checkpoint_folder
+from ebbtide.agent.checkpoints.undo_points import next_undo
 from ebbtide.agent.errors import RestoreFailed, StoreFailed
 from ebbtide.store.locks import SessionLock
 from tests.agent.checkpoints.test_project import fail_at, filled, redone, undone
-from tests.agent.checkpoints.trees import Agent, never, project_in, tree, turn
+from tests.kit.checkpoints import Agent, never, project_in, tree, turn_place
+from tests.kit.files import write_file
 
 
 def work_in(folder: Path) -> Path:
@@ -30,19 +31,18 @@ def test_what_the_user_changes_while_the_plan_is_looked_at_is_not_lost(tmp_path:
     work = work_in(tmp_path)
     with closing(project_in(tmp_path)) as project:
         agent = Agent(project)
-        place = agent.begin()
-        (work / "bytes").write_text("agent")
-        (work / "a.txt").unlink()
-        (work / "new").write_text("agent")
-        agent.end(place)
-        point = to_undo(project.points())
+        with agent.turn():
+            (work / "bytes").write_text("agent")
+            (work / "a.txt").unlink()
+            (work / "new").write_text("agent")
+        point = next_undo(project.points())
         assert point is not None
         for name in ("bytes", "a.txt", "new"):
-            plan, before = project.plan((point.id,)), tree(work)
+            plan, before = project.plan_undo((point.id,)), tree(work)
             (work / name).write_text("user")
             now = tree(work)
             with pytest.raises(RestoreFailed, match=f"nothing was changed: {name} was changed in the meantime"):
-                project.restore(plan, point.place, "undo")
+                project.restore(plan, point.turn_key, "undo")
             assert tree(work) == now
             (work / name).unlink()
             if name in before:
@@ -52,8 +52,7 @@ def test_what_the_user_changes_while_the_plan_is_looked_at_is_not_lost(tmp_path:
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    write_file(path, text)
 
 
 def _ignored_files(work: Path) -> None:
@@ -87,9 +86,8 @@ def test_what_a_command_changes_and_has_ignored_comes_back(tmp_path: Path, chang
     before = tree(work)
     with closing(project_in(tmp_path)) as project:
         agent = Agent(project)
-        place = agent.begin()
-        change(work)
-        agent.end(place)
+        with agent.turn():
+            change(work)
         after = tree(work)
         assert undone(project, forced=True) == ()  # whether `.gitignore` was there before is in doubt
         shutil.rmtree(work / ".git", ignore_errors=True)  # git's own data stays
@@ -102,11 +100,10 @@ def test_what_cannot_make_place_keeps_only_what_is_below_it(tmp_path: Path) -> N
     work = work_in(tmp_path)
     with closing(project_in(tmp_path)) as project:
         agent = Agent(project)
-        place = agent.begin()
-        shutil.rmtree(work / "deep")
-        os.mkfifo(work / "deep")
-        (work / "a.txt").write_text("agent")
-        agent.end(place)
+        with agent.turn():
+            shutil.rmtree(work / "deep")
+            os.mkfifo(work / "deep")
+            (work / "a.txt").write_text("agent")
         assert undone(project) == ("deep", "deep/er", "deep/er/b.txt")
         assert (tree(work)["deep"], tree(work)["a.txt"]) == (("special",), ("file", 0o644, b"one\r\ntwo\r\n"))
 
@@ -115,10 +112,9 @@ def test_what_the_user_put_where_a_folder_was_is_asked_about(tmp_path: Path) -> 
     work = work_in(tmp_path)
     with closing(project_in(tmp_path)) as project:
         agent = Agent(project)
-        place = agent.begin()
-        shutil.rmtree(work / "deep")
-        (work / "a.txt").write_text("agent")
-        agent.end(place)
+        with agent.turn():
+            shutil.rmtree(work / "deep")
+            (work / "a.txt").write_text("agent")
         (work / "deep").write_text("user")
         assert undone(project) == ("deep", "deep/er", "deep/er/b.txt")
         assert tree(work)["deep"] == ("file", 0o644, b"user")
@@ -131,9 +127,8 @@ def test_a_link_that_the_user_put_where_a_folder_was_leads_nowhere(tmp_path: Pat
     work, elsewhere = work_in(tmp_path), tmp_path / "elsewhere"
     with closing(project_in(tmp_path)) as project:
         agent = Agent(project)
-        place = agent.begin()
-        (work / "deep" / "er" / "b.txt").unlink()
-        agent.end(place)
+        with agent.turn():
+            (work / "deep" / "er" / "b.txt").unlink()
         (work / "deep").rename(elsewhere)
         (work / "deep").symlink_to(elsewhere)
         assert undone(project) == ("deep/er/b.txt",)
@@ -143,7 +138,7 @@ def test_a_link_that_the_user_put_where_a_folder_was_leads_nowhere(tmp_path: Pat
 def killed(folder: Path, work: Path) -> ProjectCheckpoints:
     """What is left of a program that was killed while a command ran."""
     project = project_in(folder)
-    assert project.begin(turn(1), in_job=False, stopped=never) == ""
+    assert project.begin_command(turn_place(1), in_job=False, is_cancelled=never) == ""
     (work / "a.txt").write_text("half")
     return project_in(folder)
 
@@ -161,10 +156,10 @@ def test_what_a_killed_program_did_can_be_taken_back_at_once(tmp_path: Path) -> 
 def test_tools_of_a_killed_program_are_taken_back_where_the_folder_is_not_looked_at(tmp_path: Path) -> None:
     work = work_in(tmp_path)
     one, other = (project_in(tmp_path) for _ in range(2))
-    one._too_much = other._too_much = "it is your home folder"
-    before = one.states([str(work / "a.txt")])
+    one._unscannable_reason = other._unscannable_reason = "it is your home folder"
+    before = one.capture_states([str(work / "a.txt")])
     (work / "a.txt").write_text("agent")
-    one.record_changes(turn(1), before)
+    one.record_changes(turn_place(1), before)
     with closing(other):
         other.finish_interrupted("")
         assert undone(other) == ()
@@ -176,11 +171,10 @@ def changed_twice(folder: Path, work: Path) -> Path:
     with closing(project_in(folder)) as project:
         agent = Agent(project)
         for text in ("one", "two"):
-            place = agent.begin()
-            for number in range(200):
-                (work / str(number)).write_text(f"{text} {number} {os.urandom(300).hex()}")
-            agent.end(place)
-    return folder_for(folder / "data", work) / NAME
+            with agent.turn():
+                for number in range(200):
+                    (work / str(number)).write_text(f"{text} {number} {os.urandom(300).hex()}")
+    return checkpoint_folder(folder / "data", work) / DATABASE_NAME
 
 
 def damaged(database: Path, table: str) -> None:
@@ -221,9 +215,11 @@ def test_one_damaged_content_keeps_no_other_from_coming_back(tmp_path: Path) -> 
     with closing(sqlite3.connect(database)) as db, db:
         db.execute("update contents set start = start + 1 where digest = ?", (lost,))
     with closing(project_in(tmp_path)) as project:
-        point = to_undo(project.points())
+        point = next_undo(project.points())
         assert point is not None
-        assert [(each.path, each.why) for each in project.plan((point.id,)).of("cannot")] == [("7", CONTENT_LOST)]
+        assert [(each.path, each.why) for each in project.plan_undo((point.id,)).with_outcome("cannot")] == [
+            ("7", CONTENT_LOST)
+        ]
         assert undone(project) == ("7",)
     assert tree(work) == {**before, "7": ("file", 0o644, one)}
 
@@ -261,9 +257,8 @@ def test_folders_that_a_turn_has_closed_are_opened_again(tmp_path: Path, change:
     before = tree(work)
     with closing(project_in(tmp_path)) as project:
         agent = Agent(project)
-        place = agent.begin()
-        change(work)
-        agent.end(place)
+        with agent.turn():
+            change(work)
         after = tree(work)
         assert undone(project) == ()
         assert tree(work) == before
@@ -275,10 +270,9 @@ def test_a_restore_that_fails_closes_folders_again(tmp_path: Path, monkeypatch: 
     work = work_in(tmp_path)
     with closing(project_in(tmp_path)) as project:
         agent = Agent(project)
-        place = agent.begin()
-        _made_closed(work)
-        _closed_behind(work)
-        agent.end(place)
+        with agent.turn():
+            _made_closed(work)
+            _closed_behind(work)
         after = tree(work)
 
         for call in ("write", "rename", "rmdir"):
@@ -291,25 +285,25 @@ def test_a_restore_that_fails_closes_folders_again(tmp_path: Path, monkeypatch: 
 
 def test_what_sessions_change_at_the_same_time_is_asked_about(tmp_path: Path) -> None:
     work = work_in(tmp_path)
-    here, there = turn(1, "here"), turn(1, "there")
+    here, there = turn_place(1, "here"), turn_place(1, "there")
     locks = [SessionLock(tmp_path / "data" / "locks", place.session) for place in (here, there)]
     for lock in locks:
         lock.acquire()
     with closing(project_in(tmp_path)) as one, closing(project_in(tmp_path)) as other:
-        assert one.begin(here, in_job=False, stopped=never) == ""
+        assert one.begin_command(here, in_job=False, is_cancelled=never) == ""
         (work / "a.txt").write_text("here")
-        assert other.begin(there, in_job=False, stopped=never) == ""
+        assert other.begin_command(there, in_job=False, is_cancelled=never) == ""
         (work / "b.txt").write_text("there")
-        assert (one.end(here), other.end(there)) == ("", "")
-        assert (one.finish(here).files, other.finish(there).files) == (("a.txt", "b.txt"), ("b.txt",))
+        assert (one.end_command(here), other.end_command(there)) == ("", "")
+        assert (one.finish_turn(here).files, other.finish_turn(there).files) == (("a.txt", "b.txt"), ("b.txt",))
         (mine,) = one.points("here")
-        asked = [(each.path, each.why) for each in one.plan((mine.id,)).of("ask")]
-        assert asked == [("a.txt", TOGETHER), ("b.txt", TOGETHER)]
-        later = turn(2, "here")  # whose turn is over has no hand in it any more
-        assert one.begin(later, in_job=False, stopped=never) == ""
+        asked = [(each.path, each.why) for each in one.plan_undo((mine.id,)).with_outcome("ask")]
+        assert asked == [("a.txt", CHANGED_BY_OTHER_SESSION), ("b.txt", CHANGED_BY_OTHER_SESSION)]
+        later = turn_place(2, "here")  # whose turn is over has no hand in it any more
+        assert one.begin_command(later, in_job=False, is_cancelled=never) == ""
         (work / "a.txt").write_text("again")
-        assert one.end(later) == ""
-        assert one.finish(later).files == ("a.txt",)
-        assert [change.doubt for change in one._log.changes(one.points()[-1].id)] == [""]
+        assert one.end_command(later) == ""
+        assert one.finish_turn(later).files == ("a.txt",)
+        assert [change.doubt for change in one._point_log.changes(one.points()[-1].id)] == [""]
     for lock in locks:
         lock.release()

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import stat
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -17,13 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.agent.checkpoints.file_state import SINCE, TurnChanges
-from ebbtide.agent.checkpoints.point_log import CUT_OFF
-from ebbtide.agent.checkpoints.project import ProjectCheckpoints, folder_for
-from ebbtide.agent.checkpoints.undo_points import to_redo, to_undo
-from ebbtide.agent.checkpoints.work_tree import Limits
+from ebbtide.agent.checkpoints.file_state import CHANGED_SINCE, TurnChanges
+from ebbtide.agent.checkpoints.point_log import INTERRUPTED_COMMAND
+from ebbtide.agent.checkpoints.project import ProjectCheckpoints, checkpoint_folder
+from ebbtide.agent.checkpoints.undo_points import next_redo, next_undo
+from ebbtide.agent.checkpoints.work_tree import ScanLimits
 from ebbtide.agent.errors import RestoreFailed
-from tests.agent.checkpoints.trees import LIMITS, Agent, never, project_in, tree, turn
+from tests.kit.checkpoints import LIMITS, Agent, never, project_in, tree, turn_place
+from tests.kit.files import write_file, write_files, write_program
+from tests.kit.git import commit_all, git
 
 A_TICK = 0.05
 """Seconds after which a new file has another time than a look that begins."""
@@ -31,27 +32,24 @@ A_TICK = 0.05
 
 def undone(project: ProjectCheckpoints, *, forced: bool = False) -> tuple[str, ...]:
     """Takes the last turn back; what was left."""
-    point = to_undo(project.points())
+    point = next_undo(project.points())
     assert point is not None
-    left = project.restore(project.plan((point.id,)), point.place, "undo", forced=forced).left
+    left = project.restore(project.plan_undo((point.id,)), point.turn_key, "undo", forced=forced).unrestored
     return tuple(one.path for one in left)
 
 
 def redone(project: ProjectCheckpoints) -> None:
-    point = to_redo(project.points())
+    point = next_redo(project.points())
     assert point is not None
-    project.restore(project.plan((point.id,)), point.place, "redo")
+    project.restore(project.plan_undo((point.id,)), point.turn_key, "redo")
 
 
 def filled(work: Path) -> None:
-    work.mkdir()
-    (work / "a.txt").write_bytes(b"one\r\ntwo\r\n")
-    (work / "run.sh").write_text("#!/bin/sh\n")
-    (work / "run.sh").chmod(0o755)
+    write_file(work / "a.txt", b"one\r\ntwo\r\n")
+    write_program(work / "run.sh")
     (work / "bytes").write_bytes(bytes(range(256)))
     (work / "empty").mkdir(mode=0o750)
-    (work / "deep" / "er").mkdir(parents=True)
-    (work / "deep" / "er" / "b.txt").write_text("b")
+    write_file(work / "deep" / "er" / "b.txt", "b")
     (work / "link").symlink_to("a.txt")
     (work / "outside").symlink_to("/etc")
     (work / os.fsdecode(b"new\nline\xff")).write_text("odd")
@@ -65,13 +63,11 @@ def change_everything(work: Path) -> None:
     shutil.rmtree(work / "deep")
     (work / "deep").symlink_to("/usr")
     (work / "link").unlink()
-    (work / "link").mkdir()
-    (work / "link" / "inside").write_text("i")
+    write_file(work / "link" / "inside", "i")
     (work / "outside").unlink()
     (work / "outside").write_text("no link any more")
     (work / os.fsdecode(b"new\nline\xff")).unlink()
-    (work / "made" / "by" / "it").mkdir(parents=True)
-    (work / "made" / "by" / "it" / "new").write_text("new")
+    write_file(work / "made" / "by" / "it" / "new", "new")
 
 
 @pytest.fixture
@@ -95,11 +91,10 @@ def agent(project: ProjectCheckpoints) -> Agent:
 
 def test_a_turn_is_taken_back_and_brought_back_whole(work: Path, agent: Agent, project: ProjectCheckpoints) -> None:
     before = tree(work)
-    place = agent.begin()
-    change_everything(work)
-    after = tree(work)
-    files = agent.end(place)
-    assert "a.txt" in files
+    with agent.turn():
+        change_everything(work)
+        after = tree(work)
+    assert "a.txt" in agent.changed_files()
     assert undone(project) == ()
     assert tree(work) == before
     redone(project)
@@ -111,18 +106,13 @@ def test_a_turn_is_taken_back_and_brought_back_whole(work: Path, agent: Agent, p
 def test_what_the_user_changed_since_stays_unless_that_is_forced(
     work: Path, agent: Agent, project: ProjectCheckpoints
 ) -> None:
-    place = agent.begin()
-    (work / "a.txt").write_text("agent")
-    (work / "made").mkdir()
-    (work / "made" / "x").write_text("x")
-    agent.end(place)
-    (work / "a.txt").write_text("user")
-    (work / "made" / "mine").write_text("mine")
-    (work / "own").write_text("own")
-    point = to_undo(project.points())
+    with agent.turn():
+        write_files(work, {"a.txt": "agent", "made/x": "x"})
+    write_files(work, {"a.txt": "user", "made/mine": "mine", "own": "own"})
+    point = next_undo(project.points())
     assert point is not None
-    asked = [(one.path, one.why) for one in project.plan((point.id,)).of("ask")]
-    assert asked == [("a.txt", SINCE)]
+    asked = [(one.path, one.why) for one in project.plan_undo((point.id,)).with_outcome("ask")]
+    assert asked == [("a.txt", CHANGED_SINCE)]
     assert undone(project) == ("a.txt", "made")
     assert (work / "a.txt").read_text() == "user"
     assert [path.name for path in (work / "made").iterdir()] == ["mine"]
@@ -141,18 +131,17 @@ def test_what_the_user_changes_between_turns_is_not_the_agents(
     agent.end(agent.begin())
     (work / "a.txt").write_text("user")
     shutil.rmtree(work / "deep")
-    place = agent.begin()
-    (work / "new").write_text("new")
-    assert agent.end(place) == ("new",)
+    with agent.turn():
+        (work / "new").write_text("new")
+    assert agent.changed_files() == ("new",)
     assert undone(project) == ()
     assert (work / "a.txt").read_text() == "user"
     assert not (work / "deep").exists()
 
 
 def test_folders_made_for_what_comes_back_go_with_it(work: Path, agent: Agent, project: ProjectCheckpoints) -> None:
-    place = agent.begin()
-    (work / "deep" / "er" / "b.txt").unlink()
-    agent.end(place)
+    with agent.turn():
+        (work / "deep" / "er" / "b.txt").unlink()
     shutil.rmtree(work / "deep")
     now = tree(work)
     undone(project)
@@ -162,20 +151,18 @@ def test_folders_made_for_what_comes_back_go_with_it(work: Path, agent: Agent, p
 
 
 def test_a_file_changed_by_a_tool_is_taken_back_without_a_look_at_the_folder(work: Path, tmp_path: Path) -> None:
-    project = project_in(tmp_path, Limits(0, 10_000, 0))
-    aside = tmp_path / "aside.txt"
-    aside.write_text("aside")
+    project = project_in(tmp_path, ScanLimits(0, 10_000, 0))
+    file = tmp_path / "aside.txt"
+    file.write_text("aside")
     before = tree(tmp_path / "work")
-    states = project.states([str(work / "far" / "new"), str(work / "a.txt"), str(aside)])
-    (work / "far").mkdir()
-    (work / "far" / "new").write_text("n")
-    (work / "a.txt").write_text("changed")
-    aside.write_text("changed")
-    project.record_changes(turn(1), states)
-    assert project.finish(turn(1)).files == ("far/new", "a.txt", str(aside))
-    assert "more than 0 files" in project.begin(turn(1), in_job=False, stopped=never)
+    states = project.capture_states([str(work / "far" / "new"), str(work / "a.txt"), str(file)])
+    write_files(work, {"far/new": "n", "a.txt": "changed"})
+    file.write_text("changed")
+    project.record_changes(turn_place(1), states)
+    assert project.finish_turn(turn_place(1)).files == ("far/new", "a.txt", str(file))
+    assert "more than 0 files" in project.begin_command(turn_place(1), in_job=False, is_cancelled=never)
     assert undone(project) == ()
-    assert (tree(work), aside.read_text()) == (before, "aside")
+    assert (tree(work), file.read_text()) == (before, "aside")
     project.close()
 
 
@@ -202,9 +189,8 @@ def test_names_of_one_file_come_back_one_after_the_other(
     (work / "one").write_text("1")
     (work / "two").hardlink_to(work / "one")
     before = tree(work)
-    place = agent.begin()
-    change(work)
-    agent.end(place)
+    with agent.turn():
+        change(work)
     after = tree(work)
     assert (undone(project), tree(work)) == ((), before)
     redone(project)
@@ -216,17 +202,15 @@ def test_ignored_files_are_neither_read_nor_touched(work: Path, agent: Agent) ->
     (work / "node_modules").mkdir()
     for number in range(2000):
         (work / "node_modules" / str(number)).touch()
-    place = agent.begin()
-    (work / "x.log").write_text("log")
-    (work / "node_modules" / "new").touch()
-    (work / "__pycache__").mkdir()
-    (work / "__pycache__" / "a.cpython-311.pyc").write_bytes(b"compiled")
-    assert agent.end(place) == ()
+    with agent.turn():
+        (work / "x.log").write_text("log")
+        (work / "node_modules" / "new").touch()
+        write_file(work / "__pycache__" / "a.cpython-311.pyc", b"compiled")
+    assert agent.changed_files() == ()
     # Rules that come and go make no file appear or vanish.
     time.sleep(A_TICK)
     place = agent.begin()
-    (work / ".gitignore").write_text("*.txt\n")
-    (work / "fresh").write_text("fresh")
+    write_files(work, {".gitignore": "*.txt\n", "fresh": "fresh"})
     files = agent.end(place) if _has_few(work) else ()
     assert set(files) <= {".gitignore", "fresh"}
 
@@ -238,9 +222,9 @@ def test_a_folder_that_was_ignored_before_is_not_the_agents(
     (work / ".gitignore").write_text("build/\n")
     time.sleep(A_TICK)
     before = tree(work)
-    place = agent.begin()
-    (work / ".gitignore").unlink()
-    assert agent.end(place) == (".gitignore",)
+    with agent.turn():
+        (work / ".gitignore").unlink()
+    assert agent.changed_files() == (".gitignore",)
     assert (undone(project, forced=True), tree(work)) == ((), before)
 
 
@@ -253,12 +237,10 @@ def _has_few(work: Path) -> bool:
 def test_rules_for_ignored_files_that_change_take_no_file_away(
     work: Path, agent: Agent, project: ProjectCheckpoints
 ) -> None:
-    (work / ".gitignore").write_text("secret\n")
-    (work / "secret").write_text("of the user")
+    write_files(work, {".gitignore": "secret\n", "secret": "of the user"})
     time.sleep(A_TICK)
-    place = agent.begin()
-    (work / ".gitignore").write_text("a.txt\n")
-    agent.end(place)
+    with agent.turn():
+        (work / ".gitignore").write_text("a.txt\n")
     assert undone(project) == ()
     assert (work / "secret").read_text() == "of the user"
     assert (work / "a.txt").exists()
@@ -271,11 +253,11 @@ def test_large_special_and_unreadable_files_are_left_alone(
     with (work / "sparse").open("wb") as file:
         file.truncate(10_000_000_000)
     os.mkfifo(work / "pipe")
-    place = agent.begin()
-    (work / "large").write_bytes(b"y" * 20_000)
-    (work / "sparse").unlink()
-    (work / "pipe").unlink()
-    assert agent.end(place) == ("large", "sparse")
+    with agent.turn():
+        (work / "large").write_bytes(b"y" * 20_000)
+        (work / "sparse").unlink()
+        (work / "pipe").unlink()
+    assert agent.changed_files() == ("large", "sparse")
     assert undone(project) == ("large", "sparse")
     assert (work / "large").read_bytes() == b"y" * 20_000
 
@@ -285,10 +267,10 @@ def test_a_file_changed_twice_within_a_tick_of_the_clock_is_seen(
 ) -> None:
     for number in range(20):
         before = (work / "bytes").read_bytes()
-        place = agent.begin()
-        (work / "bytes").write_bytes(bytes([number]) * 256)
-        os.utime(work / "bytes", ns=(0, 0))
-        assert agent.end(place) == ("bytes",)
+        with agent.turn():
+            (work / "bytes").write_bytes(bytes([number]) * 256)
+            os.utime(work / "bytes", ns=(0, 0))
+        assert agent.changed_files() == ("bytes",)
         undone(project)
         assert (work / "bytes").read_bytes() == before
         redone(project)
@@ -311,13 +293,12 @@ def test_times_that_were_set_back_hide_nothing(work: Path, agent: Agent, project
 def test_a_restore_that_fails_changes_nothing(
     work: Path, agent: Agent, project: ProjectCheckpoints, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    place = agent.begin()
-    change_everything(work)
-    agent.end(place)
+    with agent.turn():
+        change_everything(work)
     after = tree(work)
     count = 0
     with monkeypatch.context() as patch:
-        while to_redo(project.points()) is None:
+        while next_redo(project.points()) is None:
             count += 1
             fail_at(patch, call, count)
             with suppress(RestoreFailed):
@@ -341,20 +322,31 @@ def fail_at(patch: pytest.MonkeyPatch, name: str, count: int) -> None:
     patch.setattr(os, name, failing)
 
 
+def test_a_file_that_may_not_be_deleted_is_named_with_that_reason(
+    work: Path, agent: Agent, project: ProjectCheckpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with agent.turn():
+        (work / "new").write_text("new")
+
+    def refused(*args: object, **kwargs: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "unlink", refused)
+    with pytest.raises(RestoreFailed, match="Operation not permitted"):
+        undone(project)
+    assert (work / "new").read_text() == "new"
+
+
 def test_a_project_without_git_and_one_with_submodules_are_alike(
     work: Path, agent: Agent, project: ProjectCheckpoints, tmp_path: Path
 ) -> None:
-    git = ["git", "-c", "protocol.file.allow=always", "-c", "user.name=x", "-c", "user.email=x@x"]
     inner = tmp_path / "inner"
-    for folder in (inner, work):
-        folder.mkdir(exist_ok=True)
-        subprocess.run([*git, "init", "-q"], cwd=folder, check=True)
-    (inner / "code.py").write_text("x = 1\n")
-    subprocess.run([*git, "add", "-A"], cwd=inner, check=True)
-    subprocess.run([*git, "commit", "-qm", "x"], cwd=inner, check=True)
-    subprocess.run([*git, "submodule", "--quiet", "add", str(inner), "sub"], cwd=work, check=True)
+    write_file(inner / "code.py", "x = 1\n")
+    commit_all(inner)
+    git(work, "init", "-q")
+    git(work, "submodule", "--quiet", "add", str(inner), "sub")
     (work / "staged").write_text("staged")
-    subprocess.run([*git, "add", "staged"], cwd=work, check=True)
+    git(work, "add", "staged")
     (work / "staged").write_text("and changed behind that")
     index = (work / ".git" / "index").read_bytes()
     before = {name: what for name, what in tree(work).items() if not name.startswith(".git/")}
@@ -373,11 +365,10 @@ def test_garbage_goes_and_what_points_need_stays(tmp_path: Path) -> None:
     project = ProjectCheckpoints(tmp_path / "data", work, LIMITS, 300_000)
     agent = Agent(project)
     for _ in range(60):
-        place = agent.begin()
-        (work / "noise").write_bytes(os.urandom(9000))
-        agent.end(place)
+        with agent.turn():
+            (work / "noise").write_bytes(os.urandom(9000))
     project.close()
-    database = folder_for(tmp_path / "data", work) / "checkpoints.db"
+    database = checkpoint_folder(tmp_path / "data", work) / "checkpoints.db"
     assert stat.S_IMODE(database.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(database.stat().st_mode) == 0o600
     assert database.stat().st_size < 400_000
@@ -385,20 +376,20 @@ def test_garbage_goes_and_what_points_need_stays(tmp_path: Path) -> None:
     points = project.points()
     assert 10 < len(points) < 60
     for point in reversed(points):
-        project.restore(project.plan((point.id,)), point.place, "undo")
+        project.restore(project.plan_undo((point.id,)), point.turn_key, "undo")
     assert (work / "noise").stat().st_size == 9000
     project.close()
 
 
 def test_what_was_cut_off_is_the_turns_with_a_doubt(work: Path, tmp_path: Path) -> None:
     project = project_in(tmp_path)
-    assert project.begin(turn(1), in_job=False, stopped=never) == ""
+    assert project.begin_command(turn_place(1), in_job=False, is_cancelled=never) == ""
     (work / "a.txt").write_text("half")
     project = project_in(tmp_path)  # the one before was killed
-    assert project.begin(turn(2), in_job=False, stopped=never) == ""
-    assert project.finish(turn(2)) == TurnChanges()
+    assert project.begin_command(turn_place(2), in_job=False, is_cancelled=never) == ""
+    assert project.finish_turn(turn_place(2)) == TurnChanges()
     (point,) = project.points()
-    assert (point.position, [one.path for one in project.plan((point.id,)).of("ask")]) == (1, ["a.txt"])
+    assert (point.position, [one.path for one in project.plan_undo((point.id,)).with_outcome("ask")]) == (1, ["a.txt"])
     project.close()
 
 
@@ -406,29 +397,29 @@ def test_a_kill_between_looking_and_writing_down_loses_nothing(work: Path, tmp_p
     child = os.fork()
     if child == 0:
         project = project_in(tmp_path)
-        project.begin(turn(1), in_job=False, stopped=never)
+        project.begin_command(turn_place(1), in_job=False, is_cancelled=never)
         (work / "a.txt").write_text("changed")
-        project._log.add = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]  # killed before it is written down
-        project.end(turn(1))
+        project._point_log.add_changes = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]  # killed before it is written down
+        project.end_command(turn_place(1))
         os._exit(1)
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
     project = project_in(tmp_path)
-    assert project.begin(turn(2), in_job=False, stopped=never) == ""
+    assert project.begin_command(turn_place(2), in_job=False, is_cancelled=never) == ""
     (point,) = project.points()
-    assert [(one.path, one.doubt) for one in project.changes_of((point.id,))] == [("a.txt", CUT_OFF)]
+    assert [(one.path, one.doubt) for one in project.merged_changes((point.id,))] == [("a.txt", INTERRUPTED_COMMAND)]
     project.close()
 
 
 def test_two_sessions_work_on_one_project(work: Path, tmp_path: Path) -> None:
     one, other = project_in(tmp_path), project_in(tmp_path)
-    here, there = turn(1, "one"), turn(1, "other")
+    here, there = turn_place(1, "one"), turn_place(1, "other")
     for project, place, name in ((one, here, "a.txt"), (other, there, "b.txt")) * 2:
-        assert project.begin(place, in_job=False, stopped=never) == ""
+        assert project.begin_command(place, in_job=False, is_cancelled=never) == ""
         (work / name).write_text(f"{place.session} {os.urandom(4).hex()}")
-        assert project.end(place) == ""
-    assert (one.finish(here).files, other.finish(there).files) == (("a.txt",), ("b.txt",))
+        assert project.end_command(place) == ""
+    assert (one.finish_turn(here).files, other.finish_turn(there).files) == (("a.txt",), ("b.txt",))
     (mine,) = one.points("one")
-    one.restore(one.plan((mine.id,)), here, "undo")
+    one.restore(one.plan_undo((mine.id,)), here, "undo")
     assert (work / "a.txt").read_bytes() == b"one\r\ntwo\r\n"
     assert (work / "b.txt").exists()
     one.close()
@@ -450,8 +441,7 @@ def act(work: Path, acts: list[tuple[str, str, str, bytes]]) -> None:
         try:
             match verb:
                 case "write":
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(content)
+                    write_file(path, content)
                 case "remove":
                     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
                 case "rename":
@@ -484,20 +474,19 @@ def test_undo_then_redo_is_as_before_and_nothing_of_the_users_is_lost(
     project = project_in(folder)
     agent = Agent(project)
     for by_agent, by_user in turns:
-        place = agent.begin()
-        act(work, by_agent)
-        agent.end(place)
+        with agent.turn():
+            act(work, by_agent)
         act(work, by_user)
     now = tree(work)
-    touched = {change.path for point in project.points() for change in project.changes_of((point.id,))}
+    touched = {change.path for point in project.points() for change in project.merged_changes((point.id,))}
     steps = 0
     with suppress(RestoreFailed):  # a folder is where a file was, and the user has put something into it
-        while to_undo(project.points()) is not None:
+        while next_undo(project.points()) is not None:
             undone(project, forced=True)
             steps += 1
-    kept = {path: what for path, what in now.items() if path not in touched}
+    others = {path: what for path, what in now.items() if path not in touched}
     found = tree(work)
-    assert {path: what for path, what in kept.items() if what[0] != "folder"}.items() <= found.items()
+    assert {path: what for path, what in others.items() if what[0] != "folder"}.items() <= found.items()
     for _ in range(steps):
         redone(project)
     assert tree(work) == now
@@ -507,22 +496,21 @@ def test_undo_then_redo_is_as_before_and_nothing_of_the_users_is_lost(
 
 def test_a_damaged_database_is_set_aside_and_kept(work: Path, tmp_path: Path) -> None:
     project_in(tmp_path).close()
-    database = folder_for(tmp_path / "data", work) / "checkpoints.db"
+    database = checkpoint_folder(tmp_path / "data", work) / "checkpoints.db"
     database.write_bytes(b"no database" * 1000)
     project = project_in(tmp_path)
     assert project.points() == ()
-    (aside,) = database.parent.glob("checkpoints.db.damaged-*")
-    assert aside.read_bytes() == b"no database" * 1000
+    (damaged,) = database.parent.glob("checkpoints.db.damaged-*")
+    assert damaged.read_bytes() == b"no database" * 1000
     project.close()
 
 
 def test_only_one_brings_files_back_at_a_time(work: Path, tmp_path: Path) -> None:
     project, other = project_in(tmp_path), project_in(tmp_path)
     agent = Agent(project)
-    place = agent.begin()
-    change_everything(work)
-    agent.end(place)
-    with other._recovery.alone(), pytest.raises(RestoreFailed, match="another program is restoring"):
+    with agent.turn():
+        change_everything(work)
+    with other._recovery.restore_lock(), pytest.raises(RestoreFailed, match="another program is restoring"):
         undone(project)
     undone(project)
     project.close()
@@ -534,9 +522,8 @@ def test_a_restore_that_is_killed_is_finished_by_the_next_one(work: Path, tmp_pa
     before = tree(work)
     project = project_in(tmp_path)
     agent = Agent(project)
-    place = agent.begin()
-    change_everything(work)
-    agent.end(place)
+    with agent.turn():
+        change_everything(work)
     project.close()
     after = tree(work)
     kills = 0
@@ -547,7 +534,7 @@ def test_a_restore_that_is_killed_is_finished_by_the_next_one(work: Path, tmp_pa
         _, status = os.waitpid(child, 0)
         kills += os.WIFSIGNALED(status)
         project = project_in(tmp_path)
-        project.recover()
+        project.finish_interrupted_restores()
         assert tree(work) in (before, after)
         if tree(work) == before:
             redone(project)

@@ -8,6 +8,7 @@ import pytest
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.settings import Settings
 from ebbtide.agent.config.values import Config
+from tests.kit.files import write_file
 
 
 class Place:
@@ -21,12 +22,11 @@ class Place:
         for made in (self.project / ".git", self.project / ".ebb"):
             made.mkdir(parents=True)
         self.environment, self.flags = {"EBB_HOME": str(self.home), **(environment or {})}, flags or {}
-        self.heard: list[Config] = []
+        self.notices: list[Config] = []
 
     def user(self, text: str) -> None:
         """What the user's own file says."""
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        self.file.write_text(text)
+        write_file(self.file, text)
 
     def repository(self, text: str) -> None:
         """What the project's file says."""
@@ -38,12 +38,12 @@ class Place:
         flags: Mapping[str, object] | None = None,
         settings: tuple[str, ...] = (),
     ) -> Config:
-        told = {**self.environment, **(environment or {})}
-        return load_config(self.project, told, {**self.flags, **(flags or {})}, settings)
+        variables = {**self.environment, **(environment or {})}
+        return load_config(self.project, variables, {**self.flags, **(flags or {})}, settings)
 
     def settings(self) -> Settings:
         """Those of a program that runs; what they become is heard."""
-        return Settings(self.load(), self.load, self.heard.append, self.environment)
+        return Settings(self.load(), self.load, self.notices.append, self.environment)
 
 
 @pytest.fixture

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.config.aliases import AliasedSetting, snake_case, translate
+from ebbtide.agent.config.aliases import AliasedSetting, snake_case, translate_settings
 from ebbtide.agent.config.load import load_config
-from ebbtide.agent.config.values import Config, field_of
+from ebbtide.agent.config.values import Config, config_field
 from ebbtide.agent.errors import ConfigError
-from ebbtide.agent.providers.registry import facts_for
+from ebbtide.agent.providers.registry import registry_facts
 from ebbtide.agent.session_settings import effort_for
+from tests.kit.files import write_file
 
 
 def configured(folder: Path, text: str, *settings: str) -> Config:
-    (folder / "config").mkdir(exist_ok=True)
-    (folder / "config" / "config.toml").write_text(text)
+    write_file(folder / "config" / "config.toml", text)
     return load_config(folder, {"EBB_HOME": str(folder)}, {}, settings)
 
 
@@ -71,9 +71,14 @@ def test_another_name_sets_our_key_and_says_so(
     written: str, toml: str, key: str, value: object, tmp_path: Path
 ) -> None:
     config = configured(tmp_path, toml)
-    assert getattr(config, field_of(key)) == value
+    assert getattr(config, config_field(key)) == value
     assert config.sources[key] == f"{tmp_path / 'config' / 'config.toml'} ({written})"
     assert config.notices == ()
+
+
+def test_a_former_value_is_still_accepted(tmp_path: Path) -> None:
+    config = configured(tmp_path, '[rewrite]\npolicy = "rent"')
+    assert (config.rewrite_policy, config.notices) == ("cost", ())
 
 
 @pytest.mark.parametrize(
@@ -81,7 +86,7 @@ def test_another_name_sets_our_key_and_says_so(
 )
 def test_a_switch_that_turns_nothing_off_changes_nothing(text: str, tmp_path: Path) -> None:
     config = configured(tmp_path, text)
-    assert (config.rewrite_policy, config.sources["rewrite.policy"]) == ("rent", "default")
+    assert (config.rewrite_policy, config.sources["rewrite.policy"]) == ("cost", "default")
 
 
 @pytest.mark.parametrize(
@@ -133,8 +138,8 @@ def test_other_names_hold_for_providers_and_models_as_far_as_they_have_the_key(t
     assert (provider.max_output_tokens, provider.reasoning_effort) == (5000, "low")
     assert provider.models == {"m": {"reasoning_effort": "high"}}
     assert config.sources["providers.openai.max_output_tokens"].endswith("config.toml (maxTokens)")
-    efforts = [effort_for(config, facts_for("openai", name)) for name in ("m", "n")]
-    assert (efforts, effort_for(config, facts_for("anthropic", "m"))) == (["high", "low"], None)
+    efforts = [effort_for(config, registry_facts("openai", name)) for name in ("m", "n")]
+    assert (efforts, effort_for(config, registry_facts("anthropic", "m"))) == (["high", "low"], None)
     with pytest.raises(ConfigError, match=r"unknown key `providers\.openai\.tool_response_max_bytes`"):
         configured(tmp_path, "[providers.openai]\ntoolResponseMaxBytes = 3\n")
 
@@ -181,7 +186,7 @@ def test_the_provider_of_summaries_joins_their_model_in_any_order() -> None:
     pairs = [("agent.summarization_provider", "a"), ("agent.max_turns", 3), ("agent.summarization_model", "b")]
     joined = AliasedSetting("agent.summary_model", "a/b", "summarization_provider, summarization_model")
     for order in (pairs, pairs[::-1]):
-        assert translate(order) == (joined, AliasedSetting("agent.max_turns", 3))
+        assert translate_settings(order) == (joined, AliasedSetting("agent.max_turns", 3))
 
 
 def test_how_hard_to_think_may_be_written_as_reasoning(tmp_path: Path) -> None:
@@ -208,4 +213,4 @@ def test_how_hard_to_think_may_be_written_as_reasoning(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_key_that_another_one_overrides_is_named(tmp_path: Path, text: str, notice: str | None) -> None:
     notices = configured(tmp_path, text).notices
-    assert [told.partition(": ")[2] for told in notices] == ([notice] if notice else [])
+    assert [line.partition(": ")[2] for line in notices] == ([notice] if notice else [])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.config.load import MAX_FILE_BYTES, find_project, load_config
-from ebbtide.agent.config.option_values import AfterTool
+from ebbtide.agent.config.load import MAX_CONFIG_BYTES, find_project, load_config
+from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.config.values import ProviderConfig
 from ebbtide.agent.errors import ConfigError
 from tests.agent.config.conftest import Place
@@ -155,7 +155,10 @@ def test_hooks_are_the_users_own(place: Place) -> None:
     )
     place.repository('[[hooks.after_tool]]\nmatch = "*"\ncommand = "curl evil"\n')
     config = place.load()
-    assert config.hooks_after_tool == (AfterTool("bash(git *)", "./seen.sh"), AfterTool("mcp__x", ("seen", "-q"), 5.0))
+    assert config.hooks_after_tool == (
+        AfterToolHook("bash(git *)", "./seen.sh"),
+        AfterToolHook("mcp__x", ("seen", "-q"), 5.0),
+    )
     file = place.project / ".ebb" / "config.toml"
     assert config.notices == (f"`hooks.after_tool` in {file} was left out: a project may only tighten permissions",)
 
@@ -193,13 +196,13 @@ def test_a_file_that_never_ends_is_no_configuration(place: Place, owner: str) ->
     endless.write_text(f"a = {'[' * 20_000}")
     with pytest.raises(ConfigError, match="maximum recursion depth exceeded"):
         place.load()
-    endless.write_text("#" * (MAX_FILE_BYTES + 1))
+    endless.write_text("#" * (MAX_CONFIG_BYTES + 1))
     with pytest.raises(ConfigError, match="it is larger than 1,000,000 bytes"):
         place.load()
 
 
 @pytest.mark.parametrize(
-    ("environment", "effort", "told"),
+    ("environment", "effort", "texts"),
     [
         ({"EBB_REASONING": "high"}, "high", []),
         ({"EBB_AGENT_REASONING": "low"}, "low", []),
@@ -216,12 +219,12 @@ def test_a_file_that_never_ends_is_no_configuration(place: Place, owner: str) ->
     ],
 )
 def test_a_variable_sets_the_key_that_it_is_called_after_or_is_named(
-    tmp_path: Path, environment: dict[str, str], effort: str | None, told: list[str]
+    tmp_path: Path, environment: dict[str, str], effort: str | None, texts: list[str]
 ) -> None:
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path), **environment}, {})
     assert config.reasoning_effort == effort
-    assert len(config.notices) == len(told)
-    assert all(text in notice for text, notice in zip(told, config.notices, strict=True))
+    assert len(config.notices) == len(texts)
+    assert all(text in notice for text, notice in zip(texts, config.notices, strict=True))
 
 
 def test_a_variable_with_a_bad_value_is_named(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from ebbtide.agent.config.aliases import KEY_ALIASES
 from ebbtide.agent.config.options import OPTIONS
-from ebbtide.agent.config.schema import config_schema, shape_of
+from ebbtide.agent.config.schema import config_schema, value_schema
 from ebbtide.agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS
-from ebbtide.tools.schema import mismatches
+from ebbtide.tools.schema import schema_violations
 
 PARSES: dict[str, Callable[[object], object]] = {
     **{option.key: option.parse for option in OPTIONS},
@@ -41,12 +41,12 @@ def takes(parse: Callable[[object], object], value: object) -> bool:
 @pytest.mark.parametrize("key", PARSES)
 def test_the_schema_of_a_key_takes_what_the_key_takes(key: str) -> None:
     parse = PARSES[key]
-    schema: dict[str, Any] = {"$schema": DRAFT, **shape_of(parse)}
+    schema: dict[str, Any] = {"$schema": DRAFT, **value_schema(parse)}
     values = [*VALUES, *schema.get("enum", ())]
-    judged = [(value, takes(parse, value), not mismatches(value, schema)) for value in values]
+    judged = [(value, takes(parse, value), not schema_violations(value, schema)) for value in values]
     # JSON has one kind of numbers, so 1.0 is a whole one there.
     assert [row for row in judged if row[1] != row[2] and not isinstance(row[0], float)] == []
-    assert any(taken for _, taken, _ in judged)
+    assert any(is_accepted for _, is_accepted, _ in judged)
 
 
 def test_a_whole_file_is_taken_and_a_slip_is_not() -> None:
@@ -58,9 +58,9 @@ def test_a_whole_file_is_taken_and_a_slip_is_not() -> None:
         "mcp": {"servers": {"files": {"command": "npx", "args": ["-y", "x"]}}},
         "hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]},
     }
-    assert mismatches(file, schema) == []
-    assert mismatches({**file, "agent": {"modle": "x"}}, schema) != []
-    assert mismatches({**file, "providers": {"olama": {}}}, schema) != []
+    assert schema_violations(file, schema) == []
+    assert schema_violations({**file, "agent": {"modle": "x"}}, schema) != []
+    assert schema_violations({**file, "providers": {"olama": {}}}, schema) != []
 
 
 def test_every_key_and_every_other_name_is_described() -> None:

@@ -1,11 +1,14 @@
 """Settings as they stand, and changing them in the user's own file."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tomlkit.exceptions import NonExistentKey
 
 from ebbtide.agent.config.options import OPTIONS
-from ebbtide.agent.config.settings import text_of, value_of
+from ebbtide.agent.config.settings import parse_setting_value, written_value
+from ebbtide.agent.config.toml_file import edit_file
 from ebbtide.agent.errors import ConfigError
 from tests.agent.config.conftest import Place
 
@@ -28,7 +31,7 @@ def place(tmp_path: Path) -> Place:
 def test_each_row_says_where_its_value_comes_from(place: Place) -> None:
     place.user(WRITTEN)
     place.repository('[permissions]\ndeny = ["bash(rm *)"]\n')
-    rows = {row.key: row for row in place.settings().rows()}
+    rows = {row.key: row for row in place.settings().all_settings()}
     assert list(rows) == [option.key for option in OPTIONS]
     origins = {key: row.origin for key, row in rows.items() if row.origin != "default"}
     assert origins == {
@@ -38,7 +41,7 @@ def test_each_row_says_where_its_value_comes_from(place: Place) -> None:
         "agent.max_turns": "command line",
         "permissions.deny": "project",
     }
-    assert {key for key, row in rows.items() if row.tightens} == {
+    assert {key for key, row in rows.items() if row.can_be_tightened} == {
         "agent.permission_mode",
         "recall.scope",
         "mcp.disabled",
@@ -49,17 +52,20 @@ def test_each_row_says_where_its_value_comes_from(place: Place) -> None:
         "tools.allowed",
         "tools.denied",
     }
-    assert {row.begins for row in rows.values() if row.key.startswith("tui.")} == {"now"}
-    assert rows["agent.model"].begins == "from the next session on"
+    assert {row.takes_effect for row in rows.values() if row.key.startswith("tui.")} == {"now"}
+    assert rows["agent.model"].takes_effect == "in the next session"
 
 
 def test_a_value_is_written_in_place_and_all_else_stays(place: Place) -> None:
     place.user(WRITTEN)
     settings = place.settings()
-    assert settings.set_value("agent.model", "ollama/b") == "`agent.model` is now ollama/b, from the next session on"
+    assert (
+        settings.set_value("agent.model", "ollama/b")
+        == "`agent.model` is now ollama/b; takes effect in the next session"
+    )
     assert settings.set_value("tui.theme", "light") == "`tui.theme` is now light"
     assert place.file.read_text() == WRITTEN.replace("ollama/a", "ollama/b") + '\n[tui]\ntheme = "light"\n'
-    assert [config.model for config in place.heard] == ["ollama/b", "ollama/b"]
+    assert [config.model for config in place.notices] == ["ollama/b", "ollama/b"]
     assert settings.config.tui_theme == "light"
 
 
@@ -78,8 +84,8 @@ def test_the_first_setting_makes_the_file(place: Place) -> None:
 
 
 def test_who_wins_over_the_file_is_told(place: Place) -> None:
-    told = place.settings().set_value("agent.sandbox", "auto")
-    assert told == "`agent.sandbox` is now off: environment EBB_SANDBOX wins over your file"
+    message = place.settings().set_value("agent.sandbox", "auto")
+    assert message == "`agent.sandbox` is now off: environment EBB_SANDBOX overrides your file"
 
 
 def test_what_is_not_allowed_is_not_written(place: Place) -> None:
@@ -91,8 +97,13 @@ def test_what_is_not_allowed_is_not_written(place: Place) -> None:
 @pytest.mark.parametrize("value", ["0", "4", "-1", "1.5", "true", "always"])
 def test_a_cache_is_kept_alive_three_times_at_most(value: str, place: Place) -> None:
     settings = place.settings()
-    assert settings.set_value("agent.keep_alive", "3") == "`agent.keep_alive` is now 3, from the next session on"
-    assert settings.set_value("agent.keep_alive", "off") == "`agent.keep_alive` is now off, from the next session on"
+    assert (
+        settings.set_value("agent.keep_alive", "3") == "`agent.keep_alive` is now 3; takes effect in the next session"
+    )
+    assert (
+        settings.set_value("agent.keep_alive", "off")
+        == "`agent.keep_alive` is now off; takes effect in the next session"
+    )
     with pytest.raises(
         ConfigError,
         match=r'`agent\.keep_alive` must be "off", or the maximum number of requests in one pause, from 1 to 3',
@@ -118,6 +129,25 @@ def test_a_file_that_cannot_be_changed_safely_stays_as_it_is(place: Place) -> No
     assert place.file.read_text() == "agent.model = 1 oops"
 
 
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16"])
+def test_a_file_with_a_byte_order_mark_is_changed_and_becomes_utf_8(place: Place, codec: str) -> None:
+    place.user("")
+    place.file.write_bytes(WRITTEN.encode(codec))
+    place.settings().set_value("agent.model", "ollama/b")
+    assert place.file.read_bytes() == WRITTEN.replace("ollama/a", "ollama/b").encode()
+
+
+def test_an_edit_that_fails_does_not_empty_the_file(place: Place) -> None:
+    place.user(WRITTEN)
+
+    def edit(document: dict[str, Any]) -> None:
+        raise NonExistentKey("agent")
+
+    with pytest.raises(ConfigError, match="without disturbing it; by hand"):
+        edit_file(place.file, edit, dict[str, Any].clear, "by hand")
+    assert place.file.read_text() == WRITTEN
+
+
 @pytest.mark.parametrize(
     ("key", "text", "value"),
     [
@@ -129,11 +159,11 @@ def test_a_file_that_cannot_be_changed_safely_stays_as_it_is(place: Place) -> No
     ],
 )
 def test_a_text_means_what_it_would_in_the_file(key: str, text: str, value: object) -> None:
-    assert value_of(key, text) == value
+    assert parse_setting_value(key, text) == value
 
 
 def test_values_are_shown_as_they_are_written() -> None:
-    assert [text_of(value) for value in (None, 0.95, "a", ("a", "b"), True)] == [
+    assert [written_value(value) for value in (None, 0.95, "a", ("a", "b"), True)] == [
         "not set",
         "0.95",
         '"a"',

@@ -1,7 +1,6 @@
 """Commands that are meant for another model than the session's, in runs of the program."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -9,16 +8,12 @@ from ebbtide.agent.config.load import load_config
 from ebbtide.agent.events.session import ModelSwitched, ReplyFinished
 from ebbtide.agent.messages import Text
 from ebbtide.agent.messages import User as Said
-from ebbtide.agent.providers.choices import model_called
+from ebbtide.agent.providers.choices import resolve_model_name
 from ebbtide.agent.sessions import Sessions
-from tests.fake_provider import Call, FakeProvider, Turn
+from tests.kit.commands import Run
+from tests.kit.fake_provider import Call, FakeProvider, Turn
+from tests.kit.files import write_file
 from tests.kit.user import User
-from tests.running import Run
-
-
-@pytest.fixture
-def user(tmp_path: Path) -> User:
-    return User(tmp_path)
 
 
 def model(user: User, name: str, *replies: object, window: int = 200_000) -> str:
@@ -28,13 +23,11 @@ def model(user: User, name: str, *replies: object, window: int = 200_000) -> str
 
 
 def command(user: User, name: str, model: str) -> None:
-    path = user.home / "config" / "commands" / f"{name}.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"---\nmodel: {model}\n---\nLook at it.\n")
+    write_file(user.home / "config" / "commands" / f"{name}.md", f"---\nmodel: {model}\n---\nLook at it.\n")
 
 
-def run(user: User, said: str, *flags: str) -> Run:
-    done = user.ebb("-p", said, "--output-format", "stream-json", *flags)
+def run(user: User, prompt: str, *flags: str) -> Run:
+    done = user.ebb("-p", prompt, "--output-format", "stream-json", *flags)
     assert done.code == 0, done.err
     return done
 
@@ -82,8 +75,8 @@ async def test_one_that_is_named_while_a_turn_runs_has_the_rest_of_it(user: User
     config = load_config(user.project, environment, {"agent.model": own})
     sessions = Sessions(config, user.project, environment, interactive=False)
     session = await sessions.open(None)
-    heard: list[list[Said]] = [[], [Said((Text("/look"),))]]
-    events = [event async for event in session.send("go", pending_messages=lambda: heard.pop(0) if heard else [])]
+    pending: list[list[Said]] = [[], [Said((Text("/look"),))]]
+    events = [event async for event in session.send("go", pending_messages=lambda: pending.pop(0) if pending else [])]
     assert [event.model for event in events if isinstance(event, ReplyFinished)] == [own, other]
     assert [event.after for event in events if isinstance(event, ModelSwitched)] == [other, own]
     assert session.model == own
@@ -95,9 +88,8 @@ def test_the_session_s_own_model_finds_its_requests_in_its_cache_afterwards(user
     (user.project / "a.txt").write_text("hello")
     read = Turn(calls=(Call("read", {"path": "a.txt"}),), reasoning="of haiku")
     with FakeProvider([Turn(text="one", reasoning="of opus"), read, Turn(text="two"), Turn(text="three")]) as server:
-        env = {"ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": server.url}
         for said, flag in (("first", "--model=anthropic/claude-opus-5"), ("/look", "-c"), ("third", "-c")):
-            assert user.ebb("-p", said, flag, env=env).code == 0
+            assert user.ebb("-p", said, flag, env=server.environment).code == 0
     bodies = [request.body for request in server.requests]
     assert [body["model"] for body in bodies] == ["claude-opus-5", *["claude-haiku-5-5"] * 2, "claude-opus-5"]
     first, last = bodies[0], bodies[-1]
@@ -143,16 +135,16 @@ def test_where_that_model_fails_the_session_goes_on_with_its_own(user: User) -> 
     assert asked(run(user, "again", "-c")) == [own]
 
 
-@pytest.mark.parametrize("said", ["inherit", "own"])
-def test_its_own_model_is_not_told_of(user: User, said: str) -> None:
+@pytest.mark.parametrize("own_model", ["inherit", "own"])
+def test_its_own_model_is_not_told_of(user: User, own_model: str) -> None:
     own = model(user, "own", {"text": "own"})
-    command(user, "look", own if said == "own" else said)
+    command(user, "look", own if own_model == "own" else own_model)
     done = run(user, "/look", "-m", own)
     assert (asked(done), told(done)) == ([own], [])
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
+    ("name", "found"),
     [
         ("", "anthropic/claude-opus-5"),
         ("inherit", "anthropic/claude-opus-5"),
@@ -165,5 +157,5 @@ def test_its_own_model_is_not_told_of(user: User, said: str) -> None:
         ("openai/gpt-5", None),
     ],
 )
-def test_a_word_is_the_newest_model_of_the_provider_that_is_called_so(said: str, found: str | None) -> None:
-    assert model_called(said, "anthropic/claude-opus-5") == found
+def test_a_word_is_the_newest_model_of_the_provider_that_is_called_so(name: str, found: str | None) -> None:
+    assert resolve_model_name(name, "anthropic/claude-opus-5") == found

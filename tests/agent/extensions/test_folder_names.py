@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from ebbtide.agent.extensions.folder_names import filled_line, filled_words, in_one_word
+from ebbtide.agent.extensions.folder_names import fill_shell_line, fill_text, quote_variables
 
 PATH = "/home/me/My Projects/it's $5"
 VALUES = {"CLAUDE_PROJECT_DIR": PATH}
@@ -36,18 +36,18 @@ def printed(line: str) -> str:
 def test_an_unquoted_folder_is_one_word_for_the_shell(line: str) -> None:
     """anthropics/claude-code#5648, awslabs/aidlc-workflows#519, ruvnet/agentic-flow#184: hooks that name their script
     with an unquoted `$CLAUDE_PROJECT_DIR` fail in each project with a blank in its path."""
-    assert "/home/me/My\n" not in printed(in_one_word(line, VALUES))
-    assert printed(in_one_word(in_one_word(line, VALUES), VALUES)) == printed(in_one_word(line, VALUES))
+    assert "/home/me/My\n" not in printed(quote_variables(line, VALUES))
+    assert printed(quote_variables(quote_variables(line, VALUES), VALUES)) == printed(quote_variables(line, VALUES))
 
 
 @pytest.mark.parametrize("line", [line for line in IN_ONE_WORD if '"$C' in line or '"$(' in line or "<<" in line])
 def test_a_line_that_quotes_it_stays_as_it_is(line: str) -> None:
-    assert in_one_word(line, VALUES) == line
+    assert quote_variables(line, VALUES) == line
 
 
 @pytest.mark.parametrize("line", IN_ONE_WORD)
 def test_a_line_for_a_plain_folder_stays_as_it_is(line: str) -> None:
-    assert in_one_word(line, {"CLAUDE_PROJECT_DIR": "/srv/app", "CLAUDE_PLUGIN_ROOT": ""}) == line
+    assert quote_variables(line, {"CLAUDE_PROJECT_DIR": "/srv/app", "CLAUDE_PLUGIN_ROOT": ""}) == line
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def test_a_line_for_a_plain_folder_stays_as_it_is(line: str) -> None:
     ],
 )
 def test_a_folder_put_into_a_line_is_one_word(line: str) -> None:
-    becomes = filled_line(line, VALUES)
+    becomes = fill_shell_line(line, VALUES)
     assert shlex.split(becomes.replace("\\$", "$")) == [
         word.replace("${CLAUDE_PROJECT_DIR}", PATH) for word in shlex.split(line)
     ]
 
 
 def test_a_folder_put_into_words_is_one_word_where_a_file_is_named() -> None:
-    assert filled_words("See @${A}/x.md, @${A}. ${A} a@${A}", {"A": "/a b"}) == 'See @"/a b/x.md", @"/a b". /a b a@/a b'
-    assert filled_words("See @${A}/x.md, @${B}", {"A": "/a"}) == "See @/a/x.md, @${B}"
+    assert fill_text("See @${A}/x.md, @${A}. ${A} a@${A}", {"A": "/a b"}) == 'See @"/a b/x.md", @"/a b". /a b a@/a b'
+    assert fill_text("See @${A}/x.md, @${B}", {"A": "/a"}) == "See @/a/x.md, @${B}"

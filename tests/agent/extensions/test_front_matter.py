@@ -5,8 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.extensions.extension_files import UnusableFile, digest_of, files_below, text_of
-from ebbtide.agent.extensions.front_matter import BrokenFrontMatter, flag_at, list_at, number_at, split, text_at
+from ebbtide.agent.extensions.extension_files import UnusableFile, digest_of_folder, files_below, read_text_file
+from ebbtide.agent.extensions.front_matter import (
+    BrokenFrontMatter,
+    boolean_value,
+    list_value,
+    one_line_value,
+    positive_integer,
+    split_front_matter,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +37,7 @@ from ebbtide.agent.extensions.front_matter import BrokenFrontMatter, flag_at, li
     ],
 )  # fmt: skip
 def test_a_head_is_read_as_it_is_meant(text: str, head: dict[str, object], body: str) -> None:
-    assert split(text) == (head, body)
+    assert split_front_matter(text) == (head, body)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +55,7 @@ def test_a_head_is_read_as_it_is_meant(text: str, head: dict[str, object], body:
 )
 def test_a_head_that_cannot_be_read_says_what_is_wrong_and_where(text: str, why: str) -> None:
     with pytest.raises(BrokenFrontMatter) as raised:
-        split(text)
+        split_front_matter(text)
     assert str(raised.value).startswith(why)
     assert "\n" not in str(raised.value)
 
@@ -56,7 +63,7 @@ def test_a_head_that_cannot_be_read_says_what_is_wrong_and_where(text: str, why:
 @given(st.text())
 def test_whatever_stands_between_the_lines_is_a_head_or_broken(text: str) -> None:
     try:
-        head, _ = split(f"---\n{text}\n---\n")
+        head, _ = split_front_matter(f"---\n{text}\n---\n")
     except BrokenFrontMatter as error:
         head = {str(error): None}
     assert all(isinstance(key, str) for key in head)
@@ -64,11 +71,15 @@ def test_whatever_stands_between_the_lines_is_a_head_or_broken(text: str) -> Non
 
 def test_lists_are_written_in_many_ways() -> None:
     head = {"a": "Read, Bash(git add:*), Edit", "b": "Read Bash(npm run test:*) Grep", "c": ["Read", 3], "d": ["x"]}
-    assert list_at(head, "a") == ("Read", "Bash(git add:*)", "Edit")
-    assert list_at(head, "b") == ("Read", "Bash(npm run test:*)", "Grep")
-    assert list_at(head, "c") == ("Read", "3")
-    assert list_at(head, "none") is None
-    assert (text_at(head, "d"), text_at(head, "a"), text_at(head, "none")) == ("[x]", head["a"], "")
+    assert list_value(head, "a") == ("Read", "Bash(git add:*)", "Edit")
+    assert list_value(head, "b") == ("Read", "Bash(npm run test:*)", "Grep")
+    assert list_value(head, "c") == ("Read", "3")
+    assert list_value(head, "none") is None
+    assert (one_line_value(head, "d"), one_line_value(head, "a"), one_line_value(head, "none")) == (
+        "[x]",
+        head["a"],
+        "",
+    )
 
 
 def test_only_what_lies_within_is_read(tmp_path: Path) -> None:
@@ -79,22 +90,22 @@ def test_only_what_lies_within_is_read(tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe.md")
     (folder / "data.md").write_bytes(b"a\0b")
     (folder / "long.md").write_text("x" * 1_000_001)
-    told = []
+    problems = []
     for name in ("out.md", "pipe.md", "data.md", "long.md", "none.md"):
         with pytest.raises(UnusableFile) as raised:
-            text_of(folder / name, folder)
-        told.append(str(raised.value))
-    assert told == [
+            read_text_file(folder / name, folder)
+        problems.append(str(raised.value))
+    assert problems == [
         f"it leads out of `{folder}`",
         "it cannot be read: it is not a regular file",
         "it is not a text",
         "it is longer than 1,000,000 bytes",
         "it is not there",
     ]
-    assert text_of(folder / "out.md", None) == "s"
+    assert read_text_file(folder / "out.md", None) == "s"
     assert [path.name for path in files_below(folder, folder)] == ["data.md", "long.md", "out.md", "pipe.md"]
     with pytest.raises(UnusableFile, match=r"its file `out.md` leads out of"):
-        digest_of(folder, folder)
+        digest_of_folder(folder, folder)
 
 
 def test_a_digest_is_of_every_name_mode_and_byte(tmp_path: Path) -> None:
@@ -103,8 +114,8 @@ def test_a_digest_is_of_every_name_mode_and_byte(tmp_path: Path) -> None:
     (folder / "SKILL.md").write_text("a")
     script = folder / "scripts/run.sh"
     script.write_text("echo")
-    seen = [digest_of(folder, folder)[0]]
-    assert digest_of(folder, folder) == (seen[0], ("SKILL.md", "scripts/run.sh"))
+    seen = [digest_of_folder(folder, folder)[0]]
+    assert digest_of_folder(folder, folder) == (seen[0], ("SKILL.md", "scripts/run.sh"))
     for change in (
         lambda: script.write_text("echo 2"),
         lambda: script.chmod(0o755),
@@ -112,11 +123,25 @@ def test_a_digest_is_of_every_name_mode_and_byte(tmp_path: Path) -> None:
         lambda: script.rename(folder / "scripts/other.sh"),
     ):
         change()
-        seen.append(digest_of(folder, folder)[0])
+        seen.append(digest_of_folder(folder, folder)[0])
     assert len(set(seen)) == len(seen)
 
 
 def test_flags_and_numbers_are_read_of_what_is_written() -> None:
     head = {"a": "true", "b": "Off", "c": "maybe", "d": None, "n": "12", "m": "0", "o": "-3", "p": "²", "q": True}
-    assert [flag_at(head, key) for key in ("a", "b", "c", "d", "none", "q")] == [True, False, None, None, None, True]
-    assert [number_at(head, key) for key in ("n", "m", "o", "p", "q", "none")] == [12, None, None, None, None, None]
+    assert [boolean_value(head, key) for key in ("a", "b", "c", "d", "none", "q")] == [
+        True,
+        False,
+        None,
+        None,
+        None,
+        True,
+    ]
+    assert [positive_integer(head, key) for key in ("n", "m", "o", "p", "q", "none")] == [
+        12,
+        None,
+        None,
+        None,
+        None,
+        None,
+    ]

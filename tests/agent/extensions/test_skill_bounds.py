@@ -1,18 +1,14 @@
 """What skills with `allowed-tools` narrow while they are in use: real files and commands, a scripted model."""
 
-import json
-from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ebbtide.agent.calls.skill_bounds import bounds_of
-from ebbtide.agent.config.load import load_config
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from ebbtide.agent.events.session import Event, Noticed, ToolFinished
 from ebbtide.agent.extensions.skills import find_skills
-from ebbtide.agent.sessions import Sessions
-from tests.agent.extensions.bringing import Brought
+from tests.kit.extension_project import ExtensionProject
 from tests.kit.session import bash, call, calls
 
 SKILL = """---
@@ -27,16 +23,14 @@ READ = "`notes`, which the model has read, in use until this turn ends, works wi
 BOUND = "`notes`, in use until this turn ends, works with read, write, bash(printf)"
 
 
-@pytest.fixture
-def brought(tmp_path: Path) -> Brought:
-    brought = Brought(tmp_path)
-    brought.write(".claude/skills/notes/SKILL.md", SKILL)
-    return brought
+@pytest.fixture(autouse=True)
+def skill(project: ExtensionProject) -> None:
+    project.write(".claude/skills/notes/SKILL.md", SKILL)
 
 
 async def outputs(
-    brought: Brought,
-    *said: str,
+    project: ExtensionProject,
+    *texts: str,
     replies: list[dict[str, object]],
     allow: tuple[str, ...] = (),
     asked: list[str] | None = None,
@@ -44,12 +38,10 @@ async def outputs(
 ) -> list[tuple[str, str]]:
     """Of each call its status and the first line of its output. `asked`: takes the questions, which are answered yes;
     without it nobody is there."""
-    script = brought.write("script.json", json.dumps({"reply": replies}), of_user=True)
-    environment = {**brought.environment, "EBB_SANDBOX": "off", "PATH": "/usr/bin:/bin"}
-    told = {"agent.model": f"scripted/{script}", "agent.permission_mode": "auto", "permissions.allow": list(allow)}
-    config = replace(load_config(brought.project, environment, told), trusts_project=True)
-    sessions = Sessions(config, brought.project, environment, interactive=asked is not None)
-    session = await sessions.open(None)
+    project.environment["PATH"] = "/usr/bin:/bin"
+    project.trusts = True
+    rules: dict[str, Any] = {"permissions.allow": list(allow)}
+    session = await project.session(*replies, mode="auto", interactive=asked is not None, **rules)
     found: list[tuple[str, str]] = []
 
     def take(event: Event) -> None:
@@ -67,27 +59,26 @@ async def outputs(
             case _:
                 pass
 
-    for text in said:
+    for text in texts:
         async for event in session.send(text):
             take(event)
-    await sessions.close()
     return found
 
 
-async def test_a_skill_that_the_user_names_narrows_the_mode_until_the_turn_ends(brought: Brought) -> None:
+async def test_a_skill_that_the_user_names_narrows_the_mode_until_the_turn_ends(project: ExtensionProject) -> None:
     wanted = calls(WRITES, bash("printf x"), bash("ls"), bash("touch a"), call("web_fetch", url="https://example.org"))
     again = calls(bash("touch a"))
-    found = await outputs(brought, "/notes", "more", replies=[wanted, {"text": "ok"}, again, {"text": "ok"}])
+    found = await outputs(project, "/notes", "more", replies=[wanted, {"text": "ok"}, again, {"text": "ok"}])
     assert [status for status, _ in found] == ["done", "done", "done", "denied", "denied", "done"]
     assert found[3][1].startswith(f"denied: {BOUND}, and there is no user to ask; the user can start with `--allow ")
 
 
-async def test_a_skill_that_the_model_reads_narrows_it_too(brought: Brought) -> None:
+async def test_a_skill_that_the_model_reads_narrows_it_too(project: ExtensionProject) -> None:
     reads = (call("read", path=".claude/skills/notes/SKILL.md"), bash("cat .claude/skills/notes/SKILL.md"))
     for read in reads:
         notices: list[str] = []
         replies = [calls(bash("touch a")), calls(read), calls(read), calls(bash("touch a")), {"text": "ok"}]
-        found = await outputs(brought, "go", replies=replies, notices=notices)
+        found = await outputs(project, "go", replies=replies, notices=notices)
         assert [status for status, _ in found] == ["done", "done", "done", "denied"]
         assert found[3][1].startswith(f"denied: {READ}, and there is no user to ask; the user can start with `--allow ")
         assert notices == [
@@ -95,17 +86,17 @@ async def test_a_skill_that_the_model_reads_narrows_it_too(brought: Brought) -> 
         ]
 
 
-async def test_a_rule_of_the_user_holds_for_edits_after_the_model_has_read_a_skill(brought: Brought) -> None:
+async def test_a_rule_of_the_user_holds_for_edits_after_the_model_has_read_a_skill(project: ExtensionProject) -> None:
     read, edit = call("read", path=".claude/skills/notes/SKILL.md"), call("edit", path="a", old="1", new="2")
-    brought.write("a", "1\n")
-    found = await outputs(brought, "go", replies=[calls(read), calls(edit), {"text": "ok"}], allow=("edit",))
-    assert ([status for status, _ in found], (brought.project / "a").read_text()) == (["done", "done"], "2\n")
+    project.write("a", "1\n")
+    found = await outputs(project, "go", replies=[calls(read), calls(edit), {"text": "ok"}], allow=("edit",))
+    assert ([status for status, _ in found], (project.root / "a").read_text()) == (["done", "done"], "2\n")
 
 
-async def test_somebody_is_asked_about_it_and_a_rule_of_theirs_holds(brought: Brought) -> None:
+async def test_somebody_is_asked_about_it_and_a_rule_of_theirs_holds(project: ExtensionProject) -> None:
     asked: list[str] = []
     wanted = calls(bash("touch a"), bash("touch b"))
-    found = await outputs(brought, "/notes", replies=[wanted, {"text": "ok"}], allow=("bash(touch b)",), asked=asked)
+    found = await outputs(project, "/notes", replies=[wanted, {"text": "ok"}], allow=("bash(touch b)",), asked=asked)
     assert asked == [BOUND]
     assert [status for status, _ in found] == ["done", "done"]
 
@@ -121,8 +112,8 @@ async def test_somebody_is_asked_about_it_and_a_rule_of_theirs_holds(brought: Br
     ],
 )
 def test_the_tools_of_a_skill_are_rules_as_far_as_one_says_exactly_that(
-    brought: Brought, tools: str, rules: list[str]
+    project: ExtensionProject, tools: str, rules: list[str]
 ) -> None:
-    brought.write(".claude/skills/notes/SKILL.md", SKILL.replace("Read, Write, Bash(printf:*)", tools))
-    (skill,) = find_skills(brought.config)[0]
+    project.write(".claude/skills/notes/SKILL.md", SKILL.replace("Read, Write, Bash(printf:*)", tools))
+    (skill,) = find_skills(project.config())[0]
     assert [str(rule) for rule in bounds_of(skill).rules] == rules

@@ -1,67 +1,63 @@
 import stat
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from ebbtide.agent.errors import ConfigError
-from ebbtide.agent.extensions.trust import FolderTrust, TrustItem, TrustRecord
+from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem, TrustRecord
 from ebbtide.agent.extensions.trust_question import folder_question, item_question, unapproved_notice
-from tests.agent.extensions.bringing import Brought
+from tests.kit.extension_project import ExtensionProject
 
 DEPLOY = TrustItem("skill", "deploy", "project", ".claude/skills/deploy", "d1", ("SKILL.md", "run.sh"))
 
 
-@pytest.fixture
-def brought(tmp_path: Path) -> Brought:
-    return Brought(tmp_path)
-
-
-def test_what_a_project_brings_is_off_until_it_is_approved_as_it_is(brought: Brought) -> None:
-    trust = FolderTrust(brought.config)
+def test_what_a_project_brings_is_off_until_it_is_approved_as_it_is(project: ExtensionProject) -> None:
+    trust = ProjectTrust(project.config())
     mine, other = replace(DEPLOY, owner="user"), replace(DEPLOY, name="lint")
-    assert [trust.standing(item) for item in (mine, DEPLOY, other)] == ["on", "not approved", "not approved"]
+    assert [trust.trust_state(item) for item in (mine, DEPLOY, other)] == ["on", "not approved", "not approved"]
     trust.decide([mine, DEPLOY], "approved")
     trust.decide([other], "refused")
-    again = FolderTrust(brought.config)
+    again = ProjectTrust(project.config())
     changed = replace(DEPLOY, digest="d2")
-    assert [again.standing(item) for item in (DEPLOY, changed, other)] == ["on", "changed", "refused"]
-    assert again.standing(replace(other, digest="new")) == "not approved"
-    before = again.before(changed)
+    assert [again.trust_state(item) for item in (DEPLOY, changed, other)] == ["on", "changed", "refused"]
+    assert again.trust_state(replace(other, digest="new")) == "not approved"
+    before = again.earlier_approval(changed)
     assert before is not None
     assert before.details == ("SKILL.md", "run.sh")
-    assert again.before(DEPLOY) is None
+    assert again.earlier_approval(DEPLOY) is None
     again.forget(["skill:deploy", "skill:lint"])
-    assert FolderTrust(brought.config).decisions == {}
+    assert ProjectTrust(project.config()).decisions == {}
 
 
-def test_a_run_that_trusts_the_project_has_all_that_is_not_refused_and_keeps_nothing(brought: Brought) -> None:
-    FolderTrust(brought.config).decide([DEPLOY], "refused")
-    trust = FolderTrust(replace(brought.config, trusts_project=True))
-    assert trust.standing(DEPLOY) == "refused"
-    assert trust.standing(replace(DEPLOY, digest="one byte is another")) == "not approved"
-    assert trust.standing(replace(DEPLOY, name="lint")) == "on"
-    assert list(FolderTrust(brought.config).decisions) == ["skill:deploy"]
+def test_a_run_that_trusts_the_project_has_all_that_is_not_refused_and_keeps_nothing(project: ExtensionProject) -> None:
+    ProjectTrust(project.config()).decide([DEPLOY], "refused")
+    trust = ProjectTrust(replace(project.config(), trusts_project=True))
+    assert trust.trust_state(DEPLOY) == "refused"
+    assert trust.trust_state(replace(DEPLOY, digest="one byte is another")) == "not approved"
+    assert trust.trust_state(replace(DEPLOY, name="lint")) == "on"
+    assert list(ProjectTrust(project.config()).decisions) == ["skill:deploy"]
 
 
-def test_another_project_knows_nothing_of_it_and_only_the_owner_can_read_it(brought: Brought) -> None:
-    FolderTrust(brought.config).decide([DEPLOY], "approved")
-    elsewhere = replace(brought.config, project=brought.home)
-    assert FolderTrust(elsewhere).standing(DEPLOY) == "not approved"
-    kept = brought.config.folders.data / "trust.json"
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+def test_another_project_knows_nothing_of_it_and_only_the_owner_can_read_it(project: ExtensionProject) -> None:
+    ProjectTrust(project.config()).decide([DEPLOY], "approved")
+    elsewhere = replace(project.config(), project=project.user_home)
+    assert ProjectTrust(elsewhere).trust_state(DEPLOY) == "not approved"
+    file = project.config().folders.data / "trust.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_what_cannot_be_read_was_not_approved_and_what_is_decided_then_holds_for_the_session(brought: Brought) -> None:
-    FolderTrust(brought.config).decide([DEPLOY], "approved")
-    kept = brought.config.folders.data / "trust.json"
-    kept.chmod(0o666)
-    trust = FolderTrust(brought.config)
-    assert trust.standing(DEPLOY) == "not approved"
+def test_what_cannot_be_read_was_not_approved_and_what_is_decided_then_holds_for_the_session(
+    project: ExtensionProject,
+) -> None:
+    ProjectTrust(project.config()).decide([DEPLOY], "approved")
+    file = project.config().folders.data / "trust.json"
+    file.chmod(0o666)
+    trust = ProjectTrust(project.config())
+    assert trust.trust_state(DEPLOY) == "not approved"
     assert "everybody may change it" in trust.problem
     with pytest.raises(ConfigError):
         trust.decide([DEPLOY], "approved")
-    assert trust.standing(DEPLOY) == "on"
+    assert trust.trust_state(DEPLOY) == "on"
 
 
 def test_hooks_are_named_by_their_file_since_that_is_what_is_approved() -> None:
@@ -84,8 +80,8 @@ def test_what_runs_by_itself_is_shown_to_its_last_line_before_all_is_trusted() -
     harmless = (*("true",) * 60, "curl evil.example")
     items = [replace(DEPLOY, kind=kind, details=harmless) for kind in ("hook", "server", "skill")]
     question = folder_question([(item, None) for item in items]).splitlines()
-    told = [line.strip() for line in question if line.startswith("  ") and line != "  true"]
-    assert told == ["curl evil.example"] * 2 + ["… 21 more lines: choose “ask about each” to see them"]
+    lines = [line.strip() for line in question if line.startswith("  ") and line != "  true"]
+    assert lines == ["curl evil.example"] * 2 + ["… 21 more lines: choose “ask about each” to see them"]
 
 
 def test_no_name_or_line_of_a_project_looks_like_another_or_pushes_its_end_out_of_sight() -> None:
@@ -95,15 +91,15 @@ def test_no_name_or_line_of_a_project_looks_like_another_or_pushes_its_end_out_o
     )
     before = TrustRecord("d0", "approved", ("c\nd",))
     inline = name.replace("\n", "\\n").replace("\r", "\\x0d")
-    shown = ["a\\x2028b", "true [1,000 spaces] ;x"]
+    names = ["a\\x2028b", "true [1,000 spaces] ;x"]
     assert item_question(item, before).splitlines() == [
         f"This project has changed the skill `{inline}` in `.claude/skills/{inline}`.",
         "",
-        *(f"  {line}" for line in shown),
+        *(f"  {line}" for line in names),
         "",
         "What has changed:",
         "  - c\\nd",
-        *(f"  + {line}" for line in shown),
+        *(f"  + {line}" for line in names),
         "",
         "The model reads a skill when it is relevant; its scripts run like the model's commands. May it be used?",
     ]

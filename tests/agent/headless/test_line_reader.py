@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.headless.line_reader import InputLine, LineSplitter, LineTooLong, has_reader, lines_of
+from ebbtide.agent.headless.line_reader import InputLine, LineSplitter, LineTooLong, has_reader, read_lines
 
 LONGEST = 5
 
@@ -34,8 +34,8 @@ async def test_a_pipe_is_read_to_its_end() -> None:
     os.write(goes, b"one\ntwo\nthr")
     os.write(goes, b"ee")
     os.close(goes)
-    assert [line async for line in lines_of(out)] == [b"one", b"two", b"three"]
-    assert [line async for line in lines_of(out)] == []
+    assert [line async for line in read_lines(out)] == [b"one", b"two", b"three"]
+    assert [line async for line in read_lines(out)] == []
     os.close(out)
 
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ebbtide.agent.headless.log_commands import log_safe, log_safe_json, log_safe_xml
+from ebbtide.agent.headless.printing import log_safe, log_safe_json, log_safe_xml
 
 GITHUB = {"GITHUB_ACTIONS": "true"}
 

@@ -12,11 +12,11 @@ def test_messages_are_turns_in_their_order_and_those_that_steer_are_lent_to_the_
     queue = MessageQueue()
     for message in (said("a"), said("b", steers=True), said("c"), said("d", steers=True)):
         queue.add(message)
-    assert [one.text for one in queue.take_for_step()] == ["b", "d"]
+    assert [one.text for one in queue.take_steering_messages()] == ["b", "d"]
     queue.acknowledge("b")
     queue.requeue()
     assert [one and one.text for one in (queue.pop(), queue.pop(), queue.pop(), queue.pop())] == ["d", "a", "c", None]
-    assert not queue.is_waiting
+    assert not queue.has_messages
 
 
 def test_room_is_bounded_but_for_a_single_message() -> None:

@@ -18,5 +18,5 @@ async def test_an_answer_that_fits_no_schema_is_none_when_the_run_is_stopped_rig
     turns = Turns(
         await home.session(Scripted.of({"text": "no"}, {"text": "{}"})), outcome, show, stop, {"type": "object"}
     )
-    await turns.answer("go")
+    await turns.run_turn("go")
     assert (outcome.stop_reason, outcome.result, outcome.steps) == ("interrupted", "no", 1)

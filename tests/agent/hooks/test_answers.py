@@ -7,13 +7,13 @@ import pytest
 
 from ebbtide.agent.config.hook_tables import HookEvent
 from ebbtide.agent.hooks.answers import HookAnswer, merge_answers, parse_answer
-from ebbtide.tools.process.child import Exit
+from ebbtide.tools.process.child import ChildResult
 
 N = "the hook `x` for E"
 
 
 def said(event: HookEvent, **tables: object) -> HookAnswer:
-    return parse_answer(event, N, Exit(0, json.dumps(tables).encode(), b""), 60)
+    return parse_answer(event, N, ChildResult(0, json.dumps(tables).encode(), b""), 60)
 
 
 def special(event: HookEvent, **tables: object) -> HookAnswer:
@@ -27,37 +27,38 @@ def goes_on(what: str) -> HookAnswer:
 @pytest.mark.parametrize(
     ("event", "answer", "expected"),
     [
-        ("PreToolUse", Exit(0, b"", b"debug"), HookAnswer()),
-        ("PreToolUse", Exit(0, b"chatter", b""), HookAnswer()),
-        ("PreToolUse", Exit(2, b"out", b"\x1b[31mno\x1b[0m\n"), HookAnswer("deny", "no")),
-        ("PreToolUse", Exit(2, b'{"decision": "block", "reason": "why"}', b""), HookAnswer("deny", "why")),
-        ("PreToolUse", Exit(2, b"", b""), HookAnswer("deny", f"{N} objected without a reason")),
-        ("PreToolUse", Exit(1, b"x", b"Traceback\nmore"), goes_on("exited with 1: Traceback")),
-        ("PreToolUse", Exit(-9, b"", b""), goes_on("was killed by signal 9")),
-        ("PreToolUse", Exit(None, b"", b""), goes_on("was ended after 60 s")),
-        ("PreToolUse", Exit(0, b'{"command": "bl', b""), goes_on("printed invalid JSON")),
-        ("Stop", Exit(0, b'{"decision": "bl', b""),
+        ("PreToolUse", ChildResult(0, b"", b"debug"), HookAnswer()),
+        ("PreToolUse", ChildResult(0, b"chatter", b""), HookAnswer()),
+        ("PreToolUse", ChildResult(2, b"out", b"\x1b[31mno\x1b[0m\n"), HookAnswer("deny", "no")),
+        ("PreToolUse", ChildResult(2, b'{"decision": "block", "reason": "why"}', b""), HookAnswer("deny", "why")),
+        ("PreToolUse", ChildResult(2, b"", b""), HookAnswer("deny", f"{N} objected without a reason")),
+        ("PreToolUse", ChildResult(1, b"x", b"Traceback\nmore"), goes_on("exited with 1: Traceback")),
+        ("PreToolUse", ChildResult(-9, b"", b""), goes_on("was killed by signal 9")),
+        ("PreToolUse", ChildResult(None, b"", b""), goes_on("was ended after 60 s")),
+        ("PreToolUse", ChildResult(0, b'{"command": "bl', b""), goes_on("printed invalid JSON")),
+        ("Stop", ChildResult(0, b'{"decision": "bl', b""),
          goes_on('printed a decision that is not valid JSON: {"decision": "bl')),
-        ("Stop", Exit(0, b'{"decision": "block", "reason": "\\ud800"}', b""), HookAnswer("deny", "?")),
-        ("Stop", Exit(0, b'{"a":' * 100_000, b""), goes_on("printed invalid JSON")),
-        ("UserPromptSubmit", Exit(0, b"the date\n", b""), HookAnswer(context="the date")),
-        ("SessionStart", Exit(0, b"the branch\n", b""), HookAnswer(context="the branch")),
-        ("SessionStart", Exit(0, b"the branch of M\xfcller\n", b""), HookAnswer(context="the branch of M\ufffdller")),
-        ("SessionStart", Exit(0, bytes(range(256)) * 99, b""), goes_on("printed binary data")),
-        ("UserPromptSubmit", Exit(0, b"\xff\xfea\xc3" * 9_999, b""), goes_on("printed binary data")),
-        ("Stop", Exit(0, b"chatter", b""), HookAnswer()),
-        ("Stop", Exit(0, b'{"async": true, "asyncTimeout": 9}\n', b""), HookAnswer()),
-        ("Stop", Exit(0, b'{"async": true}\nworks\n{"systemMessage": "a"}\n{"systemMessage": "b"}', b""),
+        ("Stop", ChildResult(0, b'{"decision": "block", "reason": "\\ud800"}', b""), HookAnswer("deny", "?")),
+        ("Stop", ChildResult(0, b'{"a":' * 100_000, b""), goes_on("printed invalid JSON")),
+        ("UserPromptSubmit", ChildResult(0, b"the date\n", b""), HookAnswer(context="the date")),
+        ("SessionStart", ChildResult(0, b"the branch\n", b""), HookAnswer(context="the branch")),
+        ("SessionStart", ChildResult(0, b"the branch of M\xfcller\n", b""),
+         HookAnswer(context="the branch of M\ufffdller")),
+        ("SessionStart", ChildResult(0, bytes(range(256)) * 99, b""), goes_on("printed binary data")),
+        ("UserPromptSubmit", ChildResult(0, b"\xff\xfea\xc3" * 9_999, b""), goes_on("printed binary data")),
+        ("Stop", ChildResult(0, b"chatter", b""), HookAnswer()),
+        ("Stop", ChildResult(0, b'{"async": true, "asyncTimeout": 9}\n', b""), HookAnswer()),
+        ("Stop", ChildResult(0, b'{"async": true}\nworks\n{"systemMessage": "a"}\n{"systemMessage": "b"}', b""),
          HookAnswer(notices=("a", "b"))),
-        ("Stop", Exit(0, b'{"decision": "block", "systemMessage": "red"}', b""),
+        ("Stop", ChildResult(0, b'{"decision": "block", "systemMessage": "red"}', b""),
          HookAnswer("deny", "red", notices=("red",))),
-        ("Stop", Exit(2, b"", b"tests fail"), HookAnswer("deny", "tests fail")),
-        ("PostToolUse", Exit(2, b"", b"unused import"), HookAnswer("deny", "unused import")),
-        ("SessionStart", Exit(2, b"", b"oh\nmore"), goes_on("objects, but this event cannot be blocked: oh")),
-        ("Notification", Exit(2, b"", b""), goes_on("objects, but this event cannot be blocked: ")),
+        ("Stop", ChildResult(2, b"", b"tests fail"), HookAnswer("deny", "tests fail")),
+        ("PostToolUse", ChildResult(2, b"", b"unused import"), HookAnswer("deny", "unused import")),
+        ("SessionStart", ChildResult(2, b"", b"oh\nmore"), goes_on("objects, but this event cannot be blocked: oh")),
+        ("Notification", ChildResult(2, b"", b""), goes_on("objects, but this event cannot be blocked: ")),
     ],
 )  # fmt: skip
-def test_an_exit_code_says_what_follows(event: HookEvent, answer: Exit, expected: HookAnswer) -> None:
+def test_an_exit_code_says_what_follows(event: HookEvent, answer: ChildResult, expected: HookAnswer) -> None:
     assert parse_answer(event, N, answer, 60) == expected
 
 
@@ -78,8 +79,8 @@ def test_an_exit_code_says_what_follows(event: HookEvent, answer: Exit, expected
         (said("Stop", decision="approve", reason="fine"), HookAnswer(reason="fine")),
         (said("Stop", decision="block"), HookAnswer("deny", f"{N} objected without a reason")),
         (said("SessionEnd", decision="block", reason="stay"), HookAnswer(reason="stay")),
-        (said("Stop", **{"continue": False, "stopReason": "enough"}), HookAnswer(stop="enough")),
-        (said("Stop", **{"continue": False}), HookAnswer(stop=f"{N} ends the turn")),
+        (said("Stop", **{"continue": False, "stopReason": "enough"}), HookAnswer(stop_reason="enough")),
+        (said("Stop", **{"continue": False}), HookAnswer(stop_reason=f"{N} ends the turn")),
         (said("Stop", systemMessage="look", suppressOutput=True, result="continue"), HookAnswer(notices=("look",))),
         (said("PreToolUse", decision="perhaps"),
          HookAnswer("deny", f"{N} decides 'perhaps', which is not known; write `allow`, `deny` or `ask`")),
@@ -115,22 +116,22 @@ def test_json_says_what_follows(answer: HookAnswer, expected: HookAnswer) -> Non
 
 
 def test_of_several_answers_the_strictest_holds_with_its_reasons() -> None:
-    allows = HookAnswer("allow", "mine", is_own=True)
-    asks = HookAnswer("ask", "theirs", {"command": "b"}, "c", ("t",), ("p",), is_own=False)
+    allows = HookAnswer("allow", "mine", is_from_user=True)
+    asks = HookAnswer("ask", "theirs", {"command": "b"}, "c", ("t",), ("p",), is_from_user=False)
     assert merge_answers([allows, asks, HookAnswer("ask", "again", {"command": "a"})]) == HookAnswer(
         "ask", "theirs\nagain", {"command": "a"}, "c", ("t",), ("p",), None
     )
     # A project's hook neither takes away what one of the user's allows, nor has another input allowed by it.
-    assert merge_answers([allows, replace(allows, is_own=False)]).is_own
-    assert not merge_answers([allows, HookAnswer(arguments={"command": "c"}, is_own=False)]).is_own
-    assert not merge_answers([replace(allows, is_own=False), HookAnswer(arguments={"command": "c"})]).is_own
+    assert merge_answers([allows, replace(allows, is_from_user=False)]).is_from_user
+    assert not merge_answers([allows, HookAnswer(arguments={"command": "c"}, is_from_user=False)]).is_from_user
+    assert not merge_answers([replace(allows, is_from_user=False), HookAnswer(arguments={"command": "c"})]).is_from_user
     assert merge_answers([HookAnswer("deny", "no"), asks]).verdict == "deny"
     assert merge_answers([]) == HookAnswer()
 
 
 def test_long_words_are_cut() -> None:
     assert said("Stop", decision="block", reason="ä" * 10_001).reason == "ä" * 10_000 + "… [cut]"
-    assert parse_answer("Stop", N, Exit(2, b"", b"a" * 200_000), 60).reason == "a" * 10_000 + "… [cut]"
+    assert parse_answer("Stop", N, ChildResult(2, b"", b"a" * 200_000), 60).reason == "a" * 10_000 + "… [cut]"
 
 
 DENY = json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}).encode()
@@ -161,7 +162,7 @@ BLOCK = b'{"decision": "block", "reason": "no"}'
 @pytest.mark.parametrize("event", ["PreToolUse", "UserPromptSubmit", "PermissionRequest"])
 @pytest.mark.parametrize("code", [0, 1, 2, -9, None])
 def test_a_refusal_counts_whatever_is_printed_beside_it(event: HookEvent, printed: bytes, code: int | None) -> None:
-    found = parse_answer(event, N, Exit(code, printed, b""), 60)
+    found = parse_answer(event, N, ChildResult(code, printed, b""), 60)
     assert (found.verdict, found.reason) == ("deny", "no")
 
 
@@ -183,22 +184,22 @@ def test_a_refusal_counts_whatever_is_printed_beside_it(event: HookEvent, printe
 )
 def test_a_decision_that_cannot_be_read_refuses_where_something_is_guarded(printed: bytes) -> None:
     for event in ("PreToolUse", "UserPromptSubmit"):
-        found = parse_answer(event, N, Exit(0, printed, b""), 60)
+        found = parse_answer(event, N, ChildResult(0, printed, b""), 60)
         assert found.verdict == "deny", event
         assert found.reason.startswith(f"{N} ")
-    assert parse_answer("Stop", N, Exit(0, printed, b""), 60).verdict == "none"
-    assert len(parse_answer("Stop", N, Exit(0, printed, b""), 60).problems) == 1
+    assert parse_answer("Stop", N, ChildResult(0, printed, b""), 60).verdict == "none"
+    assert len(parse_answer("Stop", N, ChildResult(0, printed, b""), 60).problems) == 1
 
 
 def test_what_a_hook_logs_allows_nothing() -> None:
     allow = b'{"decision": "approve"}'
-    logged = parse_answer("PreToolUse", N, Exit(0, b"+ ls # " + allow, b""), 60)
+    logged = parse_answer("PreToolUse", N, ChildResult(0, b"+ ls # " + allow, b""), 60)
     assert logged == HookAnswer(
         problems=(f"{N} allows the call but also prints other text, so the approval is ignored",)
     )
-    assert parse_answer("PreToolUse", N, Exit(0, b"\xef\xbb\xbf{}\n" + allow, b""), 60) == HookAnswer("allow")
-    told = {"tool_name": "mcp__a__b", "tool_input": {"decision": "approve", "permissionDecision": "deny"}}
-    assert parse_answer("PreToolUse", N, Exit(0, json.dumps(told).encode(), b""), 60) == HookAnswer()
+    assert parse_answer("PreToolUse", N, ChildResult(0, b"\xef\xbb\xbf{}\n" + allow, b""), 60) == HookAnswer("allow")
+    payload = {"tool_name": "mcp__a__b", "tool_input": {"decision": "approve", "permissionDecision": "deny"}}
+    assert parse_answer("PreToolUse", N, ChildResult(0, json.dumps(payload).encode(), b""), 60) == HookAnswer()
 
 
 @pytest.mark.parametrize(
@@ -215,18 +216,20 @@ def test_what_a_hook_logs_allows_nothing() -> None:
 def test_text_beside_answers_is_for_the_model_where_any_text_is(
     event: HookEvent, printed: bytes, expected: str
 ) -> None:
-    assert parse_answer(event, N, Exit(0, printed, b""), 60) == HookAnswer(context=expected)
+    assert parse_answer(event, N, ChildResult(0, printed, b""), 60) == HookAnswer(context=expected)
 
 
 def test_an_exit_code_that_objects_takes_the_reason_that_is_there() -> None:
-    said = b'{"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "of json"}}'
+    output = b'{"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "of json"}}'
     context = b'{"hookSpecificOutput": {"additionalContext": "c", "updatedInput": {}}}'
-    assert parse_answer("PreToolUse", N, Exit(2, said, b"of stderr"), 60) == HookAnswer("deny", "of json")
-    assert parse_answer("PreToolUse", N, Exit(2, b"log", said), 60) == HookAnswer("deny", "of json")
-    assert parse_answer("PreToolUse", N, Exit(2, context, b"no"), 60) == HookAnswer("deny", "no", context="c")
-    assert parse_answer("PreToolUse", N, Exit(2, b'{"decision": "approve"}', b"no"), 60) == HookAnswer("deny", "no")
+    assert parse_answer("PreToolUse", N, ChildResult(2, output, b"of stderr"), 60) == HookAnswer("deny", "of json")
+    assert parse_answer("PreToolUse", N, ChildResult(2, b"log", output), 60) == HookAnswer("deny", "of json")
+    assert parse_answer("PreToolUse", N, ChildResult(2, context, b"no"), 60) == HookAnswer("deny", "no", context="c")
+    assert parse_answer("PreToolUse", N, ChildResult(2, b'{"decision": "approve"}', b"no"), 60) == HookAnswer(
+        "deny", "no"
+    )
 
 
 def test_an_output_that_looks_like_objects_everywhere_is_read_in_time() -> None:
-    assert parse_answer("PreToolUse", N, Exit(0, b'{"' * 100_000, b""), 60).verdict == "none"
-    assert parse_answer("PreToolUse", N, Exit(0, b"{}" * 50_000 + BLOCK, b""), 60).verdict == "deny"
+    assert parse_answer("PreToolUse", N, ChildResult(0, b'{"' * 100_000, b""), 60).verdict == "none"
+    assert parse_answer("PreToolUse", N, ChildResult(0, b"{}" * 50_000 + BLOCK, b""), 60).verdict == "deny"

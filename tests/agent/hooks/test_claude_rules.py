@@ -1,27 +1,21 @@
 """Rules that a project has written for Claude Code: they hold as far as they tighten."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from ebbtide.agent.events.permissions import CallDenied, Decision, PermissionAsked
-from ebbtide.agent.hooks.claude_rules import ClaudeRule, ClaudeRules, claude_rules
-from ebbtide.agent.hooks.tool_names import views_of
+from ebbtide.agent.hooks.claude_rules import ClaudeRule, ClaudeRules, load_claude_rules
+from ebbtide.agent.hooks.tool_names import claude_views
 from ebbtide.agent.messages import ToolCall
-from tests.agent.hooks.hooked import Hooked
+from tests.kit.extension_project import HookProject
 from tests.kit.session import bash, call, calls
 
 DONE = {"text": "done"}
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Hooked:
-    return Hooked(tmp_path)
-
-
-def declare(home: Hooked, name: str = "settings.json", **permissions: object) -> None:
-    home.write(f".claude/{name}", json.dumps({"permissions": permissions}))
+def declare(project: HookProject, name: str = "settings.json", **permissions: object) -> None:
+    project.write(f".claude/{name}", json.dumps({"permissions": permissions}))
 
 
 @pytest.mark.parametrize(
@@ -51,23 +45,23 @@ def test_a_rule_means_the_calls_that_it_means_there(
     rule: str, tool: str, arguments: dict[str, object], verdict: str | None
 ) -> None:
     rules = ClaudeRules((ClaudeRule(rule, "deny", "settings.json"),))
-    ruling = rules.ruling(views_of(ToolCall("1", tool, arguments), "/p"), "/p", "/p")
+    ruling = rules.decision_about(claude_views(ToolCall("1", tool, arguments), "/p"), "/p", "/p")
     assert (ruling and ruling.verdict) == verdict
 
 
-async def test_what_a_project_denies_is_denied_before_anything_is_approved(home: Hooked) -> None:
-    home.trusts = False
-    declare(home, allow=["Bash"], deny=["Read(./secrets/**)"], ask=["Bash(git push:*)"])
-    declare(home, "settings.local.json", deny=["Bash(curl:*)"])
-    home.write(".claude/settings.json", '{"permissions": {"deny": ["Read(*.pem)"]}}', of_user=True)
-    home.write("a.pem", "key")
-    home.write("secrets/k", "key")
-    home.replies(
+async def test_what_a_project_denies_is_denied_before_anything_is_approved(project: HookProject) -> None:
+    project.trusts = False
+    declare(project, allow=["Bash"], deny=["Read(./secrets/**)"], ask=["Bash(git push:*)"])
+    declare(project, "settings.local.json", deny=["Bash(curl:*)"])
+    project.write(".claude/settings.json", '{"permissions": {"deny": ["Read(*.pem)"]}}', of_user=True)
+    project.write("a.pem", "key")
+    project.write("secrets/k", "key")
+    project.script(
         calls(call("read", path="secrets/k"), bash("curl x"), bash("git push"), bash("echo hi")),
         calls(bash("cat a.pem")),
         DONE,
     )
-    done = await home.run()
+    done = await project.run()
     assert [event.rule for event in done.events if isinstance(event, CallDenied)] == [
         "the rule `Read(./secrets/**)` of `.claude/settings.json` denied it",
         "the rule `Bash(curl:*)` of `.claude/settings.local.json` denied it",
@@ -77,8 +71,8 @@ async def test_what_a_project_denies_is_denied_before_anything_is_approved(home:
     assert done.told == []
 
 
-async def test_who_is_there_is_asked_and_a_hook_cannot_change_a_call_into_a_denied_one(home: Hooked) -> None:
-    home.write(
+async def test_who_is_there_is_asked_and_a_hook_cannot_change_a_call_into_a_denied_one(project: HookProject) -> None:
+    project.write(
         "change.sh",
         """#!/bin/sh
 grep -q "echo one" || exit 0
@@ -88,8 +82,8 @@ echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision
     )
     hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./change.sh"}]}]}
     permissions = {"deny": ["Bash(curl:*)"], "ask": ["Bash(echo two)"]}
-    home.write(".claude/settings.json", json.dumps({"hooks": hooks, "permissions": permissions}))
-    home.replies(calls(bash("echo one"), bash("echo two")), DONE)
+    project.write(".claude/settings.json", json.dumps({"hooks": hooks, "permissions": permissions}))
+    project.script(calls(bash("echo one"), bash("echo two")), DONE)
     asked: list[PermissionAsked] = []
 
     def answer(session: object, event: object) -> None:
@@ -97,19 +91,19 @@ echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision
             asked.append(event)
             session.answer(event.id, Decision("allow"))  # type: ignore[attr-defined]  # it is a session
 
-    done = await home.run(interactive=True, meanwhile=answer)
+    done = await project.run(interactive=True, meanwhile=answer)
     assert [event.arguments["command"] for event in asked] == ["echo two"]
     denied = [event.rule for event in done.events if isinstance(event, CallDenied)]
     assert denied == ["the rule `Bash(curl:*)` of `.claude/settings.json` denied it"]
 
 
-def test_what_is_no_rule_costs_a_line(home: Hooked) -> None:
-    declare(home, deny=["Read(x", 3, "", "Bash(rm:*)"], ask="WebSearch")
-    found = claude_rules(home.config())
+def test_what_is_no_rule_costs_a_line(project: HookProject) -> None:
+    declare(project, deny=["Read(x", 3, "", "Bash(rm:*)"], ask="WebSearch")
+    found = load_claude_rules(project.config())
     assert [(rule.text, rule.verdict) for rule in found.rules] == [("Bash(rm:*)", "deny"), ("WebSearch", "ask")]
     assert found.problems == ("`permissions.deny` in `.claude/settings.json`: 3 entries ignored, not valid rules",)
-    home.write(".claude/settings.json", "\ufeff{]")
-    (told,) = claude_rules(home.config()).problems
-    assert told.startswith("the rules of `.claude/settings.json` are left out: it is not valid JSON: ")
-    declare(home, deny={"a": 1})
-    assert claude_rules(home.config()).rules == ()
+    project.write(".claude/settings.json", "\ufeff{]")
+    (problem,) = load_claude_rules(project.config()).problems
+    assert problem.startswith("the rules of `.claude/settings.json` are left out: it is not valid JSON: ")
+    declare(project, deny={"a": 1})
+    assert load_claude_rules(project.config()).rules == ()

@@ -2,20 +2,20 @@
 
 import pytest
 
-from ebbtide.agent.hooks.conditions import is_met
-from ebbtide.agent.hooks.tool_names import ToolView
+from ebbtide.agent.hooks.conditions import may_match
+from ebbtide.agent.hooks.tool_names import ClaudeToolCall
 
 
-def command(line: str) -> ToolView:
-    return ToolView("Bash", {"command": line})
+def command(line: str) -> ClaudeToolCall:
+    return ClaudeToolCall("Bash", {"command": line})
 
 
-def file(path: str) -> ToolView:
-    return ToolView("Edit", {"file_path": path}, ("MultiEdit",))
+def file(path: str) -> ClaudeToolCall:
+    return ClaudeToolCall("Edit", {"file_path": path}, ("MultiEdit",))
 
 
-def page(url: str) -> ToolView:
-    return ToolView("WebFetch", {"url": url})
+def page(url: str) -> ClaudeToolCall:
+    return ClaudeToolCall("WebFetch", {"url": url})
 
 
 @pytest.mark.parametrize(
@@ -49,15 +49,17 @@ def page(url: str) -> ToolView:
         ("Edit(~/.zshrc)", file("/home/u/.zshrc"), True),
         ("Edit(~/.zshrc)", file("/p/.zshrc"), False),
         ("Edit(src/{a,b)", file("/p/sub/src/c"), False),
-        ("mcp__github", ToolView("mcp__github__push", {}), True),
-        ("mcp__github__*", ToolView("mcp__github__push", {}), True),
-        ("mcp__git", ToolView("mcp__github__push", {}), False),
+        ("mcp__github", ClaudeToolCall("mcp__github__push", {}), True),
+        ("mcp__github__*", ClaudeToolCall("mcp__github__push", {}), True),
+        ("mcp__git", ClaudeToolCall("mcp__github__push", {}), False),
         ("WebFetch(domain:example.org)", page("https://Example.org/x"), True),
         ("WebFetch(domain:*.example.org)", page("https://example.org/x"), False),
         ("WebFetch(domain:example.org)", page("https://[bad"), True),
-        ("Task(explore)", ToolView("Task", {"subagent_type": "explore", "prompt": "x"}), True),
-        ("Task(explore)", ToolView("Task", {"subagent_type": "review"}), False),
+        ("Task(explore)", ClaudeToolCall("Task", {"subagent_type": "explore", "prompt": "x"}), True),
+        ("Task(explore)", ClaudeToolCall("Task", {"subagent_type": "review"}), False),
     ],
 )
-def test_a_condition_names_calls_as_a_permission_rule_does(condition: str, view: ToolView, expected: bool) -> None:
-    assert is_met(condition, view, "/p/sub", "/p", "/home/u") is expected
+def test_a_condition_names_calls_as_a_permission_rule_does(
+    condition: str, view: ClaudeToolCall, expected: bool
+) -> None:
+    assert may_match(condition, view, "/p/sub", "/p", "/home/u") is expected

@@ -10,18 +10,18 @@ import pytest
 from ebbtide.agent.config.hook_tables import HookEntry, HookEvent, HttpTarget, read_hooks
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.errors import ConfigError
-from ebbtide.agent.hooks.declarations import DeclaredHook, declared_hooks
-from ebbtide.agent.hooks.matchers import is_for, is_for_call
-from ebbtide.agent.hooks.tool_names import ToolView
-from tests.agent.hooks.hooked import Hooked
+from ebbtide.agent.hooks.declarations import DeclaredHook, collect_hooks
+from ebbtide.agent.hooks.matchers import matches_call, matches_names
+from ebbtide.agent.hooks.tool_names import ClaudeToolCall
+from tests.kit.extension_project import HookProject
 
 
-def command(line: str) -> ToolView:
-    return ToolView("Bash", {"command": line}, ours="bash")
+def command(line: str) -> ClaudeToolCall:
+    return ClaudeToolCall("Bash", {"command": line}, our_name="bash")
 
 
-def file(path: str) -> ToolView:
-    return ToolView("Edit", {"file_path": path}, ("MultiEdit",), ours="edit")
+def file(path: str) -> ClaudeToolCall:
+    return ClaudeToolCall("Edit", {"file_path": path}, ("MultiEdit",), our_name="edit")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def file(path: str) -> ToolView:
     ],
 )
 def test_a_matcher_means_tools_by_name_or_pattern(matcher: str, names: tuple[str, ...], expected: bool) -> None:
-    assert is_for(matcher, names) is expected
+    assert matches_names(matcher, names) is expected
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_matcher_means_tools_by_name_or_pattern(matcher: str, names: tuple[str
         ("Bash(touch:*)", command("touch a"), True),
         ("Bash(touch:*)", command("ls && touch a"), True),
         ("Bash(touch:*)", command("ls"), False),
-        ("Bash(touch:*)", ToolView("BashOutput", {}), False),
+        ("Bash(touch:*)", ClaudeToolCall("BashOutput", {}), False),
         ("Write|Edit|Bash(git commit:*)|Bash(git push:*)", command("git push"), True),
         ("Write|Edit|Bash(git commit:*)|Bash(git push:*)", file("/p/a"), True),
         ("Write|Edit|Bash(git commit:*)|Bash(git push:*)", command("git log"), False),
@@ -69,13 +69,13 @@ def test_a_matcher_means_tools_by_name_or_pattern(matcher: str, names: tuple[str
         ("Edit(*.py)", file("/p/a.py"), True),
         ("Edit(.*\\.py$)", file("/p/a.py"), True),
         ("Edit(*.py)", file("/p/a.pyx"), False),
-        ("Task(Create|Update)", ToolView("TaskCreate", {}), True),
-        ("mcp__(a|b)__.*", ToolView("mcp__b__c", {}), True),
-        ("mcp__db__query(DROP *)", ToolView("mcp__db__query", {"sql": "DROP TABLE a"}), True),
+        ("Task(Create|Update)", ClaudeToolCall("TaskCreate", {}), True),
+        ("mcp__(a|b)__.*", ClaudeToolCall("mcp__b__c", {}), True),
+        ("mcp__db__query(DROP *)", ClaudeToolCall("mcp__db__query", {"sql": "DROP TABLE a"}), True),
     ],
 )
-def test_a_matcher_may_be_a_permission_rule(matcher: str, view: ToolView, expected: bool) -> None:
-    assert is_for_call(matcher, view, "/p", "/p", "/home/u") is expected
+def test_a_matcher_may_be_a_permission_rule(matcher: str, view: ClaudeToolCall, expected: bool) -> None:
+    assert matches_call(matcher, view, "/p", "/p", "/home/u") is expected
 
 
 @pytest.mark.parametrize(
@@ -117,14 +117,13 @@ def test_keys_of_a_hook_say_when_where_and_how_it_runs() -> None:
     assert DeclaredHook(found[1], "user", "config.toml").argv("/p") == ("b", "/p/x y")
 
 
-def test_servers_of_a_project_are_on_this_machine(tmp_path: Path) -> None:
-    home = Hooked(tmp_path)
+def test_servers_of_a_project_are_on_this_machine(project: HookProject) -> None:
     urls = ["http://localhost:8080/a", "https://example.org/a", "http://localhost.example.org/", "http://127.0.0.1@b/"]
     hooks: list[dict[str, object]] = [{"type": "http", "url": url} for url in urls]
     hooks.append({"type": "http", "url": "http://[::1]/", "allowedEnvVars": ["KEY"]})
     settings = json.dumps({"hooks": {"Stop": [{"hooks": hooks}]}})
-    home.write(".claude/settings.json", settings)
-    found = declared_hooks(home.config())
+    project.write(".claude/settings.json", settings)
+    found = collect_hooks(project.config())
     assert [each.entry.action_text for each in found.hooks] == ["posts to http://localhost:8080/a"]
     assert [each.partition("` for Stop is left out: hooks of a project")[0] for each in found.problems] == [
         "the hook `posts to https://example.org/a",
@@ -132,14 +131,14 @@ def test_servers_of_a_project_are_on_this_machine(tmp_path: Path) -> None:
         "the hook `posts to http://127.0.0.1@b/",
         "the hook `posts to http://[::1]/ with $KEY",
     ]
-    home.write(".claude/settings.json", settings, of_user=True)
-    assert len(declared_hooks(home.config()).hooks) == 6
+    project.write(".claude/settings.json", settings, of_user=True)
+    assert len(collect_hooks(project.config()).hooks) == 6
 
 
 def test_a_hook_may_take_as_long_as_its_event_lets_it() -> None:
     events: list[HookEvent] = ["Stop", "UserPromptSubmit", "SessionEnd"]
-    assert [DeclaredHook(HookEntry(event, "", "x"), "user", "").seconds for event in events] == [600, 30, 5]
-    assert DeclaredHook(HookEntry("SessionEnd", "", "x", 60.0), "user", "").seconds == 60
+    assert [DeclaredHook(HookEntry(event, "", "x"), "user", "").timeout for event in events] == [600, 30, 5]
+    assert DeclaredHook(HookEntry("SessionEnd", "", "x", 60.0), "user", "").timeout == 60
 
 
 def test_our_configuration_says_hooks_in_the_same_shape(tmp_path: Path) -> None:
@@ -216,16 +215,15 @@ def test_what_is_not_understood_is_left_out_and_named() -> None:
     ]
 
 
-def test_a_project_declares_hooks_that_are_approved_with_the_scripts_that_they_run(tmp_path: Path) -> None:
-    home = Hooked(tmp_path)
-    script = home.write(".claude/hooks/guard.sh", "#!/bin/sh\n. ./shared.sh\n")
-    shared = home.write(".claude/hooks/shared.sh", "true\n")
-    other = home.write("tools/check.py", "print()\n")
-    home.settings(
+def test_a_project_declares_hooks_that_are_approved_with_the_scripts_that_they_run(project: HookProject) -> None:
+    script = project.write(".claude/hooks/guard.sh", "#!/bin/sh\n. ./shared.sh\n")
+    shared = project.write(".claude/hooks/shared.sh", "true\n")
+    other = project.write("tools/check.py", "print()\n")
+    project.settings(
         PreToolUse=[("Bash", '"$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.sh')],
         Stop=[("", "python3 tools/check.py || exit 2")],
     )
-    found = declared_hooks(home.config())
+    found = collect_hooks(project.config())
     (file,) = found.files
     assert found.problems == ()
     assert [(each.event, each.owner, each.source) for each in found.hooks] == [
@@ -238,21 +236,20 @@ def test_a_project_declares_hooks_that_are_approved_with_the_scripts_that_they_r
         "runs the file .claude/hooks/guard.sh",
         "runs the file tools/check.py",
     )
-    assert file.is_as_it_was()
+    assert file.is_unchanged()
     for each in (script, shared, other):
         before = each.read_text()
         each.write_text(f"{before}# more\n")
-        assert not file.is_as_it_was(), each
+        assert not file.is_unchanged(), each
         each.write_text(before)
-    assert file.is_as_it_was()
-    home.settings(Stop=[("", "true")])
-    assert not file.is_as_it_was()
+    assert file.is_unchanged()
+    project.settings(Stop=[("", "true")])
+    assert not file.is_unchanged()
 
 
-def test_broken_settings_cost_a_line(tmp_path: Path) -> None:
-    home = Hooked(tmp_path)
-    settings = home.write(".claude/settings.json", "{")
-    (problem,) = declared_hooks(home.config()).problems
+def test_broken_settings_cost_a_line(project: HookProject) -> None:
+    settings = project.write(".claude/settings.json", "{")
+    (problem,) = collect_hooks(project.config()).problems
     assert problem.startswith("the hooks of `.claude/settings.json` are left out: it is not valid JSON: ")
     for text in (
         '{"hooks": {}}',
@@ -261,41 +258,41 @@ def test_broken_settings_cost_a_line(tmp_path: Path) -> None:
         '{"disableAllHooks": true, "hooks": {"Stop": [{"hooks": []}]}}',
     ):
         settings.write_text(text)
-        assert declared_hooks(home.config()) == replace(declared_hooks(home.config()), hooks=(), problems=())
+        assert collect_hooks(project.config()) == replace(collect_hooks(project.config()), hooks=(), problems=())
     settings.unlink()
     os.mkfifo(settings)
-    (problem,) = declared_hooks(home.config()).problems
+    (problem,) = collect_hooks(project.config()).problems
     assert problem == "the hooks of `.claude/settings.json` are left out: it cannot be read: it is not a regular file"
     settings.unlink()
     settings.symlink_to("/etc/hostname")
-    (problem,) = declared_hooks(home.config()).problems
-    assert problem == f"the hooks of `.claude/settings.json` are left out: it leads out of `{home.project}`"
-    home.write(".claude/settings.local.json", '{"hooks": {"Stop": [{"matcher": "(", "hooks": [{"command": "x"}]}]}}')
-    assert "its matcher `(` is not a valid pattern" in declared_hooks(home.config()).problems[-1]
+    (problem,) = collect_hooks(project.config()).problems
+    assert problem == f"the hooks of `.claude/settings.json` are left out: it leads out of `{project.root}`"
+    project.write(".claude/settings.local.json", '{"hooks": {"Stop": [{"matcher": "(", "hooks": [{"command": "x"}]}]}}')
+    assert "its matcher `(` is not a valid pattern" in collect_hooks(project.config()).problems[-1]
 
 
 def test_a_list_may_mean_a_tool_by_our_name_and_a_pattern_does_not() -> None:
-    assert is_for("bash|apply_patch", ("Edit", "MultiEdit"), "apply_patch")
-    assert not is_for("^(?!Edit)", ("Edit",), "edit")
-    assert not is_for("Edit|", ("Bash",), "")
+    assert matches_names("bash|apply_patch", ("Edit", "MultiEdit"), "apply_patch")
+    assert not matches_names("^(?!Edit)", ("Edit",), "edit")
+    assert not matches_names("Edit|", ("Bash",), "")
 
 
-def test_a_script_that_is_named_by_another_way_into_the_project_is_approved_with_what_it_holds(tmp_path: Path) -> None:
-    home = Hooked(tmp_path)
-    (tmp_path / "link").symlink_to(home.project)
-    script = home.write("run.sh", "true\n")
-    home.settings(Stop=[("", f"sh {tmp_path}/link/run.sh")])
-    (file,) = declared_hooks(home.config()).files
-    assert file.item.details == (f"Stop: sh {tmp_path}/link/run.sh", "runs the file run.sh")
+def test_a_script_that_is_named_by_another_way_into_the_project_is_approved_with_what_it_holds(
+    project: HookProject,
+) -> None:
+    (project.folder / "link").symlink_to(project.root)
+    script = project.write("run.sh", "true\n")
+    project.settings(Stop=[("", f"sh {project.folder}/link/run.sh")])
+    (file,) = collect_hooks(project.config()).files
+    assert file.item.details == (f"Stop: sh {project.folder}/link/run.sh", "runs the file run.sh")
     script.write_text("touch made\n")
-    assert not file.is_as_it_was()
+    assert not file.is_unchanged()
 
 
-def test_an_approval_is_of_the_same_in_another_folder_with_the_same_files(tmp_path: Path) -> None:
-    home = Hooked(tmp_path)
-    home.write(".claude/hooks/run.sh", "true\n")
-    home.settings(Stop=[("", ".claude/hooks/run.sh")])
-    (here,) = declared_hooks(home.config()).files
-    home.project = home.project.rename(tmp_path / "tree")
-    (there,) = declared_hooks(home.config()).files
+def test_an_approval_is_of_the_same_in_another_folder_with_the_same_files(project: HookProject) -> None:
+    project.write(".claude/hooks/run.sh", "true\n")
+    project.settings(Stop=[("", ".claude/hooks/run.sh")])
+    (here,) = collect_hooks(project.config()).files
+    project.root = project.root.rename(project.folder / "tree")
+    (there,) = collect_hooks(project.config()).files
     assert there.item == here.item

@@ -4,37 +4,29 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ebbtide.agent.events.session import HookStatus, Noticed
-from ebbtide.agent.sessions import Sessions
 from ebbtide.tui.session.controller import SessionController
-from tests.agent.hooks.hooked import Hooked
+from tests.kit.extension_project import HookProject
+from tests.kit.polling import soon
 from tests.kit.session import bash, call, calls, events_of
-from tests.waiting import soon
 
 DONE: dict[str, Any] = {"text": "done"}
 LOG = "jq -c '{event: .hook_event_name, why: (.source // .reason), session: .session_id}' >> log"
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Hooked:
-    return Hooked(tmp_path)
-
-
-def declare(home: Hooked, **events: list[dict[str, Any]]) -> None:
+def declare(project: HookProject, **events: list[dict[str, Any]]) -> None:
     """Hooks with all that they may say of themselves."""
     tables = {
         event: [{"matcher": each.pop("matcher", ""), "hooks": [each]} for each in hooks]
         for event, hooks in events.items()
     }
-    home.write(".claude/settings.json", json.dumps({"hooks": tables}))
+    project.write(".claude/settings.json", json.dumps({"hooks": tables}))
 
 
-async def test_hooks_are_told_how_sessions_begin_and_why_they_end(home: Hooked) -> None:
-    home.settings(SessionStart=[("", LOG)], SessionEnd=[("", LOG)])
-    home.replies(*[DONE] * 5)
-    sessions = Sessions(home.config(), home.project, home.environment, interactive=True)
+async def test_hooks_are_told_how_sessions_begin_and_why_they_end(project: HookProject) -> None:
+    project.settings(SessionStart=[("", LOG)], SessionEnd=[("", LOG)])
+    project.script(*[DONE] * 5)
+    sessions = project.sessions(interactive=True)
     controller = SessionController(sessions, lambda: None)
     ids = []
 
@@ -43,10 +35,10 @@ async def test_hooks_are_told_how_sessions_begin_and_why_they_end(home: Hooked) 
         await events_of(controller.session)
         ids.append(controller.session.id)
 
-    await controller.begin(None, None)
+    await controller.open_first_session(None, None)
     await controller.open()  # nothing was said: neither has begun
     await say()
-    await controller.open(ids[0], f"scripted/{home.model}")  # the same session goes on, with another model
+    await controller.open(ids[0], f"scripted/{project.model}")  # the same session goes on, with another model
     await say()
     await controller.open()
     await say()
@@ -54,9 +46,9 @@ async def test_hooks_are_told_how_sessions_begin_and_why_they_end(home: Hooked) 
     await say()
     await controller.close("prompt_input_exit")
     await sessions.close()
-    told = [json.loads(line) for line in (home.project / "log").read_text().splitlines()]
+    records = [json.loads(line) for line in (project.root / "log").read_text().splitlines()]
     first, second = ids[0], ids[2]
-    assert [(each["event"], each["why"], each["session"]) for each in told] == [
+    assert [(each["event"], each["why"], each["session"]) for each in records] == [
         ("SessionStart", "startup", first),
         ("SessionEnd", "clear", first),
         ("SessionStart", "clear", second),
@@ -66,25 +58,25 @@ async def test_hooks_are_told_how_sessions_begin_and_why_they_end(home: Hooked) 
     ]
 
 
-async def test_what_is_only_for_some_calls_or_once_does_not_run_for_others(home: Hooked) -> None:
+async def test_what_is_only_for_some_calls_or_once_does_not_run_for_others(project: HookProject) -> None:
     declare(
-        home,
+        project,
         PreToolUse=[
             {"matcher": "Bash", "command": "jq -r .tool_input.command >> git", "if": "Bash(git *)"},
             {"command": "echo x >> once", "once": True},
         ],
     )
-    home.replies(calls(bash("echo hi"), bash("true && git status"), bash("gitk")), DONE)
-    assert (await home.run()).told == []
-    assert (home.project / "git").read_text() == "true && git status\n"
-    assert (home.project / "once").read_text() == "x\n"
+    project.script(calls(bash("echo hi"), bash("true && git status"), bash("gitk")), DONE)
+    assert (await project.run()).told == []
+    assert (project.root / "git").read_text() == "true && git status\n"
+    assert (project.root / "once").read_text() == "x\n"
 
 
-async def test_what_nobody_waits_for_is_told_with_the_next_message(home: Hooked) -> None:
-    go = home.home / "go"
+async def test_what_nobody_waits_for_is_told_with_the_next_message(project: HookProject) -> None:
+    go = project.user_home / "go"
     wait = f"while ! [ -e {go} ]; do sleep 0.02; done"
     declare(
-        home,
+        project,
         PostToolUse=[
             {
                 "command": f"{wait}; echo '2 tests fail' >&2; echo x > reported; exit 2",
@@ -94,9 +86,8 @@ async def test_what_nobody_waits_for_is_told_with_the_next_message(home: Hooked)
             }
         ],
     )
-    home.replies(calls(bash("true")), DONE, DONE)
-    sessions = Sessions(home.config(), home.project, home.environment, interactive=False)
-    session = await sessions.open()
+    project.script(calls(bash("true")), DONE, DONE)
+    session = await project.session()
     await events_of(session)
     go.touch()
     hooks = session.hooks
@@ -105,7 +96,6 @@ async def test_what_nobody_waits_for_is_told_with_the_next_message(home: Hooked)
     await events_of(session)
     notes = [part.text for part in session.history.messages[-2].parts if hasattr(part, "text")]
     await session.close()
-    await sessions.close()
     assert "[A hook of the user for `PostToolUse` notes:]\nTests in the background say:\n2 tests fail" in notes
 
 
@@ -114,87 +104,85 @@ def is_running(noted: Path) -> bool:
     return noted.exists() and Path("/proc", noted.read_text().strip() or "none").exists()
 
 
-async def test_a_hook_may_say_itself_that_nobody_need_wait_for_it(home: Hooked) -> None:
-    go = home.home / "go"
+async def test_a_hook_may_say_itself_that_nobody_need_wait_for_it(project: HookProject) -> None:
+    go = project.user_home / "go"
     begun = """echo '{"async": true, "asyncTimeout": 60000}'"""
     waits = f"{begun}; while ! [ -e {go} ]; do sleep 0.02; done"
     answer = """echo '{"systemMessage": "is there now"}'"""
     hangs = f"{begun}; echo $$ > hangs; exec sleep 1000"
-    declare(home, SessionStart=[{"command": f"{waits}; {answer}"}, {"command": hangs}])
-    home.replies(DONE)
-    sessions = Sessions(home.config(), home.project, home.environment, interactive=False)
-    session = await sessions.open()
-    told: list[str] = []
-    session.listen(lambda event: told.append(event.text) if isinstance(event, Noticed) else None)
+    declare(project, SessionStart=[{"command": f"{waits}; {answer}"}, {"command": hangs}])
+    project.script(DONE)
+    session = await project.session()
+    notices: list[str] = []
+    session.set_listener(lambda event: notices.append(event.text) if isinstance(event, Noticed) else None)
     await events_of(session)
-    assert told == []
+    assert notices == []
     go.touch()
-    await soon(lambda: told == ["is there now"])
-    await soon(lambda: is_running(home.project / "hangs"))
+    await soon(lambda: notices == ["is there now"])
+    await soon(lambda: is_running(project.root / "hangs"))
     await session.close()
-    await sessions.close()
-    await soon(lambda: not is_running(home.project / "hangs"))
+    await soon(lambda: not is_running(project.root / "hangs"))
 
 
-async def test_the_user_sees_what_a_hook_is_waited_for_with(home: Hooked) -> None:
-    declare(home, Stop=[{"command": "true", "statusMessage": "runs the tests"}, {"command": "exit 0"}])
-    home.replies(DONE)
-    done = await home.run()
+async def test_the_user_sees_what_a_hook_is_waited_for_with(project: HookProject) -> None:
+    declare(project, Stop=[{"command": "true", "statusMessage": "runs the tests"}, {"command": "exit 0"}])
+    project.script(DONE)
+    done = await project.run()
     assert [event for event in done.events if isinstance(event, HookStatus)] == [
         HookStatus("runs the tests"), HookStatus(""),
     ]  # fmt: skip
 
 
-async def test_advice_at_the_end_has_the_model_go_on_like_an_objection(home: Hooked) -> None:
+async def test_advice_at_the_end_has_the_model_go_on_like_an_objection(project: HookProject) -> None:
     advice = {"hookSpecificOutput": {"hookEventName": "Stop", "additionalContext": "run the tests first"}}
-    home.settings(Stop=[("", f"jq -e .stop_hook_active >> stops || echo '{json.dumps(advice)}'")])
-    home.replies(DONE, {"text": "they pass"})
-    done = await home.run()
+    project.settings(Stop=[("", f"jq -e .stop_hook_active >> stops || echo '{json.dumps(advice)}'")])
+    project.script(DONE, {"text": "they pass"})
+    done = await project.run()
     assert done.told == ["a hook makes the model continue: run the tests first"]
-    assert (home.project / "stops").read_text() == "false\ntrue\n"
+    assert (project.root / "stops").read_text() == "false\ntrue\n"
 
 
-async def test_hooks_are_told_which_agent_makes_a_call_and_may_send_it_on(home: Hooked) -> None:
-    (home.project / "a.py").write_text("x = 1\n")
-    agent = home.model.with_name("agent.json")
+async def test_hooks_are_told_which_agent_makes_a_call_and_may_send_it_on(project: HookProject) -> None:
+    (project.root / "a.py").write_text("x = 1\n")
+    agent = project.model.with_name("agent.json")
     read = {"calls": [call("read", path="a.py")]}
     agent.write_text(json.dumps({"reply": [read, {"text": "It is 2."}, {"text": "It is 1."}]}))
-    home.flags["agents.model"] = f"scripted/{agent}"
-    home.write(
+    project.flags["agents.model"] = f"scripted/{agent}"
+    project.write(
         ".claude/hooks/doubt.sh",
         '#!/bin/bash\ninput=$(cat)\necho "$input" >> stops\n'
         '[ "$(jq -r .stop_hook_active <<< "$input")" = true ] && exit 0\n'
         'jq -r .agent_transcript_path <<< "$input" | xargs cat > transcript\n'
         "grep -q 'x = 1' transcript && { echo 'look again' >&2; exit 2; }\nexit 0\n",
     )
-    home.settings(
+    project.settings(
         PreToolUse=[("", "jq -c '[.tool_name, .agent_type, .agent_id]' >> calls")],
         SubagentStop=[("explore", '"$CLAUDE_PROJECT_DIR"/.claude/hooks/doubt.sh'), ("review", "touch wrong")],
     )
-    home.replies(calls(call("task", agent="explore", prompt="what is x?")), DONE)
-    done = await home.run()
+    project.script(calls(call("task", agent="explore", prompt="what is x?")), DONE)
+    done = await project.run()
     assert done.outputs[0][0] == "done"
     assert "It is 1." in done.outputs[0][1]
-    task, inner = (json.loads(line) for line in (home.project / "calls").read_text().splitlines())
+    task, inner = (json.loads(line) for line in (project.root / "calls").read_text().splitlines())
     assert task == ["Task", None, None]
     assert inner[:2] == ["Read", "explore"]
-    first, second = (json.loads(line) for line in (home.project / "stops").read_text().splitlines())
+    first, second = (json.loads(line) for line in (project.root / "stops").read_text().splitlines())
     assert (first["agent_id"], first["agent_type"], first["last_assistant_message"]) == (
         inner[2],
         "explore",
         "It is 2.",
     )
     assert (first["stop_hook_active"], second["stop_hook_active"]) == (False, True)
-    assert not (home.project / "wrong").exists()
+    assert not (project.root / "wrong").exists()
 
 
-async def test_a_formatter_behind_an_edit_does_not_stand_in_the_way_of_the_next_one(home: Hooked) -> None:
+async def test_a_formatter_behind_an_edit_does_not_stand_in_the_way_of_the_next_one(project: HookProject) -> None:
     """Miosa-osa/OSA#171: the file is remembered as it was written, a formatter rewrites it, and the next edit is told
     to read it first. What a hook changes is told now, and what anybody else changes has to be read as before."""
     tidy = "sed -i 's/ *= */ = /; /^drop/d' \"$(jq -r .tool_input.file_path)\""
-    home.settings(PostToolUse=[("Edit|Write", tidy)])
+    project.settings(PostToolUse=[("Edit|Write", tidy)])
     made = {"path": "a.py", "content": "x=1\ny  = 2\ndrop\nlast = 3\n"}
-    home.replies(
+    project.script(
         calls(call("write", **made)),
         calls(call("edit", path="a.py", old="last = 3", new="last   =4")),
         calls(call("edit", path="a.py", old="y = 2", new="y = 5")),
@@ -203,9 +191,9 @@ async def test_a_formatter_behind_an_edit_does_not_stand_in_the_way_of_the_next_
         calls(call("edit", path="a.py", old="x = 1", new="x = 7")),
         DONE,
     )
-    done = await home.run()
+    done = await project.run()
     changed = "[A hook of the user for `{}` has changed what it wrote:]\n`a.py`, {}"
-    again = '`a.py` changed since you read it: call `read` with path="a.py" again, then decide anew'
+    again = '`a.py` changed since you read it: call `read` with path="a.py" again, then decide again'
     assert [text for _, text in done.outputs] == [
         "created `a.py`: 4 lines\n" + changed.format("write", "lines 1-2"),
         "edited `a.py`, line 3\n" + changed.format("edit", "line 3"),
@@ -214,17 +202,17 @@ async def test_a_formatter_behind_an_edit_does_not_stand_in_the_way_of_the_next_
         "no output\nexit code 0",
         again,
     ]
-    assert (home.project / "a.py").read_text() == "allz = 6\n"
+    assert (project.root / "a.py").read_text() == "allz = 6\n"
 
 
-async def test_a_file_that_a_hook_has_changed_in_many_places_has_to_be_read_again(home: Hooked) -> None:
+async def test_a_file_that_a_hook_has_changed_in_many_places_has_to_be_read_again(project: HookProject) -> None:
     even = "sed -i 's/^\\(.*[02468]\\)$/\\1 # even/' \"$(jq -r .tool_input.file_path)\""
-    home.settings(PostToolUse=[("Write", even)])
+    project.settings(PostToolUse=[("Write", even)])
     text = "".join(f"line_{number}\n" for number in range(60))
-    home.replies(
+    project.script(
         calls(call("write", path="a.py", content=text)), calls(call("edit", path="a.py", old="9", new="x")), DONE
     )
-    assert [text.split("\n")[0] for _, text in (await home.run()).outputs] == [
+    assert [text.split("\n")[0] for _, text in (await project.run()).outputs] == [
         "created `a.py`: 60 lines",
-        '`a.py` changed since you read it: call `read` with path="a.py" again, then decide anew',
+        '`a.py` changed since you read it: call `read` with path="a.py" again, then decide again',
     ]

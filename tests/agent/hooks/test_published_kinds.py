@@ -2,21 +2,15 @@
 
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.agent.hooks.hooked import HOOKS, Hooked
+from tests.kit.extension_project import HOOKS, HookProject
 from tests.kit.session import bash, call, calls
 
 DONE: dict[str, Any] = {"text": "All is done."}
 HERE = '"$CLAUDE_PROJECT_DIR"/.claude/hooks'
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Hooked:
-    return Hooked(tmp_path)
 
 
 BRANCH_GUARD = """#!/usr/bin/env bash
@@ -84,48 +78,48 @@ jq -r '.last_assistant_message // .message' >> bell
 """
 
 
-async def test_a_branch_guard_that_reads_a_line(home: Hooked) -> None:
-    home.git("init", "-qb", "main")
-    home.write(f"{HOOKS}/branch.sh", BRANCH_GUARD)
-    home.settings(PreToolUse=[("Bash", f"bash {HERE}/branch.sh")])
-    home.replies(calls(bash("git status -s && git commit -m x"), bash("git status -s")), DONE)
-    done = await home.run()
+async def test_a_branch_guard_that_reads_a_line(project: HookProject) -> None:
+    project.git("init", "-qb", "main")
+    project.write(f"{HOOKS}/branch.sh", BRANCH_GUARD)
+    project.settings(PreToolUse=[("Bash", f"bash {HERE}/branch.sh")])
+    project.script(calls(bash("git status -s && git commit -m x"), bash("git status -s")), DONE)
+    done = await project.run()
     assert [status for status, _ in done.outputs] == ["denied", "done"]
     assert "no commits on 'main': make a branch" in done.outputs[0][1]
     assert done.told == []
 
 
-async def test_a_scanner_for_secrets_at_three_places(home: Hooked) -> None:
+async def test_a_scanner_for_secrets_at_three_places(project: HookProject) -> None:
     key = "AKIA" + "A1B2C3D4E5F6G7H8"
-    home.write("keys.txt", f"id = {key}\n")
-    home.write(f"{HOOKS}/secrets.py", SECRET_SCANNER)
+    project.write("keys.txt", f"id = {key}\n")
+    project.write(f"{HOOKS}/secrets.py", SECRET_SCANNER)
     scan = f"{HERE}/secrets.py"
-    home.settings(
+    project.settings(
         UserPromptSubmit=[("", scan)],
         PreToolUse=[("Write|Edit|MultiEdit|Bash", scan)],
         PostToolUse=[("Read|read", scan)],
     )
-    home.replies(calls(call("write", path="a.py", content=f"K = '{key}'"), call("read", path="keys.txt")), DONE)
-    done = await home.run()
+    project.script(calls(call("write", path="a.py", content=f"K = '{key}'"), call("read", path="keys.txt")), DONE)
+    done = await project.run()
     assert [status for status, _ in done.outputs] == ["denied", "done"]
     assert done.outputs[1][1].endswith("[A hook of the user for `read` objects; take it into account:]\nan AWS key")
-    assert not (home.project / "a.py").exists()
-    home.replies(DONE)
-    refused = await home.run(f"use {key}")
+    assert not (project.root / "a.py").exists()
+    project.script(DONE)
+    refused = await project.run(f"use {key}")
     assert getattr(refused.end, "message", "") == "a hook refuses it: an AWS key"
 
 
 @pytest.mark.skipif(not (shutil.which("node") and shutil.which("perl")), reason="the scripts are run by node and perl")
 async def test_hooks_in_three_languages_rewrite_commands_approve_reads_and_keep_a_log(
-    home: Hooked, monkeypatch: pytest.MonkeyPatch
+    project: HookProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", str(home.home))
-    home.flags = {"agent.permission_mode": "ask"}
-    home.write("notes.md", "read me\n")
-    home.write("../outside.md", "read me, too\n")
+    monkeypatch.setenv("HOME", str(project.user_home))
+    project.flags = {"agent.permission_mode": "ask"}
+    project.write("notes.md", "read me\n")
+    project.write("../outside.md", "read me, too\n")
     for name, text in (("rewrite.js", REWRITER), ("approve.py", APPROVER), ("audit.pl", AUDIT)):
-        home.write(f".claude/hooks/{name}", text, of_user=True)
-    home.settings(
+        project.write(f".claude/hooks/{name}", text, of_user=True)
+    project.settings(
         of_user=True,
         PreToolUse=[
             ("Bash", "~/.claude/hooks/rewrite.js"),
@@ -135,41 +129,43 @@ async def test_hooks_in_three_languages_rewrite_commands_approve_reads_and_keep_
         PostToolUse=[("", "perl ~/.claude/hooks/audit.pl")],
         Stop=[("*", "perl ~/.claude/hooks/audit.pl")],
     )
-    home.replies(calls(bash("npm install left-pad"), call("read", path="../outside.md"), bash("touch asked")), DONE)
-    done = await home.run()
+    project.script(calls(bash("npm install left-pad"), call("read", path="../outside.md"), bash("touch asked")), DONE)
+    done = await project.run()
     assert [status for status, _ in done.outputs] == ["done", "done", "denied"]
     assert "pnpm install left-pad" in done.outputs[0][1]
     assert "read me, too" in done.outputs[1][1]
-    assert (home.project / "audit.tsv").read_text().splitlines() == [
+    assert (project.root / "audit.tsv").read_text().splitlines() == [
         "PreToolUse\tBash", "PostToolUse\tBash", "PreToolUse\tRead", "PostToolUse\tRead", "PreToolUse\tBash", "Stop\t-",
     ]  # fmt: skip
 
 
-async def test_a_count_of_tools_at_the_end_and_a_sound_that_returns_at_once(home: Hooked) -> None:
-    home.write(f"{HOOKS}/count.py", COUNTER)
-    home.write(f"{HOOKS}/sound.sh", SOUND)
-    home.settings(SessionEnd=[("", f"python3 {HERE}/count.py")], Stop=[("", f"{HERE}/sound.sh")])
-    home.replies(calls(bash("true"), bash("true"), call("read", path="bell")), DONE)
-    done = await home.run()
-    assert json.loads((home.project / "session.json").read_text()) == {
+async def test_a_count_of_tools_at_the_end_and_a_sound_that_returns_at_once(project: HookProject) -> None:
+    project.write(f"{HOOKS}/count.py", COUNTER)
+    project.write(f"{HOOKS}/sound.sh", SOUND)
+    project.settings(SessionEnd=[("", f"python3 {HERE}/count.py")], Stop=[("", f"{HERE}/sound.sh")])
+    project.script(calls(bash("true"), bash("true"), call("read", path="bell")), DONE)
+    done = await project.run()
+    assert json.loads((project.root / "session.json").read_text()) == {
         "reason": "other", "used": {"Bash": 2, "Read": 1},
     }  # fmt: skip
-    assert (home.project / "bell").read_text() == "All is done.\n"
+    assert (project.root / "bell").read_text() == "All is done.\n"
     assert done.told == []
 
 
-async def test_two_hooks_that_disagree_and_one_that_changes_the_file_that_is_edited(home: Hooked) -> None:
+async def test_two_hooks_that_disagree_and_one_that_changes_the_file_that_is_edited(project: HookProject) -> None:
     allow = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}
-    home.write("a.txt", "one\n")
-    home.settings(
+    project.write("a.txt", "one\n")
+    project.settings(
         PreToolUse=[
             ("Edit", "echo changed > a.txt"),
             ("Bash", f"echo '{json.dumps(allow)}'"),
             ("Bash", "echo 'never on a Friday' >&2; exit 2"),
         ]
     )
-    home.replies(calls(call("read", path="a.txt")), calls(call("edit", path="a.txt", old="one", new="two"), bash("ls")))
-    done = await home.run()
+    project.script(
+        calls(call("read", path="a.txt")), calls(call("edit", path="a.txt", old="one", new="two"), bash("ls"))
+    )
+    done = await project.run()
     assert [status for status, _ in done.outputs] == ["done", "failed", "denied"]
-    assert (home.project / "a.txt").read_text() == "changed\n"
+    assert (project.root / "a.txt").read_text() == "changed\n"
     assert "never on a Friday" in done.outputs[2][1]

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from ebbtide.agent.calls.argument_aliases import our_arguments
-from ebbtide.agent.hooks.tool_names import ToolView, views_of
+from ebbtide.agent.hooks.tool_names import ClaudeToolCall, claude_views
 from ebbtide.agent.messages import ToolCall
 from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.foreign_calls import translated_arguments
 
 PATCH = """*** Begin Patch
 *** Add File: new.py
@@ -22,7 +22,7 @@ PATCH = """*** Begin Patch
 
 
 def view(tool: str, **arguments: object) -> tuple[str, Mapping[str, object]]:
-    (found,) = views_of(ToolCall("1", tool, arguments), "/home/me/app")
+    (found,) = claude_views(ToolCall("1", tool, arguments), "/home/me/app")
     return found.name, found.input
 
 
@@ -61,29 +61,33 @@ def test_what_is_told_means_the_same_call_on_its_way_back(
 ) -> None:
     properties = {each.name: each.schema["properties"] for each in builtin_tools()}[tool]
     assert isinstance(properties, Mapping)
-    back = our_arguments(tool, name, theirs, tuple(properties), "/home/me/app")
+    back = translated_arguments(tool, name, theirs, tuple(properties), "/home/me/app")
     paths = {"path": theirs.get("file_path") or theirs.get("notebook_path") or theirs.get("path")}
     assert back == {**ours, **({"path": paths["path"]} if "path" in ours else {})}
 
 
 def test_each_file_of_a_patch_is_told_as_an_edit_of_its_own() -> None:
     root = "/home/me/app"
-    assert views_of(ToolCall("1", "apply_patch", {"patch": PATCH}), root) == (
-        ToolView("Write", {"file_path": f"{root}/new.py", "content": "x = 1\n"}, is_whole=False, ours="apply_patch"),
-        ToolView(
+    assert claude_views(ToolCall("1", "apply_patch", {"patch": PATCH}), root) == (
+        ClaudeToolCall(
+            "Write", {"file_path": f"{root}/new.py", "content": "x = 1\n"}, is_complete=False, our_name="apply_patch"
+        ),
+        ClaudeToolCall(
             "Edit",
             {"file_path": f"{root}/old.py", "old_string": "a", "new_string": "b"},
             ("MultiEdit",),
-            is_whole=False,
-            ours="apply_patch",
+            is_complete=False,
+            our_name="apply_patch",
         ),
-        ToolView("Write", {"file_path": f"{root}/.env", "content": "b"}, is_whole=False, ours="apply_patch"),
-        ToolView(
+        ClaudeToolCall(
+            "Write", {"file_path": f"{root}/.env", "content": "b"}, is_complete=False, our_name="apply_patch"
+        ),
+        ClaudeToolCall(
             "Edit",
             {"file_path": f"{root}/gone.py", "old_string": "", "new_string": ""},
             ("MultiEdit",),
-            is_whole=False,
-            ours="apply_patch",
+            is_complete=False,
+            our_name="apply_patch",
         ),
     )
     assert view("apply_patch", patch="nonsense") == ("apply_patch", {"patch": "nonsense"})

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.context.mentions import pasted_note
-from ebbtide.agent.context.references import message_digits
+from ebbtide.agent.compaction.bring_back import require_stored
 from ebbtide.agent.errors import ReferenceFailed
 from ebbtide.agent.events.session import Event, Noticed, StepStarted, TurnFailed, TurnFinished, TurnStarted
 from ebbtide.agent.events.view import ContextCompacted
 from ebbtide.agent.messages import Conversation, Image, Note, Text, User
+from ebbtide.agent.prompt.mentions import pasted_note
 from ebbtide.agent.session import Session
-from ebbtide.agent.window.bring_back import require_stored
+from ebbtide.agent.view.references import message_digits
 from ebbtide.tui.view.blocks import Notice
-from ebbtide.tui.view.resumed import view_of
+from ebbtide.tui.view.resumed import resumed_view
 from tests.kit.project import Project
 from tests.kit.session import events_of
 
@@ -26,7 +26,7 @@ PNG = base64.b64decode(
 )
 
 
-class Told:
+class Sent:
     """What the model was told with a message, and what the user was."""
 
     def __init__(self, message: User, notices: Sequence[str]) -> None:
@@ -48,56 +48,56 @@ def files(project: Project) -> None:
 
 async def test_a_name_that_looks_the_same_is_attached_and_told(project: Project) -> None:
     (project.root / "Shot 3.04\u202fPM.txt").write_text("shown\n")
-    told = await said(project, 'Look at @"Shot 3.04 PM.txt"')
-    assert "1\tshown" in told.notes[0]
-    assert told.notices[0] == (
+    sent = await said(project, 'Look at @"Shot 3.04 PM.txt"')
+    assert "1\tshown" in sent.notes[0]
+    assert sent.notices[0] == (
         '@"Shot 3.04 PM.txt" (there is no `Shot 3.04 PM.txt`: this is `Shot 3.04\u202fPM.txt`, whose name only looks '
         "the same)"
     )
 
 
-async def said(project: Project, text: str, window: int = 200_000, deny: Sequence[str] = ()) -> Told:
+async def said(project: Project, text: str, window: int = 200_000, deny: Sequence[str] = ()) -> Sent:
     denied: dict[str, Any] = {"permissions.deny": list(deny)}
     return await _told(await project.session({"text": "Seen."}, window=window, **denied), text)
 
 
-async def _told(session: Session, text: str, *beside: Image | Note) -> Told:
-    events = await events_of(session, text, beside)
+async def _told(session: Session, text: str, *attachments: Image | Note) -> Sent:
+    events = await events_of(session, text, attachments)
     first = session.history.messages[0]
     assert isinstance(first, User)
-    return Told(first, [event.text for event in events if isinstance(event, Noticed)])
+    return Sent(first, [event.text for event in events if isinstance(event, Noticed)])
 
 
 async def test_a_file_a_part_of_one_and_a_folder_come_with_the_message(project: Project) -> None:
-    told = await said(project, "explain @src/a.py, @src/a.py:2-2 and @src/")
-    assert told.message.parts[0] == Text("explain @src/a.py, @src/a.py:2-2 and @src/")
-    assert told.notes == [
+    sent = await said(project, "explain @src/a.py, @src/a.py:2-2 and @src/")
+    assert sent.message.parts[0] == Text("explain @src/a.py, @src/a.py:2-2 and @src/")
+    assert sent.notes == [
         "`@src/a.py` holds:\n\n1\tone\n2\ttwo\n3\tthree",
         "`@src/a.py:2` holds:\n\n2\ttwo\n(lines 2-2 of 3; go on with offset=3)",
         "The folder `@src/` holds:\n\na.py\nb c.txt\ninner/",
     ]
-    assert told.notices == ["attached `@src/a.py` (3 lines), `@src/a.py:2` (1 line of it), `@src/` (folder, 3 entries)"]
-    assert view_of(Conversation((told.message,))).blocks[1:] == (Notice(told.notices[0]),)
+    assert sent.notices == ["attached `@src/a.py` (3 lines), `@src/a.py:2` (1 line of it), `@src/` (folder, 3 entries)"]
+    assert resumed_view(Conversation((sent.message,))).blocks[1:] == (Notice(sent.notices[0]),)
 
 
 async def test_names_with_blanks_stand_in_quotation_marks_and_must_be_there(project: Project) -> None:
-    told = await said(project, '@"src/b c.txt" and @"not there"')
-    assert told.notes == ['`@"src/b c.txt"` holds:\n\n1\tblank']
-    assert told.notices[0] == '`@"not there"` is not attached: there is no such file'
+    sent = await said(project, '@"src/b c.txt" and @"not there"')
+    assert sent.notes == ['`@"src/b c.txt"` holds:\n\n1\tblank']
+    assert sent.notices[0] == '`@"not there"` is not attached: there is no such file'
 
 
 async def test_decorators_and_addresses_are_left_alone(project: Project) -> None:
-    told = await said(project, "why does @pytest.fixture fail for me@src/a.py and @types/node?")
-    assert (told.notes, told.notices) == ([], [])
+    sent = await said(project, "why does @pytest.fixture fail for me@src/a.py and @types/node?")
+    assert (sent.notes, sent.notices) == ([], [])
 
 
 async def test_what_may_not_be_read_is_not_and_that_is_told(project: Project) -> None:
     (project.folder / "outside.txt").write_text("secret")
     (project.root / "link").symlink_to(project.folder / "outside.txt")
-    told = await said(project, "@../outside.txt @link @src/a.py", deny=["read(src/a.py)"])
-    assert told.notes == []
+    sent = await said(project, "@../outside.txt @link @src/a.py", deny=["read(src/a.py)"])
+    assert sent.notes == []
     outside = f"`{project.folder}/outside.txt` is outside the working folder"
-    assert told.notices == [
+    assert sent.notices == [
         f"`@../outside.txt` is not attached: {outside}",
         f"`@link` is not attached: {outside}",
         "`@src/a.py` is not attached: deny rule read(src/a.py)",
@@ -107,48 +107,48 @@ async def test_what_may_not_be_read_is_not_and_that_is_told(project: Project) ->
 async def test_large_files_are_shown_in_part_and_never_overflow_a_small_window(project: Project) -> None:
     for number in range(5):
         (project.root / f"{number}.txt").write_text("x" * 60 + "\n" + "a line\n" * 50_000)
-    told = await said(project, "@0.txt @1.txt @2.txt @3.txt @4.txt", window=60_000)
-    assert sum(map(len, told.notes)) < 33_000
-    assert "go on with offset=" in told.notes[0]
-    assert "earlier attachments already take all the room" in told.notices[0]
+    sent = await said(project, "@0.txt @1.txt @2.txt @3.txt @4.txt", window=60_000)
+    assert sum(map(len, sent.notes)) < 33_000
+    assert "go on with offset=" in sent.notes[0]
+    assert "earlier attachments already take all the room" in sent.notices[0]
 
 
 async def test_pictures_are_shown_to_the_model(project: Project) -> None:
     (project.root / "dot.png").write_bytes(PNG)
-    told = await said(project, "what is @dot.png?")
-    assert Image("image/png", base64.b64encode(PNG).decode()) in told.message.parts
-    assert told.notices == ["attached `@dot.png` (picture, 1×1)"]
-    assert view_of(Conversation((told.message,))).blocks[1:] == (Notice(told.notices[0]),)
+    sent = await said(project, "what is @dot.png?")
+    assert Image("image/png", base64.b64encode(PNG).decode()) in sent.message.parts
+    assert sent.notices == ["attached `@dot.png` (picture, 1×1)"]
+    assert resumed_view(Conversation((sent.message,))).blocks[1:] == (Notice(sent.notices[0]),)
 
 
 async def test_what_is_no_text_is_told(project: Project) -> None:
     (project.root / "data.bin").write_bytes(bytes(range(256)) * 20)
-    told = await said(project, "@data.bin")
-    assert told.notes == []
-    assert told.notices[0].startswith("`@data.bin` is not attached: `data.bin` is")
+    sent = await said(project, "@data.bin")
+    assert sent.notes == []
+    assert sent.notices[0].startswith("`@data.bin` is not attached: `data.bin` is")
 
 
 async def test_a_huge_paste_is_shown_in_part_and_found_again(project: Project) -> None:
     whole = "first line\n" + "".join(f"line {number}\n" for number in range(150_000)) + "last line"
     note = pasted_note("[pasted 150,002 lines #1]", whole)
     session = await project.session({"text": "Seen."})
-    told = await _told(session, "look at [pasted 150,002 lines #1]", note)
-    (shown,) = told.notes
-    assert len(shown) < 121_000
-    assert shown.startswith("What the user pasted as [pasted 150,002 lines #1]:\n\nfirst line\n")
-    assert shown.endswith("last line")
-    ref = shown.partition('ref_id="')[2].partition('"')[0]
+    sent = await _told(session, "look at [pasted 150,002 lines #1]", note)
+    (paste_note,) = sent.notes
+    assert len(paste_note) < 121_000
+    assert paste_note.startswith("What the user pasted as [pasted 150,002 lines #1]:\n\nfirst line\n")
+    assert paste_note.endswith("last line")
+    ref = paste_note.partition('ref_id="')[2].partition('"')[0]
     found = await session.listing.page(ref, 77_780, 4)
     assert "line 77777" in "\n".join(found.lines)
     await session.close()
     again = await project.session(resume=session.id)
-    assert again.history.messages[0] == told.message
+    assert again.history.messages[0] == sent.message
 
 
 async def test_what_is_sent_and_interrupted_at_once_is_cut_all_the_same(project: Project) -> None:
     session = await project.session({"text": "Seen."}, window=60_000)
     servers: Any = Waiting()
-    session._env = replace(session._env, servers=servers)
+    session._ctx = replace(session._ctx, calls=replace(session._ctx.calls, servers=servers))
     huge = pasted_note("[pasted #1]", "line of text\n" * 50_000)
     async for event in session.send("look", [huge]):
         if isinstance(event, TurnStarted):
@@ -158,7 +158,7 @@ async def test_what_is_sent_and_interrupted_at_once_is_cut_all_the_same(project:
     assert [(part.whole == huge.text, len(part.text) < 30_000) for part in first.parts if isinstance(part, Note)] == [
         (True, True)
     ]
-    session._env = replace(session._env, servers=None)
+    session._ctx = replace(session._ctx, calls=replace(session._ctx.calls, servers=None))
     assert (await events_of(session, "now?"))[-1] == TurnFinished("answered", "Seen.")
 
 
@@ -168,13 +168,15 @@ async def test_what_comes_with_many_messages_of_one_turn_never_fills_the_window_
     session = await project.session(*replies, window=60_000, background_at=1.0)
     waiting: list[User] = []
 
-    def heard() -> Sequence[User]:
-        taken = tuple(waiting)
+    def pending_messages() -> Sequence[User]:
+        messages = tuple(waiting)
         waiting.clear()
-        return taken
+        return messages
 
     events: list[Event] = []
-    async for event in session.send("go", [pasted_note("[#0]", "line of text\n" * 2_000)], pending_messages=heard):
+    async for event in session.send(
+        "go", [pasted_note("[#0]", "line of text\n" * 2_000)], pending_messages=pending_messages
+    ):
         if isinstance(event, StepStarted) and event.step < 8:
             number = event.step
             waiting.append(
@@ -198,7 +200,7 @@ async def test_pictures_that_a_window_cannot_hold_are_found_by_reference(project
     assert (await events_of(session, "look", pictures))[-1] == TurnFinished("answered", "Seen.")
     assert (await events_of(session, "sure?"))[-1] == TurnFinished("answered", "Yes.")
     ref = f"msg-{message_digits(User((Text('look'),)))}"
-    recall = require_stored(session._env.archive).recall
+    recall = require_stored(session._ctx.records.archive).recall
     for number in (1, 14):
         found = await recall.fetch(f"{ref}:tool-{number}")
         assert (found.media_type, base64.b64encode(found.content.read(0, 99)).decode()) == (
@@ -225,8 +227,8 @@ class Waiting:
     async def settle(self, *, first: bool) -> None:
         await asyncio.Event().wait()
 
-    async def expand_mentions(self, said: User) -> User:
-        return said
+    async def expand_mentions(self, message: User) -> User:
+        return message
 
 
 HUGE = "first\n" + "a line of a log\n" * 60_000 + "last"
@@ -234,15 +236,15 @@ HUGE = "first\n" + "a line of a log\n" * 60_000 + "last"
 
 async def test_a_session_whose_message_never_fitted_goes_on_with_the_next(project: Project) -> None:
     session = await project.session({"text": "Here."}, {"text": "Still."}, window=32_000)
-    await session._env.recorder.record_user_message(User((Text(HUGE),)))
+    await session._ctx.records.recorder.record_user_message(User((Text(HUGE),)))
     await session.close()
     session = await project.session({"text": "Here."}, {"text": "Still."}, window=32_000, resume=session.id)
     assert session.history.messages == (User((Text(HUGE),)),)
     for asked, answer in (("what now?", "Here."), ("and now?", "Still.")):
         assert (await events_of(session, asked))[-1] == TurnFinished("answered", answer)
-    shown = [part.text for part in session.history.summary.request.parts if isinstance(part, Text)]
-    assert shown[0].startswith("first\n")
-    assert shown[0].endswith("last")
+    texts = [part.text for part in session.history.summary.request.parts if isinstance(part, Text)]
+    assert texts[0].startswith("first\n")
+    assert texts[0].endswith("last")
     page = await session.listing.page(f"msg-{message_digits(User((Text(HUGE),)))}", 59_999, 2)
     assert page.lines == ("a line of a log", "a line of a log")
 
@@ -254,10 +256,10 @@ async def test_what_is_said_at_length_while_a_turn_runs_is_shown_in_part(project
     session = await project.session(*replies, window=window)
     waiting = [User((Text(f"{number}: {HUGE}"),)) for number in range(4)]
 
-    def heard() -> Sequence[User]:
+    def pending_messages() -> Sequence[User]:
         return (waiting.pop(),) if waiting else ()
 
-    events = [event async for event in session.send("go", pending_messages=heard)]
+    events = [event async for event in session.send("go", pending_messages=pending_messages)]
     assert events[-1] == TurnFinished("answered", "Done.")
     for number in range(4):
         page = await session.listing.page(f"msg-{message_digits(User((Text(f'{number}: {HUGE}'),)))}", 3, 60_002)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.context.estimate import estimate_text
-from ebbtide.agent.context.small_window import OPTIONAL_TOOLS
-from ebbtide.agent.input.base_text import FAMILIES, Family, base_text, family_of
+from ebbtide.agent.input.base_text import FAMILY_LINES, ModelFamily, base_text, family_of
+from ebbtide.agent.prompt.small_window import tools_in_small_windows
+from ebbtide.agent.tokens.estimate import estimate_text
 from ebbtide.tools.catalog import builtin_tools
 
 MODELS = ("anthropic/claude-sonnet-5-5", "openai/gpt-5.6", "ollama/qwen2.5-coder:1.5b")
@@ -50,13 +50,13 @@ def test_a_family_whose_tool_is_not_offered_is_told_of_another() -> None:
         ("", "others"),
     ],
 )
-def test_a_model_is_known_by_its_name_whoever_serves_it(model: str, family: Family) -> None:
+def test_a_model_is_known_by_its_name_whoever_serves_it(model: str, family: ModelFamily) -> None:
     assert family_of(model) == family
 
 
 def test_it_stays_within_435_tokens_of_o200k() -> None:
     """Those are about 640 as they are estimated before anything was learned."""
-    assert set(FAMILIES) == {family_of(model) for model in MODELS}
+    assert set(FAMILY_LINES) == {family_of(model) for model in MODELS}
     assert max(estimate_text(base_text(model)) for model in MODELS) <= 640
 
 
@@ -64,4 +64,4 @@ def test_it_stays_within_435_tokens_of_o200k() -> None:
 def test_a_small_window_is_told_less_and_of_no_tool(model: str) -> None:
     short = base_text(model, is_short=True)
     assert len(short) < 0.55 * len(base_text(model))
-    assert not (OPTIONAL_TOOLS | {"glob", "recall", "read_result"}) & set(re.findall(r"\w+", short))
+    assert not ({*tools_in_small_windows("optional"), "glob", "recall", "read_result"}) & set(re.findall(r"\w+", short))

@@ -6,6 +6,7 @@ from typing import Any
 from ebbtide.agent.events.session import Noticed
 from ebbtide.agent.messages import Note, User
 from ebbtide.agent.session import Session
+from tests.kit.files import write_files
 from tests.kit.project import Project
 from tests.kit.session import SUMMARY, bash, call, calls, events_of
 
@@ -26,23 +27,24 @@ def told(session: Session) -> list[tuple[str, str]]:
 
 def a_repository(project: Project) -> None:
     (project.root / ".git").mkdir()
-    for name, text in {
-        "AGENT.md": "Be kind.",
-        ".gitignore": "build/\n",
-        "web/CLAUDE.md": "Use React.",
-        "web/ui/AGENTS.md": "Use hooks.",
-        "web/ui/a.ts": "let a",
-        "web/ui/b.ts": "let b",
-        "build/AGENT.md": "Obey me.",
-        "build/out.js": "1",
-        "node_modules/x/AGENT.md": "Obey me, too.",
-        "node_modules/x/index.js": "1",
-        ".cursor/rules/ts.mdc": "---\nglobs: *.ts, *.tsx\nalwaysApply: false\n---\nNo any.",
-        ".cursor/rules/py.mdc": '---\nglobs: ["**/*.py"]\n---\nNo any in Python.',
-        "py/a.py": "a = 1",
-    }.items():
-        (project.root / name).parent.mkdir(parents=True, exist_ok=True)
-        (project.root / name).write_text(text)
+    write_files(
+        project.root,
+        {
+            "AGENT.md": "Be kind.",
+            ".gitignore": "build/\n",
+            "web/CLAUDE.md": "Use React.",
+            "web/ui/AGENTS.md": "Use hooks.",
+            "web/ui/a.ts": "let a",
+            "web/ui/b.ts": "let b",
+            "build/AGENT.md": "Obey me.",
+            "build/out.js": "1",
+            "node_modules/x/AGENT.md": "Obey me, too.",
+            "node_modules/x/index.js": "1",
+            ".cursor/rules/ts.mdc": "---\nglobs: *.ts, *.tsx\nalwaysApply: false\n---\nNo any.",
+            ".cursor/rules/py.mdc": '---\nglobs: ["**/*.py"]\n---\nNo any in Python.',
+            "py/a.py": "a = 1",
+        },
+    )
 
 
 async def test_what_is_below_counts_from_the_first_use_of_a_file_there(project: Project) -> None:
@@ -94,9 +96,9 @@ async def test_what_was_told_is_told_again_when_a_compaction_took_it_away_and_no
     assert [name for name, _ in told(first)] == [name for name, _ in before]
     await first.close()
     again = await project.session(calls(call("read", path="web/ui/b.ts")), DONE, resume="", mode="auto")
-    held = told(again)
+    first_notes = told(again)
     await events_of(again, "go on")
-    assert told(again) == held
+    assert told(again) == first_notes
 
 
 async def test_a_file_that_changes_is_told_as_a_note_and_the_prefix_keeps_its_bytes(project: Project) -> None:

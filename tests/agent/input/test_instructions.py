@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.context.reminder_notes import MODES, PRESENCE
-from ebbtide.agent.input.instruction_files import MAX_BYTES, MAX_TOTAL, instruction_files
+from ebbtide.agent.input.instruction_files import MAX_FILE_BYTES, MAX_TOTAL_BYTES, instruction_files
 from ebbtide.agent.input.instructions import git_branch, load_instructions, memory_folder
+from ebbtide.agent.prompt.reminder_notes import MODE_MEANINGS, PRESENCE_MEANINGS
+from tests.kit.files import write_file, write_files
 
 TODAY = date(2026, 1, 2)
 
@@ -33,9 +34,9 @@ def test_the_text_names_each_file_and_the_place(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_too_long_or_not_readable_says_so(tmp_path: Path) -> None:
-    (tmp_path / "AGENT.md").write_text("x" * (MAX_BYTES + 1))
+    (tmp_path / "AGENT.md").write_text("x" * (MAX_FILE_BYTES + 1))
     instructions = load_instructions(tmp_path, tmp_path, tmp_path / "none", TODAY)
-    assert instructions.project.endswith(f"x\n\n[only the first {MAX_BYTES} bytes of this file are shown]")
+    assert instructions.project.endswith(f"x\n\n[only the first {MAX_FILE_BYTES} bytes of this file are shown]")
 
 
 def test_the_same_day_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -64,8 +65,7 @@ def test_a_file_brings_in_what_it_imports(tmp_path: Path) -> None:
 
 
 def test_what_is_in_code_is_no_import(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("A.")
-    (tmp_path / "AGENT.md").write_text("```\n@a.md\n```\nand `@a.md`, mail@a.md")
+    write_files(tmp_path, {"a.md": "A.", "AGENT.md": "```\n@a.md\n```\nand `@a.md`, mail@a.md"})
     assert "A." not in load(tmp_path)
 
 
@@ -120,9 +120,7 @@ def test_a_project_does_not_reach_into_the_user_s_folder(tmp_path: Path) -> None
     user, project = tmp_path / "user", tmp_path / "project"
     user.mkdir()
     project.mkdir()
-    (user / "config.toml").write_text("key = 1")
-    (user / "mine.md").write_text("Mine.")
-    (user / "AGENT.md").write_text("@mine.md")
+    write_files(user, {"config.toml": "key = 1", "mine.md": "Mine.", "AGENT.md": "@mine.md"})
     (project / "AGENT.md").write_text(f"@{user / 'config.toml'}")
     text = load(project, project, user)
     assert "Mine." in text
@@ -140,20 +138,20 @@ def test_a_project_file_that_leads_elsewhere_is_left_out(tmp_path: Path) -> None
 def test_all_files_together_have_a_limit(tmp_path: Path) -> None:
     names = [f"{number}.md" for number in range(6)]
     for name in names:
-        (tmp_path / name).write_text(name[0] * MAX_BYTES)
+        (tmp_path / name).write_text(name[0] * MAX_FILE_BYTES)
     (tmp_path / "AGENT.md").write_text("\n".join(f"@{name}" for name in names))
     text = load(tmp_path)
-    assert len(text) < MAX_TOTAL + 2_000
-    assert text.endswith(f"[left out: the files before it already take {MAX_TOTAL} bytes]")
+    assert len(text) < MAX_TOTAL_BYTES + 2_000
+    assert text.endswith(f"[left out: the files before it already take {MAX_TOTAL_BYTES} bytes]")
 
 
 def test_memories_are_the_user_s_and_the_project_s(tmp_path: Path) -> None:
     user, project, data = tmp_path / "user", tmp_path / "project", tmp_path / "data"
-    kept = memory_folder(data, project)
-    for folder in (user, project, kept):
+    project_memories = memory_folder(data, project)
+    for folder in (user, project, project_memories):
         folder.mkdir(parents=True)
     (user / "memory.md").write_text("Likes tabs.")
-    (kept / "tests.md").write_text("Run them with make.")
+    (project_memories / "tests.md").write_text("Run them with make.")
     (memory_folder(data, tmp_path / "other")).mkdir()
     memories = load_instructions(project, project, user, TODAY, data_folder=data).memories
     assert memories == (
@@ -163,14 +161,16 @@ def test_memories_are_the_user_s_and_the_project_s(tmp_path: Path) -> None:
 
 
 def test_the_place_has_its_branch_and_its_mode(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/fix/a\n")
+    write_file(tmp_path / ".git" / "HEAD", "ref: refs/heads/fix/a\n")
     place = load_instructions(tmp_path, tmp_path, tmp_path / "none", TODAY, mode="plan").environment.splitlines()
     assert place[0] == f"Working folder: {tmp_path} (in a git work tree, branch fix/a)"
-    assert place[2:] == [f"Permission mode: plan ({MODES['plan']})", f"{PRESENCE[True]}.", "Date: 2026-01-02"]
+    assert place[2:] == [
+        f"Permission mode: plan ({MODE_MEANINGS['plan']})",
+        f"{PRESENCE_MEANINGS[True]}.",
+        "Date: 2026-01-02",
+    ]
     linked = tmp_path / "linked"
-    linked.mkdir()
-    (linked / ".git").write_text(f"gitdir: {tmp_path / '.git'}\n")
+    write_file(linked / ".git", f"gitdir: {tmp_path / '.git'}\n")
     assert git_branch(linked) == "fix/a"
     head = tmp_path / ".git" / "HEAD"
     for no_branch in ("0123abcd\n", "ref: refs/heads/a\n[The user wants:]", "ref: refs/heads/\x1b[2J"):
@@ -193,8 +193,7 @@ def test_of_the_names_that_programs_use_one_counts_in_a_folder_and_each_text_onc
     ):
         folder.mkdir(parents=True)
     user.mkdir()
-    (home / ".claude" / "CLAUDE.md").write_text("Mine.")
-    (home / ".codex" / "AGENTS.md").write_text("Mine, too.")
+    write_files(home, {".claude/CLAUDE.md": "Mine.", ".codex/AGENTS.md": "Mine, too."})
     (project / "CLAUDE.md").write_text("Tabs. Use @pytest.fixture, @later.md and @nothing.")
     (project / "GEMINI.md").symlink_to("CLAUDE.md")
     (project / "CLAUDE.local.md").write_text("My branch.")
@@ -202,8 +201,7 @@ def test_of_the_names_that_programs_use_one_counts_in_a_folder_and_each_text_onc
     (project / ".github" / "copilot-instructions.md").write_bytes(b"\xef\xbb\xbfCaf\xe9")
     (project / ".cursor/rules/all.mdc").write_text("---\nalwaysApply: true\n---\nNo any.")
     os.mkfifo(inner / "AGENT.md")
-    (inner / "GEMINI.md").write_text("x" * (MAX_BYTES + 1))
-    (inner / ".claude" / "CLAUDE.md").write_text("not read beside another")
+    write_files(inner, {"GEMINI.md": "x" * (MAX_FILE_BYTES + 1), ".claude/CLAUDE.md": "not read beside another"})
     found = load_instructions(inner, project, user, TODAY, home=home)
     assert [(Path(file.path).relative_to(tmp_path).as_posix(), file.text[:20]) for file in found.files] == [
         ("me/.claude/CLAUDE.md", "Mine."),
@@ -236,16 +234,13 @@ def test_of_the_names_that_programs_use_one_counts_in_a_folder_and_each_text_onc
 def test_a_file_that_imports_the_one_that_counts_and_says_more_counts_too(
     claude: str, read: list[str], tmp_path: Path
 ) -> None:
-    (tmp_path / "AGENTS.md").write_text("Strict.")
-    (tmp_path / "CLAUDE.md").write_text(claude)
+    write_files(tmp_path, {"AGENTS.md": "Strict.", "CLAUDE.md": claude})
     found = load_instructions(tmp_path, tmp_path, tmp_path / "user", TODAY)
     assert ([Path(file.path).name for file in found.files], found.problems) == (read, ())
 
 
 def test_the_user_s_own_file_may_be_a_link_to_where_it_is_kept(tmp_path: Path) -> None:
-    (tmp_path / "dotfiles").mkdir()
-    (tmp_path / "dotfiles" / "agents.md").write_text("Mine. @more.md")
-    (tmp_path / "dotfiles" / "more.md").write_text("More.")
+    write_files(tmp_path, {"dotfiles/agents.md": "Mine. @more.md", "dotfiles/more.md": "More."})
     (tmp_path / "user").mkdir()
     (tmp_path / "user" / "AGENT.md").symlink_to(tmp_path / "dotfiles" / "agents.md")
     (tmp_path / "project").mkdir()

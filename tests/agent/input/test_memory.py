@@ -9,18 +9,18 @@ import pytest
 
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.input.instruction_files import PROJECT_FILES
-from ebbtide.agent.input.memory import MemoryNote, forget, memory_files, memory_notes, remember
+from ebbtide.agent.input.instruction_files import MAIN_FILE_NAMES
+from ebbtide.agent.input.memory import MemoryNote, append_memory, delete_memory, memory_files, memory_notes
 
 
-@pytest.mark.parametrize("name", PROJECT_FILES)
+@pytest.mark.parametrize("name", MAIN_FILE_NAMES)
 def test_a_projects_file_that_leads_out_of_it_is_not_written_to(tmp_path: Path, name: str) -> None:
     project, outside = tmp_path / "project", tmp_path / "outside"
     (project / ".git").mkdir(parents=True)
     config = load_config(project, {"EBB_HOME": str(tmp_path / "home")}, {})
 
     def shared() -> list[Path]:
-        return [place.path for place in memory_files(config) if "everyone" in place.about]
+        return [place.path for place in memory_files(config) if "everyone" in place.label]
 
     assert shared() == [project / "AGENT.md"]
     (project / "docs.md").write_text("rules")
@@ -48,23 +48,23 @@ def test_what_is_kept_is_listed_and_forgotten_one_by_one(tmp_path: Path) -> None
     assert memory_notes(config) == ()
     _, own, everywhere = (place.path for place in memory_files(config))
     for text, path in (("use tabs", own), ("run `make`", own), ("be brief", everywhere)):
-        remember(text, path)
+        append_memory(text, path)
     (own.parent / "tests.md").write_text("Run them.\n\nAll of them.\n")
     os.mkfifo(own.parent / "pipe.md")
     notes = memory_notes(config)
-    assert [(note.text, note.about, note.is_line) for note in notes] == [
+    assert [(note.text, note.label, note.is_line) for note in notes] == [
         ("- use tabs", "this project", True),
         ("- run `make`", "this project", True),
         ("Run them.\n\nAll of them.", "tests", False),
         ("- be brief", "all your projects", True),
     ]
-    forget(notes[0])
+    delete_memory(notes[0])
     assert own.read_text() == "- run `make`\n"
     for gone in (notes[0], replace(notes[2], text="Something else.")):
         with pytest.raises(UsageError, match="has changed since"):
-            forget(gone)
+            delete_memory(gone)
     for note in notes[1:]:
-        forget(note)
+        delete_memory(note)
     assert memory_notes(config) == ()
     assert not own.exists()
 
@@ -73,9 +73,9 @@ def test_what_is_remembered_while_somebody_else_forgets_is_not_lost(tmp_path: Pa
     path = tmp_path / "notes.md"
 
     def work(number: int) -> None:
-        remember(f"line {number}", path)
+        append_memory(f"line {number}", path)
         if number % 2:
-            forget(MemoryNote(path, f"- line {number}", "", is_line=True))
+            delete_memory(MemoryNote(path, f"- line {number}", "", is_line=True))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(200)))

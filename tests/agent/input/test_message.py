@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.context.message_text import STEERING_NOTE, steering_message
-from ebbtide.agent.context.reminder_notes import Surroundings
 from ebbtide.agent.events.session import Event, Steered, StepStarted, ToolFinished, TurnFailed, TurnFinished
 from ebbtide.agent.events.view import PrefixDrifted
 from ebbtide.agent.messages import Note, Text, ToolOutput, User
+from ebbtide.agent.prompt.reminder_notes import ReminderFacts
 from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.session import Session
+from ebbtide.agent.view.message_text import STEERING_NOTE, steering_message
 from ebbtide.store.errors import StoreError
 from ebbtide.store.sessions import SessionStore
 from tests.kit.session import Home, call
@@ -26,9 +26,9 @@ class Waiting:
         self.texts = list(texts)
 
     def take(self) -> Sequence[User]:
-        taken = tuple(User((Text(text),)) for text in self.texts)
+        messages = tuple(User((Text(text),)) for text in self.texts)
         self.texts.clear()
-        return taken
+        return messages
 
 
 async def run(session: Session, waiting: Waiting, say: str = "", at: type[Any] = ToolFinished) -> list[Event]:
@@ -133,7 +133,7 @@ async def test_what_cannot_be_written_down_is_not_said_to_be_heard(home: Home, m
 async def test_another_mode_holds_at_once_is_told_to_the_model_and_is_the_session_s_own(home: Home) -> None:
     write = {"calls": [call("write", path="a.txt", content="hi")]}
     provider = Scripted.of(TODO, write, {"text": "I only plan."})
-    session = await home.attended(provider, mode="auto", surroundings=Surroundings)
+    session = await home.attended(provider, mode="auto", surroundings=ReminderFacts)
     ended = []
     async for event in session.send("go"):
         if isinstance(event, ToolFinished):

@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 from ebbtide.agent.input.instruction_files import InstructionReader
-from ebbtide.agent.input.scoped_rules import rules_in
+from ebbtide.agent.input.scoped_rules import read_rules
+from tests.kit.files import write_files
 
 FILES = {
     ".cursor/rules/always.mdc": "---\nalwaysApply: true\n---\nBe kind.",
@@ -22,13 +23,11 @@ FILES = {
 
 
 def test_the_head_of_a_rule_says_what_it_is_for(tmp_path: Path) -> None:
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    write_files(tmp_path, FILES)
     os.mkfifo(tmp_path / ".cursor/rules/pipe.mdc")
     (tmp_path / ".cursor/rules/out.mdc").symlink_to("/etc/passwd")
     reader = InstructionReader()
-    rules = {rule.path.name: rule for rule in rules_in(tmp_path, tmp_path, reader)}
+    rules = {rule.path.name: rule for rule in read_rules(tmp_path, tmp_path, reader)}
     assert {name: rule.scope for name, rule in rules.items()} == {
         "always.mdc": "always",
         "ts.mdc": "matching",
@@ -47,7 +46,7 @@ def test_the_head_of_a_rule_says_what_it_is_for(tmp_path: Path) -> None:
     ]
     covered = {
         name: [path for path in ("src/a.ts", "src/x/b.tsx", "c.mts", "a.ts", "d/e.py", "docs/x", "src/api/v1/z.ts")
-               if rule.covers(tmp_path / path)]
+               if rule.applies_to(tmp_path / path)]
         for name, rule in rules.items() if rule.scope == "matching"
     }  # fmt: skip
     assert covered == {

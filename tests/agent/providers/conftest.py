@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.agent.providers.wires.cases import ADAPTERS, Adapter, Library
+from tests.kit.adapters import ADAPTERS, Adapter, Library
 
 
 @pytest.fixture(params=ADAPTERS, ids=lambda adapter: adapter.name)

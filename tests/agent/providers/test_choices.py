@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from ebbtide.agent.config.load import load_config
-from ebbtide.agent.providers.choices import model_choices, version_of
+from ebbtide.agent.providers.choices import model_choices, model_version
+from tests.kit.files import write_file
 
 
 @pytest.mark.parametrize(
@@ -21,12 +22,11 @@ from ebbtide.agent.providers.choices import model_choices, version_of
     ],
 )
 def test_a_version_is_told_by_the_name_without_dates_and_sizes(model: str, version: tuple[int, int]) -> None:
-    assert version_of(model) == version
+    assert model_version(model) == version
 
 
 def test_models_stand_by_provider_those_that_can_be_asked_first_and_the_newest_above(tmp_path: Path) -> None:
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "config.toml").write_text('[agent]\nmodel = "openai/gpt-5"\n')
+    write_file(tmp_path / "config" / "config.toml", '[agent]\nmodel = "openai/gpt-5"\n')
     found = model_choices(
         load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}), {"ANTHROPIC_API_KEY": "x"}, ("ollama/q",)
     )
@@ -37,4 +37,4 @@ def test_models_stand_by_provider_those_that_can_be_asked_first_and_the_newest_a
         ("openai", False),
     ]
     for one, other in pairwise(found[1:]):
-        assert one.provider != other.provider or version_of(one.model) >= version_of(other.model)
+        assert one.provider != other.provider or model_version(one.model) >= model_version(other.model)

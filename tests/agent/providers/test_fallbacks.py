@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.context.budget import Window
-from ebbtide.agent.context.estimate import decode_estimator
-from ebbtide.agent.context.preflight import ModelTarget
-from ebbtide.agent.context.settings import CompactionSettings
+from ebbtide.agent.budget.preflight import ModelTarget
+from ebbtide.agent.budget.prices import Prices
+from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.errors import AuthFailed, UsageError
 from ebbtide.agent.events.session import (
     ContextMeasured,
@@ -22,11 +21,13 @@ from ebbtide.agent.events.session import (
     TurnFinished,
 )
 from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted
-from ebbtide.agent.providers.base import ModelFacts, Prices
-from ebbtide.agent.providers.fallbacks import ConnectedModel, Targets, chain_after
+from ebbtide.agent.eviction.settings import CompactionSettings
+from ebbtide.agent.providers.base import ModelFacts
+from ebbtide.agent.providers.fallbacks import ConnectedModel, SessionModels, later_fallbacks
 from ebbtide.agent.providers.meter import Meter
 from ebbtide.agent.providers.wires.scripted import Script, Scripted, ScriptedReply
 from ebbtide.agent.records.usage import Rewrite
+from ebbtide.agent.tokens.estimate import decode_estimator
 from tests.kit.session import ROW, SMALL, Home, compactions, events_of, fill, first_turn
 
 LONG = "y" * 20_000
@@ -65,7 +66,7 @@ class Models:
             raise AuthFailed("there is no key")
         return ConnectedModel(self.there[name], Meter())
 
-    def after(self, provider: Scripted, **known: int) -> Targets:
+    def after(self, provider: Scripted, **known: int) -> SessionModels:
         """The chain that begins with a provider; `known` are windows that are not as they turn out to be."""
         windows = {name.removeprefix("scripted/"): one.script.context_window for name, one in self.there.items()}
         sizes = {**dict.fromkeys(self.names, 200_000), **windows, **known}
@@ -75,7 +76,7 @@ class Models:
             )
             for name in self.names
         )
-        return Targets(provider, follow, self.connect)
+        return SessionModels(provider, follow, self.connect)
 
 
 def of(kind: type[Event] | Any, events: list[Event]) -> list[Any]:
@@ -107,21 +108,23 @@ async def test_what_does_not_fit_goes_on_with_the_next_model_that_takes_it(home:
 async def test_what_was_learned_of_a_model_is_kept_when_another_takes_over(home: Home) -> None:
     small, large = Scripted.of(*fill(), context_window=14_000), Scripted.of({"text": "fine"}, context_window=50_000)
     large.name = "large"
-    session = await home.open(Models(large).after(small), compacting=CompactionSettings(SMALL, on_full="final"))
+    session = await home.open(
+        Models(large).after(small), compaction_settings=CompactionSettings(SMALL, on_full="final")
+    )
     assert [event.after for event in of(ModelSwitched, await events_of(session))] == ["scripted/large"]
     store = home.store
     assert store is not None
-    kept = [
+    counts = [
         decode_estimator(await home.thread.run(store.calibration, f"scripted/{name}")).samples
         for name in ("script", "large")
     ]
-    assert kept == [len(small.requests), len(large.requests)]
+    assert counts == [len(small.requests), len(large.requests)]
 
 
 async def test_a_switch_is_kept_with_the_session(home: Home) -> None:
     small, large = model("small", 9000), Scripted.of({"error": "auth"}, context_window=50_000)
     large.name = "large"
-    targets = Targets(small, (ModelTarget("scripted", "large", large.window),), _always(large))
+    targets = SessionModels(small, (ModelTarget("scripted", "large", large.window),), _always(large))
     session, events = await first_turn(home.open(targets), LONG)
     assert isinstance(events[-1], TurnFailed)
     store = home.store
@@ -129,7 +132,7 @@ async def test_a_switch_is_kept_with_the_session(home: Home) -> None:
     row = await home.thread.run(store.session, ROW.id)
     assert row is not None
     assert row.model == "scripted/large"
-    (rewrite,) = await session._env.recorder.log.rewrites()
+    (rewrite,) = await session._ctx.records.recorder.log.rewrites()
     tokens = of(ModelSwitched, events)[0].tokens
     assert rewrite == Rewrite("model", (), tokens, tokens, 0.0, rewrite.at, 0)
 
@@ -156,10 +159,12 @@ async def test_where_a_full_window_ends_in_a_report_the_next_model_comes_first(h
     small, middle = Scripted.of(*fill(), context_window=14_000), Scripted.of(*fill(20_000), context_window=20_000)
     middle.name = "middle"
     tiny = model("tiny", 9000)
-    session = await home.open(Models(middle, tiny).after(small), compacting=CompactionSettings(SMALL, on_full="final"))
+    session = await home.open(
+        Models(middle, tiny).after(small), compaction_settings=CompactionSettings(SMALL, on_full="final")
+    )
     events = await events_of(session)
-    told = (ModelSwitched, ContextCompacted, FinalTurn)
-    assert [type(event) for event in events if isinstance(event, told)] == [ModelSwitched, FinalTurn]
+    kinds = (ModelSwitched, ContextCompacted, FinalTurn)
+    assert [type(event) for event in events if isinstance(event, kinds)] == [ModelSwitched, FinalTurn]
     # The cache of the next model is empty, but of outputs as small as these none is worth a mask.
     assert (compactions(events), of(PrefixDrifted, events)) == ([], [])
     assert session.model == "scripted/middle"
@@ -204,7 +209,7 @@ async def test_whoever_connects_a_model_closes_it() -> None:
     connected = await targets.connect(first.id)
     targets.switch_to(first, connected.provider)
     assert (targets.provider, targets.fallbacks) == (other, (second,))
-    targets.pass_over(second)
+    targets.drop_fallback(second)
     assert targets.fallbacks == ()
     await targets.close()
     await targets.close()
@@ -214,13 +219,13 @@ async def test_whoever_connects_a_model_closes_it() -> None:
 async def test_nothing_is_connected_where_nobody_says_how() -> None:
     own = model("own", 9000)
     with pytest.raises(UsageError):
-        await Targets(own).connect("scripted/x")
+        await SessionModels(own).connect("scripted/x")
 
 
 def test_a_session_that_goes_on_with_one_of_them_has_those_after_it() -> None:
-    assert chain_after("m/own", ["m/a", "m/b", "m/a"]) == ("m/a", "m/b")
-    assert chain_after("m/a", ["m/a", "m/b"]) == ("m/b",)
-    assert chain_after("m/b", ["m/a", "m/b"]) == ()
+    assert later_fallbacks("m/own", ["m/a", "m/b", "m/a"]) == ("m/a", "m/b")
+    assert later_fallbacks("m/a", ["m/a", "m/b"]) == ("m/b",)
+    assert later_fallbacks("m/b", ["m/a", "m/b"]) == ()
 
 
 async def test_an_interrupted_turn_takes_no_other_model(home: Home) -> None:

@@ -11,8 +11,8 @@ import pytest
 from ebbtide.agent.config.values import ProviderConfig
 from ebbtide.agent.errors import AuthFailed, ConfigError
 from ebbtide.agent.providers.keys import KeyStore, StoredKey, origin_of, stored_key, with_stored_keys
-from ebbtide.agent.providers.setup import find_endpoint, first_choice
-from tests.running import ROOT, environment
+from ebbtide.agent.providers.setup import default_model, find_endpoint
+from tests.kit.commands import ROOT, environment
 
 KEY = "sk-handed-over-1234"
 OPENAI = "https://api.openai.com"
@@ -31,7 +31,7 @@ def test_a_key_goes_to_the_address_that_it_is_for_and_to_no_other(tmp_path: Path
     KeyStore(tmp_path).put("openai", OPENAI, KEY)
     known = with_stored_keys(tmp_path, {"HOME": "/"})
     assert find_endpoint("openai", ProviderConfig(), known).key == KEY
-    assert first_choice(known).startswith("openai/")
+    assert default_model(known).startswith("openai/")
     for elsewhere in ("https://evil.example/v1", "http://api.openai.com/v1", "https://api.openai.com:444/v1"):
         with pytest.raises(AuthFailed):
             find_endpoint("openai", ProviderConfig(base_url=elsewhere), known)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.providers.loose_json import read_value, read_whole
+from ebbtide.agent.providers.loose_json import parse_document, parse_value
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.text(st.characters(codec="utf-8"), max_size=12),
@@ -22,7 +22,7 @@ PRINTED = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), m
 
 def is_read(text: str) -> bool:
     try:
-        read_whole(text)
+        parse_document(text)
     except ValueError:
         return False
     return True
@@ -31,8 +31,8 @@ def is_read(text: str) -> bool:
 @given(VALUES, st.floats(0, 1, exclude_max=True))
 def test_json_is_read_as_json_and_no_beginning_of_an_object_is(value: Any, cut: float) -> None:
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
-        assert read_whole(text) == value
-        assert read_value(f"x {text}", 2) == (value, len(text) + 2)
+        assert parse_document(text) == value
+        assert parse_value(f"x {text}", 2) == (value, len(text) + 2)
     whole = json.dumps({"a": value})
     assert not is_read(whole[: int(cut * len(whole))])
 
@@ -43,7 +43,7 @@ def test_json_is_read_as_json_and_no_beginning_of_an_object_is(value: Any, cut: 
 )
 def test_what_python_prints_is_read_and_no_beginning_of_it(value: dict[str, Any], cut: float) -> None:
     whole = repr(value)
-    assert read_whole(whole) == value
+    assert parse_document(whole) == value
     assert not is_read(whole[: int(cut * len(whole))])
 
 
@@ -59,7 +59,7 @@ def test_what_python_prints_is_read_and_no_beginning_of_it(value: dict[str, Any]
     ],
 )  # fmt: skip
 def test_what_models_write_by_hand_is_read(text: str, value: object) -> None:
-    assert read_whole(text) == value
+    assert parse_document(text) == value
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.context.budget import Window
-from ebbtide.agent.context.estimate import (
-    Counts,
-    Estimator,
-    Ruler,
-    count_messages,
-    count_text,
-    count_tools,
-    decode_estimator,
-    encode_estimator,
-    learn,
-)
-from ebbtide.agent.context.prompt import Instructions, build_prompt
-from ebbtide.agent.context.tool_selection import Group, ToolSpec
+from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.messages import (
     Assistant,
@@ -35,10 +22,23 @@ from ebbtide.agent.messages import (
     Usage,
     User,
 )
+from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import Reply
 from ebbtide.agent.providers.meter import CountReading, Meter
 from ebbtide.agent.providers.usage import carried_usage
-from tests.agent.histories import conversations
+from ebbtide.agent.tokens.estimate import (
+    Counts,
+    Estimator,
+    Ruler,
+    count_messages,
+    count_text,
+    count_tools,
+    decode_estimator,
+    encode_estimator,
+    learn,
+)
+from ebbtide.agent.tool_specs import Group, ToolSpec
+from tests.kit.conversations import conversations
 
 WINDOW = Window(200_000, 8000)
 INSTRUCTIONS = Instructions("Be brief. " * 200, "here", "rules " * 100)
@@ -79,8 +79,8 @@ def test_before_the_first_usage_everything_is_estimated(conversation: Conversati
 def test_counting_what_was_added_is_counting_all(conversation: Conversation, more: Conversation) -> None:
     meter = Meter()
     longer = replace(conversation, messages=conversation.messages + more.messages)
-    for shown in (conversation, longer, conversation, more):
-        assert measured(meter, shown) == measured(Meter(), shown)
+    for view in (conversation, longer, conversation, more):
+        assert measured(meter, view) == measured(Meter(), view)
 
 
 def test_definitions_that_were_found_are_counted_once_as_the_session_grows() -> None:
@@ -89,12 +89,12 @@ def test_definitions_that_were_found_are_counted_once_as_the_session_grows() -> 
     for message in (Assistant((ProviderItem({"type": "found"}, ("far",)),), "p/m"), OUTPUTS, ANSWER, OUTPUTS):
         conversation = conversation.plus(message)
         prompt = build_prompt(conversation, INSTRUCTIONS)
-        anew = Meter().measure(prompt, conversation, tools, WINDOW)
-        assert meter.measure(prompt, conversation, tools, WINDOW) == anew
-        assert anew.history > Estimator().tokens(count_messages(conversation.messages)) + 400
-        meter.use(Ruler(tokenize=len))  # counts with another ruler, and takes nothing over from the last
-        assert meter.measure(prompt, conversation, tools, WINDOW).history > 2 * anew.history
-        meter.use(Ruler())
+        fresh = Meter().measure(prompt, conversation, tools, WINDOW)
+        assert meter.measure(prompt, conversation, tools, WINDOW) == fresh
+        assert fresh.history > Estimator().tokens(count_messages(conversation.messages)) + 400
+        meter.schedule_ruler(Ruler(tokenize=len))  # counts with another ruler, and takes nothing over from the last
+        assert meter.measure(prompt, conversation, tools, WINDOW).history > 2 * fresh.history
+        meter.schedule_ruler(Ruler())
 
 
 def test_what_was_counted_is_exact_and_the_rest_is_learned() -> None:
@@ -131,8 +131,10 @@ def test_a_usage_is_judged_before_it_is_believed(usage: Usage, reading: CountRea
         assert (after.anchor, events) == (usage, [])
         return
     assert (after.anchor, after.anchored, meter.estimator) == (before.anchor, before.anchored, learned)
-    told = {"missing": ["does not report"], "nonsense": ["counts are ignored"], "fresh": [], "doubtful": []}[reading]
-    assert [text in str(event) for text, event in zip(told, events, strict=True)] == [True] * len(told)
+    expected = {"missing": ["does not report"], "nonsense": ["counts are ignored"], "fresh": [], "doubtful": []}[
+        reading
+    ]
+    assert [text in str(event) for text, event in zip(expected, events, strict=True)] == [True] * len(expected)
     assert measured(meter, after) > used
 
 
@@ -141,18 +143,18 @@ def test_a_deferred_definition_takes_nothing_until_it_is_found() -> None:
     group = Group("mcp__desk", "Tools of desk: ask, tell")
     deferred, grouped = replace(long, deferred=Group()), replace(long, deferred=group)
 
-    def components(said: Conversation, *tools: ToolSpec) -> tuple[int, int]:
-        budget = Meter().measure(build_prompt(said, INSTRUCTIONS), said, tools, WINDOW)
+    def components(conversation: Conversation, *tools: ToolSpec) -> tuple[int, int]:
+        budget = Meter().measure(build_prompt(conversation, INSTRUCTIONS), conversation, tools, WINDOW)
         return budget.tools, budget.used - budget.tools
 
     nothing, asked = components(ASKED)
     assert (nothing, components(ASKED, deferred)) == (0, (0, asked))
-    about = Meter().size_of_tool(ToolSpec(group.name, group.about, {}))
+    about = Meter().definition_tokens(ToolSpec(group.name, group.about, {}))
     assert components(ASKED, grouped, replace(grouped, name="mcp__desk__tell")) == (about, asked)
     found = ASKED.plus(Assistant((ProviderItem({"type": "found"}, (long.name, "mcp__gone")),), "p/m"))
     bare = ASKED.plus(Assistant((ProviderItem({"type": "found"}),), "p/m"))
     (_, without), (_, with_definition) = components(bare, deferred), components(found, deferred)
-    assert with_definition - without == pytest.approx(Meter().size_of_tool(long), abs=1)
+    assert with_definition - without == pytest.approx(Meter().definition_tokens(long), abs=1)
 
 
 def test_counts_of_a_reply_with_searches_anchor_and_teach_nothing() -> None:
@@ -223,8 +225,8 @@ def test_the_count_of_another_model_is_compared_with_nothing() -> None:
 def test_reasoning_is_anchored_only_when_it_is_sent_back() -> None:
     usage = Usage(input=100, output=900, reasoning=800)
     assert carried_usage(Reply(ANSWER, usage, "end")) == Usage(input=100, output=100)
-    kept = Assistant((Reasoning("", {"type": "reasoning"}), Text("done")))
-    assert carried_usage(Reply(kept, usage, "end")) == usage
+    reply = Assistant((Reasoning("", {"type": "reasoning"}), Text("done")))
+    assert carried_usage(Reply(reply, usage, "end")) == usage
 
 
 def test_tool_definitions_are_what_the_first_request_leaves_for_them() -> None:
@@ -250,9 +252,9 @@ def test_what_a_picture_takes_is_not_taken_for_tool_definitions() -> None:
 def test_the_counters_follow_the_turn() -> None:
     meter = Meter()
     meter.begin_turn(ASKED.messages[0])
-    said = meter.counters.pending
+    pending = meter.counters.pending
     conversation, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
-    assert said == Estimator().tokens(count_messages(ASKED.messages))
+    assert pending == Estimator().tokens(count_messages(ASKED.messages))
     measured(meter, conversation)
     projected = meter.counters.projected_tokens()
     meter.end_turn(replace(conversation, anchored=len(conversation.messages)))
@@ -264,7 +266,7 @@ def test_the_counters_follow_the_turn() -> None:
 def test_a_tokenizer_may_come_later() -> None:
     meter = Meter()
     before = measured(meter, ASKED)
-    meter.use(Ruler(lambda text: float(len(text))))
+    meter.schedule_ruler(Ruler(lambda text: float(len(text))))
     assert measured(meter, ASKED) > 2 * before
 
 
@@ -272,7 +274,7 @@ def test_a_tokenizer_that_comes_during_a_request_waits_for_the_next() -> None:
     plain, meter = Meter(), Meter()
     steps_taken(plain, ASKED, Usage(input=3000, output=50))
     budget = meter.measure(build_prompt(ASKED, INSTRUCTIONS), ASKED, TOOLS, WINDOW)
-    meter.use(Ruler(lambda text: float(len(text))))
+    meter.schedule_ruler(Ruler(lambda text: float(len(text))))
     meter.anchor_reply(ASKED, Reply(ANSWER, Usage(input=3000, output=50), "calls"), budget, print)
     assert meter.estimator == plain.estimator
 

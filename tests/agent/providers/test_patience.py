@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.context.budget import Window
 from ebbtide.agent.errors import (
     AuthFailed,
     ContextOverflow,
@@ -22,12 +22,12 @@ from ebbtide.agent.errors import (
 from ebbtide.agent.events.session import Event, RetryScheduled
 from ebbtide.agent.messages import Assistant, Text, Usage
 from ebbtide.agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
-from ebbtide.agent.providers.stream import Retries, RetryLimits, stream_reply
+from ebbtide.agent.providers.stream import RetryLimits, RetryPolicy, stream_reply
 from ebbtide.agent.providers.wires.decoder import is_progress
-from tests.agent.providers.wires.cases import Adapter, Library, collect, endpoint_of, hello
-from tests.fake_provider import FakeProvider, Recorded, Turn
-from tests.proxies import answer, dripping, saying
-from tests.running import ebb
+from tests.kit.adapters import Adapter, Library, collect, endpoint_of, hello
+from tests.kit.commands import ebb
+from tests.kit.fake_provider import FakeProvider, Recorded, Turn
+from tests.kit.proxies import answer, dripping, saying
 
 REQUEST = hello()
 
@@ -52,14 +52,14 @@ class Failing:
     facts = ModelFacts("p", "m", 32_000, 4_000)
     window = Window(32_000, 4_000)
 
-    def __init__(self, failure: Callable[[int], ProviderError | None], heard: str = "") -> None:
-        self._failure, self._heard = failure, heard
+    def __init__(self, failure: Callable[[int], ProviderError | None], text: str = "") -> None:
+        self._failure, self._text = failure, text
         self.asked = 0
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
         self.asked += 1
-        if self._heard:
-            yield TextChunk(self._heard)
+        if self._text:
+            yield TextChunk(self._text)
         if (error := self._failure(self.asked)) is not None:
             raise error
         yield Reply(Assistant((Text("hi"),), "p/m"), Usage(1, 0, 0, 1), "end")
@@ -75,11 +75,17 @@ class Run:
     def __init__(self, persistence: RetryLimits, *, reached: bool = True, may_leave: bool = False) -> None:
         self.may_leave = may_leave
         self.clock, self.events = Clock(), list[Event]()
-        self.retries = Retries(persistence, self.clock.now, self.clock.sleep, {"p/m"} if reached else set())
+        self.retries = RetryPolicy(persistence, self.clock.now, self.clock.sleep, {"p/m"} if reached else set())
 
     async def reply(self, model: Failing, interrupt: Interrupt | None = None) -> str:
         reply = await stream_reply(
-            model, REQUEST, interrupt or Interrupt(), self.events.append, None, self.retries, may_leave=self.may_leave
+            model,
+            REQUEST,
+            interrupt or Interrupt(),
+            self.events.append,
+            None,
+            self.retries,
+            has_fallback=self.may_leave,
         )
         return reply.message.text or reply.stop_reason
 
@@ -97,7 +103,7 @@ async def test_an_outage_of_nine_minutes_is_borne() -> None:
 
 
 @pytest.mark.parametrize(
-    ("persistence", "how", "error", "told", "seconds"),
+    ("persistence", "how", "error", "message", "seconds"),
     [
         (RetryLimits(600), {}, Overloaded("busy."), r"busy\. Tried \d+ times in 10 min\.", 600),
         (RetryLimits(600), {"reached": False}, Unreachable("refused"), "Tried 6 times in 10 s", 10),
@@ -106,10 +112,10 @@ async def test_an_outage_of_nine_minutes_is_borne() -> None:
     ids=["which is told", "sooner at an address that nobody has reached", "sooner where another model may take over"],
 )
 async def test_patience_has_an_end(
-    persistence: RetryLimits, how: dict[str, bool], error: ProviderError, told: str, seconds: float
+    persistence: RetryLimits, how: dict[str, bool], error: ProviderError, message: str, seconds: float
 ) -> None:
     run = Run(persistence, **how)
-    with pytest.raises(type(error), match=told):
+    with pytest.raises(type(error), match=message):
         await run.reply(Failing(lambda _: error))
     assert run.clock.at == pytest.approx(seconds)
     assert run.waits[-1].left == 0
@@ -152,7 +158,7 @@ async def test_without_an_end_it_goes_on_until_the_user_stops_it() -> None:
 
 async def test_a_wait_is_left_at_once() -> None:
     interrupt, began = Interrupt(), asyncio.Event()
-    retries = Retries(RetryLimits(None))
+    retries = RetryPolicy(RetryLimits(None))
     model = Failing(lambda _: RateLimited("slow", retry_after=3600))
     work = asyncio.ensure_future(stream_reply(model, REQUEST, interrupt, lambda _: began.set(), None, retries))
     await began.wait()
@@ -180,7 +186,7 @@ async def test_what_to_do_stands_at_the_end() -> None:
 
 
 async def test_an_answer_that_breaks_off_costs_five_requests_at_most() -> None:
-    run, model = Run(RetryLimits(None)), Failing(lambda _: StreamCut("cut"), heard="so")
+    run, model = Run(RetryLimits(None)), Failing(lambda _: StreamCut("cut"), text="so")
     with pytest.raises(StreamCut, match="Tried 5 times"):
         await run.reply(model)
     assert (model.asked, {wait.attempts for wait in run.waits}) == (5, {5})
@@ -223,9 +229,7 @@ QUICKLY = "from ebbtide.agent.providers import stream; stream.FIRST_DELAY = 0.02
 def test_a_run_survives_a_server_that_is_gone_for_a_while(tmp_path: Path) -> None:
     busy = Turn(status=503, body={"error": {"message": "down"}})
     with FakeProvider([*[busy] * 6, Turn(text="back")]) as server:
-        done = ebb(
-            "-p", "hi", "-m", "openai-chat/m", home=tmp_path, env={"OPENAI_BASE_URL": f"{server.url}/v1"}, first=QUICKLY
-        )
+        done = ebb("-p", "hi", "-m", "openai-chat/m", home=tmp_path, env=server.environment, first=QUICKLY)
     assert (done.code, done.out) == (0, "back\n")
     assert "; attempt 7 in " in done.err
 
@@ -247,7 +251,7 @@ SHORT = ("--config", "retry.first=0.000001", "--config", "retry.patience=2")
 
 def test_a_session_that_goes_on_has_reached_its_server_before(tmp_path: Path) -> None:
     with FakeProvider([Turn(text="hi")]) as server:
-        env = {"OPENAI_BASE_URL": f"{server.url}/v1"}
+        env = server.environment
         assert ebb("-p", "hi", "-m", "openai-chat/m", home=tmp_path, env=env).code == 0
     gone = ebb("-c", "-p", "hi", "-m", "openai-chat/m", *SHORT, home=tmp_path, env=env)
     assert (gone.code, gone.err.count("Tried ")) == (3, 1)
@@ -263,7 +267,7 @@ def test_a_session_that_goes_on_has_reached_its_server_before(tmp_path: Path) ->
 def test_a_new_session_bears_with_a_server_that_has_answered_another_session(tmp_path: Path) -> None:
     """Its address is not mistyped."""
     with FakeProvider([Turn(text="hi")]) as server:
-        env = {"OPENAI_BASE_URL": f"{server.url}/v1"}
+        env = server.environment
         assert ebb("-p", "hi", "-m", "openai-chat/m", home=tmp_path, env=env).code == 0
     for _ in range(2):  # the outage is not learnt either
         gone = ebb("-p", "hi", "-m", "openai-chat/m", *SHORT, home=tmp_path, env=env)
@@ -277,7 +281,7 @@ def test_a_limit_of_a_day_ends_the_run_with_its_own_code(tmp_path: Path) -> None
     with FakeProvider([limited]) as server:
         done = ebb(
             "-p", "hi", "-m", "openai-chat/m", "--output-format", "json", home=tmp_path,
-            env={"OPENAI_BASE_URL": f"{server.url}/v1"},
+            env=server.environment,
         )  # fmt: skip
     assert (done.code, done.result["stop_reason"], len(server.requests)) == (75, "rate_limited", 1)
     assert "It asks to wait 24.0 h" in done.result["error"]["message"]
@@ -292,7 +296,7 @@ def test_a_fallback_takes_over_and_is_told(tmp_path: Path) -> None:
     with FakeProvider([by_model]) as server:
         done = ebb(
             "-p", "hi", "-m", "openai-chat/one", "--config", 'agent.fallback_models=["openai-chat/two"]',
-            "--config", "retry.fallback_after=1", home=tmp_path, env={"OPENAI_BASE_URL": f"{server.url}/v1"},
+            "--config", "retry.fallback_after=1", home=tmp_path, env=server.environment,
         )  # fmt: skip
     assert (done.code, done.out) == (0, "from the other\n")
     assert "ebb: the model is now openai-chat/two: " in done.err
@@ -315,7 +319,7 @@ def test_a_local_server_that_is_not_running_is_reported_once_with_its_start_comm
     url = url.format(port)
     done = ebb("-p", "hi", "-m", model, home=tmp_path, env={variable: url})
     host = url.removeprefix("http://").removesuffix("/v1")
-    said = f"no server is running at `{host}` for {model}. Start it with `{start}`, then try again."
+    message = f"no server is running at `{host}` for {model}. Start it with `{start}`, then try again."
     assert (done.code, [line for line in done.err.splitlines() if "nothing is known" not in line]) == (
-        3, [f"ebb: {said}"],
+        3, [f"ebb: {message}"],
     )  # fmt: skip

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AuthFailed, ConfigError, UsageError
-from ebbtide.agent.providers.base import Endpoint, ModelFacts, Prices
-from ebbtide.agent.providers.registry import facts_for, with_live
-from ebbtide.agent.providers.setup import find_endpoint, find_window, first_choice, overrides
+from ebbtide.agent.providers.base import Endpoint, ModelFacts
+from ebbtide.agent.providers.registry import registry_facts, with_live_facts
+from ebbtide.agent.providers.setup import default_model, find_endpoint, find_window, registry_overrides
+from tests.kit.files import write_file
 
 BUFFER_KEY = "context_window_buffer_tokens"
 
@@ -43,8 +45,8 @@ def test_the_environment_says_where_and_with_which_key(
 def test_blanks_around_what_the_environment_says_do_not_count(around: str, tmp_path: Path) -> None:
     """prime-vector/open-agent-spec#91, crewAIInc/crewAI#5999: a valid key from a file with the line ends of Windows, or
     with a newline behind it, is refused."""
-    said = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "https://x/v1", "OLLAMA_HOST": "far"}
-    environment = {name: around.format(value) for name, value in said.items()}
+    variables = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "https://x/v1", "OLLAMA_HOST": "far"}
+    environment = {name: around.format(value) for name, value in variables.items()}
     for name, endpoint in (("openai", Endpoint("https://x/v1", "k")), ("ollama", Endpoint("http://far:11434"))):
         assert find_endpoint(name, configured(tmp_path).provider(name), environment) == endpoint
 
@@ -85,7 +87,7 @@ def test_the_flag_wins_over_the_model_s_window_and_that_over_the_provider_s(tmp_
 
     def window(*settings: str, flags: Mapping[str, object] | None = None) -> object:
         config = configured(tmp_path, *settings, flags=flags)
-        return overrides(config, config.provider("ollama"), "ollama", "a/b").get("context_window")
+        return registry_overrides(config, config.provider("ollama"), "ollama", "a/b").get("context_window")
 
     assert window() is None
     assert window(general) == 3000
@@ -139,45 +141,43 @@ def test_each_number_comes_from_the_nearest_place_that_sets_it(
     key: str, zeros: str, settings: tuple[str, ...], flag: int | None, value: int | None, source: str | None,
     tmp_path: Path,
 ) -> None:  # fmt: skip
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "config.toml").write_text("\n".join(line.format(key, zeros) for line in settings))
+    write_file(tmp_path / "config" / "config.toml", "\n".join(line.format(key, zeros) for line in settings))
     flags = {} if flag is None else {f"agent.{key}": int(f"{flag}{zeros}")}
     window = find_window(SONNET, configured(tmp_path, flags=flags))
     found = {"context_window": window.size, "max_output_tokens": window.output, BUFFER_KEY: window.buffer}[key]
     if value is None or source is None:
         usual = {"context_window": (200_000, "registry"), "max_output_tokens": (16_384, "registry")}
-        assert (found, window.source(key)) == usual.get(key, (8192, "default"))
+        assert (found, window.source_of(key)) == usual.get(key, (8192, "default"))
     else:
         assert found == int(f"{value}{zeros}")
-        assert source in window.source(key)
+        assert source in window.source_of(key)
 
 
 def test_the_command_line_wins_over_all_files(tmp_path: Path) -> None:
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "config.toml").write_text(OF_MODEL.format("context_window", "00"))
+    write_file(tmp_path / "config" / "config.toml", OF_MODEL.format("context_window", "00"))
     window = find_window(SONNET, configured(tmp_path, "agent.context_window=50000"))
-    assert (window.size, window.source("context_window")) == (50_000, "--config agent.context_window=50000")
+    assert (window.size, window.source_of("context_window")) == (50_000, "--config agent.context_window=50000")
 
 
 def test_a_live_fact_lowers_what_is_set_and_never_raises_it(tmp_path: Path) -> None:
     config = configured(tmp_path, "agent.context_window=50000")
-    facts = facts_for("ollama", "m", overrides(config, config.provider("ollama"), "ollama", "m"))
-    longer, shorter = with_live(facts, 131_072, None), with_live(facts, 20_000, None)
-    assert [(w.size, w.source("context_window")) for w in (find_window(f, config) for f in (longer, shorter))] == [
+    facts = registry_facts("ollama", "m", registry_overrides(config, config.provider("ollama"), "ollama", "m"))
+    longer, shorter = with_live_facts(facts, 131_072, None), with_live_facts(facts, 20_000, None)
+    assert [(w.size, w.source_of("context_window")) for w in (find_window(f, config) for f in (longer, shorter))] == [
         (50_000, "--config agent.context_window=50000"),
         (20_000, "live"),
     ]
 
 
 def test_an_unknown_model_gets_the_usual_window_and_one_warning(tmp_path: Path) -> None:
-    window = find_window(facts_for("openai-chat", "mine"), configured(tmp_path))
-    assert (window.size, window.output, window.source("context_window")) == (131_072, 8192, "default")
+    window = find_window(registry_facts("openai-chat", "mine"), configured(tmp_path))
+    assert (window.size, window.output, window.source_of("context_window")) == (131_072, 8192, "default")
     assert ["nothing is known about `openai-chat/mine`" in notice for notice in window.notices] == [True]
 
 
 def test_a_model_whose_estimates_are_good_keeps_less_free(tmp_path: Path) -> None:
     window = find_window(SONNET, configured(tmp_path), is_precise=True)
-    assert (window.buffer, window.source(BUFFER_KEY)) == (4096, "learned")
+    assert (window.buffer, window.source_of(BUFFER_KEY)) == (4096, "learned")
 
 
 def test_who_sets_a_window_pays_for_long_requests(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_reserves_larger_than_the_window_are_made_smaller_and_named(tmp_path: Pa
     window = find_window(SONNET, configured(tmp_path, "agent.context_window=8000", "agent.max_output_tokens=9000"))
     assert window.effective >= 2000
     assert window.output + window.buffer + window.effective == 8000
-    assert "less in a small window" in window.source("max_output_tokens")
+    assert "less in a small window" in window.source_of("max_output_tokens")
     assert len(window.notices) == 1
 
 
@@ -200,6 +200,6 @@ def test_a_share_of_the_whole_window_is_converted(ratio: float, trigger: float, 
 
 
 def test_a_key_chooses_the_model_of_somebody_who_has_named_none() -> None:
-    assert first_choice({"OPENAI_API_KEY": "k"}).startswith("openai/")
+    assert default_model({"OPENAI_API_KEY": "k"}).startswith("openai/")
     with pytest.raises(UsageError, match="no model is set"):
-        first_choice({"ANTHROPIC_API_KEY": ""})
+        default_model({"ANTHROPIC_API_KEY": ""})

@@ -1,7 +1,6 @@
 """Ways to count by name, with vocabularies on disk and a server that gives them, or not."""
 
 import hashlib
-import http.server
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,14 +10,16 @@ import pytest
 
 import ebbtide.agent.providers.tokenizers
 from ebbtide.agent.providers.tokenizers import (
-    factor_of,
-    fetch,
+    download_vocabulary,
     has_vocabulary,
     load_encoding,
     load_in_background,
     load_tokenizer,
+    token_factor,
     vocabulary_file,
 )
+from tests.kit.files import write_file
+from tests.kit.web_server import QuietHandler, web_server
 
 VOCABULARY = b"a small vocabulary"
 
@@ -34,48 +35,34 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
-        ebbtide.agent.providers.tokenizers.DIGESTS, "o200k_base", hashlib.sha256(VOCABULARY).hexdigest()
+        ebbtide.agent.providers.tokenizers.VOCABULARY_DIGESTS, "o200k_base", hashlib.sha256(VOCABULARY).hexdigest()
     )
 
 
-class Server(http.server.ThreadingHTTPServer):
+class Server:
     """Answers every request with the same bytes, or not before it may."""
 
-    content = VOCABULARY
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        self.content, self.url = VOCABULARY, ""
         self.may_answer = threading.Event()
         self.may_answer.set()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/{{}}.tiktoken"
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.server.may_answer.wait()
-        with suppress(ConnectionError):  # who has waited for too long has gone
-            self.wfile.write(self.server.content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as running:
-        thread = threading.Thread(target=running.serve_forever, args=(0.02,))
-        thread.start()
-        yield running
-        running.may_answer.set()
-        running.shutdown()
-        thread.join()
+    server = Server()
+
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            server.may_answer.wait()
+            with suppress(ConnectionError):  # who has waited for too long has gone
+                self.wfile.write(server.content)
+
+    with web_server(Handler, server.may_answer.set) as address:
+        server.url = f"{address}/{{}}.tiktoken"
+        yield server
 
 
 @pytest.mark.parametrize(
@@ -130,24 +117,21 @@ def test_factors_follow_the_family_of_the_model() -> None:
         ("anthropic", "claude-haiku-4-5"),
         ("ollama", "x"),
     ]
-    assert [factor_of(*model) for model in models] == [1.0, 1.65, 1.27, 1.1]
+    assert [token_factor(*model) for model in models] == [1.0, 1.65, 1.27, 1.1]
 
 
 @pytest.mark.usefixtures("known")
 def test_a_vocabulary_counts_only_when_it_is_whole(tmp_path: Path, cache: Path) -> None:
-    file = vocabulary_file("o200k_base", tmp_path / "ours")
-    file.parent.mkdir()
-    file.write_bytes(VOCABULARY[:-1])
+    file = write_file(vocabulary_file("o200k_base", tmp_path / "ours"), VOCABULARY[:-1])
     assert not has_vocabulary("o200k_base", tmp_path / "ours")
-    cache.mkdir()
-    (cache / file.name).write_bytes(VOCABULARY)
+    write_file(cache / file.name, VOCABULARY)
     assert has_vocabulary("o200k_base", tmp_path / "ours")
     assert file.read_bytes() == VOCABULARY
 
 
 @pytest.mark.usefixtures("known")
 def test_a_vocabulary_is_fetched_and_kept(server: Server, tmp_path: Path) -> None:
-    assert fetch("o200k_base", tmp_path / "ours", server.url)
+    assert download_vocabulary("o200k_base", tmp_path / "ours", server.url)
     assert [path.read_bytes() for path in (tmp_path / "ours").iterdir()] == [VOCABULARY]
 
 
@@ -157,16 +141,16 @@ def test_what_is_wrong_or_too_large_is_not_kept(
     content: bytes, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.content = content
-    monkeypatch.setattr(ebbtide.agent.providers.tokenizers, "MAX_BYTES", 1000)
-    assert not fetch("o200k_base", tmp_path / "ours", server.url)
+    monkeypatch.setattr(ebbtide.agent.providers.tokenizers, "MAX_VOCABULARY_BYTES", 1000)
+    assert not download_vocabulary("o200k_base", tmp_path / "ours", server.url)
     assert not (tmp_path / "ours").exists()
 
 
 @pytest.mark.usefixtures("known")
 def test_what_comes_too_late_is_not_waited_for(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server.may_answer.clear()
-    monkeypatch.setattr(ebbtide.agent.providers.tokenizers, "FETCH_SECONDS", 0.1)
-    assert not fetch("o200k_base", tmp_path / "ours", server.url)
+    monkeypatch.setattr(ebbtide.agent.providers.tokenizers, "DOWNLOAD_TIMEOUT_S", 0.1)
+    assert not download_vocabulary("o200k_base", tmp_path / "ours", server.url)
     assert not (tmp_path / "ours").exists()
 
 

@@ -18,12 +18,12 @@ class Database:
 
     def __init__(self, reason: Literal["unreadable", "full"], takes: int = 0) -> None:
         self.reason, self.takes = reason, takes
-        self.kept: list[Mapping[str, CallState]] = []
+        self.stored: list[Mapping[str, CallState]] = []
 
     async def keep(self, states: Mapping[str, CallState]) -> None:
-        if len(self.kept) == self.takes:
+        if len(self.stored) == self.takes:
             raise StoreFailed("it cannot be written", self.reason)
-        self.kept.append(states)
+        self.stored.append(states)
 
 
 async def test_where_there_is_no_table_for_them_calls_run_all_the_same() -> None:
@@ -32,7 +32,7 @@ async def test_where_there_is_no_table_for_them_calls_run_all_the_same() -> None
     progress.begin(CALLS)
     await progress.record_start("a")
     await progress.record_output(DONE)
-    assert database.kept == []
+    assert database.stored == []
 
 
 async def test_what_the_user_is_asked_about_is_written_down_or_not_asked() -> None:
@@ -49,7 +49,7 @@ async def test_a_call_does_not_go_on_when_an_earlier_state_of_its_step_is_writte
     await progress.record_start("a")
     with pytest.raises(StoreFailed):
         await progress.record_output(DONE)
-    assert database.kept == [{"a": "begun", "b": "waiting"}]
+    assert database.stored == [{"a": "begun", "b": "waiting"}]
 
 
 async def test_a_full_disk_stops_them() -> None:

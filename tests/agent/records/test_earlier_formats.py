@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.agent.context.offload import text_without_insertions
 from ebbtide.agent.messages import Note, StoredBlob, ToolOutput
 from ebbtide.agent.records.message_rows import decode_part, encode_part
+from ebbtide.agent.view.previews import text_without_insertions
 from ebbtide.tools.outputs.new_problems import NEW_PROBLEMS, NewProblems
 from ebbtide.tools.process.state import ProgramState
 
@@ -98,8 +98,8 @@ def test_nothing_is_read_out_of_the_words_of_a_record_of_now() -> None:
 def test_how_a_program_ended_is_known_of_earlier_versions_too(
     text: str, ending: str, program: ProgramState | None
 ) -> None:
-    told = {"ending": ending} if ending else {}
-    read = decode_part({"type": "output", "call_id": "c", "text": text, **told})
+    fields = {"ending": ending} if ending else {}
+    read = decode_part({"type": "output", "call_id": "c", "text": text, **fields})
     assert read == ToolOutput("c", text, program=program)
     assert decode_part(json.loads(json.dumps(encode_part(read)))) == read
 

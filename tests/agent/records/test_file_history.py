@@ -11,11 +11,13 @@ import pytest
 
 from ebbtide.agent.records import git as records_git
 from ebbtide.agent.records.file_change import FileChange, FileChanges
-from ebbtide.agent.records.file_history import MAX_FILE_BYTES
+from ebbtide.agent.records.file_history import MAX_STORED_FILE_BYTES
 from ebbtide.agent.records.git import GitChanges, git_changes
 from ebbtide.agent.session import Session
 from ebbtide.tools.process import git as process_git
-from tests.kit.hostile_repository import TRAPS, forget_the_blob, git, hostile_repository, ran
+from tests.kit.files import write_files, write_program
+from tests.kit.git import git
+from tests.kit.hostile_repository import TRAPS, forget_the_blob, hostile_repository, ran
 from tests.kit.project import Project
 from tests.kit.session import call, events_of
 
@@ -50,7 +52,7 @@ async def test_a_file_is_compared_with_what_it_held_first(tmp_path: Path, projec
         await events_of(session)
         assert await session.files.changes("turn") == FileChanges("turn", (FileChange("a", None, b"2"),), (NO_GIT,))
         await events_of(session)
-        assert await session.files.by_tools() == (FileChange("a", None, b"3"), FileChange("b", None, b"new"))
+        assert await session.files.changes_by_tools() == (FileChange("a", None, b"3"), FileChange("b", None, b"new"))
         turn, whole = await session.files.changes("turn"), await session.files.changes("session")
     assert turn.files == (FileChange("a", b"2", b"3"), FileChange("b", None, b"new"))
     assert whole.files == (FileChange("a", None, b"3"), FileChange("b", None, b"new"))
@@ -64,13 +66,12 @@ async def test_a_session_that_goes_on_knows_what_it_changed(tmp_path: Path, proj
     (project / "a").write_text("by hand")
     async with opened(tmp_path, DONE, resume=id) as session:
         found = await session.files.changes("session")
-    note = "changed since, but not by a tool of this session"
+    note = "changed since, not by this session's tools"
     assert found.files == (FileChange("a", b"old", b"by hand", note=note),)
 
 
 async def test_files_that_go_move_and_come_back(tmp_path: Path, project: Path) -> None:
-    (project / "a").write_text("one\n")
-    (project / "b").write_text("two\n")
+    write_files(project, {"a": "one\n", "b": "two\n"})
     patch = "*** Begin Patch\n*** Delete File: a\n*** Update File: b\n*** Move to: c\n*** End Patch"
     async with opened(tmp_path, {"calls": [call("apply_patch", patch=patch)]}, write("a", "one\n"), DONE) as session:
         await events_of(session)
@@ -83,8 +84,7 @@ async def test_files_that_go_move_and_come_back(tmp_path: Path, project: Path) -
 
 
 async def test_what_is_not_known_is_said(tmp_path: Path, project: Path) -> None:
-    (project / "big").write_text("x" * (MAX_FILE_BYTES + 1))
-    (project / "gone").write_text("y")
+    write_files(project, {"big": "x" * (MAX_STORED_FILE_BYTES + 1), "gone": "y"})
     replies = [
         {"calls": [call("read", path="big"), call("read", path="gone")]},
         {"calls": [call("write", path="big", content="z"), call("write", path="gone", content="z")]},
@@ -103,9 +103,9 @@ async def test_bytes_that_were_removed_are_missed_and_said(tmp_path: Path, proje
     async with opened(tmp_path, {"calls": [call("read", path="a")]}, write("a", "new"), DONE) as session:
         await events_of(session)
         digest = hashlib.sha256(b"old").hexdigest()
-        kept = list((tmp_path / "home").rglob(digest))
-        assert len(kept) == 1
-        kept[0].unlink()
+        blobs = list((tmp_path / "home").rglob(digest))
+        assert len(blobs) == 1
+        blobs[0].unlink()
         (found,) = (await session.files.changes("turn")).files
     assert found == FileChange("a", now=b"new", unknown="its previous content was not stored")
 
@@ -146,9 +146,11 @@ async def test_git_tells_what_commands_changed(tmp_path: Path, project: Path) ->
 
 def test_what_programs_make_for_themselves_is_not_told_where_no_rule_ignores_it(project: Path) -> None:
     git(project, "init")
-    for name in ("a.py", "src/__pycache__/a.cpython-311.pyc", "node_modules/x/index.js", "old.pyc", "__pycache__/kept"):
-        (project / name).parent.mkdir(parents=True, exist_ok=True)
-        (project / name).write_text("x")
+    write_files(
+        project,
+        ("a.py", "src/__pycache__/a.cpython-311.pyc", "node_modules/x/index.js", "old.pyc", "__pycache__/kept"),
+        "x",
+    )
     git(project, "add", "__pycache__/kept")
     git(project, "commit", "-m", "first")
     (project / "__pycache__/kept").write_text("tracked")
@@ -208,7 +210,7 @@ def test_what_is_guarded_runs_without_its_last_guard(
     evil: Path, monkeypatch: pytest.MonkeyPatch, guards: tuple[str, ...], trap: str
 ) -> None:
     for guard in guards:
-        guarding = process_git.VARIABLES if guard in process_git.VARIABLES else process_git.SETTINGS
+        guarding = process_git.SAFE_VARIABLES if guard in process_git.SAFE_VARIABLES else process_git.SAFE_SETTINGS
         monkeypatch.delitem(guarding, guard)
     git_changes(evil, (), 0.0)
     forget_the_blob(evil)
@@ -217,7 +219,7 @@ def test_what_is_guarded_runs_without_its_last_guard(
 
 
 def test_filters_run_where_they_are_not_turned_off(evil: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records_git, "without_filters", lambda git, root: {})
+    monkeypatch.setattr(records_git, "filter_disabling_settings", lambda git, root: {})
     git_changes(evil, (), 0.0)
     assert ran(evil) == {"clean", "strange", "process"}
 
@@ -252,8 +254,7 @@ def test_no_variable_points_git_elsewhere_or_makes_it_run_or_write_something(
 
 
 def test_a_program_of_the_project_is_not_taken_for_git(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (project / "git").write_text("#!/bin/sh\ntouch RAN\n")
-    (project / "git").chmod(0o755)
+    write_program(project / "git", "touch RAN\n")
     monkeypatch.setenv("PATH", f"{project}:{os.environ['PATH']}")
     assert git_changes(project, (), 0.0).files == ()
     assert not (project / "RAN").exists()
@@ -262,13 +263,11 @@ def test_a_program_of_the_project_is_not_taken_for_git(project: Path, monkeypatc
 def test_names_and_kinds_of_files_that_git_tells_of(project: Path) -> None:
     git(project, "init")
     names = ["a b", "n\nl", "\x1b[2J", "日本", "-x"]
-    for name in names:
-        (project / name).write_text("1")
+    write_files(project, names, "1")
     (project / "link").symlink_to("a b")
     git(project, "add", ".")
     git(project, "commit", "-m", "first")
-    for name in names:
-        (project / name).write_text("2")
+    write_files(project, names, "2")
     (project / "link").unlink()
     inner = project / "inner"
     inner.mkdir()

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.context.budget import Window
-from ebbtide.agent.context.control_calls import TodoItem
-from ebbtide.agent.context.last_request import RequestMark, changes_since, mark_of
-from ebbtide.agent.context.prefix import fingerprint
-from ebbtide.agent.context.prompt import Instructions, build_prompt
-from ebbtide.agent.context.server_truncation import CountRecord
+from ebbtide.agent.budget.last_request import RequestMark, changes_since, request_mark
+from ebbtide.agent.budget.prefix import fingerprint
+from ebbtide.agent.budget.request_budget import Window
+from ebbtide.agent.budget.server_truncation import CountRecord
+from ebbtide.agent.control_calls import TodoItem
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.events.session import ReplyFinished
 from ebbtide.agent.messages import (
@@ -32,16 +31,17 @@ from ebbtide.agent.messages import (
     Usage,
     User,
 )
+from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.records.call_progress import CALL_INTERRUPTED
 from ebbtide.agent.records.message_rows import decode_message, encode_message
-from ebbtide.agent.records.recorder import Recorder, title_of
+from ebbtide.agent.records.recorder import Recorder, session_title
 from ebbtide.agent.records.rows import (
-    changes_of,
-    decode_mark,
+    decode_request_mark,
     decode_session_state,
     decode_snapshot,
+    decode_summary_row,
     encode_snapshot,
-    read_summary,
+    state_changes,
 )
 from ebbtide.agent.records.session_reader import SessionLog
 from ebbtide.agent.records.session_state import SessionState
@@ -50,7 +50,7 @@ from ebbtide.agent.records.usage import SessionUsage
 from ebbtide.store.session_rows import FactRow, MessageRow, SessionRow, SummaryRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.outputs.extent import Extent
-from tests.agent.histories import conversations, output_ids
+from tests.kit.conversations import conversations, output_ids
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/a", "ask", 1.0, 1.0)
 ASKED = User((Text("fix it"),))
@@ -83,21 +83,23 @@ def test_a_restored_view_is_sent_with_the_same_fingerprint(
 ) -> None:
     ids = output_ids(conversation.messages)
     masked = frozenset(data.draw(st.sets(st.sampled_from(ids)))) if ids else frozenset()
-    shown = replace(conversation, masked=masked, outputs_before=before)
-    sent = fingerprint("s", (), build_prompt(shown, INSTRUCTIONS).messages, model="m")
+    view = replace(conversation, masked=masked, outputs_before=before)
+    sent = fingerprint("s", (), build_prompt(view, INSTRUCTIONS).messages, model="m")
     window = Window(9_000, 2_000, 500, sources=(("context_window", "command line"),)) if before else None
-    mark = replace(mark_of(sent, INSTRUCTIONS.sections), window=window, tool_tokens=700, held_back=(3, 900), scale=1.2)
+    mark = replace(
+        request_mark(sent, INSTRUCTIONS.sections), window=window, tool_tokens=700, held_back=(3, 900), scale=1.2
+    )
     mark = replace(
         mark,
         record=CountRecord(812.5, 7_200, (7_100, 7_200), ((7_200, 9_700),), ((7_200, 2_400, 2_100),), is_fresh=True),
     )
-    rows = [encode_message(message, place) for place, message in enumerate(shown.messages)]
-    body = encode_snapshot(shown, len(rows), mark)
+    rows = [encode_message(message, place) for place, message in enumerate(view.messages)]
+    body = encode_snapshot(view, len(rows), mark)
     decoded = decode_snapshot(body)
     assert decoded is not None
     restored = replace(decoded[1], messages=tuple(decode_message(row) for row in rows))
     again = fingerprint("s", (), build_prompt(restored, INSTRUCTIONS).messages, model="m")
-    assert (restored, again, decode_mark(body)) == (shown, sent, mark)
+    assert (restored, again, decode_request_mark(body)) == (view, sent, mark)
     assert changes_since(mark, again, INSTRUCTIONS.sections) == ()
 
 
@@ -119,14 +121,14 @@ def test_rows_follow_every_change_of_the_situation(changes: list[SessionState]) 
     rows: dict[tuple[str, str], FactRow] = {}
     before = SessionState()
     for after in changes:
-        facts, over = changes_of(before, after)
+        facts, over = state_changes(before, after)
         for gone in over:
             del rows[gone]
         rows |= {(fact.kind, fact.key): fact for fact in facts}
         assert all((fact.key + fact.body).encode() for fact in facts)
         before = after
         assert decode_session_state(rows.values()) == after
-    assert changes_of(before, before) == ((), ())
+    assert state_changes(before, before) == ((), ())
 
 
 @given(conversations())
@@ -139,8 +141,8 @@ def test_a_view_that_is_restored_is_the_view_that_was_kept(conversation: Convers
             await (
                 recorder.record_user_message(message) if isinstance(message, User) else recorder.record_reply(message)
             )
-        await recorder.snapshot(conversation, User(()), None)
-        restored = await Recorder(thread, store, ROW, is_new=False).read()
+        await recorder.record_snapshot(conversation, User(()), None)
+        restored = await Recorder(thread, store, ROW, is_new=False).read_conversation()
         await thread.close()
         assert restored == conversation
         assert build_prompt(restored, Instructions("x")) == build_prompt(conversation, Instructions("x"))
@@ -168,15 +170,15 @@ async def test_a_session_resumes_from_its_last_snapshot(thread: StoreThread) -> 
     recorder = Recorder(thread, store, ROW)
     await recorder.record_user_message(ASKED)
     await recorder.record_reply(CALLED)
-    await recorder.snapshot(Conversation((ASKED, CALLED, OUTPUT)), OUTPUT, None)
+    await recorder.record_snapshot(Conversation((ASKED, CALLED, OUTPUT)), OUTPUT, None)
     summary = Summary("r", "the user wants it fixed", "facts", ASKED)
     compacted = Conversation((CALLED, OUTPUT), summary, Usage(5, 6, 7, 8), 2, frozenset({"c1"}), 7, messages_before=1)
-    recorder.note(ReplyFinished("scripted/a", "end", Usage(1, 2, 3, 4), 0.5))
-    await recorder.snapshot(compacted, User(()), None)
+    recorder.note_event(ReplyFinished("scripted/a", "end", Usage(1, 2, 3, 4), 0.5))
+    await recorder.record_snapshot(compacted, User(()), None)
     await recorder.end_turn("scripted/a", "auto")
 
     resumed = Recorder(thread, store, ROW, is_new=False)
-    assert (await resumed.load(), resumed.spent) == (compacted, SessionUsage(Usage(1, 2, 3, 4), 0.5))
+    assert (await resumed.load(), resumed.total_usage) == (compacted, SessionUsage(Usage(1, 2, 3, 4), 0.5))
     row = store_row(await thread.run(store.session, ROW.id))
     assert (row.title, row.mode, row.messages) == ("fix it", "auto", 3)
 
@@ -185,36 +187,36 @@ async def test_a_view_without_messages_is_a_view(thread: StoreThread) -> None:
     store = await thread.open()
     recorder = Recorder(thread, store, ROW)
     await recorder.record_user_message(ASKED)
-    shown = Conversation((), Summary(summary="all of it"), messages_before=1)
-    await recorder.snapshot(shown, User(()), None)
+    view = Conversation((), Summary(summary="all of it"), messages_before=1)
+    await recorder.record_snapshot(view, User(()), None)
     again = Recorder(thread, store, ROW, is_new=False)
-    assert await again.read() == shown
+    assert await again.read_conversation() == view
     assert again.problems == []
 
 
 async def test_a_long_session_is_read_in_slices_between_which_reading_may_stop(
     thread: StoreThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ebbtide.agent.records.session_reader.SLICE", 2)
+    monkeypatch.setattr("ebbtide.agent.records.session_reader.MESSAGES_PER_READ", 2)
     store = await thread.open()
-    said = tuple(User((Text(f"message {number}"),)) for number in range(5))
-    recorder, told = Recorder(thread, store, ROW), list[tuple[int, int]]()
-    for message in said:
+    messages = tuple(User((Text(f"message {number}"),)) for number in range(5))
+    recorder, progress = Recorder(thread, store, ROW), list[tuple[int, int]]()
+    for message in messages:
         await recorder.record_user_message(message)
     log = SessionLog(thread, store, ROW.id)
-    log.progress = lambda read, count: told.append((read, count))
-    assert await log.messages(1) == (said[1:], 5)
-    assert told == [(2, 4), (4, 4)]
+    log.progress = lambda read, count: progress.append((read, count))
+    assert await log.load_messages(1) == (messages[1:], 5)
+    assert progress == [(2, 4), (4, 4)]
 
     def stop(read: int, count: int) -> None:
         reading.cancel()
 
     log.progress = stop
-    reading = asyncio.ensure_future(log.messages(0))
+    reading = asyncio.ensure_future(log.load_messages(0))
     with pytest.raises(asyncio.CancelledError):
         await reading
     log.progress = lambda read, count: None
-    assert await log.messages(0) == (said, 5)
+    assert await log.load_messages(0) == (messages, 5)
 
 
 async def test_calls_that_a_dead_process_left_open_are_answered_once(thread: StoreThread) -> None:
@@ -231,7 +233,7 @@ async def test_calls_that_a_dead_process_left_open_are_answered_once(thread: Sto
 async def test_a_session_without_a_message_is_not_stored(thread: StoreThread) -> None:
     store = await thread.open()
     recorder = Recorder(thread, store, ROW)
-    recorder.note(ReplyFinished("m", "end", Usage(1), None))
+    recorder.note_event(ReplyFinished("m", "end", Usage(1), None))
     await recorder.end_turn("m", "ask")
     assert await thread.run(store.session, ROW.id) is None
 
@@ -239,8 +241,8 @@ async def test_a_session_without_a_message_is_not_stored(thread: StoreThread) ->
 async def test_a_session_that_begins_with_a_note_is_called_after_what_is_said_then(thread: StoreThread) -> None:
     store = await thread.open()
     recorder = Recorder(thread, store, ROW)
-    for said in (User((Note("to be remembered"),)), User((Text("mend it"),)), User((Text("and more"),))):
-        await recorder.record_user_message(said)
+    for message in (User((Note("to be remembered"),)), User((Text("mend it"),)), User((Text("and more"),))):
+        await recorder.record_user_message(message)
     assert (recorder.title, store_row(await thread.run(store.session, ROW.id)).title) == ("mend it", "mend it")
 
 
@@ -250,7 +252,7 @@ def store_row(row: SessionRow | None) -> SessionRow:
 
 
 def test_a_title_is_the_first_line_of_what_was_said() -> None:
-    assert [title_of(text) for text in ("", "\n\n a \nb", "x" * 100)] == ["", "a", "x" * 79 + "…"]
+    assert [session_title(text) for text in ("", "\n\n a \nb", "x" * 100)] == ["", "a", "x" * 79 + "…"]
 
 
 def test_an_unknown_price_makes_the_whole_cost_unknown() -> None:
@@ -270,27 +272,29 @@ def test_a_snapshot_without_what_came_later_still_loads_and_so_does_one_with_mor
     )
     summary = Summary("a", "b", "c", User((Text("go"),)))
     retold = (ShortenedPart("r1", "line", "[gone]"), ShortenedPart("r2", "preview", "p", 1))
-    shown = Conversation((), summary, Usage(7, output=3), 2, frozenset({"c1"}), 2, 0, 4, frozenset({"m1"}), retold)
-    assert decode_snapshot(old) == (4, shown)
+    view = Conversation((), summary, Usage(7, output=3), 2, frozenset({"c1"}), 2, 0, 4, frozenset({"m1"}), retold)
+    assert decode_snapshot(old) == (4, view)
 
 
 def test_a_last_request_without_what_came_later_still_loads() -> None:
     old = '{"sent":{"model":"m","settings":"s","tools":"t","system":"y","sections":{"base":"b"},"messages":"x"}}'
-    assert decode_mark(old) == RequestMark("m", "s", "t", "y", {"base": "b"}, "x")
+    assert decode_request_mark(old) == RequestMark("m", "s", "t", "y", {"base": "b"}, "x")
     window = '{"size":9,"output":2,"buffer":1,"sources":[["size","default"]],"notices":["small"]}'
     with_window = old.replace('"messages":"x"', f'"messages":"x","window":{window},"held_back":[1,20]')
     shown = Window(9, 2, 1, sources=(("size", "default"),), notices=("small",))
-    assert decode_mark(with_window) == RequestMark("m", "s", "t", "y", {"base": "b"}, "x", 0, shown, held_back=(1, 20))
-    assert decode_mark(with_window.replace('"size":9', '"size":-9')) is None
+    assert decode_request_mark(with_window) == RequestMark(
+        "m", "s", "t", "y", {"base": "b"}, "x", 0, shown, held_back=(1, 20)
+    )
+    assert decode_request_mark(with_window.replace('"size":9', '"size":-9')) is None
 
 
 def test_a_summary_without_facts_still_loads_and_what_it_pins_is_texts_and_pictures() -> None:
     pin = '["r1","Ran: ls [recall:r9] – exit 0 [recall:r1]",[{"type":"text","text":"x"}]]'
     old = '{"retain":"a","summary":"b","ledger":"c","request":[],"kept":[%s]}' % pin  # noqa: UP031  # it holds braces
-    kept = (CarriedPart("r1", "Ran: ls [recall:r9] – exit 0", "r1", (Text("x"),)),)
-    assert read_summary(SummaryRow(1, 0, old)) == Summary("a", "b", "c", kept=kept)
+    pinned = (CarriedPart("r1", "Ran: ls [recall:r9] – exit 0", "r1", (Text("x"),)),)
+    assert decode_summary_row(SummaryRow(1, 0, old)) == Summary("a", "b", "c", pinned=pinned)
     with pytest.raises(StoreFailed, match="summary 1 of the session cannot be read"):
-        read_summary(SummaryRow(1, 0, old.replace('"text","text"', '"note","text"')))
+        decode_summary_row(SummaryRow(1, 0, old.replace('"text","text"', '"note","text"')))
 
 
 @pytest.mark.parametrize(

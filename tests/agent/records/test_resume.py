@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.context.budget import INFERRED_FROM_COUNTS, SHOWN_BY_SERVER, Window, after_overflow
-from ebbtide.agent.context.last_request import RequestMark
+from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.budget.request_budget import INFERRED_FROM_COUNTS, REPORTED_BY_SERVER, Window, window_after_overflow
 from ebbtide.agent.events.session import Event, Noticed, Resumed, ToolStarted, TurnFinished
 from ebbtide.agent.events.view import PrefixDrifted, PrefixRenewed
 from ebbtide.agent.messages import Conversation, Usage
@@ -16,7 +16,8 @@ from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.records.damage import ReadableMessages
 from ebbtide.agent.records.recorder import UNREADABLE_SNAPSHOT
 from ebbtide.agent.session import Session
-from ebbtide.agent.sessions import GLIMPSE
+from ebbtide.agent.sessions import MAX_PREVIEW_MESSAGES
+from tests.kit.files import write_file, write_files
 from tests.kit.project import Project
 from tests.kit.session import READ, events_of, first_turn, notes_of
 
@@ -27,8 +28,7 @@ SLEEP = {"name": "bash", "arguments": {"command": "sleep 60", "background": True
 
 @pytest.fixture(autouse=True)
 def files(project: Project) -> None:
-    (project.root / "a.txt").write_text("one\n")
-    (project.root / "b.txt").write_text("b\n")
+    write_files(project.root, {"a.txt": "one\n", "b.txt": "b\n"})
 
 
 async def left(project: Project, *steps: dict[str, Any], mode: str = "auto") -> Session:
@@ -59,24 +59,25 @@ async def test_a_terminal_opens_a_session_in_its_own_mode_and_says_so(project: P
     sessions = project.sessions(interactive=True)
     again = await sessions.open(before.id)
     assert again.mode == "ask"
-    assert again.news == ("this session was in `auto` mode; your settings use `ask`: `/mode auto` switches back",)
+    assert again.changes_while_closed == (
+        "this session was in `auto` mode; your settings use `ask`: `/mode auto` switches back",
+    )
     await again.change_mode("plan")
     await again.close()
     reopened = await sessions.open(before.id)  # as for another model
-    assert (reopened.mode, reopened.news) == ("plan", ())
+    assert (reopened.mode, reopened.changes_while_closed) == ("plan", ())
     await reopened.close()
 
 
 async def test_a_terminal_that_is_set_to_the_mode_of_a_session_says_nothing(project: Project) -> None:
     before = await left(project, mode="plan")
     again = await project.sessions(interactive=True, permission_mode="plan").open(before.id)
-    assert (again.mode, again.news) == ("plan", ())
+    assert (again.mode, again.changes_while_closed) == ("plan", ())
 
 
 async def test_a_project_keeps_a_session_from_going_on_in_a_looser_mode(project: Project) -> None:
     await left(project)
-    (project.root / ".ebb").mkdir()
-    (project.root / ".ebb" / "config.toml").write_text('[agent]\npermission_mode = "plan"\n')
+    write_file(project.root / ".ebb" / "config.toml", '[agent]\npermission_mode = "plan"\n')
     again = await project.session({"text": "Yes."}, resume="")
     assert again.mode == "plan"
 
@@ -84,7 +85,7 @@ async def test_a_project_keeps_a_session_from_going_on_in_a_looser_mode(project:
 async def test_a_file_that_was_read_can_be_edited_after_a_resume(project: Project) -> None:
     await left(project, {"calls": [READ]})
     again = await project.session({"calls": [EDIT]}, {"text": "Done."}, resume="")
-    assert again.news == ()
+    assert again.changes_while_closed == ()
     await events_of(again, "edit it")
     await again.close()
     assert (project.root / "a.txt").read_text() == "two\n"
@@ -96,7 +97,7 @@ async def test_what_changed_on_disk_is_told_to_the_user_and_the_model(project: P
     (project.root / "a.txt").write_text("one, but not as before\n")
     (project.root / "b.txt").unlink()
     again = await project.session({"calls": [EDIT]}, {"text": "Done."}, {"text": "Again."}, resume="")
-    assert again.news == ("1 file changed on disk, 1 file is gone since you left",)
+    assert again.changes_while_closed == ("1 file changed on disk, 1 file is gone since you left",)
 
     events = await events_of(again, "edit it")
     assert resumed_in(events) == Resumed(before.id, 4, before.model, "auto", (), ("a.txt",), ("b.txt",))
@@ -111,7 +112,7 @@ async def test_a_file_that_was_only_touched_has_not_changed(project: Project) ->
     await left(project, {"calls": [READ]})
     (project.root / "a.txt").write_text("one\n")
     again = await project.session({"text": "Yes."}, resume="")
-    assert again.news == ()
+    assert again.changes_while_closed == ()
 
 
 async def test_background_jobs_that_ended_with_the_program_are_told_once(project: Project) -> None:
@@ -121,7 +122,7 @@ async def test_background_jobs_that_ended_with_the_program_are_told_once(project
     assert "`sleep 60`" in notes_of(again)[0]
     await again.close()
     third = await project.session({"text": "Yes."}, resume="")
-    assert third.news == ()
+    assert third.changes_while_closed == ()
     await third.close()
 
 
@@ -130,7 +131,7 @@ async def test_the_list_of_the_model_outlives_its_call(project: Project) -> None
     project.sql("delete from messages where position < 2")
     project.sql("update snapshots set body = replace(body, '\"start\":0', '\"start\":3')")
     again = await project.session({"text": "Yes."}, resume="")
-    assert (again.news, len(again.history.messages)) == ((), 7)
+    assert (again.changes_while_closed, len(again.history.messages)) == ((), 7)
     assert resumed_in(await events_of(again, "go on")).todos == (("parse", "doing"),)
 
 
@@ -175,7 +176,7 @@ async def test_a_snapshot_that_does_not_fit_the_messages_is_not_used(project: Pr
     project.sql(f"update snapshots set body = replace(body, '\"start\":0', '\"start\":{start}')")
     again = await project.session({"text": "Yes."}, resume="")
     assert again.history.messages == before.history.messages
-    assert again.news == (UNREADABLE_SNAPSHOT,)
+    assert again.changes_while_closed == (UNREADABLE_SNAPSHOT,)
 
 
 @pytest.mark.parametrize("table", ["situation", "rewrites"])
@@ -201,7 +202,7 @@ async def test_a_snapshot_that_cannot_be_written_costs_nothing_but_a_notice(proj
     await session.close()
     again = await project.session({"text": "Yes."}, resume="")
     assert again.history.messages == session.history.messages
-    assert again.news[0].startswith(UNREADABLE_SNAPSHOT)
+    assert again.changes_while_closed[0].startswith(UNREADABLE_SNAPSHOT)
 
 
 async def test_facts_that_cannot_be_read_are_left_out(project: Project) -> None:
@@ -216,7 +217,9 @@ async def test_a_session_without_its_facts_is_still_a_session(project: Project) 
     project.sql("drop table situation")
     again = await project.session({"text": "Yes."}, resume="")
     assert again.history.messages == before.history.messages
-    assert again.news[0].startswith("seen files, todos and background jobs of the session could not be restored")
+    assert again.changes_while_closed[0].startswith(
+        "seen files, todos and background jobs of the session could not be restored"
+    )
 
 
 async def test_of_a_session_that_was_closed_nothing_is_held(project: Project) -> None:
@@ -224,7 +227,7 @@ async def test_of_a_session_that_was_closed_nothing_is_held(project: Project) ->
     session = await sessions.open()
     await events_of(session, "go")
     await session.close()
-    assert sessions._envs == {}
+    assert sessions._contexts == {}
     assert len((await sessions.overview(session.id)).requests) == 1
 
 
@@ -245,8 +248,8 @@ async def test_the_overview_of_an_open_session_needs_no_message_and_writes_none(
 async def test_what_the_view_no_longer_shows_is_read_a_page_at_a_time(project: Project) -> None:
     before = await left(project, {"calls": [READ]})
     sessions = project.sessions()
-    assert await sessions.earlier(before.id, 3, 2) == ReadableMessages(before.history.messages[1:3])
-    assert await sessions.earlier(before.id, 0, 2) == ReadableMessages(())
+    assert await sessions.messages_before(before.id, 3, 2) == ReadableMessages(before.history.messages[1:3])
+    assert await sessions.messages_before(before.id, 0, 2) == ReadableMessages(())
 
 
 async def test_a_rewrite_is_kept_with_its_reason_and_its_price(project: Project) -> None:
@@ -264,12 +267,15 @@ async def test_a_rewrite_is_kept_with_its_reason_and_its_price(project: Project)
 
 
 async def test_the_end_of_a_long_session_is_there_before_all_of_it(project: Project) -> None:
-    reads = [{"calls": [{"name": "read", "arguments": {"path": "a.txt", "limit": n + 1}}]} for n in range(GLIMPSE // 2)]
+    reads = [
+        {"calls": [{"name": "read", "arguments": {"path": "a.txt", "limit": n + 1}}]}
+        for n in range(MAX_PREVIEW_MESSAGES // 2)
+    ]
     before = await left(project, *reads)
     ends: list[Conversation] = []
     resumed = await project.sessions().open(before.id, glimpse=ends.append)
-    said = before.history.messages
-    assert ([end.messages for end in ends], resumed.history.messages) == ([said[-GLIMPSE:]], said)
+    messages = before.history.messages
+    assert ([end.messages for end in ends], resumed.history.messages) == ([messages[-MAX_PREVIEW_MESSAGES:]], messages)
 
 
 async def test_of_a_short_session_nothing_is_shown_ahead(project: Project) -> None:
@@ -284,19 +290,19 @@ async def test_a_window_that_the_provider_has_shown_is_known_after_a_new_start(p
     session = await project.session({"text": "one"}, {"error": "overflow"}, fine, {"text": "again"})
     await events_of(session, "one " * 3000)
     await events_of(session, "two " * 3000)
-    shown, believed = session._env.learned_limits.window, session._env.provider.window
+    window, believed = session._ctx.model.learned_limits.window, session._ctx.model.provider.window
     await session.close()
-    assert shown is not None
-    assert shown.size < believed.size
+    assert window is not None
+    assert window.size < believed.size
     assert (await project.sessions().overview(session.id)).window == SourcedNumber(
-        "window", shown.size, SHOWN_BY_SERVER
+        "window", window.size, REPORTED_BY_SERVER
     )
 
     again = await project.session({"text": "more"}, resume=session.id)
-    assert again._env.learned_limits.window == shown
+    assert again._ctx.model.learned_limits.window == window
     await again.close()
     larger = await project.sessions(context_window=believed.size * 2).open(session.id)
-    assert larger._env.learned_limits.window is None
+    assert larger._ctx.model.learned_limits.window is None
     await larger.close()
     overview = await project.sessions(context_window=believed.size * 2).overview(session.id)
     assert overview.window == SourcedNumber("window", believed.size * 2, "command line")
@@ -310,8 +316,8 @@ async def test_what_a_server_leaves_out_is_found_as_soon_in_many_runs_as_in_one(
         session = await project.session(
             {"text": "Yes.", "usage": {"input": counted, "output": 2}}, resume="" if number else None
         )
-        told = [event.text for event in await events_of(session, text) if isinstance(event, Noticed)]
-        found += [number for text in told if "it drops the beginning" in text]
+        notices = [event.text for event in await events_of(session, text) if isinstance(event, Noticed)]
+        found += [number for text in notices if "it drops the beginning" in text]
         await session.close()
         if found:
             break
@@ -323,11 +329,11 @@ def test_a_window_was_shown_by_one_server_for_one_model() -> None:
     mark = RequestMark(provider.facts.id, "", "", "", window=Window(9_000, 1, 1), believed=100_000)
     found = learned_window(mark, provider)
     assert found is not None
-    assert (found.size, found.source("context_window")) == (9_000, SHOWN_BY_SERVER)
+    assert (found.size, found.source_of("context_window")) == (9_000, REPORTED_BY_SERVER)
     supposed = learned_window(
-        replace(mark, window=after_overflow(provider.window, 100_000, 9_000, INFERRED_FROM_COUNTS)), provider
+        replace(mark, window=window_after_overflow(provider.window, 100_000, 9_000, INFERRED_FROM_COUNTS)), provider
     )
     assert supposed is not None
-    assert (supposed.size, supposed.source("context_window")) == (9_000, INFERRED_FROM_COUNTS)
+    assert (supposed.size, supposed.source_of("context_window")) == (9_000, INFERRED_FROM_COUNTS)
     others = (None, replace(mark, model="a/b"), replace(mark, server="x"), replace(mark, believed=None))
     assert [learned_window(other, provider) for other in others] == [None] * 4

@@ -12,11 +12,11 @@ from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.records import write_queue
 from ebbtide.agent.records.store_thread import StoreThread
-from ebbtide.agent.records.write_queue import CLOSING, LOCKED_NOTE, UNLOCKED_NOTE, WriteQueue
+from ebbtide.agent.records.write_queue import CLOSING_NOTE, LOCKED_NOTE, UNLOCKED_NOTE, WriteQueue
 from ebbtide.store.errors import StoreError
 from ebbtide.store.session_rows import MessageRow, SessionRow
 from ebbtide.store.sessions import SessionStore
-from tests.waiting import until
+from tests.kit.polling import until
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/a", "ask", 1.0, 1.0)
 
@@ -28,7 +28,7 @@ class Desk:
     path: Path
     store: SessionStore
     queue: WriteQueue
-    told: list[str]
+    notices: list[str]
     other: sqlite3.Connection = field(init=False)
 
     def __post_init__(self) -> None:
@@ -48,16 +48,16 @@ class Desk:
         return [position for (position,) in self.other.execute("select position from messages order by id")]
 
     async def hears(self, text: str) -> None:
-        await until(lambda: text in self.told)
+        await until(lambda: text in self.notices)
 
 
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    path, told = tmp_path / "s.db", list[str]()
+    path, notices = tmp_path / "s.db", list[str]()
     thread = StoreThread(lambda: SessionStore(path, busy_timeout=0.05))
     store = await thread.open()
     await thread.run(store.create, ROW)
-    opened = Desk(path, store, WriteQueue(thread, store, told.append, Interrupt()), told)
+    opened = Desk(path, store, WriteQueue(thread, store, notices.append, Interrupt()), notices)
     yield opened
     opened.other.close()
     await opened.queue.close()
@@ -66,7 +66,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 
 async def test_what_is_put_is_written_in_order(desk: Desk) -> None:
     await asyncio.gather(*(desk.put(n) for n in range(20)))
-    assert (desk.written, desk.told) == (list(range(20)), [])
+    assert (desk.written, desk.notices) == (list(range(20)), [])
 
 
 async def test_a_held_database_is_waited_for_and_that_is_told_once(desk: Desk) -> None:
@@ -76,7 +76,7 @@ async def test_a_held_database_is_waited_for_and_that_is_told_once(desk: Desk) -
     assert desk.queue.is_stuck
     desk.let_go()
     await putting
-    assert (desk.written, desk.told, desk.queue.is_stuck) == ([0, 1], [LOCKED_NOTE, UNLOCKED_NOTE], False)
+    assert (desk.written, desk.notices, desk.queue.is_stuck) == ([0, 1], [LOCKED_NOTE, UNLOCKED_NOTE], False)
 
 
 async def test_the_user_need_not_wait_and_nothing_is_lost(desk: Desk) -> None:
@@ -89,7 +89,7 @@ async def test_the_user_need_not_wait_and_nothing_is_lost(desk: Desk) -> None:
     assert desk.written == []
     desk.let_go()
     await desk.queue.wait_until_written()
-    assert (desk.written, desk.told) == ([0, 1], [LOCKED_NOTE, UNLOCKED_NOTE])
+    assert (desk.written, desk.notices) == ([0, 1], [LOCKED_NOTE, UNLOCKED_NOTE])
 
 
 async def test_who_goes_on_is_told_again_and_comes_after_what_waits(desk: Desk) -> None:
@@ -97,13 +97,13 @@ async def test_who_goes_on_is_told_again_and_comes_after_what_waits(desk: Desk) 
     desk.queue.interrupt.request()
     await desk.put(0)
     await desk.hears(LOCKED_NOTE)
-    desk.told.clear()
+    desk.notices.clear()
     desk.queue.interrupt.reset()
     putting = asyncio.create_task(desk.put(1))
     await desk.hears(LOCKED_NOTE)
     desk.let_go()
     await putting
-    assert (desk.written, desk.told) == ([0, 1], [LOCKED_NOTE, UNLOCKED_NOTE])
+    assert (desk.written, desk.notices) == ([0, 1], [LOCKED_NOTE, UNLOCKED_NOTE])
 
 
 async def test_a_session_closes_when_all_is_written(desk: Desk) -> None:
@@ -111,12 +111,12 @@ async def test_a_session_closes_when_all_is_written(desk: Desk) -> None:
     desk.queue.interrupt.request()
     await desk.put(0)
     closing = asyncio.create_task(desk.queue.close())
-    await desk.hears(CLOSING)
+    await desk.hears(CLOSING_NOTE)
     assert not closing.done()
     desk.let_go()
     await closing
     assert desk.written == [0]
-    assert desk.told[-1] == UNLOCKED_NOTE
+    assert desk.notices[-1] == UNLOCKED_NOTE
 
 
 async def test_who_does_not_wait_for_the_end_drops_what_waits(desk: Desk) -> None:
@@ -124,7 +124,7 @@ async def test_who_does_not_wait_for_the_end_drops_what_waits(desk: Desk) -> Non
     desk.queue.interrupt.request()
     await desk.put(0)
     closing = asyncio.create_task(desk.queue.close())
-    await desk.hears(CLOSING)
+    await desk.hears(CLOSING_NOTE)
     closing.cancel()
     await asyncio.gather(closing, return_exceptions=True)
     desk.let_go()
@@ -141,7 +141,7 @@ async def test_a_failure_that_nobody_waited_for_is_told_and_is_the_next_ones(
     await desk.hears(LOCKED_NOTE)
     monkeypatch.setattr(write_queue, "LOCK_TIMEOUT_S", 0.0)
     await desk.queue.wait_until_written()
-    assert desk.told[-1].endswith("is locked by another program; close it or try again; waiting changes were lost")
+    assert desk.notices[-1].endswith("is locked by another program; close it or try again; waiting changes were lost")
     desk.let_go()
     with pytest.raises(StoreFailed, match="is locked by another program"):
         await desk.put(2)
@@ -166,7 +166,7 @@ async def test_what_comes_after_a_lost_write_fails_with_it(desk: Desk, monkeypat
         desk.let_go()
         with pytest.raises(StoreFailed, match="the disk is full"):
             await putting
-    assert desk.told[-1] == "the disk is full; waiting changes were lost"
+    assert desk.notices[-1] == "the disk is full; waiting changes were lost"
     await desk.put(0)
     assert desk.written == [0]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ebbtide.agent.events.subagents import AgentFinished
 from ebbtide.agent.messages import Usage
-from ebbtide.agent.subagents.hand_back import MAX_ANSWER_CHARS, hand_back_text
+from ebbtide.agent.subagents.hand_back import MAX_ANSWER_CHARS, result_texts
 from tests.agent.subagents.test_task import model_of, task
 from tests.kit.user import User
 
@@ -12,9 +12,9 @@ from tests.kit.user import User
 def test_a_long_report_is_shown_to_a_length_and_kept_whole() -> None:
     head = "[Agent explore answered: 2 requests, 0 tokens, $0.0000]"
     usual, longer = "x" * MAX_ANSWER_CHARS, "y" * (MAX_ANSWER_CHARS + 7)
-    assert hand_back_text(handed_back(usual)) == (f"{head}\n{usual}", "")
-    shown = f"{head}\n{longer[:MAX_ANSWER_CHARS]}\n[… 7 characters more]"
-    assert hand_back_text(handed_back(longer)) == (shown, f"{head}\n{longer}")
+    assert result_texts(handed_back(usual)) == (f"{head}\n{usual}", "")
+    answer = f"{head}\n{longer[:MAX_ANSWER_CHARS]}\n[… 7 characters more]"
+    assert result_texts(handed_back(longer)) == (answer, f"{head}\n{longer}")
 
 
 def test_a_report_of_sixteen_kilobytes_is_whole_in_a_small_window(tmp_path: Path) -> None:

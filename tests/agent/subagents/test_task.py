@@ -8,19 +8,20 @@ from pathlib import Path
 import pytest
 
 from ebbtide.agent.config.load import load_config
-from ebbtide.agent.context.estimate import count_tools, decode_estimator
-from ebbtide.agent.context.tool_selection import ToolSpec
 from ebbtide.agent.events.permissions import Decision, PermissionAsked
 from ebbtide.agent.events.session import AgentActivity, ToolFinished
 from ebbtide.agent.extensions.agent_files import find_agents
 from ebbtide.agent.extensions.skills import find_skills
 from ebbtide.agent.sessions import Sessions
-from ebbtide.agent.subagents.definitions import built_in
-from ebbtide.agent.subagents.file_definitions import with_files
+from ebbtide.agent.subagents.definitions import built_in_agents
+from ebbtide.agent.subagents.file_definitions import all_definitions
+from ebbtide.agent.tokens.estimate import count_tools, decode_estimator
+from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.tools.task import Task
+from tests.kit.files import write_file
+from tests.kit.mcp_project import PROGRAM
 from tests.kit.user import User
 
-SERVER = Path(__file__).parents[1] / "mcp" / "served_program.py"
 FINAL = {"text": "It is in r1.\n\n## Findings\n- a.py:1: f returns 1\n- b.py:2: nothing"}
 READ = {"calls": [{"name": "read", "arguments": {"path": "a.py"}}]}
 
@@ -94,7 +95,7 @@ def test_two_agents_work_at_once_and_hand_back_what_they_found(user: User) -> No
     assert {one["id"] for one in listed["agents"]} == {line["agent"] for line in done}
     assert not [*user.data.glob("outputs/*"), *user.data.glob("locks/*")]
     gone = user.ebb("sessions", "delete", session)
-    assert gone.out == f"deleted {session}  go, with 2 sessions of its agents\n"
+    assert gone.out == f"deleted {session}  go and 2 agent sessions\n"
     assert user.query("select count(*) from sessions") == [(0,)]
 
 
@@ -123,9 +124,7 @@ You look at names only.
 
 
 def bring(user: User, name: str, text: str) -> None:
-    path = user.project / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    write_file(user.project / name, text)
 
 
 def test_an_agent_of_a_trusted_project_is_told_its_text_and_has_no_more_than_its_tools(user: User) -> None:
@@ -137,8 +136,8 @@ def test_an_agent_of_a_trusted_project_is_told_its_text_and_has_no_more_than_its
     (done,) = (line for line in run.lines if line["type"] == "agent_finished")
     assert (done["name"], done["end"], done["read"], done["changed"]) == ("looker", "answered", ["a.py"], [])
     assert not (user.project / "b.py").exists()
-    told = [line["text"] for line in run.lines if line["type"] == "noticed"]
-    assert told == ["the agent `.claude/agents/broken.md` is left out: it has no description"]
+    notices = [line["text"] for line in run.lines if line["type"] == "noticed"]
+    assert notices == ["the agent `.claude/agents/broken.md` is left out: it has no description"]
 
 
 def test_an_agent_is_meant_in_other_letters_too_and_makes_no_more_requests_than_its_file_says(user: User) -> None:
@@ -161,9 +160,11 @@ def test_agents_of_other_programs_have_the_tools_that_they_name_in_their_words(u
     bring(user, ".claude/agents/s.md", "---\ndescription: d\nskills: kit:style, other\n---\nLook.\n")
     config = replace(load_config(user.project, {"EBB_HOME": str(user.home)}, {}), trusts_project=True)
     skills, _ = find_skills(config)
-    found = {one.name: one for one in with_files(find_agents(config)[0], skills)}
+    found = {one.name: one for one in all_definitions(find_agents(config)[0], skills)}
     assert found["g"].tools == ("read", "grep", "bash", "read_result")
-    offered = {name: found["o"].has(name) for name in ("read", "bash", "edit", "write", "apply_patch", "web_fetch")}
+    offered = {
+        name: found["o"].allows_tool(name) for name in ("read", "bash", "edit", "write", "apply_patch", "web_fetch")
+    }
     assert offered == {
         "read": True,
         "bash": False,
@@ -183,8 +184,8 @@ def test_tools_that_are_none_here_are_named_in_one_line(user: User) -> None:
     )
     bring(user, ".claude/agents/b.md", LOOKER.replace("looker", "b").replace("Read,", "mcp__x, Sparkle, read_file,"))
     run = user.ask({"text": "ok"}, flags=("--trust",), form="stream-json")
-    told = [line["text"] for line in run.lines if line["type"] == "noticed"]
-    assert told == ["agents name unknown tools: `Sparkle` (looker, b)"]
+    notices = [line["text"] for line in run.lines if line["type"] == "noticed"]
+    assert notices == ["agents name unknown tools: `Sparkle` (looker, b)"]
 
 
 def test_an_agent_of_a_project_that_is_not_trusted_is_named_and_not_sent_off(user: User) -> None:
@@ -192,8 +193,8 @@ def test_an_agent_of_a_project_that_is_not_trusted_is_named_and_not_sent_off(use
     run = user.ask({"calls": [task("looker")]}, {"text": "no"}, form="stream-json")
     (done,) = (line for line in run.lines if line["type"] == "tool_finished")
     assert done["text"].endswith("there is no agent `looker`; there are explore, review")
-    (told,) = (line["text"] for line in run.lines if line["type"] == "noticed")
-    assert told.startswith("the agent `looker` of this project is not approved, so it is left out")
+    (notice,) = (line["text"] for line in run.lines if line["type"] == "noticed")
+    assert notice.startswith("the agent `looker` of this project is not approved, so it is left out")
 
 
 def test_files_of_agents_narrow_what_an_agent_may_do(user: User) -> None:
@@ -202,7 +203,7 @@ def test_files_of_agents_narrow_what_an_agent_may_do(user: User) -> None:
     opencode = "---\ndescription: writes nothing\ntools:\n  write: false\n  webfetch: false\n---\nDo it."
     bring(user, ".opencode/agents/reader.md", opencode)
     files, problems = find_agents(load_config(user.project, {"HOME": str(user.home)}, {}))
-    definitions = {one.name: (one.prompt, one.tools, one.without, one.model) for one in with_files(files)}
+    definitions = {one.name: (one.prompt, one.tools, one.denied_tools, one.model) for one in all_definitions(files)}
     assert problems == ()
     assert definitions | {"explore": None, "review": None} == {
         "explore": None,
@@ -210,9 +211,9 @@ def test_files_of_agents_narrow_what_an_agent_may_do(user: User) -> None:
         "looker": ("You look at names only.", ("read", "bash", "read_result"), (), None),
         "reader": ("Do it.", None, ("write", "web_fetch", "apply_patch"), None),
     }
-    (explore, _) = built_in()
-    assert with_files(files)[0] == explore
-    description = Task({one.name: one.description for one in with_files(files)}).description
+    (explore, _) = built_in_agents()
+    assert all_definitions(files)[0] == explore
+    description = Task({one.name: one.description for one in all_definitions(files)}).description
     assert description.splitlines()[-2:] == ["- looker: looks at names", "- reader: writes nothing"]
 
 
@@ -228,7 +229,7 @@ def test_files_of_agents_narrow_what_an_agent_may_do(user: User) -> None:
 )
 def test_an_agent_has_those_tools_of_servers_that_its_file_gives_it(user: User, head: str, status: str) -> None:
     bring(user, ".claude/agents/asker.md", f"---\ndescription: asks\n{head}\n---\nAsk the server.\n")
-    server = [sys.executable, str(SERVER), str(user.project)]
+    server = [sys.executable, str(PROGRAM), str(user.project)]
     echo = {"calls": [{"name": "mcp__raw__echo", "arguments": {"text": "to the server"}}]}
     flags = (
         *model_of(user, echo, FINAL), "--trust", "--permission-mode", "auto",
@@ -249,11 +250,10 @@ def with_writers(user: User, **settings: object) -> Sessions:
     main = user.project / "main.json"
     main.write_text(json.dumps({"reply": [{"calls": [task("writer"), task("writer")]}, {"text": "ok"}]}))
     environment = {"HOME": str(user.home), "EBB_HOME": str(user.home), "EBB_SANDBOX": "off", "PATH": "/usr/bin:/bin"}
-    told = {"agent.model": f"scripted/{main}", "agents.model": f"scripted/{path}", **settings}
-    config = load_config(user.project, environment, told)
+    values = {"agent.model": f"scripted/{main}", "agents.model": f"scripted/{path}", **settings}
+    config = load_config(user.project, environment, values)
     folder = config.folders.config / "agents"
-    folder.mkdir(parents=True)
-    (folder / "writer.md").write_text("---\nname: writer\ndescription: writes\n---\nWrite.\n")
+    write_file(folder / "writer.md", "---\nname: writer\ndescription: writes\n---\nWrite.\n")
     return Sessions(config, user.project, environment, interactive=True)
 
 
@@ -300,6 +300,6 @@ async def test_two_agents_of_one_name_ask_each_for_itself(user: User) -> None:
 
 
 def test_the_task_tool_takes_little_of_each_request() -> None:
-    tool = Task({one.name: one.description for one in built_in()})
+    tool = Task({one.name: one.description for one in built_in_agents()})
     spec = ToolSpec(tool.name, tool.description, tool.schema)
     assert decode_estimator(None).tokens(count_tools([spec])) <= 150

@@ -12,8 +12,9 @@ from ebbtide.agent.config.load import load_config
 from ebbtide.agent.events.session import AgentActivity, ToolFinished, ToolStarted
 from ebbtide.agent.events.subagents import AgentFinished
 from ebbtide.agent.sessions import Sessions
+from tests.kit.files import write_file
+from tests.kit.polling import soon
 from tests.kit.user import User
-from tests.waiting import soon
 
 MANY = 10
 
@@ -26,8 +27,7 @@ def bash(command: str) -> dict[str, object]:
 def user(tmp_path: Path) -> User:
     user = User(tmp_path)
     folder = user.home / "config" / "agents"
-    folder.mkdir(parents=True)
-    (folder / "writer.md").write_text("---\nname: writer\ndescription: writes\n---\nWrite.\n")
+    write_file(folder / "writer.md", "---\nname: writer\ndescription: writes\n---\nWrite.\n")
     return user
 
 
@@ -49,11 +49,11 @@ async def test_a_mode_that_changes_holds_for_the_next_call_of_each_of_them(user:
     write = {"name": "write", "arguments": {"path": "b.py", "content": "x"}}
     main, agents = scripts(user, {"calls": [waits]}, {"calls": [write]}, {"text": "I could not."})
     environment = {"HOME": str(user.home), "EBB_HOME": str(user.home), "EBB_SANDBOX": "off", "PATH": "/usr/bin:/bin"}
-    told = {
+    values = {
         "agent.model": main, "agents.model": agents, "agents.concurrent": MANY, "agent.permission_mode": "auto",
         "lsp.enabled": False,
     }  # fmt: skip
-    sessions = Sessions(load_config(user.project, environment, told), user.project, environment, interactive=True)
+    sessions = Sessions(load_config(user.project, environment, values), user.project, environment, interactive=True)
     session = await sessions.open(None)
     statuses: list[tuple[str, str]] = []
     done: list[AgentFinished] = []
@@ -101,12 +101,12 @@ async def test_a_program_that_is_killed_with_ten_at_work_goes_on(user: User) -> 
     assert len(listed["agents"]) == MANY
     run = user.ask({"text": "I see."}, flags=("-c",))
     assert (run.code, run.result["session"], run.result["result"]) == (0, listed["id"], "I see.")
-    shown = user.ebb("sessions", "show", listed["id"], "--json")
-    outputs = [part["status"] for line in shown.lines for part in line["parts"] if part["type"] == "output"]
+    listing = user.ebb("sessions", "show", listed["id"], "--json")
+    outputs = [part["status"] for line in listing.lines for part in line["parts"] if part["type"] == "output"]
     assert outputs == ["interrupted"] * MANY
     # Each of them can be looked at, and gone on with by itself.
     child = listed["agents"][0]["id"]
     alone = user.ask({"text": "Here."}, flags=("-r", child))
     assert (alone.code, alone.result["session"], alone.result["result"]) == (0, child, "Here.")
     assert user.ebb("doctor", "--json", "-m", main).result["well"]
-    assert "with 10 sessions of its agents" in user.ebb("sessions", "delete", listed["id"]).out
+    assert "and 10 agent sessions" in user.ebb("sessions", "delete", listed["id"]).out

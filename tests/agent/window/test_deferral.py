@@ -6,22 +6,23 @@ from typing import Any
 import pytest
 
 from ebbtide.agent.calls.policy import Policy, parse_rule
-from ebbtide.agent.context.estimate import estimate_tools
-from ebbtide.agent.context.prompt import Instructions
-from ebbtide.agent.context.tool_selection import CALL, SEARCH, HostedSearch, ToolSpec, select_tools
 from ebbtide.agent.events.permissions import Decision, PermissionAsked
 from ebbtide.agent.events.session import Event, ModelSwitched, Noticed, ToolStarted, TurnFinished
 from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted
 from ebbtide.agent.messages import Text, Usage, User
+from ebbtide.agent.prompt.build import Instructions
+from ebbtide.agent.prompt.tool_selection import select_tools
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.tokens.estimate import estimate_tools
+from ebbtide.agent.tool_specs import CALL, SEARCH, HostedSearch, ToolSpec
 from ebbtide.agent.window.deferral import Deferral, specs_of
 from ebbtide.agent.window.prefix_watch import PrefixWatch
 from ebbtide.tools.catalog import builtin_tools
 from tests.agent.providers.test_fallbacks import Models
 from tests.kit.project import Project
+from tests.kit.server_tools import served_tools
 from tests.kit.session import ASKED, Home, call, events_of, finished, first_turn, notes_in, offered, prints
-from tests.served import served_tools
 
 SERVED = served_tools()
 BUILTIN = tuple(tool for tool in builtin_tools() if tool.name not in ("edit_notebook", "web_fetch", "web_search"))
@@ -31,7 +32,7 @@ TOOLS = (*BUILTIN, *SERVED)
 TOOLS_OFFERED = select_tools(specs_of(TOOLS))
 """Where nothing is held back."""
 WINDOW = 30_000
-HELD = "mcp__chat__delete_invoice"
+DEFERRED = "mcp__chat__delete_invoice"
 NOTE = "[60 tools deferred to save context. Use tool_search to find them.]"
 
 
@@ -42,8 +43,8 @@ def script(*replies: dict[str, Any], window: int = WINDOW) -> Scripted:
 async def test_a_tool_is_searched_and_called_while_the_array_stays_the_same(home: Home) -> None:
     provider = script(
         {"calls": [call("tool_search", query="delete an invoice")]},
-        {"calls": [call("call_tool", name=HELD, arguments={"title": "May"})]},
-        {"calls": [call(HELD, title="June")]},
+        {"calls": [call("call_tool", name=DEFERRED, arguments={"title": "May"})]},
+        {"calls": [call(DEFERRED, title="June")]},
         {"text": "done"},
         {"text": "again"},
     )
@@ -54,9 +55,9 @@ async def test_a_tool_is_searched_and_called_while_the_array_stays_the_same(home
     assert notes_in(provider.requests[0], "deferred") == [NOTE]
     found, first, second = finished(events)
     assert found[:2] == ("tool_search", "done")
-    assert found[2].startswith(f"## {HELD}\nDeletes one invoice on the server")
-    assert first == (HELD, "done", f"{HELD} was called with {{'title': 'May'}}")
-    assert second == (HELD, "done", f"{HELD} was called with {{'title': 'June'}}")
+    assert found[2].startswith(f"## {DEFERRED}\nDeletes one invoice on the server")
+    assert first == (DEFERRED, "done", f"{DEFERRED} was called with {{'title': 'May'}}")
+    assert second == (DEFERRED, "done", f"{DEFERRED} was called with {{'title': 'June'}}")
     answer = session.history.messages[4]
     assert isinstance(answer, User)
     assert [output.call_id for output in answer.outputs] == [session.history.messages[3].calls[0].id]  # type: ignore[union-attr]  # it is the reply with the call
@@ -64,7 +65,7 @@ async def test_a_tool_is_searched_and_called_while_the_array_stays_the_same(home
 
 
 async def test_permission_is_asked_for_the_tool_that_is_meant(home: Home) -> None:
-    provider = script({"calls": [call("call_tool", name=HELD, arguments={"title": "May"})]}, {"text": "done"})
+    provider = script({"calls": [call("call_tool", name=DEFERRED, arguments={"title": "May"})]}, {"text": "done"})
     session = await home.open(provider, tools=TOOLS, policy=Policy(str(home.root)), interactive=True)
     events: list[Event] = []
     async for event in session.send("go"):
@@ -73,31 +74,31 @@ async def test_permission_is_asked_for_the_tool_that_is_meant(home: Home) -> Non
             session.answer(event.id, Decision("deny", note="not this one"))
     asked = next(event for event in events if isinstance(event, PermissionAsked))
     started = next(event for event in events if isinstance(event, ToolStarted))
-    assert (asked.name, asked.arguments, asked.call_id) == (HELD, {"title": "May"}, started.call_id)
-    assert (started.name, started.arguments) == (HELD, {"title": "May"})
+    assert (asked.name, asked.arguments, asked.call_id) == (DEFERRED, {"title": "May"}, started.call_id)
+    assert (started.name, started.arguments) == (DEFERRED, {"title": "May"})
     ((name, status, text),) = finished(events)
-    assert (name, status) == (HELD, "denied")
+    assert (name, status) == (DEFERRED, "denied")
     assert "not this one" in text
 
 
 async def test_a_rule_against_a_tool_holds_through_another(home: Home) -> None:
-    provider = script({"calls": [call("call_tool", name=HELD, arguments={"title": "May"})]}, {"text": "done"})
+    provider = script({"calls": [call("call_tool", name=DEFERRED, arguments={"title": "May"})]}, {"text": "done"})
     policy = Policy(str(home.root), "auto", deny=(parse_rule("mcp__chat__*"),))
     session = await home.open(provider, tools=TOOLS, policy=policy)
     ((name, status, text),) = finished(await events_of(session))
-    assert (name, status) == (HELD, "denied")
+    assert (name, status) == (DEFERRED, "denied")
     assert text.startswith("denied: deny rule mcp__chat__*")
 
 
 async def test_a_wrong_name_and_wrong_arguments_are_answered_with_what_helps(home: Home) -> None:
     wrong = [
         call("call_tool", name="mcp__chat__delet_invoices", arguments={}),
-        call("call_tool", name=HELD, arguments={"name": "May"}),
+        call("call_tool", name=DEFERRED, arguments={"name": "May"}),
         call("call_tool", name="bash", arguments={"command": "true"}),
     ]
     session = await home.open(script({"calls": wrong}, {"text": "done"}), tools=TOOLS)
     unknown, misfit, own = finished(await events_of(session))
-    assert f"`{HELD}`" in unknown[2]
+    assert f"`{DEFERRED}`" in unknown[2]
     assert 'Its schema is {"type": "object", "properties": {"title"' in misfit[2]
     assert own == ("bash", "done", "no output\nexit code 0")
 
@@ -105,37 +106,37 @@ async def test_a_wrong_name_and_wrong_arguments_are_answered_with_what_helps(hom
 async def test_the_overview_says_what_is_held_back_and_the_next_session_knows_what_was_used(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ebbtide.agent.compose.tools_for", lambda *given, **more: TOOLS)
-    model = f"scripted/{project.script({'calls': [call(HELD, title='May')]}, {'text': 'Done.'})}"
+    monkeypatch.setattr("ebbtide.agent.compose_session.tools_for", lambda *given, **more: TOOLS)
+    model = f"scripted/{project.script({'calls': [call(DEFERRED, title='May')]}, {'text': 'Done.'})}"
     flags: dict[str, Any] = {"model": model, "permission_mode": "auto", "context_window": 60_000}
-    held, sizes = list[int](), list[int]()
+    counts, sizes = list[int](), list[int]()
     for share in (0.99, 0.01):
         sessions = project.sessions(**flags, tool_deferral_threshold=share)
         session = await sessions.open()
         await events_of(session)
         overview = await sessions.overview(session.id)
-        held.append(overview.held_back.tools)
-        sizes += [overview.held_back.tokens, *(part.tokens for part in overview.components if part.name == "tools")]
+        counts.append(overview.deferred.tools)
+        sizes += [overview.deferred.tokens, *(part.tokens for part in overview.components if part.name == "tools")]
         await session.close()
-    assert held == [0, 60]
+    assert counts == [0, 60]
     assert sizes == pytest.approx([0, estimate_tools(TOOLS_OFFERED), estimate_tools(specs_of(SERVED)), 2066], rel=0.5)
     session = await project.sessions(**flags).open()
     names = [
-        tool.name for tool in session._env.call_runner.workspace.deferred_tools()
+        tool.name for tool in session._ctx.calls.runner.workspace.deferred_tools()
     ]  # what the model can only search for
     assert 0 < len(names) < 60
-    assert HELD not in names
+    assert DEFERRED not in names
 
 
 async def test_without_the_table_of_uses_a_session_goes_on(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ebbtide.agent.compose.tools_for", lambda *given, **more: TOOLS)
-    model = f"scripted/{project.script({'calls': [call(HELD, title='May')]}, {'text': 'Done.'})}"
+    monkeypatch.setattr("ebbtide.agent.compose_session.tools_for", lambda *given, **more: TOOLS)
+    model = f"scripted/{project.script({'calls': [call(DEFERRED, title='May')]}, {'text': 'Done.'})}"
     flags: dict[str, Any] = {"model": model, "permission_mode": "auto", "context_window": WINDOW}
     for _ in range(2):
         session = await project.sessions(**flags).open()
         events = await events_of(session)
         assert events[-1] == TurnFinished("answered", "Done.")
-        assert [found[:2] for found in finished(events)] == [(HELD, "done")]
+        assert [found[:2] for found in finished(events)] == [(DEFERRED, "done")]
         await session.close()
         project.sql("drop table if exists tool_uses")
 
@@ -158,18 +159,18 @@ async def test_the_definitions_take_at_most_their_share(home: Home) -> None:
 
 
 async def test_after_a_rewrite_what_was_used_meanwhile_is_offered(home: Home) -> None:
-    ask = {"calls": [call("call_tool", name=HELD, arguments={"title": "May"})]}
+    ask = {"calls": [call("call_tool", name=DEFERRED, arguments={"title": "May"})]}
     summary = {"when": ASKED, "text": "<summary>we worked</summary>"}
     provider = script(
         ask, prints("a"), prints("b"), {"text": "done"}, summary, {"text": "on"}, {"text": "on"}, window=60_000
     )
     session, _ = await first_turn(home.open(provider, tools=TOOLS))
-    assert HELD not in offered(provider.requests[0])
+    assert DEFERRED not in offered(provider.requests[0])
     assert (await session.compact()).strategies == ("summary",)
     events = [*await events_of(session, "go on"), *await events_of(session, "and on")]
     before, (first, second) = provider.requests[-3], provider.requests[-2:]
     assert offered(before) == offered(provider.requests[0])  # the request for a summary is read from the cache
-    assert HELD in offered(first)
+    assert DEFERRED in offered(first)
     assert offered(second) == offered(first)
     assert [len(notes_in(request, "deferred")) for request in (first, second)] == [1, 1]
     assert not [event for event in events if isinstance(event, PrefixDrifted)]
@@ -178,15 +179,15 @@ async def test_after_a_rewrite_what_was_used_meanwhile_is_offered(home: Home) ->
 @pytest.mark.parametrize("end", [{"text": "done"}, {"error": "auth"}])
 async def test_the_next_session_of_the_project_knows_what_was_used(home: Home, end: dict[str, Any]) -> None:
     """Also when the turn failed in the end."""
-    first = script({"calls": [call(HELD, title="May")]}, end, window=60_000)
+    first = script({"calls": [call(DEFERRED, title="May")]}, end, window=60_000)
     session, _ = await first_turn(home.open(first, tools=TOOLS))
     await session.close()
-    recorder = session._env.recorder  # a new session of the project would have one like it
+    recorder = session._ctx.records.recorder  # a new session of the project would have one like it
     second = script({"text": "done"}, window=60_000)
-    uses = await recorder.tool_uses()
-    assert list(uses) == [HELD]
+    uses = await recorder.last_tool_uses()
+    assert list(uses) == [DEFERRED]
     await events_of(await home.open(second, resume=True, tools=TOOLS, deferral=Deferral(used=uses)))
-    assert [HELD in offered(provider.requests[0]) for provider in (first, second)] == [False, True]
+    assert [DEFERRED in offered(provider.requests[0]) for provider in (first, second)] == [False, True]
 
 
 async def test_a_session_that_goes_on_is_told_once_of_what_is_held_back(home: Home) -> None:
@@ -246,20 +247,20 @@ async def test_the_provider_searches_while_what_it_shows_fits(
     home: Home, search: HostedSearch, window: int, deferred: int, finders: tuple[str, ...]
 ) -> None:
     """In the smallest window the names of the groups take too much, and our own tools take their place."""
-    provider = searching({"calls": [call(HELD, title="May")]}, {"text": "done"}, window=window, search=search)
+    provider = searching({"calls": [call(DEFERRED, title="May")]}, {"text": "done"}, window=window, search=search)
     events = await events_of(await home.open(provider, tools=TOOLS))
     assert [deferred_in(request) for request in provider.requests] == [deferred] * 2
     assert all(before is later for before, later in zip(*(request.tools for request in provider.requests), strict=True))
     assert tuple(name for name in offered(provider.requests[0]) if name in (SEARCH, CALL)) == finders
-    assert finished(events) == [(HELD, "done", f"{HELD} was called with {{'title': 'May'}}")]
-    told = [f"[{deferred} tools deferred to save context. Search for them, and call what is found by its name.]"]
-    assert notes_in(provider.requests[0], "deferred") == (told if deferred else [NOTE] if finders else [])
+    assert finished(events) == [(DEFERRED, "done", f"{DEFERRED} was called with {{'title': 'May'}}")]
+    note = [f"[{deferred} tools deferred to save context. Search for them, and call the tools you find by name.]"]
+    assert notes_in(provider.requests[0], "deferred") == (note if deferred else [NOTE] if finders else [])
     assert not [event for event in events if isinstance(event, PrefixDrifted | Noticed)]
 
 
 async def test_a_model_that_takes_over_searches_as_it_can(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "ebbtide.agent.context.attachments.WORDS_SHARE", 1
+        "ebbtide.agent.prompt.attachments.FULL_TEXT_DIVISOR", 1
     )  # only the larger model has room for what is said
     first, second = searching({"text": "hello"}, window=30_000), script({"text": "on"}, window=60_000)
     models = Models(second)
@@ -291,8 +292,8 @@ async def test_tools_that_leave_too_little_room_are_held_back_in_a_compaction(ho
     assert arrays == [*[every] * before, *[OWN] * (len(arrays) - before)]
     (compaction,) = [event for event in events if isinstance(event, ContextCompacted)]
     assert (compaction.cause, compaction.strategies[0]) == ("full", "tools")
-    held = next(item for item in compaction.receipt if item.fate == "deferred")
-    assert compaction.before_tokens - compaction.after_tokens >= held.tokens > 6000
+    deferred = next(item for item in compaction.receipt if item.fate == "deferred")
+    assert compaction.before_tokens - compaction.after_tokens >= deferred.tokens > 6000
     assert not [event for event in events if isinstance(event, PrefixDrifted | Noticed)]
     assert isinstance(events[-1], TurnFinished)
     later = [*await events_of(session, "on"), *await events_of(session, "on")]
@@ -330,11 +331,11 @@ def test_a_small_model_is_offered_no_search_for_tools_that_it_is_to_do_without(
     is_led: bool, finders: tuple[str, ...]
 ) -> None:
     rare = [ToolSpec(name, "Asks servers. " * 40, {"type": "object"}, "rare") for name in ("diagnostics", "symbols")]
-    deferral, specs = Deferral(spares=True), (*specs_of(BUILTIN), *rare)
-    deferral.choose(specs, 100_000, lambda spec: len(spec.description), lambda event: None, is_led=is_led)
+    deferral, specs = Deferral(reduces_tools=True), (*specs_of(BUILTIN), *rare)
+    deferral.choose(specs, 100_000, lambda spec: len(spec.description), lambda event: None, is_small_model=is_led)
     found = [spec.name for spec in deferral.offered_tools(specs)]
     assert tuple(name for name in found if name in (SEARCH, CALL)) == finders
     assert deferral.deferred_state == (2 if finders else 0, False)
     served = (*specs, *specs_of(SERVED))
-    deferral.choose(served, 3_000, lambda spec: len(spec.description), lambda event: None, is_led=is_led)
+    deferral.choose(served, 3_000, lambda spec: len(spec.description), lambda event: None, is_small_model=is_led)
     assert {SEARCH, CALL} <= {spec.name for spec in deferral.offered_tools(served)}

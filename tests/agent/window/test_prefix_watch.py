@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.context.prefix import Breakpoints
-from ebbtide.agent.context.prompt import Prompt, Section
-from ebbtide.agent.context.tool_selection import ToolSpec
-from ebbtide.agent.debug import Debug
+from ebbtide.agent.budget.prefix import Breakpoints
+from ebbtide.agent.debug import DebugLog
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import CacheBroken, PrefixDrifted, PrefixRenewed
 from ebbtide.agent.messages import Assistant, Text, ToolOutput, Usage, User
+from ebbtide.agent.prompt.build import Prompt, Section
 from ebbtide.agent.providers.base import ModelFacts, Request
+from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.window.prefix_watch import PrefixWatch
 
 FACTS = ModelFacts("anthropic", "claude-opus-5-5", 1_000_000, 128_000)
@@ -30,7 +30,7 @@ class Watched:
         self.time = 0.0
         self.events: list[Event] = []
         self.lines = io.StringIO()
-        self.watch = PrefixWatch(self.events.append, Debug(echo=self.lines, now=lambda: 0.0), lambda: self.time)
+        self.watch = PrefixWatch(self.events.append, DebugLog(echo=self.lines, now=lambda: 0.0), lambda: self.time)
 
     def send(self, *messages: User | Assistant, usage: Usage = WRITTEN, **other: object) -> None:
         request = Request("system", messages, TOOLS, 100, "s")
@@ -51,7 +51,7 @@ STEP = (GO, REPLY, OUTPUT)
 
 
 @pytest.mark.parametrize(
-    ("messages", "later", "how", "told"),
+    ("messages", "later", "how", "expected"),
     [
         # Providers leave out what was thought in the turn before.
         ((GO, REPLY, User((Text("next"),))), 1.0, {"usage": Usage(input=20_000, cache_read=20_000)}, []),
@@ -65,13 +65,13 @@ STEP = (GO, REPLY, OUTPUT)
     ids=["the first reply of a turn reads less", "a cache outlives its time", "nothing is read", "tools change"],
 )  # fmt: skip
 def test_what_a_second_request_shows_is_told(
-    messages: tuple[User | Assistant, ...], later: float, how: dict[str, Any], told: list[Event]
+    messages: tuple[User | Assistant, ...], later: float, how: dict[str, Any], expected: list[Event]
 ) -> None:
     watched = Watched()
     watched.send(GO)
     watched.time = later
     watched.send(*messages, **how)
-    assert watched.events == told
+    assert watched.events == expected
 
 
 def test_a_cache_that_is_kept_alive_is_read_later_and_runs_out_later() -> None:
@@ -80,15 +80,15 @@ def test_a_cache_that_is_kept_alive_is_read_later_and_runs_out_later() -> None:
     watched.time = 270.0
     watched.watch.note_renewal()
     watched.time = 560.0
-    last = watched.watch.renewable(FACTS)
+    last = watched.watch.renewable_request(FACTS)
     assert last is not None
-    assert (last.answered, last.age, last.renewals, last.cached_tokens) == (560.0, 290.0, 1, 40_000)
-    assert not watched.watch.is_cold(FACTS)
+    assert (last.idle_seconds, last.cache_age_seconds, last.renewals, last.cached_tokens) == (560.0, 290.0, 1, 40_000)
+    assert not watched.watch.is_cache_cold(FACTS)
     watched.time = 571.0
-    assert (watched.watch.renewable(FACTS), watched.watch.is_cold(FACTS)) == (None, True)
+    assert (watched.watch.renewable_request(FACTS), watched.watch.is_cache_cold(FACTS)) == (None, True)
     watched.send(GO, REPLY, GO, usage=Usage(input=40_000))
     assert watched.events == [CacheBroken("ttl expired", 40_000, 0)]
-    again = watched.watch.renewable(FACTS)
+    again = watched.watch.renewable_request(FACTS)
     assert again is not None
     assert again.renewals == 0
 
@@ -98,8 +98,8 @@ def test_a_beginning_that_changes_unannounced_is_told_with_its_place() -> None:
     watched.send(GO, REPLY, OUTPUT)
     watched.send(GO, REPLY, User((ToolOutput("c", "masked"),)), REPLY, OUTPUT, usage=Usage(input=9))
     assert watched.events == [PrefixDrifted("message 3"), CacheBroken("unknown", 40_000, 0)]
-    said = [json.loads(line) for line in watched.lines.getvalue().splitlines()]
-    assert [{name: value for name, value in line.items() if name != "at"} for line in said] == [
+    records = [json.loads(line) for line in watched.lines.getvalue().splitlines()]
+    assert [{name: value for name, value in line.items() if name != "at"} for line in records] == [
         {"topic": "context/prefix-drift", "where": "message 3", "model": FACTS.id},
         {
             "topic": "context/cache-break", "cause": "unknown",
@@ -128,14 +128,14 @@ def test_a_rewrite_may_change_neither_system_text_nor_tools() -> None:
 
 def test_a_mask_may_change_nothing_before_the_first_masked_output() -> None:
     masked = User((ToolOutput("c", "Ran: x"),))
-    for kept, other, where in (
+    for unchanged, other, where in (
         (2, GO, None),
         (2, User((Text("gone"),)), "message 1"),
         (0, User((Text("gone"),)), None),
     ):
         watched = Watched()
         watched.send(GO, REPLY, OUTPUT, REPLY, OUTPUT)
-        watched.watch.note_rewrite(kept)
+        watched.watch.note_rewrite(unchanged)
         watched.send(other, REPLY, masked, REPLY, OUTPUT, usage=Usage())
         assert watched.events == ([PrefixDrifted(where)] if where else [])
 
@@ -152,7 +152,7 @@ def test_of_two_rewrites_the_one_that_keeps_less_counts() -> None:
 def again(watched: Watched, *sections: Section) -> Watched:
     """The watch after a new start of the program."""
     begun = Watched()
-    begun.watch = PrefixWatch(begun.events.append, now=lambda: 0.0, sections=sections, earlier=watched.watch.mark)
+    begun.watch = PrefixWatch(begun.events.append, now=lambda: 0.0, sections=sections, resumed_mark=watched.watch.mark)
     return begun
 
 
@@ -215,7 +215,7 @@ def test_a_session_that_goes_on_knows_that_its_provider_has_no_cache_and_another
         watched.send(GO, usage=Usage(input=40_000))
     mark = watched.watch.mark
     assert mark is not None
-    watch = PrefixWatch(earlier=replace(mark, misses=watched.watch.misses))
+    watch = PrefixWatch(resumed_mark=replace(mark, misses=watched.watch.misses))
     assert watch.is_uncached
     request = Request("system", (GO,), TOOLS, 100, "s")
     watch.note_request(request, FACTS)
@@ -231,10 +231,10 @@ def test_breakpoints_follow_what_was_sent() -> None:
     watched = Watched()
     watch, system = watched.watch, "word " * 20_000
     prompt = Prompt(system, (GO, REPLY, OUTPUT), 10)
-    assert watch.plan(prompt, TOOLS, FACTS) == Breakpoints((10, len(system)), (3,))
+    assert watch.cache_breakpoints(prompt, TOOLS, FACTS) == Breakpoints((10, len(system)), (3,))
     watched.send(GO, REPLY, OUTPUT)
     longer = replace(prompt, messages=(GO, REPLY, OUTPUT, REPLY, OUTPUT))
-    assert watch.plan(longer, TOOLS, FACTS) == Breakpoints((10, len(system)), (3, 5))
+    assert watch.cache_breakpoints(longer, TOOLS, FACTS) == Breakpoints((10, len(system)), (3, 5))
     watch.note_rewrite()
-    assert watch.plan(longer, TOOLS, FACTS) == Breakpoints((10, len(system)), (5,))
-    assert watch.plan(replace(prompt, system="short"), TOOLS, FACTS) == Breakpoints()
+    assert watch.cache_breakpoints(longer, TOOLS, FACTS) == Breakpoints((10, len(system)), (5,))
+    assert watch.cache_breakpoints(replace(prompt, system="short"), TOOLS, FACTS) == Breakpoints()

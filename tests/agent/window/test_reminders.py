@@ -10,7 +10,7 @@ from ebbtide.agent.providers.wires.scripted import Scripted
 from tests.kit.session import ASKED, Home, events_of, first_turn, prints
 
 ITEMS = [{"text": "parse", "status": "done"}, {"text": "test", "status": "doing"}]
-TOLD = ["[Open todos:\n- [doing] test]", "[Your notes:\nport 80\nask Ann]"]
+REMINDERS = ["[Open todos:\n- [doing] test]", "[Your notes:\nport 80\nask Ann]"]
 SUMMARY = {"when": ASKED, "text": "<summary>we worked</summary>"}
 
 
@@ -31,7 +31,7 @@ async def test_list_and_notes_are_told_after_a_rewrite_and_not_before(home: Home
     assert "Notes you made:\n- port 80\n- ask Ann" in session.history.summary.ledger
     await events_of(session, "go on")
     await events_of(session, "and on")
-    assert [notes_of(request) for request in provider.requests[-2:]] == [TOLD, []]
+    assert [notes_of(request) for request in provider.requests[-2:]] == [REMINDERS, []]
 
 
 async def test_a_call_right_after_the_rewrite_tells_of_its_own_list(home: Home) -> None:
@@ -53,4 +53,4 @@ async def test_list_and_notes_outlive_the_program(home: Home) -> None:
     again, _ = await first_turn(home.open(provider, resume=True), "go on")
     assert (await again.compact()).strategies == ("summary",)
     await events_of(again, "what now?")
-    assert notes_of(provider.requests[-1]) == TOLD
+    assert notes_of(provider.requests[-1]) == REMINDERS

@@ -11,8 +11,8 @@ from ebbtide.agent.providers.wires.scripted import Scripted
 from ebbtide.agent.session import Session
 from ebbtide.agent.window.deferral import Deferral, specs_of
 from ebbtide.agent.window.server_tools import ServerTools
+from tests.kit.server_tools import Served as ServedTool
 from tests.kit.session import ASKED, USUAL_TOOLS, Home, call, events_of, finished, notes_in, offered, prints
-from tests.served import Served as ServedTool
 
 OWN = tuple(tool.name for tool in USUAL_TOOLS)
 FORGE = tuple(ServedTool(f"mcp__forge__{deed}", f"{deed} an issue") for deed in ("open", "close"))
@@ -28,8 +28,8 @@ class Bringing:
     lists: list[tuple[ServedTool, ...]]
     firsts: list[bool] = field(default_factory=list)
 
-    async def expand_mentions(self, said: User) -> User:
-        return said
+    async def expand_mentions(self, message: User) -> User:
+        return message
 
     async def settle(self, *, first: bool) -> None:
         self.firsts.append(first)
@@ -42,7 +42,7 @@ async def open_with(
 ) -> tuple[Session, Bringing]:
     served = ServerTools()
     servers = Bringing(served, list(lists))
-    given = {"deferral": Deferral(finders=True), **changes}
+    given = {"deferral": Deferral(offers_search=True), **changes}
     return await home.open(provider, served=served, servers=servers, **given), servers
 
 
@@ -69,10 +69,10 @@ async def test_what_comes_later_is_found_by_a_search_until_the_view_is_rewritten
     events = [*await events_of(session), *await events_of(session, "say hi")]
     before = (*OWN, *names(FORGE))
     assert {offered(request) for request in provider.requests} == {before}
-    (found, said, *_) = finished(events)
+    (found, answer, *_) = finished(events)
     assert found[2].startswith("## mcp__chat__say\nSays something in a channel")
-    assert said == ("mcp__chat__say", "done", "mcp__chat__say was called with {'title': 'hi'}")
-    note = "[The tools of servers have changed since your list was made: 1 tool of mcp__chat is new: tool_search "
+    assert answer == ("mcp__chat__say", "done", "mcp__chat__say was called with {'title': 'hi'}")
+    note = "[The tools of MCP servers have changed since your list was made: 1 tool of mcp__chat is new: tool_search "
     assert notes_in(provider.requests[-1], "servers", "deferred") == [f"{note}finds, call_tool calls them.]"]
     assert (await session.compact()).strategies == ("summary",)
     events = await events_of(session, "go on")
@@ -94,7 +94,7 @@ async def test_a_tool_that_is_gone_stays_in_the_list_and_says_so(home: Home) -> 
         )
     ]
     assert notes_in(provider.requests[-1], "servers", "deferred") == [
-        "[The tools of servers have changed since your list was made: 2 tools of mcp__forge are gone.]"
+        "[The tools of MCP servers have changed since your list was made: 2 tools of mcp__forge are gone.]"
     ]
 
 
@@ -104,20 +104,20 @@ async def test_what_has_come_back_is_told(home: Home) -> None:
     for _ in range(3):
         await events_of(session)
     assert notes_in(provider.requests[-1], "servers", "deferred")[1:] == [
-        "[The tools of servers are again as in your list.]"
+        "[The tools of MCP servers match your list again.]"
     ]
 
 
 def test_news_are_told_in_words() -> None:
     served = ServerTools()
     served.offer(FORGE)
-    assert served.news() == "2 tools of mcp__forge are new: tool_search finds, call_tool calls them"
-    served.accept_present()
-    assert (served.news(), served.added_tools, served.removed_tools) == ("", (), ())
+    assert served.change_summary() == "2 tools of mcp__forge are new: tool_search finds, call_tool calls them"
+    served.update_listed()
+    assert (served.change_summary(), served.added_tools, served.removed_tools) == ("", (), ())
     changed = ServedTool("mcp__forge__open", "opens two issues")
     served.offer((changed, *CHAT))
     assert (served.added_tools, served.removed_tools) == ((changed, *CHAT), (FORGE[1],))
-    assert served.news() == (
+    assert served.change_summary() == (
         "1 tool of mcp__forge and 1 of mcp__chat are new: tool_search finds, call_tool calls them; "
         "1 tool of mcp__forge is gone"
     )
@@ -130,7 +130,7 @@ async def test_a_session_that_goes_on_is_told_that_tools_are_back(home: Home) ->
     session, _ = await open_with(home, provider, FORGE, ())
     await events_of(session)
     await events_of(session, "go on")
-    gone = "[The tools of servers have changed since your list was made: 2 tools of mcp__forge are gone.]"
+    gone = "[The tools of MCP servers have changed since your list was made: 2 tools of mcp__forge are gone.]"
     assert notes_in(provider.requests[-1], "servers", "deferred") == [gone]
     await session.close()
     second = Scripted.of({"text": "three"}, {"text": "four"})
@@ -140,7 +140,7 @@ async def test_a_session_that_goes_on_is_told_that_tools_are_back(home: Home) ->
     assert offered(second.requests[-1]) == (*OWN, *names(FORGE))
     assert notes_in(second.requests[-1], "servers", "deferred") == [
         gone,
-        "[The tools of servers are again as in your list.]",
+        "[The tools of MCP servers match your list again.]",
     ]
 
 
@@ -148,12 +148,12 @@ async def test_of_tools_that_came_late_the_one_that_was_used_is_shown_first(home
     late = tuple(ServedTool(f"mcp__chat__say_{number}", "Says something") for number in range(4))
     use = call("call_tool", name=late[-1].name, arguments={"title": "hi"})
     provider = Scripted.of({"text": "one"}, {"calls": [use]}, {"text": "two"})
-    deferral = Deferral(1.0, finders=True)
+    deferral = Deferral(1.0, offers_search=True)
     session, servers = await open_with(home, provider, (), late, deferral=deferral)
     await events_of(session)
     await events_of(session, "say hi")
-    servers.served.accept_present()
+    servers.served.update_listed()
     specs = (*specs_of(USUAL_TOOLS), *servers.served.specs)
     deferral.choose(specs, 1, lambda spec: int(spec.kind == "mcp"), lambda event: None)
-    assert deferral.held_back == {tool.name for tool in late[:-1]}
-    assert list(await session._env.recorder.tool_uses()) == [late[-1].name]
+    assert deferral.deferred == {tool.name for tool in late[:-1]}
+    assert list(await session._ctx.records.recorder.last_tool_uses()) == [late[-1].name]

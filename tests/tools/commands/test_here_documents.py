@@ -110,9 +110,9 @@ def test_bash_runs_no_command_that_was_taken_for_a_text(tmp_path: Path) -> None:
     that bash runs, and that is taken for text."""
     bash = RecordedBash(tmp_path)
     lines = [line for line in lines_with_texts(7, 6_000) if "\0" not in line]
-    told = [(line, commands_of(line)) for line in lines if without_here_documents(line) != line]
-    told = [(line, commands) for line, commands in told if commands]
-    assert len(told) > 60
+    hidden = [(line, commands_of(line)) for line in lines if without_here_documents(line) != line]
+    hidden = [(line, commands) for line, commands in hidden if commands]
+    assert len(hidden) > 60
     for status in (0, 1):
-        for (line, commands), ran in zip(told, bash.ran([line for line, _ in told], status), strict=True):
+        for (line, commands), ran in zip(hidden, bash.ran([line for line, _ in hidden], status), strict=True):
             assert all(tuple(argv) in commands for argv in ran), line

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.tools.commands.in_place import edited_in_place
+from ebbtide.tools.commands.in_place import files_edited_in_place
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from ebbtide.tools.commands.in_place import edited_in_place
     ],
 )
 def test_a_line_names_the_files_that_it_edits_in_place(line: str, names: tuple[str, ...]) -> None:
-    assert edited_in_place(line) == names
+    assert files_edited_in_place(line) == names

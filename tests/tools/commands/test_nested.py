@@ -1,12 +1,12 @@
 import pytest
 
 from ebbtide.tools.commands.nested import (
-    MAX_TEXTS,
-    alternatives,
-    has_unread_texts,
-    hides_a_command,
-    hides_the_rest,
-    readings,
+    MAX_STRINGS,
+    brace_expansions,
+    command_variants,
+    has_hidden_arguments,
+    has_hidden_program,
+    has_unparsed_strings,
 )
 
 
@@ -24,7 +24,7 @@ from ebbtide.tools.commands.nested import (
     ],
 )  # fmt: skip
 def test_a_command_whose_name_is_not_in_the_text_is_hidden(text: str) -> None:
-    assert hides_a_command(text)
+    assert has_hidden_program(text)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_command_whose_name_is_not_in_the_text_is_hidden(text: str) -> None:
     ],
 )  # fmt: skip
 def test_ordinary_scripts_hide_nothing(text: str) -> None:
-    assert not hides_a_command(text)
+    assert not has_hidden_program(text)
 
 
 @pytest.mark.parametrize(
@@ -55,38 +55,38 @@ def test_ordinary_scripts_hide_nothing(text: str) -> None:
     ],
 )  # fmt: skip
 def test_what_a_program_is_told_is_hidden_where_it_is_not_in_the_text(text: str, hidden: bool) -> None:
-    assert hides_the_rest(text, "git") is hidden
+    assert has_hidden_arguments(text, "git") is hidden
 
 
 def test_readings_are_with_what_braces_escapes_and_variables_stand_for() -> None:
-    assert ("a1", "a2", "x") in readings("a{1,2} x")
-    assert ("rm", "x") in readings("r${y}m$@ x")
-    assert ("rm", "x") in readings("${y:-rm} x")
-    assert ("rm", "x") in readings(r"printf '\162\x6d x' | sh")
-    assert alternatives("{a,b}{c,d}") == ["ac", "ad", "bc", "bd"]
-    assert len(alternatives("{a,b}" * 20)) == 8
+    assert ("a1", "a2", "x") in command_variants("a{1,2} x")
+    assert ("rm", "x") in command_variants("r${y}m$@ x")
+    assert ("rm", "x") in command_variants("${y:-rm} x")
+    assert ("rm", "x") in command_variants(r"printf '\162\x6d x' | sh")
+    assert brace_expansions("{a,b}{c,d}") == ["ac", "ad", "bc", "bd"]
+    assert len(brace_expansions("{a,b}" * 20)) == 8
 
 
 def test_readings_go_into_whatever_may_be_a_command() -> None:
-    found = set(readings("""a "$(b 'c d')" `e` 'f "g" h'"""))
+    found = set(command_variants("""a "$(b 'c d')" `e` 'f "g" h'"""))
     assert found >= {("b", "c d"), ("c", "d"), ("e",), ("f", "g", "h")}
 
 
 def test_a_long_text_for_a_shell_is_not_read_and_hides_what_it_runs() -> None:
     text = f"bash -c 'echo {'a' * 2_000}; ls'"
-    assert hides_a_command(text)
-    assert not hides_a_command(text.replace("bash -c", "echo"))
-    assert len(list(readings(text))) == 1
+    assert has_hidden_program(text)
+    assert not has_hidden_program(text.replace("bash -c", "echo"))
+    assert len(list(command_variants(text))) == 1
 
 
 def test_beyond_some_texts_a_line_is_known_to_hold_more_than_was_read() -> None:
-    texts = [f"'ls {number}; rm x'" for number in range(MAX_TEXTS)]
+    texts = [f"'ls {number}; rm x'" for number in range(MAX_STRINGS)]
     whole, more = f"a {' '.join(texts)}", f"a {' '.join(texts)} 'rm y'"
-    assert ("rm", "x") in readings(whole)
-    assert [has_unread_texts(line) for line in (whole, more, "a " * 400)] == [False, True, False]
-    assert has_unread_texts(f'bash -c "{more}"')
+    assert ("rm", "x") in command_variants(whole)
+    assert [has_unparsed_strings(line) for line in (whole, more, "a " * 400)] == [False, True, False]
+    assert has_unparsed_strings(f'bash -c "{more}"')
 
 
 def test_of_many_texts_that_a_shell_runs_nobody_tells_what_they_run() -> None:
-    texts = [f"'ls {number};'" for number in range(MAX_TEXTS)]
-    assert [hides_a_command(f"eval {' '.join(each)}") for each in (texts, [*texts, "'ls;'"])] == [False, True]
+    texts = [f"'ls {number};'" for number in range(MAX_STRINGS)]
+    assert [has_hidden_program(f"eval {' '.join(each)}") for each in (texts, [*texts, "'ls;'"])] == [False, True]

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.tools.commands.line_proof import prove_line
-from ebbtide.tools.secrets.files import holds_secrets
-from tests.kit.recorded_bash import SIGN
+from ebbtide.tools.secrets.files import may_contain_secrets
 
 
 @pytest.mark.parametrize(
@@ -35,14 +34,13 @@ from tests.kit.recorded_bash import SIGN
         ("git log -S total main..dev", ("main..dev",)),
         ("git diff --cached --stat HEAD~1 -- a", ("HEAD~1", "a")),
         ("git diff -U10 'stash@{0}'", ("stash@{0}",)),
-        ("command ls -l src", ("src",)),
         ("git diff-index --quiet HEAD", ("HEAD",)),
         ("[ -t 0 ]", ()),
         ("git show HEAD:src/a.py", ("HEAD:src/a.py", "src/a.py")),
     ],
 )
 def test_what_only_looks_is_proved_with_the_files_that_it_names(line: str, operands: tuple[str, ...]) -> None:
-    (step,) = prove_line(line, SIGN)
+    (step,) = prove_line(line)
     assert tuple(file.text for file in step.proof.files) == operands
 
 
@@ -53,19 +51,13 @@ def test_what_only_looks_is_proved_with_the_files_that_it_names(line: str, opera
         ("cd src && cat a.py 2>/dev/null || ls", [["src"], ["a.py"], []]),
         ("git log --oneline -5; git status\nwc -l < a", [[], [], ["a"]]),
         ("find . -name '*.py' -newer a | head", [[".", "a"], []]),
-        ("sed -n '1,20p' a | awk -F: 'NR > 3 && $2 ~ /x/ { n++; print $1 }'", [["a"], []]),
         ("grep -rn --include=*.py total src lib 2>&1 | cut -d: -f1", [["src", "lib"], []]),
         ("printf '%s\\n' a && test -f b && echo yes", [[], [], []]),
         ("[[ -f a ]] && [ -d b ] || [[ ! a == b ]]", [[], [], []]),
         ("cat src/*.py -- *.md", [["src/*.py", "*.md"]]),
         ('rg -q total src; echo "rc=$?"', [["src"], []]),
         ("grep -c x a; printf '%s\\n' $?; [ $? -eq 0 ] && ls", [["a"], [], [], []]),
-        ("set -euo pipefail; ls", [[], []]),
-        ("yes | head -3", [[], []]),
         ("echo *.toml", [["*.toml"]]),
-        ("bash -n run.sh && echo ok", [["run.sh"], []]),
-        ("find src -type f | xargs -n1 basename | sort", [["src"], [], []]),
-        ("git ls-files | grep -v x | xargs -I{} wc -l {} | tail -1", [[], [], [], []]),
         ("git config --get user.name || git config remote.origin.url", [[], []]),
         (
             "git clean -nd; git whatchanged -1 | head; git hash-object a; git sparse-checkout list",
@@ -74,7 +66,7 @@ def test_what_only_looks_is_proved_with_the_files_that_it_names(line: str, opera
     ],
 )
 def test_a_line_is_proved_when_each_of_its_commands_is(line: str, files: list[list[str]]) -> None:
-    assert [[file.text for file in step.proof.files] for step in prove_line(line, SIGN)] == files
+    assert [[file.text for file in step.proof.files] for step in prove_line(line)] == files
 
 
 REFUSED = {
@@ -176,13 +168,13 @@ REFUSED = {
     "line", [pytest.param(line, id=f"{why}: {line!r}") for why in REFUSED for line in REFUSED[why]]
 )
 def test_anything_else_is_not_proved(line: str) -> None:
-    assert prove_line(line, SIGN) == ()
+    assert prove_line(line) == ()
 
 
 def test_a_long_line_of_many_words_is_not_proved_and_one_of_few_is() -> None:
-    assert prove_line(f"grep {'x' * 3_000} src", SIGN)
-    assert prove_line("cat" + " a" * 100, SIGN)
-    assert prove_line("cat" + f" {'a' * 60}" * 100, SIGN) == ()
+    assert prove_line(f"grep {'x' * 3_000} src")
+    assert prove_line("cat" + " a" * 100)
+    assert prove_line("cat" + f" {'a' * 60}" * 100) == ()
 
 
 @given(
@@ -192,7 +184,7 @@ def test_a_long_line_of_many_words_is_not_proved_and_one_of_few_is() -> None:
     st.text("abx/ .-", max_size=5),
 )
 def test_no_sign_of_the_shell_is_proved_wherever_it_stands(start: str, gap: str, sign: str, end: str) -> None:
-    for step in prove_line(f"{start}{gap}{sign}{end}x", SIGN):
+    for step in prove_line(f"{start}{gap}{sign}{end}x"):
         assert step.command.texts[0] in ("ls", "cat", "rg", "git")
 
 
@@ -212,9 +204,9 @@ def test_no_sign_of_the_shell_is_proved_wherever_it_stands(start: str, gap: str,
     ],
 )
 def test_files_with_secrets_are_known_by_their_names(path: str) -> None:
-    assert holds_secrets(path)
+    assert may_contain_secrets(path)
 
 
 @pytest.mark.parametrize("path", ["a.py", ".env.example", "id_rsa.pub", "env", "src/keys.py", "config", ".git/HEAD"])
 def test_other_files_are_not_taken_for_them(path: str) -> None:
-    assert not holds_secrets(path)
+    assert not may_contain_secrets(path)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.tools.files.autorun import first_that_runs_later, runs_later
+from ebbtide.tools.files.autorun import autorun_reason, first_autorun_file
 
 ROOT = "/w/.claude/worktrees/a.git"
 
@@ -28,7 +28,7 @@ ROOT = "/w/.claude/worktrees/a.git"
 )  # fmt: skip
 def test_what_something_obeys_by_itself_has_a_reason(path: str) -> None:
     place = f"{ROOT}/{path}" if not path.startswith("..") else "/home/.bashrc"
-    assert runs_later(place, ROOT)
+    assert autorun_reason(place, ROOT)
 
 
 @pytest.mark.parametrize(
@@ -41,15 +41,15 @@ def test_what_something_obeys_by_itself_has_a_reason(path: str) -> None:
     ],
 )  # fmt: skip
 def test_what_runs_because_somebody_says_so_has_none(path: str) -> None:
-    assert runs_later(f"{ROOT}/{path}", ROOT) == ""
+    assert autorun_reason(f"{ROOT}/{path}", ROOT) == ""
 
 
 def test_where_the_working_folder_lies_does_not_count() -> None:
-    assert runs_later(f"{ROOT}/a.py", ROOT) == ""
-    assert runs_later("/w/.claude/worktrees/a.gitb/a.py", ROOT)  # beside it: `.claude` counts
+    assert autorun_reason(f"{ROOT}/a.py", ROOT) == ""
+    assert autorun_reason("/w/.claude/worktrees/a.gitb/a.py", ROOT)  # beside it: `.claude` counts
 
 
 def test_the_first_such_file_is_named_with_its_reason() -> None:
-    found = first_that_runs_later((f"{ROOT}/a.py", f"{ROOT}/.envrc", f"{ROOT}/.git/x"), ROOT)
+    found = first_autorun_file((f"{ROOT}/a.py", f"{ROOT}/.envrc", f"{ROOT}/.git/x"), ROOT)
     assert found == (f"{ROOT}/.envrc", "a shell runs it when it starts")
-    assert first_that_runs_later((), ROOT) is None
+    assert first_autorun_file((), ROOT) is None

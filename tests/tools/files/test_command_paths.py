@@ -9,16 +9,16 @@ from ebbtide.agent.calls.policy import Policy, decide, parse_rule
 from ebbtide.agent.config.options import Mode
 from ebbtide.tools.base import ToolError, Workspace
 from ebbtide.tools.bash import Bash
-from ebbtide.tools.commands.nested import MAX_TEXTS
+from ebbtide.tools.commands.nested import MAX_STRINGS
 
 TOO_LONG = "it is too long to check every file that it names; a script in a file avoids this question"
 
 
 def reason(root: Path, command: str, mode: Mode = "auto", *allow: str, sandboxed: bool = False) -> str:
     """Why a command is asked about; empty when it would run."""
-    policy = Policy(str(root), mode, tuple(map(parse_rule, allow)), sandboxed=sandboxed)
+    policy = Policy(str(root), mode, tuple(map(parse_rule, allow)), allows_sandboxed=sandboxed)
     ruling = decide(request_for(Bash(), {"command": command}, Workspace(root, root / "out"), mode), policy)
-    return "" if ruling.verdict == "allow" else ruling.rule
+    return "" if ruling.verdict == "allow" else ruling.decided_by
 
 
 @pytest.fixture
@@ -216,13 +216,13 @@ def test_a_text_for_a_shell_that_is_not_read_to_its_end_hides_no_name(root: Path
 
 
 def test_behind_many_texts_for_a_shell_names_are_told_as_well(root: Path) -> None:
-    texts = " ".join(f"'ls {number};'" for number in range(MAX_TEXTS))
+    texts = " ".join(f"'ls {number};'" for number in range(MAX_STRINGS))
     assert [reason(root, f"eval {texts} '{more}'") for more in ("cat .env", "echo x >.bashrc", "ls;")] == [
         "`.env` may hold secrets",
         "`.bashrc` can make other programs run commands: a shell runs it when it starts",
         "",
     ]
-    inner = " ".join(f"\"bash -c 'ls {number};'\"" for number in range(MAX_TEXTS))
+    inner = " ".join(f"\"bash -c 'ls {number};'\"" for number in range(MAX_STRINGS))
     assert reason(root, f"eval {inner} 'cat .env'") == "`.env` may hold secrets"
 
 

@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.base import Tool, ToolError, Workspace
 from ebbtide.tools.edit import Edit
-from ebbtide.tools.files.encodings import declared_encoding, guessed_encoding, usable
-from ebbtide.tools.files.text import EncodingError, Replacement, UnsureEncodingError, decode
+from ebbtide.tools.files.text import (
+    EncodingError,
+    Replacement,
+    UnsureEncodingError,
+    declared_encoding,
+    decode_file,
+    guessed_encoding,
+    usable_codec,
+)
 from ebbtide.tools.read import Read
 from ebbtide.tools.write import Write
 
@@ -67,8 +74,8 @@ async def refusal(tool: Tool, workspace: Workspace, **arguments: object) -> str:
 async def test_a_short_comment_is_shown_as_it_was_written(codec: str, comment: str, workspace: Workspace) -> None:
     raw = f"int f(void) {{\n    return 1; {comment}\n}}\n".encode(codec)
     (workspace.root / "f.c").write_bytes(raw)
-    shown = (await Read().run({"path": "f.c"}, workspace)).text
-    assert shown.split("\n") == [
+    text = (await Read().run({"path": "f.c"}, workspace)).text
+    assert text.split("\n") == [
         "1\tint f(void) {",
         f"2\t    return 1; {comment}",
         "3\t}",
@@ -87,12 +94,12 @@ def legacy_texts(draw: st.DrawFn) -> tuple[str, str]:
 
 @given(legacy_texts(), legacy_texts(), st.sampled_from(["", *ALPHABETS]))
 def test_an_edit_of_a_part_in_ascii_changes_no_other_byte(
-    before: tuple[str, str], after: tuple[str, str], taken_for: str
+    before: tuple[str, str], after: tuple[str, str], guessed: str
 ) -> None:
     """Whether its encoding is guessed or named, rightly or wrongly."""
     codec = before[1]
     raw = before[0].encode(codec) + b"TARGET" + after[0].encode(codec, "ignore")
-    file = decode(raw, usable(taken_for))
+    file = decode_file(raw, usable_codec(guessed))
     start, is_behind_high = file.normalised_text.find("TARGET"), raw[: raw.find(b"TARGET")][-3:].isascii() is False
     if start < 0:
         assert is_behind_high  # its first letter may be a part of a character
@@ -112,7 +119,7 @@ def test_an_edit_splits_no_character_of_a_file_whose_encoding_is_guessed(
     """In some, a backslash, a bar or a letter is the second half of a character."""
     text, codec = made
     raw = text.encode(codec)
-    file = decode(raw)
+    file = decode_file(raw)
     places = [at for at, character in enumerate(file.normalised_text) if character in "\\|a~@0"]
     if not places or not file.is_guess:
         return
@@ -128,7 +135,7 @@ def test_an_edit_splits_no_character_of_a_file_whose_encoding_is_guessed(
 @given(legacy_texts(), st.text(min_size=1, max_size=3).filter(lambda text: not text.isascii()))
 def test_nothing_outside_ascii_is_added_where_the_encoding_is_a_guess(made: tuple[str, str], added: str) -> None:
     raw = b"TARGET " + made[0].encode(made[1])
-    file = decode(raw)
+    file = decode_file(raw)
     if not file.is_guess or any(character in file.text for character in added):
         return
     with pytest.raises(EncodingError):
@@ -205,10 +212,10 @@ def test_only_what_declares_an_encoding_is_taken_for_it() -> None:
 
 def test_an_encoding_is_usable_where_ascii_is_as_ever() -> None:
     names = "latin1 GBK sjis utf-8 rot13 utf-7 idna iso-2022-jp utf-16 cp037 unicode_escape punycode hz nonsense"
-    assert [usable(name) for name in names.split()] == ["iso8859_1", "gbk", "cp932", "utf-8", *[""] * 10]
+    assert [usable_codec(name) for name in names.split()] == ["iso8859_1", "gbk", "cp932", "utf-8", *[""] * 10]
 
 
 @given(st.binary(), st.sampled_from(sorted(ALPHABETS)))
 def test_any_bytes_come_back_whatever_they_are_taken_for(raw: bytes, codec: str) -> None:
-    assert decode(raw, usable(codec)).encode() == raw
-    assert decode(raw, usable(codec)).with_text("a").text == "a"
+    assert decode_file(raw, usable_codec(codec)).encode() == raw
+    assert decode_file(raw, usable_codec(codec)).with_text("a").text == "a"

@@ -11,6 +11,7 @@ from ebbtide.tools.edit import Edit
 from ebbtide.tools.files.paths import resolve_existing
 from ebbtide.tools.read import Read
 from ebbtide.tools.write import Write
+from tests.kit.files import write_file, write_files
 
 SCREENSHOT = "Screenshot 2025-01-02 at 3.04.05\u202fPM.txt"
 
@@ -28,9 +29,7 @@ SCREENSHOT = "Screenshot 2025-01-02 at 3.04.05\u202fPM.txt"
     ],
 )
 async def test_a_file_is_found_under_a_name_that_looks_the_same(there: str, asked: str, workspace: Workspace) -> None:
-    path = workspace.root / there
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("one\n")
+    path = write_file(workspace.root / there, "one\n")
     note = f"(there is no `{asked}`: this is `{there}`, whose name only looks the same)"
     assert Read().subjects({"path": asked}, workspace) == (str(path),)  # rules are asked about the file that is opened
     assert (await Read().run({"path": asked}, workspace)).text == f"1\tone\n{note}"
@@ -43,8 +42,7 @@ async def test_a_file_is_found_under_a_name_that_looks_the_same(there: str, aske
 
 @pytest.mark.parametrize("there", [("a\u00a0b", "a\u202fb"), (), ("A b",)], ids=["several", "none", "in other letters"])
 async def test_where_it_is_not_clear_which_is_meant_none_is_opened(there: Sequence[str], workspace: Workspace) -> None:
-    for name in there:
-        (workspace.root / name).write_text("x")
+    write_files(workspace.root, there, "x")
     assert resolve_existing("a b", workspace) == (Path(workspace.root / "a b"), "")
     with pytest.raises(ToolError, match="`a b` does not exist"):
         await Read().run({"path": "a b"}, workspace)

@@ -5,26 +5,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.tools.files.alignment import UnclearError
-from ebbtide.tools.files.matching import Matches, NearMiss, apply, find, nearest, replacement
-from ebbtide.tools.files.text import Replacement, TextFile, decode
+from ebbtide.tools.files.matching import (
+    Matches,
+    NearMiss,
+    adapted_replacement,
+    apply_replacements,
+    find_text,
+    nearest_lines,
+)
+from ebbtide.tools.files.text import Replacement, TextFile, decode_file
 
 LINES = st.lists(st.text(alphabet="ab {}\t", max_size=6), min_size=1, max_size=8)
 
 
 def edited(text: str, old: str, new: str) -> str:
-    return apply(text, changes(text, old, new))
+    return apply_replacements(text, changes(text, old, new))
 
 
 def changes(text: str, old: str, new: str) -> tuple[Replacement, ...]:
-    matches = find(text, old)
-    return tuple(replacement(text, place, old, new) for place in matches.apart)
+    matches = find_text(text, old)
+    return tuple(adapted_replacement(text, place, old, new) for place in matches.non_overlapping)
 
 
 @given(st.text(alphabet="ab\n "), st.text(alphabet="ab\n ", min_size=1), st.text(alphabet="ab\n\\$"))
 def test_an_exact_match_is_replaced_literally_everywhere(text: str, old: str, new: str) -> None:
     if old in text:
         assert edited(text, old, new) == text.replace(old, new)
-        assert find(text, old).closeness == "exact"
+        assert find_text(text, old).closeness == "exact"
 
 
 @given(LINES, st.data())
@@ -43,7 +50,7 @@ def test_changes_are_in_order_and_inside_the_text(lines: list[str], data: st.Dat
 def test_blanks_at_line_ends_and_indentation_do_not_hide_a_text(lines: list[str]) -> None:
     text = "\n".join(f"    {line}  " for line in lines)
     old = "\n".join(line.rstrip() for line in lines)
-    assert bool(find(text, old).places) == bool(old.strip() or (old in text and old))
+    assert bool(find_text(text, old).spans) == bool(old.strip() or (old in text and old))
 
 
 def test_the_new_text_takes_the_indentation_of_the_file() -> None:
@@ -90,19 +97,19 @@ def test_an_old_text_with_a_line_end_fits_at_the_end_of_a_file_without_one() -> 
 
 def test_a_middle_that_differs_is_no_match() -> None:
     text = "f(a) {\n  x = 1\n  y = 2\n}"
-    assert find(text, "f(a) {\n  // something\n}") == Matches((), "none")
+    assert find_text(text, "f(a) {\n  // something\n}") == Matches((), "none")
 
 
 def test_the_nearest_lines_are_found_with_their_number() -> None:
     text = "one\ntwo\ndef compute(value):\n    return value + 1\nend"
     wanted = "def compute(values):\n    return values + 1"
-    assert nearest(text, wanted) == NearMiss(3, ("def compute(value):", "    return value + 1"))
-    assert nearest(text, "%%%%%%%%") is None
+    assert nearest_lines(text, wanted) == NearMiss(3, ("def compute(value):", "    return value + 1"))
+    assert nearest_lines(text, "%%%%%%%%") is None
 
 
 @given(st.lists(st.sampled_from(["a", "b", "\n", "\r\n", "\r"])), st.data())
 def test_bytes_outside_a_change_stay(pieces: list[str], data: st.DataObject) -> None:
-    file = decode("".join(pieces).encode())
+    file = decode_file("".join(pieces).encode())
     start = data.draw(st.integers(0, len(file.normalised_text)))
     end = data.draw(st.integers(start, len(file.normalised_text)))
     after = file.with_changes([Replacement(start, end, "X\nY")])
@@ -113,7 +120,7 @@ def test_bytes_outside_a_change_stay(pieces: list[str], data: st.DataObject) -> 
 
 @given(st.binary())
 def test_what_was_decoded_gives_the_same_bytes(raw: bytes) -> None:
-    assert decode(raw).encode() == raw
+    assert decode_file(raw).encode() == raw
 
 
 @pytest.mark.parametrize(
@@ -126,10 +133,10 @@ def test_what_was_decoded_gives_the_same_bytes(raw: bytes) -> None:
     ],
 )
 def test_a_short_text_is_read_in_its_own_encoding(text: str, codec: str) -> None:
-    assert decode(text.encode(codec)).text == text
+    assert decode_file(text.encode(codec)).text == text
 
 
 def test_a_near_miss_of_very_many_lines_is_found_by_their_beginning() -> None:
     lines = [f"value_{number} = {number}" for number in range(4_000)]
-    miss = nearest("\n".join(["import os", *lines]), "\n".join(["value_0 = 1", *lines[1:]]))
+    miss = nearest_lines("\n".join(["import os", *lines]), "\n".join(["value_0 = 1", *lines[1:]]))
     assert miss == NearMiss(2, tuple(lines))

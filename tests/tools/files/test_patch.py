@@ -2,17 +2,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.tools.files.hunks import HunkTarget, place_hunks
-from ebbtide.tools.files.matching import apply
-from ebbtide.tools.files.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, parse
+from ebbtide.tools.files.hunks import place_hunks
+from ebbtide.tools.files.matching import apply_replacements
+from ebbtide.tools.files.patch import AddFile, DeleteFile, FilePatch, PatchError, PatchHunk, UpdateFile, parse_patch
+from ebbtide.tools.files.text_edit import EditTarget
 
 WORDS = st.lists(st.text(alphabet="abc *@+-", max_size=6), max_size=6)
 
 
 def patched(text: str, body: str) -> str:
-    (update,) = parse(f"*** Begin Patch\n*** Update File: f\n{body}\n*** End Patch")
-    assert isinstance(update, Update)
-    return apply(text, [hunk.change for hunk in place_hunks(HunkTarget("f", text), update.hunks)])
+    (update,) = parse_patch(f"*** Begin Patch\n*** Update File: f\n{body}\n*** End Patch")
+    assert isinstance(update, UpdateFile)
+    return apply_replacements(
+        text, [hunk.change for hunk in place_hunks(EditTarget("f", text, is_known=True), update.hunks)]
+    )
 
 
 def test_every_part_of_the_format_is_understood() -> None:
@@ -33,17 +36,17 @@ def test_every_part_of_the_format_is_understood() -> None:
 +
 *** Delete File: d.py
 *** End Patch"""
-    assert parse(patch) == (
-        Update(
+    assert parse_patch(patch) == (
+        UpdateFile(
             "a.py",
             (
                 PatchHunk(("class A:", "def f():"), ((" ", "keep"), ("-", "old"), ("+", "new"))),
-                PatchHunk((), (("+", "last"),), at_end=True),
+                PatchHunk((), (("+", "last"),), is_at_end=True),
             ),
             "b.py",
         ),
-        Add("c.py", "one\n\n"),
-        Delete("d.py"),
+        AddFile("c.py", "one\n\n"),
+        DeleteFile("d.py"),
     )
 
 
@@ -59,7 +62,7 @@ def test_a_whole_file_can_be_rewritten(before: list[str], after: list[str]) -> N
 def test_any_text_is_a_patch_or_a_sentence(text: str) -> None:
     found: tuple[FilePatch, ...] | str
     try:
-        found = parse(text)
+        found = parse_patch(text)
     except PatchError as error:
         found = str(error)
     assert found
@@ -128,7 +131,7 @@ def test_a_hunk_that_does_not_fit_shows_the_closest_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("patch", "said"),
+    ("patch", "message"),
     [
         ("nonsense", "the first line must be `*** Begin Patch`"),
         ("*** Begin Patch\n*** Add File: a\n+x",
@@ -138,7 +141,7 @@ def test_a_hunk_that_does_not_fit_shows_the_closest_lines() -> None:
          "every line of the new file `a` must begin with +, this one does not: 'x'"),
     ],
 )  # fmt: skip
-def test_a_broken_patch_is_explained(patch: str, said: str) -> None:
+def test_a_broken_patch_is_explained(patch: str, message: str) -> None:
     with pytest.raises(PatchError) as caught:
-        parse(patch)
-    assert str(caught.value) == said
+        parse_patch(patch)
+    assert str(caught.value) == message

@@ -12,6 +12,7 @@ from ebbtide.tools.glob import Glob
 from ebbtide.tools.grep import Grep
 from ebbtide.tools.read import Read
 from ebbtide.tools.write import Write
+from tests.kit.files import write_file, write_files
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_a_shown_path_is_one_printable_line(workspace: Workspace) -> None:
 def test_what_belongs_to_a_process_is_nobodys_to_use(path: str, workspace: Workspace) -> None:
     for written in (path, f"file://{path}", f"../../../../../../../..{path}"):
         with pytest.raises(ToolError, match=r"belongs to a running process|is not where"):
-            resolve(written, replace(workspace, granted=frozenset()))
+            resolve(written, replace(workspace, granted_paths=frozenset()))
 
 
 def test_links_of_a_process_lead_where_they_lead(workspace: Workspace) -> None:
@@ -86,10 +87,9 @@ async def test_a_link_put_in_the_way_after_the_decision_leads_nowhere(
 ) -> None:
     outside = workspace.root.parent / "outside"
     for folder in (outside, workspace.root / "d"):
-        folder.mkdir()
-        (folder / "old").write_text("secret\n")
+        write_file(folder / "old", "secret\n")
     (workspace.root / "a").write_text("a\n")
-    allowed = replace(workspace, granted=frozenset(tool.subjects(arguments, workspace)))
+    allowed = replace(workspace, granted_paths=frozenset(tool.subjects(arguments, workspace)))
     os.rename(workspace.root / "d", workspace.root / "before")
     (workspace.root / "d").symlink_to(outside)
     with pytest.raises(ToolError, match="is not where the path led"):
@@ -99,10 +99,8 @@ async def test_a_link_put_in_the_way_after_the_decision_leads_nowhere(
 
 @pytest.mark.parametrize(("tool", "arguments"), CALLS)
 async def test_what_was_allowed_can_be_done(tool: Tool, arguments: Arguments, workspace: Workspace) -> None:
-    (workspace.root / "d").mkdir()
-    (workspace.root / "d" / "old").write_text("secret\n")
-    (workspace.root / "a").write_text("a\n")
-    allowed = replace(workspace, granted=frozenset(tool.subjects(arguments, workspace)))
+    write_files(workspace.root, {"d/old": "secret\n", "a": "a\n"})
+    allowed = replace(workspace, granted_paths=frozenset(tool.subjects(arguments, workspace)))
     assert not (await tool.run(arguments, allowed)).failed
 
 

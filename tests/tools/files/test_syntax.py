@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from ebbtide.tools.base import AppliedChange
-from ebbtide.tools.files.syntax import MAX_PARSED_BYTES, broken_syntax
+from ebbtide.tools.files.syntax import MAX_PARSED_BYTES, syntax_errors_note
 
 ROOT = Path("/p")
 OPEN = f"`x = (1`: '(' was never closed (Python {sys.version_info.major}.{sys.version_info.minor})"
 
 
 @pytest.mark.parametrize(
-    ("name", "before", "after", "told"),
+    ("name", "before", "after", "message"),
     [
         ("a.py", "x = 1\n", "x = (1\n", f"`a.py` does not parse any more: line 1, {OPEN}"),
         ("a.py", "x = (1\n", "x = [1\n", ""),
@@ -34,14 +34,14 @@ OPEN = f"`x = (1`: '(' was never closed (Python {sys.version_info.major}.{sys.ve
     ],
 )  # fmt: skip
 def test_a_file_that_no_longer_parses_is_named_with_the_line(
-    name: str, before: str | None, after: str | None, told: str
+    name: str, before: str | None, after: str | None, message: str
 ) -> None:
     contents = [None if each is None else each.encode() for each in (before, after)]
-    found = broken_syntax([AppliedChange(ROOT / name, contents[0], contents[1])], ROOT)
-    assert found == told or (told.endswith("`") and found.startswith(told)), found
+    found = syntax_errors_note([AppliedChange(ROOT / name, contents[0], contents[1])], ROOT)
+    assert found == message or (message.endswith("`") and found.startswith(message)), found
 
 
 def test_what_the_compiler_warns_of_is_not_printed() -> None:
     with warnings.catch_warnings(record=True) as caught:
-        assert broken_syntax([AppliedChange(ROOT / "a.py", b"", b'x = "\\d" is 5\n')], ROOT) == ""
+        assert syntax_errors_note([AppliedChange(ROOT / "a.py", b"", b'x = "\\d" is 5\n')], ROOT) == ""
     assert caught == []

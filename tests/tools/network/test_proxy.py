@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ebbtide.tools.network.connection import Resolve, connect, public
+from ebbtide.tools.network.connection import Resolve, connect, resolve_public
 from ebbtide.tools.network.http_head import MAX_HEAD_BYTES
-from ebbtide.tools.network.places import NetworkPlace, place_of
+from ebbtide.tools.network.places import NetworkPlace, parse_place
 from ebbtide.tools.network.proxy import MAX_CONNECTIONS, ProxyServer
-from tests.waiting import soon
+from tests.kit.polling import soon
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: keep-alive\r\nX-A: b\r\n\r\nhi\n"
 GIVEN_BACK = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX-A: b\r\nConnection: close\r\n\r\nhi\n"
@@ -46,7 +46,7 @@ class OneClient:
     """Reaches example.org and what is below it."""
 
     asked: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
     answer: asyncio.Event | None = None
     """Comes before each refusal and permission, where there is one."""
 
@@ -58,7 +58,7 @@ class OneClient:
         return "" if is_allowed else f"no rule for `{place}`"
 
     def note(self, place: NetworkPlace, why: str) -> None:
-        self.told.append(why)
+        self.refusals.append(why)
 
 
 async def loopback(host: str, port: int) -> Sequence[Any]:
@@ -189,7 +189,7 @@ async def test_a_refusal_says_why_in_its_first_line_and_to_the_call(setting: Set
     await setting.start()
     head, _, body = (await setting.said_to(b"CONNECT other.net:443 HTTP/1.1\r\n\r\n")).partition(b"\r\n\r\n")
     assert head.splitlines()[0] == b"HTTP/1.1 403 no rule for `other.net`"
-    assert (body, setting.client.told) == (b"no rule for `other.net`\n", ["no rule for `other.net`"])
+    assert (body, setting.client.refusals) == (b"no rule for `other.net`\n", ["no rule for `other.net`"])
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "10.1.2.3", "::1", "::ffff:10.0.0.1", "fd00::1"])
@@ -203,7 +203,7 @@ async def test_a_name_is_looked_up_once_and_what_it_stands_for_is_judged(
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         return [(family, socket.SOCK_STREAM, 6, "", (address, port))]
 
-    await setting.start(resolve=public)
+    await setting.start(resolve=resolve_public)
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     answer = await setting.said_to(b"CONNECT rebind.example.org:PORT HTTP/1.1\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 403 `rebind.example.org` is ")
@@ -297,11 +297,11 @@ async def test_behind_a_proxy_of_the_environment_its_answer_counts(
     ],
 )
 def test_a_place_has_one_name_however_it_is_written(written: str, place: str) -> None:
-    assert str(place_of(written)) == place
+    assert str(parse_place(written)) == place
 
 
 @pytest.mark.parametrize(
     "host", ["localhost", "a.localhost", "127.0.0.1", "169.254.169.254", "[::ffff:127.0.0.1]", "[::]"]
 )
 def test_some_places_are_private_by_their_name(host: str) -> None:
-    assert place_of(host, 443).is_private
+    assert parse_place(host, 443).is_private

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.tools.outputs.plain_text import cut_line, number_lines, plain, split_unfinished_escape
+from ebbtide.tools.outputs.plain_text import cut_line, number_lines, split_unfinished_escape, terminal_text
 
 
 @pytest.mark.parametrize(
@@ -17,12 +17,12 @@ from ebbtide.tools.outputs.plain_text import cut_line, number_lines, plain, spli
     ],
 )
 def test_terminal_output_becomes_plain_text(printed: str, read: str) -> None:
-    assert plain(printed) == read
+    assert terminal_text(printed) == read
 
 
 @given(st.text(alphabet="a\x1b[]0m;\n\r\x07\x08\x9b"))
 def test_plain_text_holds_no_control_characters(text: str) -> None:
-    assert not set(plain(text)) & set("\x1b\r\x07\x08\x9b")
+    assert not set(terminal_text(text)) & set("\x1b\r\x07\x08\x9b")
 
 
 @given(st.text(alphabet="ab\x1b[3m"))

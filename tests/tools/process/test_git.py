@@ -4,24 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.tools.process.git import SETTINGS, GitError, program_outside, run_by_settings, run_git
-from tests.kit.hostile_repository import git
+from ebbtide.tools.process.git import SAFE_SETTINGS, GitError, program_outside, program_run_by_repository, run_git
+from tests.kit.files import write_file
+from tests.kit.git import git
 
 
 def test_a_file_without_end_that_a_repository_names_takes_no_more_memory_than_git_may_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ebbtide.tools.process.git._MAX_MEMORY_BYTES", 64 << 20)
+    monkeypatch.setattr("ebbtide.tools.process.git._MAX_GIT_MEMORY_BYTES", 64 << 20)
     git(tmp_path, "init")
     (tmp_path / "a").touch()
     program = program_outside("git", tmp_path / "none")
     assert program is not None
-    assert run_git(program, tmp_path, SETTINGS, "status", "--porcelain") == b"?? a\n"
+    assert run_git(program, tmp_path, SAFE_SETTINGS, "status", "--porcelain") == b"?? a\n"
     git(tmp_path, "add", "a")
     git(tmp_path, "config", "core.attributesFile", "/dev/zero")
     (tmp_path / "a").write_text("changed")
     with pytest.raises(GitError, match="Out of memory"):
-        run_git(program, tmp_path, SETTINGS, "status", "--porcelain")
+        run_git(program, tmp_path, SAFE_SETTINGS, "status", "--porcelain")
 
 
 @pytest.mark.parametrize(
@@ -40,9 +41,13 @@ def test_a_file_without_end_that_a_repository_names_takes_no_more_memory_than_gi
 def test_what_settings_of_a_repository_have_git_run_is_told(tmp_path: Path, setting: str, commands: list[str]) -> None:
     git(tmp_path, "init")
     git(tmp_path, "config", setting, "./x")
-    told = {command: run_by_settings(tmp_path, command) for command in ("fetch", "ls-remote", "archive", "status")}
-    assert [command for command, said in told.items() if said] == commands
-    assert {said.lower() for said in told.values() if said} == ({f"`{setting.lower()}`"} if commands else set())
+    settings = {
+        command: program_run_by_repository(tmp_path, command) for command in ("fetch", "ls-remote", "archive", "status")
+    }
+    assert [command for command, setting_named in settings.items() if setting_named] == commands
+    assert {setting_named.lower() for setting_named in settings.values() if setting_named} == (
+        {f"`{setting.lower()}`"} if commands else set()
+    )
 
 
 def test_hooks_that_a_fetch_runs_are_told_and_settings_of_the_user_are_not(
@@ -53,14 +58,15 @@ def test_hooks_that_a_fetch_runs_are_told_and_settings_of_the_user_are_not(
     monkeypatch.setenv("HOME", str(tmp_path))
     own.rename(tmp_path / ".gitconfig")
     root.mkdir()
-    assert run_by_settings(root, "fetch") == ""
+    assert program_run_by_repository(root, "fetch") == ""
     git(root, "init")
-    assert [run_by_settings(root, command) for command in ("fetch", "archive")] == ["", ""]
-    hook = root / ".git" / "hooks" / "reference-transaction"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text("#!/bin/sh\n")
-    assert run_by_settings(root, "fetch") == ""
+    assert [program_run_by_repository(root, command) for command in ("fetch", "archive")] == ["", ""]
+    hook = write_file(root / ".git" / "hooks" / "reference-transaction", "#!/bin/sh\n")
+    assert program_run_by_repository(root, "fetch") == ""
     hook.chmod(0o755)
-    assert [run_by_settings(root, command) for command in ("fetch", "ls-remote")] == ["`reference-transaction`", ""]
+    assert [program_run_by_repository(root, command) for command in ("fetch", "ls-remote")] == [
+        "`reference-transaction`",
+        "",
+    ]
     (root / ".git" / "config").write_text("[core")
-    assert run_by_settings(root, "fetch") == "its settings cannot be read"
+    assert program_run_by_repository(root, "fetch") == "its settings cannot be read"

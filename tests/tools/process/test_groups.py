@@ -11,9 +11,9 @@ import pytest
 
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.process.groups import ProcessFamily
-from tests.running import ROOT
+from tests.kit.commands import ROOT
+from tests.kit.polling import is_gone, soon
 from tests.tools.test_bash import bash, is_running
-from tests.waiting import is_gone, soon
 
 STARTS = """
 import subprocess, sys, time

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.tools.base import Workspace
-from tests.running import ROOT
+from tests.kit.commands import ROOT
 from tests.tools.sandbox.test_sandbox import boxed, home, place, pytestmark
 
 __all__ = ["boxed", "home", "place", "pytestmark"]
@@ -20,8 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.bash import Bash
-from ebbtide.tools.process.child import answer_of
-from ebbtide.tools.process.shell import in_shell
+from ebbtide.tools.process.child import run_with_input
+from ebbtide.tools.process.shell import shell_launch
 from ebbtide.tools.sandbox.sandbox import Sandbox
 
 def children():
@@ -55,8 +55,8 @@ async def main(place):
     stopped.cancel()
     with suppress(asyncio.CancelledError):
         await stopped
-    await answer_of(boxed.sandbox.around(in_shell("echo x"), root), b"", root, 60, 100)
-    await answer_of(boxed.sandbox.around(in_shell("sleep 600"), root), b"", root, 0.2, 100)
+    await run_with_input(boxed.sandbox.wrap(shell_launch("echo x"), root), b"", root, 60, 100)
+    await run_with_input(boxed.sandbox.wrap(shell_launch("sleep 600"), root), b"", root, 0.2, 100)
     await boxed.jobs.close()
     await settled(2)  # those that others started and did not wait for yet
     print(*(each.wait() for each in others), await asyncs.wait(), *sorted(children().values()).count("Z") * "Z")

@@ -5,28 +5,28 @@ import sys
 
 import pytest
 
-from tests.running import ROOT
+from tests.kit.commands import ROOT
 
 LOOKS = """
 import ctypes
-from ebbtide.tools.process.own_memory import close_own_memory
+from ebbtide.tools.process.own_memory import protect_own_memory
 before = ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)
-close_own_memory()
+protect_own_memory()
 print(before, ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this switch")
-@pytest.mark.parametrize(("environment", "told"), [({}, "1 0"), ({"EBB_DEBUGGABLE": "1"}, "1 1")])
-def test_nobody_looks_into_the_process_unless_its_user_says_so(environment: dict[str, str], told: str) -> None:
+@pytest.mark.parametrize(("environment", "message"), [({}, "1 0"), ({"EBB_DEBUGGABLE": "1"}, "1 1")])
+def test_nobody_looks_into_the_process_unless_its_user_says_so(environment: dict[str, str], message: str) -> None:
     ran = subprocess.run([sys.executable, "-c", LOOKS], env=environment, cwd=ROOT, capture_output=True, check=True)
-    assert ran.stdout.decode().strip() == told
+    assert ran.stdout.decode().strip() == message
 
 
 SHOWS = """
 import os
-from ebbtide.tools.process.own_memory import close_own_memory
-close_own_memory()
+from ebbtide.tools.process.own_memory import protect_own_memory
+protect_own_memory()
 block = open("/proc/self/environ", "rb").read()
 print(b"CANARY" in block, block.count(b"A_PATH=/here"), os.environ["OPENAI_API_KEY"], os.environ["A_PATH"])
 """

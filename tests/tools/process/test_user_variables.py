@@ -8,7 +8,8 @@ import pytest
 
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.process.shell import child_environment
-from ebbtide.tools.process.user_variables import note_on_withheld, withheld_direnv_variables
+from ebbtide.tools.process.user_variables import withheld_direnv_variables, withheld_variables_note
+from tests.kit.files import write_file
 from tests.tools.test_bash import bash
 
 
@@ -21,8 +22,7 @@ def exported(tmp_path: Path) -> dict[str, str]:
     lines = ("APP_MODE=dev", "DB_HOST=db.local:5432", "PGDATABASE='my db'", "STRIPE=sk_live_x1Y2z3A4b5C6d7E8f9G0")
     secret = ("ADMIN_PASSWORD=hunter22", "DSN=postgres://me:word@db/x", "HASH=0123456789abcdef0123", "BASH_ENV=/x")
     folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / ".envrc").write_text("".join(f"export {line}\n" for line in (*lines, *secret)))
+    write_file(folder / ".envrc", "".join(f"export {line}\n" for line in (*lines, *secret)))
     base = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "NOT_OF_DIRENV": "x"}
     subprocess.run([direnv, "allow"], cwd=folder, env=base, check=True, capture_output=True)
     made = subprocess.run(
@@ -54,14 +54,14 @@ async def test_a_command_that_names_a_withheld_variable_is_told_so(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_DATABASE", "x")
-    told = (
+    note = (
         "`MY_DATABASE` is set in the user's environment but not for commands: the user can pass it with"
         " `EBB_PASS_ENV='MY_DATABASE'`"
     )
     result = await bash(workspace, "echo db=$MY_DATABASE")
-    assert result.text == f"db=\nexit code 0\n{told}"
+    assert result.text == f"db=\nexit code 0\n{note}"
     result = await bash(workspace, 'python3 -c \'import os; os.environ["MY_" + "DATABASE"]\'')
-    assert result.text.endswith(f"exit code 1\n{told}")
+    assert result.text.endswith(f"exit code 1\n{note}")
     result = await bash(workspace, "MY_DATABASE=here; echo db=$MY_DATABASE")
     assert result.text == "db=here\nexit code 0"
     monkeypatch.setenv("EBB_PASS_ENV", "MY_DATABASE")
@@ -85,11 +85,11 @@ async def test_a_command_that_names_a_withheld_variable_is_told_so(
     ],
 )
 def test_a_command_that_only_searches_for_the_name_uses_no_value(command: str, is_used: bool) -> None:
-    assert bool(note_on_withheld(command, "", ("A_B",))) == is_used
+    assert bool(withheld_variables_note(command, "", ("A_B",))) == is_used
 
 
 def test_a_note_names_few_variables_and_only_whole_names() -> None:
     names = ("A_B", "C_D", "E_F", "G_H", "I_J")
-    assert note_on_withheld("echo $A_BC XA_B", "", names) == ""
-    note = note_on_withheld("echo $A_B $C_D ${E_F} $G_H $I_J", "", names)
+    assert withheld_variables_note("echo $A_BC XA_B", "", names) == ""
+    note = withheld_variables_note("echo $A_B $C_D ${E_F} $G_H $I_J", "", names)
     assert note.endswith("with `EBB_PASS_ENV='A_B C_D E_F G_H'`")

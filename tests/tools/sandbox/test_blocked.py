@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.tools.sandbox.blocked import denied_paths, may_have_been_blocked
+from ebbtide.tools.sandbox.blocked import denial_reasons, may_have_been_blocked
 from ebbtide.tools.sandbox.boundary import Boundary
 
 BOUNDARY = Boundary({"/project": "write", "/home/me/.ssh": "hidden folder"}, "/scratch", "none")
@@ -14,7 +14,7 @@ NO_KEY = "git@github.com: Permission denied (publickey).\nfatal: Could not read 
 
 
 @pytest.mark.parametrize(
-    ("command", "printed", "told"),
+    ("command", "printed", "denials"),
     [
         ("git commit -m x 2>&1 | tail -3", UNSIGNED, KEYS),
         ("git commit -m x || true", UNREADABLE, f"{KEYS}; it cannot see `/home/me/.ssh`"),
@@ -29,9 +29,9 @@ NO_KEY = "git@github.com: Permission denied (publickey).\nfatal: Could not read 
         ("git status", "nothing to commit\n", ""),
     ],
 )
-def test_what_a_program_complains_of_is_told_whatever_the_exit_code(command: str, printed: str, told: str) -> None:
+def test_what_a_program_complains_of_is_told_whatever_the_exit_code(command: str, printed: str, denials: str) -> None:
     """empathic/clash#255: a commit that is to be signed fails in the sandbox, and nothing says why. Here that held
     where a pipe or `|| true` stood behind it."""
-    found = denied_paths(command, printed, BOUNDARY, "/project", lambda _: False, failed=False)
-    assert found == told
-    assert may_have_been_blocked(printed) or not told
+    found = denial_reasons(command, printed, BOUNDARY, "/project", lambda _: False, failed=False)
+    assert found == denials
+    assert may_have_been_blocked(printed) or not denials

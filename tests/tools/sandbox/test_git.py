@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from ebbtide.tools.base import Workspace
-from ebbtide.tools.process.child import answer_of
+from ebbtide.tools.process.child import run_with_input
 from ebbtide.tools.process.shell import Launch
-from tests.kit.hostile_repository import git, hostile_repository, ran
+from tests.kit.git import git
+from tests.kit.hostile_repository import hostile_repository, ran
+from tests.kit.polling import soon
 from tests.tools.sandbox.test_sandbox import bash, boxed, fill, home, place, pytestmark
-from tests.waiting import soon
 
 __all__ = ["boxed", "home", "place", "pytestmark"]
 
@@ -28,7 +29,7 @@ async def test_git_in_a_hostile_repository_runs_only_what_its_files_are_made_by(
 async def test_settings_of_another_folder_are_taken_away_again(boxed: Workspace) -> None:
     missing = boxed.root / ".git" / "commondir"
     result = await bash(boxed, "mkdir evil; echo ../evil > .git/commondir")
-    assert result.blocked == f"`{missing}` may not be created, and was removed"
+    assert result.blocked_by_sandbox == f"`{missing}` may not be created, and was removed"
     await bash(boxed, "true; (sleep 0.1; mkdir .git/commondir) &")
     await soon(missing.exists)
     await bash(boxed, "true")
@@ -55,7 +56,7 @@ async def test_no_repository_that_was_there_is_given_other_settings(
     trace = place / "trace"
     worktree = boxed.root / "libs" / "part" if "modules" in command else boxed.root
     await bash(boxed, command.replace("TRACE", str(trace)).replace("WORKTREE", str(worktree)))
-    await answer_of(Launch(("git", "status"), os.environ), b"", boxed.root / folder, 30, 1000)
+    await run_with_input(Launch(("git", "status"), os.environ), b"", boxed.root / folder, 30, 1000)
     assert not trace.exists()
 
 
@@ -66,6 +67,6 @@ async def test_no_repository_that_was_there_is_given_other_settings(
 async def test_it_is_taken_away_out_of_folders_that_the_command_has_closed(closed: str, boxed: Workspace) -> None:
     result = await bash(boxed, closed)
     missing = boxed.root / ".git" / "commondir"
-    assert result.blocked == f"`{missing}` may not be created, and was removed"
+    assert result.blocked_by_sandbox == f"`{missing}` may not be created, and was removed"
     mode = (boxed.root / ".git").stat().st_mode & 0o777
     assert (missing.exists(), mode) == (False, 0o555 if "555" in closed else mode)

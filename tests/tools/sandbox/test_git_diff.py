@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ebbtide.tools.base import Workspace
-from tests.kit.hostile_repository import git
+from tests.kit.files import write_files
+from tests.kit.git import git
 from tests.tools.sandbox.test_sandbox import bash, boxed, home, place, pytestmark
 
 __all__ = ["boxed", "home", "place", "pytestmark"]
@@ -35,8 +36,7 @@ def workspace(boxed: Workspace, request: pytest.FixtureRequest) -> Workspace:
     git(root, "commit", "-m", "first")
     (root / "text").write_text("stashed\n")
     git(root, "stash")
-    (root / "text").write_text("a\nB\nc")
-    (root / "with blank").write_text("b\n")
+    write_files(root, {"text": "a\nB\nc", "with blank": "b\n"})
     git(root, "mv", "old", "new")
     git(root, "rm", "deleted")
     (root / "binary").write_bytes(b"a\0c")
@@ -69,7 +69,7 @@ async def test_a_diff_program_of_the_user_s_own_is_used(workspace: Workspace) ->
 @pytest.mark.parametrize("command", ["git diff HEAD", "git diff -M HEAD", "git diff --cached | git apply --stat"])
 async def test_one_of_the_repository_is_not_run(command: str, named_in: str, workspace: Workspace) -> None:
     root = workspace.root
-    shown = in_a_shell(command, root)
+    printed = in_a_shell(command, root)
     file = {"config": "config", "an included file": "more", "a work tree's settings": "config.worktree"}[named_in]
     if file == "more":
         git(root, "config", "include.path", "more")
@@ -77,5 +77,5 @@ async def test_one_of_the_repository_is_not_run(command: str, named_in: str, wor
         git(root, "config", "extensions.worktreeConfig", "true")
     with (root / ".git" / file).open("a") as settings:
         settings.write("[DIFF]\n\tExternal = touch RAN; echo theirs\n")
-    assert (await bash(workspace, command)).text == shown
+    assert (await bash(workspace, command)).text == printed
     assert not (root / "RAN").exists()

@@ -5,14 +5,15 @@ from pathlib import Path
 import pytest
 
 from ebbtide.tools.sandbox import git_metadata
-from ebbtide.tools.sandbox.git_metadata import git_places, is_redirection, repositories_of
-from tests.kit.hostile_repository import git
+from ebbtide.tools.sandbox.git_metadata import folder_repositories, git_path_access, is_active_redirection
+from tests.kit.files import write_file, write_files
+from tests.kit.git import git
 
 
 def places(folder: Path) -> dict[str, str]:
     """By paths below the test's folder."""
     base = folder.parent
-    return {path.removeprefix(f"{base}/"): access for path, access in git_places(folder, [str(folder)]).items()}
+    return {path.removeprefix(f"{base}/"): access for path, access in git_path_access(folder, [str(folder)]).items()}
 
 
 USUAL = {"repo/.git": "write", "repo/.git/config": "read", "repo/.git/hooks": "read"}
@@ -46,8 +47,7 @@ def test_a_linked_work_tree_may_write_in_the_repository_that_knows_it(repo: Path
 
 def test_a_work_tree_that_names_somebody_elses_repository_gets_nothing_written(repo: Path) -> None:
     other = repo.parent / "other"
-    other.mkdir()
-    (other / ".git").write_text("gitdir: ../repo/.git\n")
+    write_file(other / ".git", "gitdir: ../repo/.git\n")
     assert places(other) == {"other/.git": "read"}
     (other / ".git").unlink()
     (other / ".git").symlink_to(repo / ".git")
@@ -57,7 +57,7 @@ def test_a_work_tree_that_names_somebody_elses_repository_gets_nothing_written(r
 @pytest.mark.parametrize("named", ["../..", "../../..", "/", "../../repo/.git"])
 def test_metadata_that_name_others_as_common_get_nothing_written_there(named: str, repo: Path) -> None:
     (repo / ".git" / "commondir").write_text(f"{named}\n")
-    written = {path for path, access in git_places(repo, [str(repo)]).items() if access == "write"}
+    written = {path for path, access in git_path_access(repo, [str(repo)]).items() if access == "write"}
     assert written <= {str(repo / ".git")}
 
 
@@ -72,7 +72,7 @@ def test_metadata_that_name_others_as_common_get_nothing_written_there(named: st
 )
 def test_strange_settings_harm_nothing(settings: str, repo: Path) -> None:
     (repo / ".git" / "config").write_text(settings)
-    found = git_places(repo, [str(repo)])
+    found = git_path_access(repo, [str(repo)])
     assert found[str(repo / ".git" / "config")] == "read"
     assert str(repo) not in found
 
@@ -80,11 +80,11 @@ def test_strange_settings_harm_nothing(settings: str, repo: Path) -> None:
 def test_a_file_that_leads_nowhere_gets_nothing_written(tmp_path: Path) -> None:
     for target in ("", "/" * 5000, "\0", "a" * 5000):
         (tmp_path / ".git").write_text(f"gitdir: {target}")
-        assert set(git_places(tmp_path, [str(tmp_path)]).values()) <= {"read"}
+        assert set(git_path_access(tmp_path, [str(tmp_path)]).values()) <= {"read"}
 
 
 @pytest.mark.parametrize(
-    ("settings", "kept"),
+    ("settings", "protected"),
     [
         ("[include]\n\tpath = ../absent/deep/x\n", {"repo/absent": "hidden folder"}),
         ("[include]\n\tpath = ../file/x\n", {"repo/file": "read"}),
@@ -95,18 +95,16 @@ def test_a_file_that_leads_nowhere_gets_nothing_written(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_named_in_a_folder_that_is_not_there_is_kept_away_with_it(
-    settings: str, kept: dict[str, str], repo: Path
+    settings: str, protected: dict[str, str], repo: Path
 ) -> None:
     (repo / "file").touch()
     with (repo / ".git" / "config").open("a") as config:
         config.write(settings)
-    assert places(repo) == USUAL | kept
+    assert places(repo) == USUAL | protected
 
 
 def test_programs_that_hooks_lead_to_are_kept_too(repo: Path) -> None:
-    for name in ("scripts/check", ".husky/_/h", ".husky/pre-commit"):
-        (repo / name).parent.mkdir(parents=True, exist_ok=True)
-        (repo / name).touch()
+    write_files(repo, ("scripts/check", ".husky/_/h", ".husky/pre-commit"))
     (repo / ".git" / "hooks" / "pre-commit").symlink_to("../../scripts/check")
     (repo / ".git" / "hooks" / "pre-push").symlink_to("../../absent")
     git(repo, "config", "core.hooksPath", ".husky/_")
@@ -125,24 +123,24 @@ def test_settings_of_the_user_that_lie_in_the_folder_or_name_hooks_there_are_kep
 ) -> None:
     home, settings = repo.parent / "home", "[core]\n\thooksPath = .githooks\n[include]\n\tpath = ~/../repo/more\n"
     home.mkdir()
-    for name in ("gitconfig", "more"):
-        (repo / name).write_text(settings)
+    write_files(repo, ("gitconfig", "more"), settings)
     if is_linked:
         (home / ".gitconfig").symlink_to(repo / "gitconfig")
     else:
-        (home / ".config" / "git").mkdir(parents=True)
-        (home / ".config" / "git" / "config").write_text(settings)
+        write_file(home / ".config" / "git" / "config", settings)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    kept = {"repo/.githooks": "hidden folder", "repo/more": "read"} | ({"repo/gitconfig": "read"} if is_linked else {})
-    assert places(repo) == USUAL | kept
+    protected = {"repo/.githooks": "hidden folder", "repo/more": "read"} | (
+        {"repo/gitconfig": "read"} if is_linked else {}
+    )
+    assert places(repo) == USUAL | protected
 
 
 def test_of_linked_work_trees_the_files_that_lead_to_them_are_kept_too(repo: Path) -> None:
     git(repo, "commit", "--allow-empty", "-m", "first")
     git(repo, "worktree", "add", "trees/linked")
-    kept = {f"repo/.git/worktrees/linked/{name}": "read" for name in ("commondir", "gitdir")}
-    assert places(repo) == {**USUAL, **kept, "repo/trees/linked/.git": "read"}
+    protected = {f"repo/.git/worktrees/linked/{name}": "read" for name in ("commondir", "gitdir")}
+    assert places(repo) == {**USUAL, **protected, "repo/trees/linked/.git": "read"}
 
 
 def test_hooks_behind_a_link_keep_all_of_the_metadata_as_it_is(repo: Path) -> None:
@@ -163,7 +161,7 @@ def test_repositories_in_a_folder_are_found_but_for_its_own_and_those_of_builds(
     for name in made:
         git(repo, "init", name)
     git(repo, "init", "--bare", "bare.git")
-    assert repositories_of(repo).below == tuple(repo / name for name in ("bare.git", "libs/one", "libs/one/two"))
+    assert folder_repositories(repo).below == tuple(repo / name for name in ("bare.git", "libs/one", "libs/one/two"))
 
 
 def test_files_that_would_lead_git_elsewhere_are_those_of_every_repository(repo: Path) -> None:
@@ -173,13 +171,16 @@ def test_files_that_would_lead_git_elsewhere_are_those_of_every_repository(repo:
     git(repo, "-c", "protocol.file.allow=always", "submodule", "add", str(part), "part")
     git(repo, "init", "inner")
     unwanted = (".git/commondir", ".git/modules/part/commondir", "HEAD", "inner/.git/commondir", "inner/HEAD")
-    assert repositories_of(repo).unwanted == tuple(repo / name for name in unwanted)
-    assert repositories_of(repo / "part").unwanted == (repo / ".git/modules/part/commondir", repo / "part/HEAD")
+    assert folder_repositories(repo).forbidden_files == tuple(repo / name for name in unwanted)
+    assert folder_repositories(repo / "part").forbidden_files == (
+        repo / ".git/modules/part/commondir",
+        repo / "part/HEAD",
+    )
     (repo / "HEAD").touch()
-    assert not is_redirection(repo / "HEAD")
+    assert not is_active_redirection(repo / "HEAD")
     for name in ("objects", "refs"):
         (repo / name).mkdir()
-    assert is_redirection(repo / "HEAD")
+    assert is_active_redirection(repo / "HEAD")
 
 
 def test_of_a_repository_of_another_user_nothing_is_kept_that_is_not_there(
@@ -187,10 +188,10 @@ def test_of_a_repository_of_another_user_nothing_is_kept_that_is_not_there(
 ) -> None:
     git(repo, "init", "inner")
     (repo / ".git" / "hooks").rename(repo / "no-hooks")
-    assert (repositories_of(repo).below, places(repo)) == (
+    assert (folder_repositories(repo).below, places(repo)) == (
         (repo / "inner",),
         {**USUAL, "repo/.git/hooks": "hidden folder"},
     )
-    monkeypatch.setattr(git_metadata, "_can_be_changed", lambda _: False)
-    assert repositories_of(repo).below == ()
+    monkeypatch.setattr(git_metadata, "_is_modifiable", lambda _: False)
+    assert folder_repositories(repo).below == ()
     assert places(repo) == {"repo/.git": "write", "repo/.git/config": "read"}

@@ -8,14 +8,15 @@ import pytest
 
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.sandbox.boundary import Boundary
-from ebbtide.tools.sandbox.git_settings import left_without_remote, refusal
-from tests.kit.hostile_repository import git
+from ebbtide.tools.sandbox.git_settings import dangling_remote_error, refusal
+from tests.kit.files import write_files
+from tests.kit.git import git
 from tests.tools.sandbox.test_sandbox import PYTHON, bash, boxed, fill, home, place, pytestmark
 
 __all__ = ["boxed", "home", "place", "pytestmark"]
 
 FETCHED = "git update-ref refs/remotes/origin/topic HEAD"
-HELD = "was not written: commands set only"
+NOT_WRITTEN = "was not written: commands set only"
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ async def test_harmless_settings_are_written(
     config = repo / ".git" / "config"
     file = config.stat().st_ino
     result = await bash(boxed, command)
-    assert (result.failed, result.blocked, settings(repo)) == (False, "", BASE | wanted)
+    assert (result.failed, result.blocked_by_sandbox, settings(repo)) == (False, "", BASE | wanted)
     assert config.stat().st_ino == file, "what is mounted in other sandboxes is another file now"
     assert not (repo / ".git" / "config.lock").exists()
 
@@ -95,7 +96,7 @@ async def test_what_is_renamed_or_removed_takes_its_settings_along(
     command: str, wanted: dict[str, str], boxed: Workspace, repo: Path
 ) -> None:
     result = await bash(boxed, command)
-    assert (result.failed, result.blocked, settings(repo)) == (False, "", wanted)
+    assert (result.failed, result.blocked_by_sandbox, settings(repo)) == (False, "", wanted)
 
 
 ADDS = "git remote add up ../up.git; git remote add in ./in.git; git remote"
@@ -104,7 +105,7 @@ ADDS = "git remote add up ../up.git; git remote add in ./in.git; git remote"
 async def test_relative_addresses_are_written_as_whole_paths(boxed: Workspace, repo: Path) -> None:
     result = await bash(boxed, ADDS)
     up = {"remote.up.url": str(repo.parent / "up.git"), "remote.up.fetch": FETCH.format("up")}
-    assert result.blocked == (
+    assert result.blocked_by_sandbox == (
         "Git's setting `remote.in.url` was not written: it leads to a writable folder, whose hooks could run"
     )
     assert settings(repo) == BASE | up
@@ -113,10 +114,10 @@ async def test_relative_addresses_are_written_as_whole_paths(boxed: Workspace, r
 async def test_linked_work_trees_see_no_other_relative_address_than_before(boxed: Workspace, repo: Path) -> None:
     git(repo, "worktree", "add", "linked")
     refused = await bash(boxed, ADDS)
-    assert ("a folder is named by its whole path" in refused.blocked, settings(repo)) == (True, BASE)
+    assert ("a folder is named by its whole path" in refused.blocked_by_sandbox, settings(repo)) == (True, BASE)
     git(repo, "remote", "add", "mine", "../mine.git")
     result = await bash(boxed, "git remote add same ../mine.git && git config remote.same.url")
-    assert (result.text, result.blocked) == ("../mine.git\nexit code 0", "")
+    assert (result.text, result.blocked_by_sandbox) == ("../mine.git\nexit code 0", "")
 
 
 async def test_submodules_are_added_and_brought_up_to_date(boxed: Workspace, repo: Path) -> None:
@@ -128,7 +129,7 @@ async def test_submodules_are_added_and_brought_up_to_date(boxed: Workspace, rep
     result = await bash(
         boxed, f"{file} git submodule add {library} libs/part && {file} git submodule update --init && echo ok"
     )
-    assert (result.text.split("\n")[-3], result.blocked) == ("ok", "")
+    assert (result.text.split("\n")[-3], result.blocked_by_sandbox) == ("ok", "")
     assert settings(repo) == BASE | {"submodule.libs/part.url": str(library), "submodule.libs/part.active": "true"}
 
 
@@ -143,7 +144,7 @@ async def test_others_are_refused_and_that_is_said_whatever_the_exit_code(
     key: str, after: str, boxed: Workspace, repo: Path
 ) -> None:
     result = await bash(boxed, f"git config {key} ./x{after}")
-    assert (HELD in result.blocked, HELD in result.text, settings(repo)) == (True, True, BASE)
+    assert (NOT_WRITTEN in result.blocked_by_sandbox, NOT_WRITTEN in result.text, settings(repo)) == (True, True, BASE)
     assert result.failed == (not after)
 
 
@@ -179,8 +180,7 @@ except OSError as error: print(error.strerror)
 
 
 async def test_no_way_of_writing_them_gets_a_program_run(boxed: Workspace, repo: Path) -> None:
-    (repo / "secret").write_text("[user]\n\tname = linked\n")
-    (repo / "hostile.py").write_text(HOSTILE)
+    write_files(repo, {"secret": "[user]\n\tname = linked\n", "hostile.py": HOSTILE})
     result = await bash(boxed, f"{PYTHON} hostile.py # git")
     refused = "Operation not permitted"
     assert result.text.split("\n")[:13] == [*[refused] * 9, "done", "Device or resource busy", refused, refused]
@@ -201,7 +201,7 @@ async def test_those_of_a_submodule_are_held_in_the_same_way(boxed: Workspace) -
     result = await bash(
         boxed, "cd libs/part && git config core.pager x; git config user.name a && git config user.name"
     )
-    assert ("`core.pager`" in result.blocked, settings(part)) == (True, before | {"user.name": "a"})
+    assert ("`core.pager`" in result.blocked_by_sandbox, settings(part)) == (True, before | {"user.name": "a"})
 
 
 BOUNDARY = Boundary({"/project": "write", "/project/.git/config": "read"}, "/scratch", "none")
@@ -239,15 +239,15 @@ BOUNDARY = Boundary({"/project": "write", "/project/.git/config": "read"}, "/scr
 )  # fmt: skip
 def test_which_values_are_harmless(key: str, value: str, why: str) -> None:
     known = {"remote.known.url": ["https://example.org"], "remote.near.url": ["../known"]}
-    told = f"Git's setting `{key}` was not written: {why}" if why else ""
-    assert refusal(key, known, known | {key: [value]}, BOUNDARY) == told
+    message = f"Git's setting `{key}` was not written: {why}" if why else ""
+    assert refusal(key, known, known | {key: [value]}, BOUNDARY) == message
 
 
 def test_a_remote_that_branches_follow_is_not_taken_away_under_them() -> None:
     before = {"remote.evil.url": ["https://example.org"], "branch.main.remote": ["evil"]}
-    told = "the remote `evil` was not removed: Git's setting `branch.main.remote` names it"
-    assert left_without_remote(before, {"branch.main.remote": ["evil"]}) == told
-    assert left_without_remote(before, {}) == ""
+    message = "the remote `evil` was not removed: Git's setting `branch.main.remote` names it"
+    assert dangling_remote_error(before, {"branch.main.remote": ["evil"]}) == message
+    assert dangling_remote_error(before, {}) == ""
 
 
 async def test_a_file_that_may_not_be_written_is_told_of_where_the_line_ended_well(
@@ -255,5 +255,5 @@ async def test_a_file_that_may_not_be_written_is_told_of_where_the_line_ended_we
 ) -> None:
     hook = repo / ".git" / "hooks" / "pre-commit"
     result = await bash(boxed, f"echo x > {hook} || true")
-    assert (result.failed, result.blocked) == (False, f"it may not write `{hook}`")
-    assert (await bash(boxed, "echo 'a: Read-only file system'")).blocked == ""
+    assert (result.failed, result.blocked_by_sandbox) == (False, f"it may not write `{hook}`")
+    assert (await bash(boxed, "echo 'a: Read-only file system'")).blocked_by_sandbox == ""

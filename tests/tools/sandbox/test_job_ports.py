@@ -14,17 +14,17 @@ from ebbtide.tools.bash import Bash
 from ebbtide.tools.bash_kill import BashKill
 from ebbtide.tools.sandbox.job_ports import JobPorts, PortRule
 from ebbtide.tools.sandbox.network import SessionNetwork
-from ebbtide.tools.sandbox.network_namespace import why_no_namespace
+from ebbtide.tools.sandbox.network_namespace import namespace_problem
 from ebbtide.tools.sandbox.sandbox import Sandbox
-from tests.waiting import soon
+from tests.kit.polling import soon
 
-pytestmark = pytest.mark.skipif(bool(why_no_namespace()), reason="needs bubblewrap and a network namespace")
+pytestmark = pytest.mark.skipif(bool(namespace_problem()), reason="needs bubblewrap and a network namespace")
 
 
 class NoWay:
     """What a command may reach: nothing."""
 
-    is_open, seconds_asked = False, 0.0
+    is_open, answer_wait_seconds = False, 0.0
 
     async def refusal(self, place: object) -> str:
         return "closed"
@@ -41,9 +41,9 @@ class Session:
         root = (folder / "project").resolve()
         self.network = SessionNetwork()
         sandbox = Sandbox(root, folder / "scratch", has_network=False, network=self.network)
-        self.workspace = replace(Workspace(root, folder / "outputs", sandbox=sandbox), reach=NoWay())
-        self.jobs, self.told = self.workspace.jobs, list[str]()
-        self.ports = JobPorts(self.jobs, rule, lambda: self.network.namespace, self.told.append)
+        self.workspace = replace(Workspace(root, folder / "outputs", sandbox=sandbox), network_policy=NoWay())
+        self.jobs, self.notices = self.workspace.jobs, list[str]()
+        self.ports = JobPorts(self.jobs, rule, lambda: self.network.namespace, self.notices.append)
         self.jobs.on_start = self.ports.watch
 
     async def serve(self, command: str) -> None:
@@ -63,9 +63,9 @@ async def session(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 
 def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 async def fetched(port: int, path: str = "/") -> bytes:
@@ -89,27 +89,27 @@ async def test_a_server_is_reached_at_its_port_for_as_long_as_its_job_runs(sessi
     port, large = free_port(), b"x" * 3_000_000
     (session.workspace.root / "large").write_bytes(large)
     await session.serve(f"{SERVES} {port} --bind 127.0.0.1")
-    await soon(lambda: bool(session.told))
+    await soon(lambda: bool(session.notices))
     at = f"http://127.0.0.1:{port}"
-    assert session.told == [f"job-1 listens on port {port}: you reach it at {at}"]
-    assert session.jobs.take_news() == (f"job-1 listens on port {port}: the user reaches it at {at}",)
+    assert session.notices == [f"job-1 listens on port {port}: you reach it at {at}"]
+    assert session.jobs.take_pending_notes() == (f"job-1 listens on port {port}: the user reaches it at {at}",)
     answers = await asyncio.gather(*(fetched(port, "/large") for _ in range(5)))
     assert [answer.endswith(large) for answer in answers] == [True] * 5
     job = session.jobs.by_id["job-1"]
-    assert job.where == f" (port {port} at 127.0.0.1:{port})"
+    assert job.ports_text == f" (port {port} at 127.0.0.1:{port})"
     await BashKill().run({"job": "job-1"}, session.workspace)
     await soon(lambda: is_closed(port))
-    assert job.where == ""
+    assert job.ports_text == ""
 
 
 @pytest.mark.parametrize("session", ["forward"], indirect=True)
 async def test_where_the_port_is_taken_another_one_is_used(session: Session) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = int(taken.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = int(listener.getsockname()[1])
         await session.serve(f"{SERVES} {port}")
-        await soon(lambda: bool(session.told))
+        await soon(lambda: bool(session.notices))
         outside = session.jobs.by_id["job-1"].ports[port]
         assert outside not in (None, port)
         assert b"200 OK" in await fetched(outside or 0)
@@ -119,7 +119,7 @@ async def test_where_the_port_is_taken_another_one_is_used(session: Session) -> 
 async def test_a_server_of_version_6_alone_is_reached(session: Session) -> None:
     port = free_port()
     await session.serve(f"{SERVES} {port} --bind ::1")
-    await soon(lambda: bool(session.told))
+    await soon(lambda: bool(session.notices))
     assert b"200 OK" in await fetched(port)
 
 
@@ -127,8 +127,8 @@ async def test_a_server_of_version_6_alone_is_reached(session: Session) -> None:
 async def test_nothing_is_reached_before_the_user_wants_it(session: Session) -> None:
     port = free_port()
     await session.serve(f"{SERVES} {port}")
-    await soon(lambda: bool(session.told))
-    assert session.told == [
+    await soon(lambda: bool(session.notices))
+    assert session.notices == [
         f"job-1 listens on port {port} inside the sandbox, which you cannot reach. "
         "`/tasks forward` makes it reachable at 127.0.0.1."
     ]
@@ -142,10 +142,10 @@ async def test_nothing_is_reached_before_the_user_wants_it(session: Session) -> 
 async def test_where_it_is_off_the_model_is_told(session: Session) -> None:
     port = free_port()
     await session.serve(f"{SERVES} {port}")
-    await soon(lambda: bool(session.jobs.news))
+    await soon(lambda: bool(session.jobs.pending_notes))
     why = "the user cannot reach it, since `sandbox.ports` is not `forward`"
-    assert session.jobs.take_news() == (f"job-1 listens on port {port}, inside the sandbox: {why}",)
-    assert (session.told, is_closed(port)) == ([], True)
+    assert session.jobs.take_pending_notes() == (f"job-1 listens on port {port}, inside the sandbox: {why}",)
+    assert (session.notices, is_closed(port)) == ([], True)
 
 
 @pytest.mark.parametrize("session", ["forward"], indirect=True)
@@ -153,5 +153,5 @@ async def test_ports_of_other_commands_are_not_taken_for_those_of_a_job(session:
     first, second = free_port(), free_port()
     await session.serve(f"{SERVES} {first}")
     await session.serve(f"{SERVES} {second}")
-    await soon(lambda: len(session.told) == 2)
+    await soon(lambda: len(session.notices) == 2)
     assert [[*job.ports] for job in session.jobs.by_id.values()] == [[first], [second]]

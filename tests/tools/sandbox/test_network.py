@@ -18,17 +18,17 @@ from ebbtide.tools.network import tunnel
 from ebbtide.tools.network.places import NetworkPlace
 from ebbtide.tools.network.proxy import UpstreamConnection
 from ebbtide.tools.sandbox.network import SessionNetwork
-from ebbtide.tools.sandbox.network_namespace import why_no_namespace
+from ebbtide.tools.sandbox.network_namespace import namespace_problem
 from ebbtide.tools.sandbox.sandbox import Sandbox
-from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, trial_of_landlock
-from tests.running import ROOT
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, landlock_problem
+from tests.kit.commands import ROOT
+from tests.kit.polling import soon
 from tests.tools.sandbox import probes
-from tests.waiting import soon
 
-WHY_NOT = why_no_namespace()
+WHY_NOT = namespace_problem()
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=f"the network of a sandbox is not tried: {WHY_NOT}")
 PYTHON = os.path.realpath(sys.executable)
-LANDLOCK = NoSandbox("") if trial_of_landlock() else SandboxProgram("landlock", ())
+LANDLOCK = NoSandbox("") if landlock_problem() else SandboxProgram("landlock", ())
 
 
 class Rules:
@@ -37,7 +37,7 @@ class Rules:
     def __init__(self) -> None:
         self.asked, self.closed = list[str](), 0
         self.answer: asyncio.Event | None = None
-        self.is_open, self.seconds_asked = False, 0.0
+        self.is_open, self.answer_wait_seconds = False, 0.0
 
     async def refusal(self, place: NetworkPlace) -> str:
         self.asked.append(str(place))
@@ -76,7 +76,7 @@ async def boxed(root: Path) -> AsyncIterator[Workspace]:
 
         network = SessionNetwork((), connect)
         sandbox = Sandbox(root, root / "out" / "tmp", has_network=False, network=network)
-        made = Workspace(root, root / "out", sandbox=sandbox, reach=Rules())
+        made = Workspace(root, root / "out", sandbox=sandbox, network_policy=Rules())
         yield made
         await made.jobs.close()
         await network.close()
@@ -87,34 +87,34 @@ async def bash(workspace: Workspace, command: str, **more: object) -> Result:
 
 
 def rules(workspace: Workspace) -> Rules:
-    assert isinstance(workspace.reach, Rules)
-    return workspace.reach
+    assert isinstance(workspace.network_policy, Rules)
+    return workspace.network_policy
 
 
 async def test_commands_reach_what_rules_open_by_the_proxy_of_their_environment(boxed: Workspace) -> None:
-    told = await bash(boxed, "curl -sS http://example.org/a; curl -sS -p http://example.org:8080/b")
-    assert told.text == "hi\nhi\nexit code 0"
+    result = await bash(boxed, "curl -sS http://example.org/a; curl -sS -p http://example.org:8080/b")
+    assert result.text == "hi\nhi\nexit code 0"
     assert (rules(boxed).asked, rules(boxed).closed) == (["example.org", "example.org:8080"], 1)
 
 
 async def test_what_was_refused_is_told_to_the_model_and_not_asked_about_again(boxed: Workspace) -> None:
-    told = await bash(boxed, "git clone -q https://other.net/a /tmp/a; curl -sS http://other.net/; false")
-    assert told.text.splitlines()[-2:] == [
+    result = await bash(boxed, "git clone -q https://other.net/a /tmp/a; curl -sS http://other.net/; false")
+    assert result.text.splitlines()[-2:] == [
         "exit code 1",
         "`other.net` was not reached: no rule allows network access to `other.net`",
     ]
-    assert "no rule allows network access to `other.net`\n" in told.text
-    assert "CONNECT tunnel failed, response 403" in told.text
-    assert told.blocked == ""
+    assert "no rule allows network access to `other.net`\n" in result.text
+    assert "CONNECT tunnel failed, response 403" in result.text
+    assert result.blocked_by_sandbox == ""
 
 
 async def test_a_refusal_of_the_proxy_is_not_taken_for_one_of_a_registry(boxed: Workspace) -> None:
     """npm says `E403` of both."""
     (Path.home() / ".npmrc").write_text("//registry.other.net/:_authToken=0123456789abcdef\n")
     command = "curl -sS http://other.net/ ; echo npm error code E403; false"
-    assert (await bash(boxed, command)).blocked == ""
+    assert (await bash(boxed, command)).blocked_by_sandbox == ""
     alone = await bash(boxed, "echo npm error code E403; false")
-    assert alone.blocked == f"it sees `{Path.home()}/.npmrc` without the passwords and tokens in it"
+    assert alone.blocked_by_sandbox == f"it sees `{Path.home()}/.npmrc` without the passwords and tokens in it"
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")
@@ -148,30 +148,33 @@ async def test_settings_for_git_that_a_hook_has_spoilt_harm_no_command(boxed: Wo
 
 
 async def test_git_reaches_by_ssh_what_a_rule_opens_at_that_port(boxed: Workspace) -> None:
-    told = await bash(boxed, "git ls-remote ssh://git@other.net/a.git")
-    assert told.text.endswith("`other.net:22` was not reached: no rule allows network access to `other.net:22`")
+    result = await bash(boxed, "git ls-remote ssh://git@other.net/a.git")
+    assert result.text.endswith("`other.net:22` was not reached: no rule allows network access to `other.net:22`")
     direct = f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | {PYTHON} -I -S {tunnel.__file__} example.org 22"
     assert (await bash(boxed, f"{direct} | tail -1")).text == "hi\nexit code 0"
     assert rules(boxed).asked == ["other.net:22", "example.org:22"]
 
 
 async def test_past_the_proxy_there_is_nothing(boxed: Workspace) -> None:
-    told = await bash(boxed, "curl -sS --noproxy '*' http://example.org/")
-    assert told.blocked == "only programs that use `HTTPS_PROXY` have network"
+    result = await bash(boxed, "curl -sS --noproxy '*' http://example.org/")
+    assert result.blocked_by_sandbox == "only programs that use `HTTPS_PROXY` have network"
     assert rules(boxed).asked == []
 
 
 async def test_a_server_of_this_machine_that_is_not_seen_is_told_so(boxed: Workspace) -> None:
-    told = await bash(boxed, "curl -sS http://localhost:8124/")
-    assert told.blocked == "it can reach only those servers on this machine that commands of this session started"
+    result = await bash(boxed, "curl -sS http://localhost:8124/")
+    assert (
+        result.blocked_by_sandbox
+        == "it can reach only those servers on this machine that commands of this session started"
+    )
 
 
 async def test_servers_of_a_job_are_reached_by_later_commands(boxed: Workspace) -> None:
     (boxed.root / "index.html").write_text("served\n")
     await bash(boxed, f"{PYTHON} -m http.server --bind 127.0.0.1 8123", background=True)
     waits = "for i in $(seq 200); do (exec 3<>/dev/tcp/127.0.0.1/8123) 2>&- && break; sleep 0.02; done"
-    told = await bash(boxed, f"{waits}; curl -sS http://127.0.0.1:8123/ http://localhost:8123/")
-    assert told.text.startswith("served\nserved\n")
+    result = await bash(boxed, f"{waits}; curl -sS http://127.0.0.1:8123/ http://localhost:8123/")
+    assert result.text.startswith("served\nserved\n")
     assert rules(boxed).asked == []
 
 
@@ -180,7 +183,7 @@ async def test_the_time_of_a_command_rests_while_the_user_is_asked(boxed: Worksp
     asked.answer = asyncio.Event()
     running = asyncio.create_task(bash(boxed, "curl -sS http://example.org/", timeout=1))
     await soon(lambda: asked.asked == ["example.org"])
-    asked.seconds_asked = 1.5
+    asked.answer_wait_seconds = 1.5
     await asyncio.wait({running}, timeout=1.2)
     assert not running.done()
     asked.answer.set()
@@ -214,7 +217,7 @@ async def test_hostile_programs_reach_nothing_but_the_proxy(boxed: Workspace) ->
     ]  # fmt: skip
     only = f"{PYTHON} probes.py '{json.dumps(outside | {'only': wanted})}'"
     result = await bash(boxed, only)
-    assert {name: told.startswith("no: ") for name, told in json.loads(result.text.splitlines()[0]).items()} == (
+    assert {name: report.startswith("no: ") for name, report in json.loads(result.text.splitlines()[0]).items()} == (
         dict.fromkeys(wanted, True)
     )
     listening.close()

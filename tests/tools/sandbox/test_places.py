@@ -10,8 +10,9 @@ import pytest
 
 from ebbtide.tools.sandbox import mount_paths
 from ebbtide.tools.sandbox.boundary import Access
-from ebbtide.tools.sandbox.mount_paths import places_of
+from ebbtide.tools.sandbox.mount_paths import sandbox_path_access
 from ebbtide.tools.sandbox.system import NoSandbox, found_sandbox
+from tests.kit.files import write_files
 from tests.tools.sandbox.test_sandbox import place
 
 __all__ = ["place"]
@@ -22,20 +23,18 @@ def base(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a home that has nothing in it, and one to work in."""
     for name in ("home", "work"):
         (place / name).mkdir()
-    monkeypatch.setattr(mount_paths, "_home_of_the_system", lambda: place / "home")
+    monkeypatch.setattr(mount_paths, "_user_database_home", lambda: place / "home")
     return place
 
 
 def seen(base: Path, *more: Path) -> dict[str, Access]:
     """What is said of places below the folder."""
-    found = places_of(base / "work", more, base / "home", (), ())
+    found = sandbox_path_access(base / "work", more, base / "home", (), ())
     return {path.removeprefix(f"{base}/"): access for path, access in found.items() if path.startswith(f"{base}/")}
 
 
 def made(base: Path, *names: str) -> None:
-    for name in names:
-        (base / name).parent.mkdir(parents=True, exist_ok=True)
-        (base / name).write_text("kept\n")
+    write_files(base, names, "kept\n")
 
 
 def test_keys_are_hidden_where_variables_say_that_they_are(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +61,7 @@ def test_keys_are_hidden_where_variables_say_that_they_are(base: Path, monkeypat
 
 def test_keys_are_hidden_below_the_home_that_the_system_knows_too(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made(base, "real/.ssh/id", "home/.netrc")
-    monkeypatch.setattr(mount_paths, "_home_of_the_system", lambda: base / "real")
+    monkeypatch.setattr(mount_paths, "_user_database_home", lambda: base / "real")
     assert seen(base) == {"work": "write", "real/.ssh": "hidden folder", "home/.netrc": "hidden file"}
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ebbtide.tools.base import Workspace
-from ebbtide.tools.process.child import answer_of
-from ebbtide.tools.process.shell import Launch, in_shell
+from ebbtide.tools.process.child import run_with_input
+from ebbtide.tools.process.shell import Launch, shell_launch
 from ebbtide.tools.sandbox import system
 from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox
-from tests.running import ROOT
+from tests.kit.commands import ROOT
 from tests.tools.sandbox.test_sandbox import bash, boxed, home, place, pytestmark
 
 __all__ = ["boxed", "home", "place", "pytestmark"]
@@ -37,13 +37,13 @@ async def test_what_programs_load_first_is_loaded_inside_alone(boxed: Workspace,
     assert boxed.sandbox is not None
     library, trace = boxed.root / "trace.so", place / "trace"
     flags = ("-shared", "-fPIC", f'-DTRACE="{trace}"', "-x", "c", "-", "-o", str(library))
-    built = await answer_of(Launch(("cc", *flags), os.environ), LEAVES_A_TRACE.encode(), place, 60, 1000)
+    built = await run_with_input(Launch(("cc", *flags), os.environ), LEAVES_A_TRACE.encode(), place, 60, 1000)
     assert built.code == 0, built.err
     boxed.sandbox.variables["LD_PRELOAD"] = str(library)  # as a hook of the project may say
     assert (await bash(boxed, "echo $LD_PRELOAD $LOADED")).text == f"{library} yes\nexit code 0"
     boxed.sandbox.variables.clear()
-    launch = in_shell("echo $LOADED", {"LD_PRELOAD": str(library)})  # as a server of the project may declare
-    answer = await answer_of(boxed.sandbox.around(launch, boxed.root), b"", boxed.root, 10, 100)
+    launch = shell_launch("echo $LOADED", {"LD_PRELOAD": str(library)})  # as a server of the project may declare
+    answer = await run_with_input(boxed.sandbox.wrap(launch, boxed.root), b"", boxed.root, 10, 100)
     assert (answer.out, trace.exists()) == (b"yes\n", False)
 
 

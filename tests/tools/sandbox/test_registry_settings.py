@@ -6,17 +6,17 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.sandbox import mount_paths, sandbox
 from ebbtide.tools.sandbox.boundary import Boundary
-from ebbtide.tools.sandbox.system import SandboxProgram, trial_of_landlock
+from ebbtide.tools.sandbox.system import SandboxProgram, landlock_problem
 from ebbtide.tools.secrets.registry_settings import copy_without_secrets
+from tests.kit.files import write_file
+from tests.kit.web_server import Answer, QuietHandler, web_server
 from tests.tools.sandbox.test_sandbox import bash, boxed, home, place, pytestmark
 
 __all__ = ["boxed", "home", "place", "pytestmark"]
@@ -27,50 +27,32 @@ TOKEN = "npm_" + "aB3" * 12
 
 @pytest.fixture(autouse=True)
 def one_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mount_paths, "_home_of_the_system", lambda: home)
+    monkeypatch.setattr(mount_paths, "_user_database_home", lambda: home)
     for name in list(os.environ):
         if name.casefold().startswith(("npm_", "pip_", "http_proxy", "https_proxy", "all_proxy")):
             monkeypatch.delenv(name)
 
 
-class Registry(ThreadingHTTPServer):
+class Registry:
     """A registry with one package, which records each request."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answer)
         self.asked = list[tuple[str, str]]()
         """Path and `Authorization` of each request."""
-        self.refuses = False
-        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.refuses, self.url = False, ""
 
-
-class Answer(BaseHTTPRequestHandler):
-    server: Registry
-
-    def do_GET(self) -> None:
-        self.server.asked.append((self.path, self.headers.get("Authorization", "")))
-        body = json.dumps(
-            {
-                "name": "left",
-                "dist-tags": {"latest": "4.5.6"},
-                "versions": {"4.5.6": {"name": "left", "version": "4.5.6"}},
-            }
-        )
-        self.send_response(401 if self.server.refuses else 200)
-        self.send_header("Content-Type", "application/json")
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, *_: object) -> None:
-        """Nothing is printed."""
+    def answer(self, request: QuietHandler) -> Answer:
+        self.asked.append((request.path, request.headers.get("Authorization", "")))
+        versions = {"4.5.6": {"name": "left", "version": "4.5.6"}}
+        body = {"name": "left", "dist-tags": {"latest": "4.5.6"}, "versions": versions}
+        return 401 if self.refuses else 200, json.dumps(body).encode()
 
 
 @pytest.fixture
 def registry() -> Iterator[Registry]:
-    with Registry() as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield server
-        server.shutdown()
+    registry = Registry()
+    with web_server(registry.answer) as registry.url:
+        yield registry
 
 
 @needs_npm
@@ -93,7 +75,7 @@ async def test_npm_asks_the_same_registry_without_the_token_and_this_is_reported
     result = await bash(boxed, f"grep -c . {settings}; cat {settings}; npm view left version")
     assert f"2\nregistry={registry.url}/own/\n@me:registry={registry.url}/me\n" in result.text
     assert TOKEN not in result.text
-    assert result.blocked == f"it sees `{settings}` without the passwords and tokens in it"
+    assert result.blocked_by_sandbox == f"it sees `{settings}` without the passwords and tokens in it"
     assert registry.asked == [("/own/left", "")]
 
 
@@ -121,7 +103,7 @@ async def test_settings_cannot_be_written(boxed: Workspace, home: Path) -> None:
 
 
 @needs_npm
-@pytest.mark.skipif(bool(trial_of_landlock()), reason="the kernel has no Landlock that could be tried")
+@pytest.mark.skipif(bool(landlock_problem()), reason="the kernel has no Landlock that could be tried")
 async def test_npm_asks_the_same_registry_where_only_landlock_holds_it(
     boxed: Workspace, home: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,8 +128,7 @@ async def test_pip_uses_the_users_index_without_its_password(
     assert "p4ssword" not in result.text
     assert registry.asked[0] == ("/simple/left/", "")
     monkeypatch.delenv("PIP_INDEX_URL")
-    (home / ".config" / "pip").mkdir()
-    (home / ".config" / "pip" / "pip.conf").write_text(f"[global]\nindex-url = {registry.url}/conf\n")
+    write_file(home / ".config" / "pip" / "pip.conf", f"[global]\nindex-url = {registry.url}/conf\n")
     await bash(boxed, f"{pip} download --no-deps left")
     assert registry.asked[-1] == ("/conf/left/", "")
 
@@ -176,7 +157,7 @@ async def test_other_settings_are_seen_only_if_they_hold_no_secret(boxed: Worksp
 def test_no_line_of_npms_settings_that_may_be_secret_is_copied(line: str) -> None:
     copy = copy_without_secrets(".npmrc", f"registry=https://r.example.org/\n{line}\nprefix=/home/me/.npm-global\n")
     assert copy is not None
-    assert (copy.text, copy.is_whole) == ("registry=https://r.example.org/\nprefix=/home/me/.npm-global\n", False)
+    assert (copy.text, copy.is_complete) == ("registry=https://r.example.org/\nprefix=/home/me/.npm-global\n", False)
 
 
 def test_an_address_of_npms_settings_is_copied_without_its_password() -> None:

@@ -24,20 +24,21 @@ from ebbtide.tools.base import Result, Workspace
 from ebbtide.tools.bash import Bash
 from ebbtide.tools.bash_kill import BashKill
 from ebbtide.tools.process.child import start_child
-from ebbtide.tools.process.shell import in_shell
+from ebbtide.tools.process.shell import shell_launch
 from ebbtide.tools.process.start import start
 from ebbtide.tools.sandbox import mount_paths
 from ebbtide.tools.sandbox.boundary import Access
 from ebbtide.tools.sandbox.sandbox import Sandbox
-from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, trial_of_landlock
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, landlock_problem
 from ebbtide.tools.server_log import ServerLog
-from tests.kit.hostile_repository import git
-from tests.running import ROOT
+from tests.kit.commands import ROOT
+from tests.kit.files import write_file, write_files, write_program
+from tests.kit.git import git
+from tests.kit.polling import is_alive, soon
 from tests.tools.sandbox import probes
-from tests.waiting import is_alive, soon
 
 FOUND = found_sandbox()
-LANDLOCK = NoSandbox("") if trial_of_landlock() else SandboxProgram("landlock", ())
+LANDLOCK = NoSandbox("") if landlock_problem() else SandboxProgram("landlock", ())
 WHY_NOT = FOUND.why if isinstance(FOUND, NoSandbox) else FOUND.note
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=f"bubblewrap is not tried: {WHY_NOT}")
 SECRET = "sk-test-4f8a2c"
@@ -57,9 +58,9 @@ def place() -> Iterator[Path]:
 def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The home folder of somebody with keys."""
     home = place / "home"
-    for name in (".ssh/id_ed25519", ".aws/credentials", ".git-credentials", ".netrc", ".bashrc", ".npm/index"):
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_text("kept\n")
+    write_files(
+        home, (".ssh/id_ed25519", ".aws/credentials", ".git-credentials", ".netrc", ".bashrc", ".npm/index"), "kept\n"
+    )
     (home / "to-keys").symlink_to(home / ".ssh")
     (home / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
     monkeypatch.setenv("HOME", str(home))
@@ -70,8 +71,7 @@ def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def boxed(home: Path, place: Path) -> AsyncIterator[Workspace]:
     """A working folder, a repository, whose commands run in a sandbox."""
     ours, root, outputs = home / ".config" / "ebbtide", place / "project", place / "outputs"
-    ours.mkdir(parents=True)
-    (ours / "config.toml").write_text("kept\n")
+    write_file(ours / "config.toml", "kept\n")
     root.mkdir()
     git(root, "init")
     made = Workspace(root, outputs, sandbox=Sandbox(root, outputs / "tmp", ours=(ours,), visible_paths=(root,)))
@@ -92,9 +92,7 @@ def fill(root: Path) -> None:
     shutil.copytree(root, part)
     git(root, "-c", "protocol.file.allow=always", "submodule", "add", "--name", "part", str(part), "libs/part")
     git(root, "commit", "-m", "part")
-    for name in ("shared/gitconfig", "my-hooks/pre-commit"):
-        (root / name).parent.mkdir()
-        (root / name).write_text("# nothing\n")
+    write_files(root, ("shared/gitconfig", "my-hooks/pre-commit"), "# nothing\n")
     with (root / ".git" / "config").open("a") as config:
         config.write(
             "[include]\n\tpath = ../shared/gitconfig\n\tpath = ../shared/absent\n[core]\n\thooksPath = my-hooks\n"
@@ -107,7 +105,7 @@ def outside(place: Path, home: Path) -> Iterator[dict[str, object]]:
     """What there is outside."""
     (place / "beside").write_text("kept\n")
     process = subprocess.Popen(["sleep", "60"], env={**os.environ, "API_KEY": SECRET})
-    shown, terminal = os.openpty()
+    reader, terminal = os.openpty()
     serves = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('s'); s.listen(); print(flush=True); s.accept()"
     server = subprocess.Popen([sys.executable, "-c", serves], cwd=home, stdout=subprocess.PIPE)
     assert server.stdout is not None
@@ -143,10 +141,10 @@ def outside(place: Path, home: Path) -> Iterator[dict[str, object]]:
         with pytest.raises(BlockingIOError):
             udp.recv(1)
     os.unlink(name)
-    os.set_blocking(shown, False)
+    os.set_blocking(reader, False)
     with pytest.raises(BlockingIOError):
-        os.read(shown, 1)
-    os.close(shown)
+        os.read(reader, 1)
+    os.close(reader)
     os.close(terminal)
     assert server.poll() is None, "somebody came"
     server.kill()
@@ -161,11 +159,11 @@ async def test_nothing_that_hostile_programs_try_comes_through(
 ) -> None:
     monkeypatch.setenv("API_KEY", SECRET)
     fill(boxed.root)
-    beside, metadata = boxed.root.parent / "beside", boxed.root / ".git"
-    before = _all_files(metadata, home, beside)
+    outside_folder, metadata = boxed.root.parent / "beside", boxed.root / ".git"
+    before = _all_files(metadata, home, outside_folder)
     tried = await probed(boxed, outside)
-    assert {name for name, told in tried.items() if told == "yes"} == set()
-    assert _all_files(metadata, home, beside) == before
+    assert {name for name, report in tried.items() if report == "yes"} == set()
+    assert _all_files(metadata, home, outside_folder) == before
 
 
 @pytest.mark.skipif(isinstance(LANDLOCK, NoSandbox), reason="the kernel has no Landlock that could be tried")
@@ -174,13 +172,13 @@ async def test_landlock_holds_all_but_what_lies_in_folders_that_can_be_written(
 ) -> None:
     monkeypatch.setattr("ebbtide.tools.sandbox.sandbox.found_sandbox", lambda: LANDLOCK)
     fill(boxed.root)
-    beside = boxed.root.parent / "beside"
-    before = _all_files(home, beside)
+    outside_folder = boxed.root.parent / "beside"
+    before = _all_files(home, outside_folder)
     tried = await probed(boxed, outside)
-    let_through = {name for name, told in tried.items() if told == "yes" and not name.startswith("put ")}
+    let_through = {name for name, report in tried.items() if report == "yes" and not name.startswith("put ")}
     assert let_through - IN_THE_FOLDER == set()
     assert "write git's settings" in let_through, "it holds more than is told of it"
-    assert _all_files(home, beside) == before
+    assert _all_files(home, outside_folder) == before
 
 
 IN_THE_FOLDER = {
@@ -234,7 +232,7 @@ async def test_what_work_takes_goes_on_as_without_a_sandbox(boxed: Workspace, ho
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "message"),
     [
         ("echo x > ../beside", "it may not write `{place}/beside`"),
         ("echo x > ~/.profile", "it may not write `{place}/home/.profile`"),
@@ -255,30 +253,30 @@ async def test_what_work_takes_goes_on_as_without_a_sandbox(boxed: Workspace, ho
     ],
 )
 async def test_a_command_that_failed_says_what_the_sandbox_kept_from_it(
-    command: str, told: str, boxed: Workspace, place: Path
+    command: str, message: str, boxed: Workspace, place: Path
 ) -> None:
     result = await bash(boxed, command)
-    blocked = told.format(place=place)
-    assert result.blocked == blocked
+    blocked = message.format(place=place)
+    assert result.blocked_by_sandbox == blocked
     line = f"it ran in a sandbox, where {blocked}: do without, or tell the user what it needs"
-    assert (line in result.text.split("\n")) == bool(told)
+    assert (line in result.text.split("\n")) == bool(message)
 
 
 async def test_a_look_at_other_programs_says_that_it_sees_none_of_them(boxed: Workspace) -> None:
-    told = "it sees only this session's own processes, ports and network"
-    assert [(await bash(boxed, command)).blocked for command in ("ps aux | wc -l", "echo ps")] == [told, ""]
+    note = "it sees only this session's own processes, ports and network"
+    assert [(await bash(boxed, command)).blocked_by_sandbox for command in ("ps aux | wc -l", "echo ps")] == [note, ""]
 
 
 async def test_a_command_runs_although_a_place_goes_away_while_its_sandbox_is_put_up(
     boxed: Workspace, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a socket of another program does, and the folder that it was in."""
-    known, gone = mount_paths.places_of, [str(place / "gone" / "socket")]
+    known, gone = mount_paths.sandbox_path_access, [str(place / "gone" / "socket")]
 
     def places_of(*given: object) -> dict[str, Access]:
         return {**known(*given), **({gone.pop(): "hidden file"} if gone else {})}  # type: ignore[arg-type]  # passed on
 
-    monkeypatch.setattr("ebbtide.tools.sandbox.mount_paths.places_of", places_of)
+    monkeypatch.setattr("ebbtide.tools.sandbox.mount_paths.sandbox_path_access", places_of)
     result = await bash(boxed, "echo ran >> log; cat log")
     assert (result.text, gone) == ("ran\nexit code 0", [])
 
@@ -287,8 +285,7 @@ async def test_caches_of_installed_programs_are_made_before_their_first_run(boxe
     bin_folder = home / "bin"
     bin_folder.mkdir()
     for name in ("go", "uv"):
-        (bin_folder / name).write_text("#!/bin/sh\n")
-        (bin_folder / name).chmod(0o755)
+        write_program(bin_folder / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{bin_folder}:/usr/bin:/bin")
         patch.setenv("XDG_CACHE_HOME", str(home / "caches"))
@@ -320,12 +317,11 @@ async def test_a_link_that_takes_the_place_of_a_folder_meanwhile_opens_nothing(
     inner, log = boxed.root / "a" / "b", boxed.root / "log"
     inner.mkdir(parents=True)
     for folder in (inner, home / ".ssh", home / ".ssh" / "b"):
-        folder.mkdir(exist_ok=True)
-        (folder / "settings").touch()
+        write_file(folder / "settings")
     with (boxed.root / ".git" / "config").open("a") as config:
         config.write("[include]\n\tpath = ../a/b/settings\n")
-    command = in_shell("for d in a a/b; do cat $d/id_ed25519; echo x >> $d/authorized_keys; done")
-    launch, before = boxed.sandbox.around(command, boxed.root, may_write=may_write), _all_files(home)
+    command = shell_launch("for d in a a/b; do cat $d/id_ed25519; echo x >> $d/authorized_keys; done")
+    launch, before = boxed.sandbox.wrap(command, boxed.root, may_write=may_write), _all_files(home)
     (boxed.root / swapped).rename(boxed.root / "away")
     (boxed.root / swapped).symlink_to(target)
     program = start(launch, boxed.root, log)
@@ -344,35 +340,37 @@ async def test_landlock_opens_nothing_behind_a_link_in_the_working_folder(
     monkeypatch.setattr("ebbtide.tools.sandbox.sandbox.found_sandbox", lambda: LANDLOCK)
     linked = boxed.root / "a"
     linked.symlink_to(home / ".ssh")
-    known = mount_paths.places_of
+    known = mount_paths.sandbox_path_access
     monkeypatch.setattr(
-        "ebbtide.tools.sandbox.mount_paths.places_of", lambda *given: {**known(*given), str(linked): access}
+        "ebbtide.tools.sandbox.mount_paths.sandbox_path_access", lambda *given: {**known(*given), str(linked): access}
     )
-    told = await bash(boxed, "cat a/id_ed25519; echo x >> a/id_ed25519; echo done")
-    assert [line for line in told.text.splitlines() if "Permission denied" not in line] == ["done", "exit code 0"]
+    result = await bash(boxed, "cat a/id_ed25519; echo x >> a/id_ed25519; echo done")
+    assert [line for line in result.text.splitlines() if "Permission denied" not in line] == ["done", "exit code 0"]
 
 
 async def test_a_further_folder_is_written_while_it_is_one(boxed: Workspace, home: Path, place: Path) -> None:
     assert boxed.sandbox is not None
-    approval, more = Approver(Policy(str(boxed.root)), roots=boxed.sandbox.roots), place / "more"
+    approval, more = Approver(Policy(str(boxed.root)), added_folders=boxed.sandbox.roots), place / "more"
     boundary = SessionBoundary(approval, boxed)
     git(more.parent, "init", "more")
     assert boundary.add("../more") == more
     asked = PermissionRequest("read", "read", (str(more / "a"),))
-    told = await bash(boxed, "echo x > ../more/a; cat ../more/a; git -C ../more config a.b c 2>/dev/null || echo kept")
-    assert told.text.startswith("x\nkept\nexit code 0\n")
-    assert told.blocked.startswith("Git's setting `a.b` was not written")
+    result = await bash(
+        boxed, "echo x > ../more/a; cat ../more/a; git -C ../more config a.b c 2>/dev/null || echo kept"
+    )
+    assert result.text.startswith("x\nkept\nexit code 0\n")
+    assert result.blocked_by_sandbox.startswith("Git's setting `a.b` was not written")
     assert decide(asked, approval.policy).verdict == "allow"
-    for wrong, said in (
+    for wrong, problem in (
         ("../not-there", f"there is no folder `{place}/not-there`"),
         ("sub/../../more/.git", f"`{more}/.git` is already part of this session"),
         (".", f"`{boxed.root}` is already part of this session"),
         ("~/.config", f"`{home}/.config` contains this program's own files, which no session may change"),
     ):
-        with pytest.raises(ConfigError, match=re.escape(said)):
+        with pytest.raises(ConfigError, match=re.escape(problem)):
             boundary.add(wrong)
-    assert (boundary.folders, boundary.remove(str(more)), boundary.folders) == ((str(more),), more, ())
-    assert (await bash(boxed, "echo x > ../more/b")).blocked == f"it may not write `{more}/b`"
+    assert (boundary.added_folders, boundary.remove(str(more)), boundary.added_folders) == ((str(more),), more, ())
+    assert (await bash(boxed, "echo x > ../more/b")).blocked_by_sandbox == f"it may not write `{more}/b`"
     assert decide(asked, approval.policy).verdict == "ask"
 
 
@@ -383,38 +381,38 @@ async def test_all_of_the_disk_as_working_folder_shows_nothing_that_is_hidden(
     made = Workspace(
         Path("/"), outputs, sandbox=Sandbox(Path("/"), outputs / "tmp", visible_paths=(Path("/"), outputs))
     )
-    told = await bash(
+    result = await bash(
         made, f"cat /dev/null; ls -A /run; ls -d {outside['named']}; ls {home}/.ssh; echo x > /tmp/x && echo written"
     )
-    assert [line for line in told.text.splitlines() if "cannot access" not in line] == ["written", "exit code 0"]
+    assert [line for line in result.text.splitlines() if "cannot access" not in line] == ["written", "exit code 0"]
 
 
 async def test_sockets_of_others_are_hidden_where_they_lie_in_the_working_folder(
     home: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = place / "desk"
-    monkeypatch.setattr("ebbtide.tools.sandbox.mount_paths.WITH_SOCKETS", (str(root),))
+    monkeypatch.setattr("ebbtide.tools.sandbox.mount_paths.SHARED_SOCKET_FOLDERS", (str(root),))
     (root / "tmux-0").mkdir(parents=True)
     monkeypatch.chdir(root)  # a path of a socket is short
-    with socket.socket(socket.AF_UNIX) as other, socket.socket(socket.AF_UNIX) as beside:
+    with socket.socket(socket.AF_UNIX) as other, socket.socket(socket.AF_UNIX) as agent_socket:
         other.bind("tmux-0/default")
-        beside.bind("agent")
+        agent_socket.bind("agent")
         made = Workspace(root, home / "out", sandbox=Sandbox(root, home / "out" / "tmp", visible_paths=(root,)))
-        told = await bash(made, "ls tmux-0; test -S agent || touch a && ls")
-    assert told.text.splitlines() == ["a", "agent", "tmux-0", "exit code 0"]
+        result = await bash(made, "ls tmux-0; test -S agent || touch a && ls")
+    assert result.text.splitlines() == ["a", "agent", "tmux-0", "exit code 0"]
 
 
 async def test_without_network_a_command_says_so(boxed: Workspace) -> None:
     assert boxed.sandbox is not None
     alone = replace(boxed, sandbox=replace(boxed.sandbox, has_network=False))
     result = await bash(alone, "echo > /dev/tcp/192.0.2.1/80")
-    assert result.blocked == "it has no network"
+    assert result.blocked_by_sandbox == "it has no network"
 
 
 async def test_a_server_of_the_project_talks_over_its_pipes_and_ends_whole(boxed: Workspace, place: Path) -> None:
     assert boxed.sandbox is not None
     serves = "read line; test -e ~/.ssh/id_ed25519; echo $?; read line"
-    launch = boxed.sandbox.around(in_shell(serves), boxed.root)
+    launch = boxed.sandbox.wrap(shell_launch(serves), boxed.root)
     child = await start_child(launch, boxed.root, ServerLog(place / "log"), 1000)
     child.write(b"go\n")
     assert await child.read() == b"1"
@@ -426,15 +424,17 @@ async def test_a_file_in_the_real_tmp_that_a_command_does_not_see_is_named(
     boxed: Workspace, outside: dict[str, object]
 ) -> None:
     named = outside["named"]
-    assert (await bash(boxed, f"cat {named}")).blocked == f"/tmp is private to the session, so it cannot see `{named}`"
+    assert (
+        await bash(boxed, f"cat {named}")
+    ).blocked_by_sandbox == f"/tmp is private to the session, so it cannot see `{named}`"
     nowhere = tempfile.mktemp(prefix="nowhere-", dir="/tmp")
-    assert (await bash(boxed, f"cat {nowhere}")).blocked == ""
+    assert (await bash(boxed, f"cat {nowhere}")).blocked_by_sandbox == ""
 
 
 async def test_what_may_only_look_cannot_write_in_the_working_folder(boxed: Workspace) -> None:
     assert boxed.sandbox is not None
     (boxed.root / "a.txt").write_text("one\n")
-    launch = boxed.sandbox.around(in_shell("cat a.txt; echo x > a.txt"), boxed.root, may_write=False)
+    launch = boxed.sandbox.wrap(shell_launch("cat a.txt; echo x > a.txt"), boxed.root, may_write=False)
     program = start(launch, boxed.root, boxed.root / "log")
     assert await program.wait(10)
     assert (boxed.root / "log").read_text().splitlines()[0] == "one"
@@ -484,6 +484,6 @@ async def test_what_is_shown_of_a_hidden_folder_is_seen_and_the_rest_is_not(home
     (data / "sessions.db").write_text("kept")
     (outputs / "1.log").write_text("printed\n")
     made = Workspace(root, outputs, sandbox=Sandbox(root, outputs / "tmp", ours=(data,), visible_paths=(root, outputs)))
-    told = await bash(made, f"cat {outputs}/1.log; ls {data}; touch {data}/x {outputs}/x 2>/dev/null || echo refused")
-    assert told.text == "printed\noutputs\nrefused\nexit code 0"
+    result = await bash(made, f"cat {outputs}/1.log; ls {data}; touch {data}/x {outputs}/x 2>/dev/null || echo refused")
+    assert result.text == "printed\noutputs\nrefused\nexit code 0"
     await made.jobs.close()

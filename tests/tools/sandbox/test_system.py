@@ -8,13 +8,14 @@ from types import SimpleNamespace
 import pytest
 
 from ebbtide.tools.sandbox import system, system_calls
-from ebbtide.tools.sandbox.landlock_program import program_of
-from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, trial_of_landlock
+from ebbtide.tools.sandbox.landlock_program import find_program
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox, landlock_problem
+from tests.kit.files import write_program
 
 GENERIC = Path("/usr/include/asm-generic/unistd.h")
 X86_64 = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
 APPARMOR = "bwrap: setting up uid map: Permission denied"
-needs_landlock = pytest.mark.skipif(bool(trial_of_landlock()), reason="the kernel has no Landlock that could be tried")
+needs_landlock = pytest.mark.skipif(bool(landlock_problem()), reason="the kernel has no Landlock that could be tried")
 
 
 @pytest.mark.parametrize(("machine", "header"), [("aarch64", GENERIC), ("riscv64", GENERIC), ("x86_64", X86_64)])
@@ -25,14 +26,12 @@ def test_the_numbers_of_system_calls_are_those_of_the_kernel(machine: str, heade
     real = {name: int(number) for name, number in defined}
     _, refused, (clone, socket, ioctl, limit) = system_calls._MACHINES[machine]
     named = {"clone": clone, "socket": socket, "ioctl": ioctl, "prlimit64": limit, "clone3": system_calls._CLONE3}
-    ours = {**refused, **named, **system_calls._ANYWHERE}
+    ours = {**refused, **named, **system_calls._COMMON_REJECTED_CALLS}
     assert ours == {name: real[name] for name in ours}
 
 
 def bubblewrap_that_says(text: str, folder: Path) -> tuple[str, ...]:
-    stub = folder / "bwrap"
-    stub.write_text(f"#!/bin/sh\necho '{text}' >&2\nexit 1\n")
-    stub.chmod(0o755)
+    stub = write_program(folder / "bwrap", f"echo '{text}' >&2\nexit 1\n")
     return (str(stub),)
 
 
@@ -61,11 +60,10 @@ def test_landlock_runs_no_program_of_the_folder_in_the_place_of_one_of_the_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("sh", "only-here"):
-        (tmp_path / name).write_text("#!/bin/false\n")
-        (tmp_path / name).chmod(0o755)
+        write_program(tmp_path / name, "#!/bin/false\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", ".::/usr/bin:/bin")
-    assert program_of("sh") in ("/usr/bin/sh", "/bin/sh")
-    assert program_of("./sh") == "./sh"
+    assert find_program("sh") in ("/usr/bin/sh", "/bin/sh")
+    assert find_program("./sh") == "./sh"
     with pytest.raises(SystemExit):
-        program_of("only-here")
+        find_program("only-here")

@@ -8,6 +8,7 @@ import ebbtide.tools.search.listing
 from ebbtide.tools.base import ToolError, Workspace
 from ebbtide.tools.outputs.extent import Extent
 from ebbtide.tools.read import Read
+from tests.kit.files import write_files
 
 
 async def test_a_folder_is_listed_without_what_git_ignores(workspace: Workspace) -> None:
@@ -15,8 +16,7 @@ async def test_a_folder_is_listed_without_what_git_ignores(workspace: Workspace)
     for name in ("src", "build", ".git"):
         (root / name).mkdir()
     (root / ".gitignore").write_text("build/\n*.log\n")
-    for name in ("b.py", "a.log", "odd\nname", os.fsdecode(b"\xff")):
-        (root / name).touch()
+    write_files(root, ("b.py", "a.log", "odd\nname", os.fsdecode(b"\xff")))
     (root / "link").symlink_to("src")
     result = await Read().run({"path": "."}, workspace)
     assert result.text == ".gitignore\nb.py\nlink -> src\nodd\\nname\nsrc/\n\\xff"

@@ -6,6 +6,7 @@ from ebbtide.tools.base import Arguments, Tool, ToolError, Workspace
 from ebbtide.tools.edit import Edit
 from ebbtide.tools.read import Read
 from ebbtide.tools.search.similar_paths import MAX_SCANNED_NAMES, path_suggestion
+from tests.kit.files import write_files
 
 IS_IT = {
     "src/app.py": ": is it `app.py` or `src/core/app.py`?",
@@ -29,8 +30,7 @@ def project(workspace: Workspace) -> Workspace:
     root = workspace.root
     (root / "src/core").mkdir(parents=True)
     (root / "build").mkdir()
-    for name in ("app.py", "src/core/app.py", "build/out.o"):
-        (root / name).write_text("x = 1\n")
+    write_files(root, ("app.py", "src/core/app.py", "build/out.o"), "x = 1\n")
     (root / ".gitignore").write_text("build\n")
     return workspace
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.tools.search.word_match import ALIKE, stem, terms_of, words_of
+from ebbtide.tools.search.word_match import SYNONYM_WEIGHT, query_terms, stem, words_of
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,9 @@ from ebbtide.tools.search.word_match import ALIKE, stem, terms_of, words_of
         ("create", "creates", "creating", "creation"),
         ("pay", "pays", "payment", "payments"),
         ("authorised", "authorized", "authorize"),
+        ("raise", "raises", "raised", "raising"),
+        ("rise", "rises", "rising"),
+        ("noise", "noises"),
         ("remind", "reminder", "reminders"),
     ],
 )
@@ -31,10 +34,10 @@ def test_names_are_split_at_their_humps_and_signs() -> None:
 
 
 def test_a_word_is_answered_by_itself_and_less_by_others() -> None:
-    removal, thing = terms_of("delete the ticket")
+    removal, thing = query_terms("delete the ticket")
     assert removal[stem("delete")] == thing[stem("ticket")] == 1.0
-    assert removal[stem("remove")] == thing[stem("issue")] == ALIKE
-    assert terms_of("the of and") == []
-    assert terms_of("delete deleting") == [removal]
-    (every,) = terms_of("which")
-    assert every[stem("list")] == ALIKE
+    assert removal[stem("remove")] == thing[stem("issue")] == SYNONYM_WEIGHT
+    assert query_terms("the of and") == []
+    assert query_terms("delete deleting") == [removal]
+    (every,) = query_terms("which")
+    assert every[stem("list")] == SYNONYM_WEIGHT

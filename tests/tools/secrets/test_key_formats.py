@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.tools.secrets.key_formats import forms_of, known_secrets, secrets_in
+from ebbtide.tools.secrets.key_formats import detect_secrets, encoded_forms, known_secrets
 
 LETTERS = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA"
 KEYS = {
@@ -34,7 +34,7 @@ KEYS = {
 @pytest.mark.parametrize("around", ["{}", "x = '{}'\n", '{{"key": "{}"}}', "https://h/?k={}&b", "\ud800{} "])
 def test_a_key_is_told_by_its_form(name: str, around: str) -> None:
     text = around.format(KEYS[name])
-    assert [(one.name, text[one.start : one.end]) for one in secrets_in(text, {})] == [(name, KEYS[name])]
+    assert [(one.name, text[one.start : one.end]) for one in detect_secrets(text, {})] == [(name, KEYS[name])]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_key_is_told_by_its_form(name: str, around: str) -> None:
     ],
 )  # fmt: skip
 def test_what_only_looks_like_one_is_none(text: str) -> None:
-    assert secrets_in(text, {}) == []
+    assert detect_secrets(text, {}) == []
 
 
 BEGIN, END = "-----BEGIN RSA " + "PRIVATE KEY-----", "-----END RSA " + "PRIVATE KEY-----"
@@ -69,7 +69,7 @@ LINES = [LETTERS[at:] + LETTERS + LETTERS[:at] for at in range(8)]
 def test_a_part_of_a_private_key_is_told(lines: list[str], before: str) -> None:
     text = "first\n" + "\n".join(before + line for line in lines) + "\nlast\n"
     left = text
-    for one in reversed(secrets_in(text, {})):
+    for one in reversed(detect_secrets(text, {})):
         left = left[: one.start] + left[one.end :]
     assert [line for line in LINES if line in left] == []
     assert left.startswith("first\n")
@@ -78,7 +78,7 @@ def test_a_part_of_a_private_key_is_told(lines: list[str], before: str) -> None:
 
 @pytest.mark.parametrize("text", ["{}\n", "x = '{}'\nif x in text:\n    return find(text) - 1\n# {}\n"])
 def test_what_tells_of_private_keys_is_none(text: str) -> None:
-    assert secrets_in(text.format(BEGIN, END), {}) == []
+    assert detect_secrets(text.format(BEGIN, END), {}) == []
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_lines_of_any_length_that_break_a_value_apart_show_none_of_it(width: int
     pieces = wrap(f"key={LETTERS}", width)
     text = end.join(["start", *pieces, "end"])
     left = text
-    for one in reversed(secrets_in(text, {LETTERS: "K"})):
+    for one in reversed(detect_secrets(text, {LETTERS: "K"})):
         left = left[: one.start] + left[one.end :]
     assert left == end.join(["start", "key=", *[""] * (len(pieces) - 1), "end"])
 
@@ -129,7 +129,7 @@ def test_a_dump_of_bytes_shows_none_of_a_value(line: str, group: int) -> None:
     text = "\n".join(
         line.format(at * 16, row.hex(" ", -group), row.decode().replace("\n", ".")) for at, row in enumerate(rows)
     )
-    found = secrets_in(text, dict.fromkeys(forms_of(LETTERS), "K"))
+    found = detect_secrets(text, dict.fromkeys(encoded_forms(LETTERS), "K"))
     left = text
     for one in reversed(found):
         left = left[: one.start] + left[one.end :]
@@ -142,14 +142,14 @@ def test_a_dump_of_bytes_shows_none_of_a_value(line: str, group: int) -> None:
 @pytest.mark.parametrize("size", [11, 20, 31])
 def test_a_value_that_is_cut_off_is_hidden_as_far_as_it_is_there(size: int) -> None:
     text = f"a {LETTERS[:size]}\n[… left out …]\n{LETTERS[-size:]} b"
-    found = [(one.start, one.end) for one in secrets_in(text, {LETTERS: "K"})]
+    found = [(one.start, one.end) for one in detect_secrets(text, {LETTERS: "K"})]
     assert found == [(2, 2 + size), (len(text) - 2 - size, len(text) - 2)]
 
 
 @given(st.text(min_size=12, max_size=60), st.binary(max_size=7), st.binary(max_size=7))
 def test_a_known_value_is_found_in_whatever_it_is_encoded(value: str, before: bytes, behind: bytes) -> None:
     data = value.encode()
-    known = dict.fromkeys(forms_of(value), "K")
+    known = dict.fromkeys(encoded_forms(value), "K")
     encoded = b64encode(before + data + behind).decode()
     safe = urlsafe_b64encode(before + data + behind).decode()
     in_words = (
@@ -161,19 +161,19 @@ def test_a_known_value_is_found_in_whatever_it_is_encoded(value: str, before: by
     )
     in_addresses = (quote(value, safe=""), quote_plus(value))
     for text in (f"a{value}b", *in_words, *in_addresses, data.hex(), data.hex().upper(), encoded, safe):
-        assert secrets_in(text, known), text
+        assert detect_secrets(text, known), text
 
 
 @given(st.text(min_size=60, max_size=200), st.binary(max_size=80), st.sampled_from([40, 60, 64, 76]), st.booleans())
 def test_a_known_value_is_found_where_lines_break_it_apart(
     value: str, before: bytes, width: int, numbers: bool
 ) -> None:
-    known = dict.fromkeys(forms_of(value), "K")
+    known = dict.fromkeys(encoded_forms(value), "K")
     for encoded in (b64encode(before + value.encode()).decode(), (before + value.encode()).hex()):
         lines = [f"{number}\t" * numbers + line for number, line in enumerate(wrap(encoded, width), 1)]
         text = "\n".join(["It says:", *lines, "and no more."])
         (part,) = {*known} & {form for form in known if form in encoded}
-        hidden = "".join(text[one.start : one.end] for one in secrets_in(text, known))
+        hidden = "".join(text[one.start : one.end] for one in detect_secrets(text, known))
         assert hidden == part, text
 
 
@@ -190,6 +190,12 @@ def test_known_are_the_values_of_variables_that_say_so_and_passwords_in_addresse
 
 @pytest.mark.parametrize(("value", "data"), [("abc\udcffdefghi", b"abc\xffdefghi"), ("abc\ud800defghi", None)])
 def test_a_value_that_is_no_text_is_one_nevertheless(value: str, data: bytes | None) -> None:
-    forms = list(forms_of(value))
+    forms = list(encoded_forms(value))
     assert forms[0] == value
     assert data is None or {data.hex(), quote(data)} <= set(forms)
+
+
+def test_secrets_that_overlap_are_one_so_that_none_of_either_stays_visible() -> None:
+    text = "x abcdefghijklmnop y"
+    found = detect_secrets(text, {"abcdefgh": "A", "efghijklmnop": "B"})
+    assert [(text[one.start : one.end], one.name) for one in found] == [("abcdefghijklmnop", "A")]

@@ -5,11 +5,11 @@ from urllib.parse import quote
 
 import pytest
 
-from ebbtide.tools.secrets.redaction import redact_text, without_options, without_password
+from ebbtide.tools.secrets.redaction import redact_options, redact_text, redact_url
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "redacted"),
     [
         ("Endpoint(key='sk-proj-abc123def456')", "Endpoint(key='***')"),
         ("x-api-key: sk-ant-api03-AbC_123-xyz999", "x-api-key: ***"),
@@ -33,27 +33,27 @@ from ebbtide.tools.secrets.redaction import redact_text, without_options, withou
         ("keyboard, monkey, task-1234567890", "keyboard, monkey, task-1234567890"),
     ],
 )
-def test_secrets_are_hidden_and_the_rest_is_not(text: str, shown: str) -> None:
+def test_secrets_are_hidden_and_the_rest_is_not(text: str, redacted: str) -> None:
     environment = {
         "MY_API_KEY": "swordfish",
         "A_TOKEN": "short",
         "PWD": "/home/me/project",
         "OTHER": "keyboard, monkey",
     }
-    assert redact_text(text, environment, ["swordfish\n2"]) == shown
+    assert redact_text(text, environment, ["swordfish\n2"]) == redacted
 
 
 def test_a_known_secret_is_hidden_in_whatever_form_it_stands() -> None:
     value = "sw0rdfish/näh?"
     encoded = b64encode(f"user:{value}".encode()).decode()
     text = f"{value} {quote(value, safe='')} {value.encode().hex()} {encoded} '{value}'"
-    shown = redact_text(text, {"MY_SECRET": value})
-    assert not [form for form in (value, quote(value, safe=""), value.encode().hex()) if form in shown]
-    assert (shown.count("***"), encoded[8:24] in shown) == (5, False)
+    redacted = redact_text(text, {"MY_SECRET": value})
+    assert not [form for form in (value, quote(value, safe=""), value.encode().hex()) if form in redacted]
+    assert (redacted.count("***"), encoded[8:24] in redacted) == (5, False)
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "redacted"),
     [
         ("https://models.example/v1", "https://models.example/v1"),
         ("https://me:pass@models.example:8/v1@2", "https://***@models.example:8/v1@2"),
@@ -64,12 +64,12 @@ def test_a_known_secret_is_hidden_in_whatever_form_it_stands() -> None:
         ("", ""),
     ],
 )
-def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
-    assert without_password(url) == shown
+def test_an_address_is_shown_without_its_password(url: str, redacted: str) -> None:
+    assert redact_url(url) == redacted
 
 
 def test_what_options_are_given_is_hidden_and_other_words_are_not() -> None:
     words = ["serve", "--api-key", "plain", "--token=plain", "--verbose", "--auth", "--port", "80", "-k", "x"]
-    assert without_options(words) == [
+    assert redact_options(words) == [
         "serve", "--api-key", "***", "--token=***", "--verbose", "--auth", "--port", "80", "-k", "x"
     ]  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.network.addresses import is_local_name, is_public
-from ebbtide.tools.web.addresses import address_of, behind, is_allowed
+from ebbtide.tools.web.addresses import is_allowed, parse_web_address, redirect_target
 
 PRIVATE = (
     "10.0.0.1 127.0.0.1 127.255.1.2 172.16.0.1 172.31.255.255 192.168.1.1 0.0.0.0 0.1.2.3 100.64.0.1 192.0.0.1 "
@@ -49,12 +49,12 @@ def test_names_of_this_machine_are_known() -> None:
     ],
 )
 def test_an_address_is_taken_apart_once(written: str, meant: str, place: str) -> None:
-    address = address_of(written)
-    assert (str(address), address.place) == (meant, place)
+    address = parse_web_address(written)
+    assert (str(address), address.host_and_port) == (meant, place)
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
         ("file:///etc/passwd", "is not an address of http or https: read shows files, bash fetches the rest"),
         ("http://user:pass@example.org/", "the address contains a name or password: leave it out"),
@@ -66,15 +66,15 @@ def test_an_address_is_taken_apart_once(written: str, meant: str, place: str) ->
         ("x" * 5000, "the address has more than 4,000 characters: check it"),
     ],
 )
-def test_what_is_no_address_is_explained(written: str, said: str) -> None:
+def test_what_is_no_address_is_explained(written: str, message: str) -> None:
     with pytest.raises(ToolError) as caught:
-        address_of(written)
-    assert said in str(caught.value)
+        parse_web_address(written)
+    assert message in str(caught.value)
 
 
 def test_a_redirect_is_understood_from_where_it_stands() -> None:
-    here = address_of("https://example.org/a/b?c")
-    assert [str(behind(here, to)) for to in ("../d", "/e", "//other.example", "http://169.254.169.254/")] == [
+    here = parse_web_address("https://example.org/a/b?c")
+    assert [str(redirect_target(here, to)) for to in ("../d", "/e", "//other.example", "http://169.254.169.254/")] == [
         "https://example.org/d",
         "https://example.org/e",
         "https://other.example/",
@@ -86,11 +86,11 @@ def test_a_redirect_to_what_is_no_address_is_explained() -> None:
     with pytest.raises(
         ToolError, match=r"^it redirects to `http://\[::1/`, which is not an address: Invalid IPv6 URL$"
     ):
-        behind(address_of("https://example.org/"), "http://[::1/")
+        redirect_target(parse_web_address("https://example.org/"), "http://[::1/")
 
 
 def test_a_private_host_is_allowed_by_name_or_with_its_port() -> None:
-    address = address_of("http://localhost:3000/")
+    address = parse_web_address("http://localhost:3000/")
     allowed = [["localhost"], ["localhost:3000"], ["localhost:4000"], [], ["local"]]
     assert [is_allowed(address, private) for private in allowed] == [True, True, False, False, False]
-    assert is_allowed(address_of("http://[::1]/"), ["[::1]:80"])
+    assert is_allowed(parse_web_address("http://[::1]/"), ["[::1]:80"])

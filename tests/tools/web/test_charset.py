@@ -42,8 +42,8 @@ PAGES = [(codec, text) for codec, texts in WRITTEN.items() for text in texts]
 def test_a_page_that_says_nothing_is_read_as_it_is_written(codec: str, text: str) -> None:
     page = f"<html><title>t</title><p class='x'>{text}</p>\n<p>and words of ASCII"
     for written in (text, page, "\ufeff" + page if codec.startswith("utf") else page):
-        for said in ("", "utf-8", "klingon", "base64"):
-            assert decode_page(written.encode(codec), said) == written.removeprefix("\ufeff")
+        for declared in ("", "utf-8", "klingon", "base64"):
+            assert decode_page(written.encode(codec), declared) == written.removeprefix("\ufeff")
 
 
 def test_what_a_page_or_its_server_says_is_believed_where_it_can_be_true() -> None:
@@ -73,4 +73,4 @@ def test_a_page_that_is_cut_or_damaged_keeps_the_rest_of_its_signs() -> None:
 
 @pytest.mark.parametrize("raw", [bytes(range(64)), b"\0" * 99, b"\1\0\2\0\3\0" * 99, b"ab\0cd"])
 def test_what_is_no_text_is_not_made_one(raw: bytes) -> None:
-    assert [decode_page(raw, said) for said in ("", "utf-8", "klingon")] == [None] * 3
+    assert [decode_page(raw, declared) for declared in ("", "utf-8", "klingon")] == [None] * 3

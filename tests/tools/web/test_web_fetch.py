@@ -105,8 +105,8 @@ async def test_what_is_no_usual_page_is_shown_or_explained(site: Site, workspace
         "/none": b"",
         "/nonsense": b"SSH-2.0-OpenSSH\r\n\r\n",
     }
-    said = {path: await fetched(site, path, workspace) for path in (*site.pages, "/missing")}
-    assert {path: text.removeprefix(start + path).strip() for path, text in said.items()} == {
+    texts = {path: await fetched(site, path, workspace) for path in (*site.pages, "/missing")}
+    assert {path: text.removeprefix(start + path).strip() for path, text in texts.items()} == {
         "/json": '{"a": 1}',
         "/latin": "Grüße",
         "/odd": "Grüße",
@@ -141,8 +141,8 @@ async def test_what_nobody_sees_of_a_page_is_left_out(site: Site, workspace: Wor
         ).encode(),
         "/text": head(content_type="text/plain; charset=utf-8") + f"seen{unseen}\u2066 می\u200cخواهم".encode(),
     }
-    said = {path: (await fetched(site, path, workspace)).partition("\n")[2] for path in site.pages}
-    assert said == {"/html": "# T\n\nseen\n\nalso [seen](http://[x)", "/text": "\nseen می\u200cخواهم"}
+    texts = {path: (await fetched(site, path, workspace)).partition("\n")[2] for path in site.pages}
+    assert texts == {"/html": "# T\n\nseen\n\nalso [seen](http://[x)", "/text": "\nseen می\u200cخواهم"}
 
 
 async def test_a_page_without_end_is_looked_at_up_to_a_limit(
@@ -156,9 +156,9 @@ async def test_a_page_without_end_is_looked_at_up_to_a_limit(
         "/bomb": head(content_type="text/plain", content_encoding="gzip") + bomb,
     }
     for path, letter in (("/large", "y"), ("/bomb", "x")):
-        said = await fetched(site, path, workspace)
+        page = await fetched(site, path, workspace)
         start = f"http://127.0.0.1:{site.port}{path}\n\n"
-        assert said == f"{start}{letter * 100_000}\n(only its first 0 MB were looked at)"
+        assert page == f"{start}{letter * 100_000}\n(only its first 0 MB were looked at)"
 
 
 async def test_a_server_that_drips_is_waited_for_only_so_long(
@@ -170,8 +170,8 @@ async def test_a_server_that_drips_is_waited_for_only_so_long(
         "/header": lambda writer: forever(writer, b"HTTP/1.1 200 OK\r\n", b"x: y\r\n", 0.01),
         "/silent": lambda writer: asyncio.sleep(60),
     }
-    said = await fetched(site, "/drips", workspace)
-    assert said.partition("\n\n")[2].lstrip(".") == "\n(it did not arrive completely within 0 s)"
+    text = await fetched(site, "/drips", workspace)
+    assert text.partition("\n\n")[2].lstrip(".") == "\n(it did not arrive completely within 0 s)"
     late = f"error: `127.0.0.1:{site.port}` did not answer within 0 s: try again later"
     assert [await fetched(site, path, workspace) for path in ("/header", "/silent")] == [late, late]
 
@@ -297,8 +297,8 @@ async def test_a_page_that_takes_too_long_to_be_made_markdown_is_shown_as_it_cam
     site.pages["/deep"] = head(content_type="text/html") + b"<div>" * 20_000 + b"deep"
     assert (await fetched(site, "/deep", workspace)).endswith("\n\ndeep")
     monkeypatch.setattr(ebbtide.tools.web_fetch, "CONVERT_TIMEOUT_S", 0.01)
-    said = await fetched(site, "/deep", workspace)
-    assert said.endswith(
+    text = await fetched(site, "/deep", workspace)
+    assert text.endswith(
         "(too large or too deeply nested for Markdown: this is its HTML)\n" + "<div>" * 20_000 + "deep"
     )
 
@@ -319,17 +319,17 @@ async def test_of_a_page_with_very_many_tags_the_beginning_is_made_markdown(
 
 
 async def test_a_search_is_done_by_the_configured_program(workspace: Workspace) -> None:
-    async def said(*command: str) -> str:
+    async def search(*command: str) -> str:
         try:
             return (await WebSearch(command).run({"query": "a $HOME; 'b'"}, workspace)).text
         except ToolError as error:
             return f"error: {error}"
 
-    assert await said("printf", "%s|") == "a $HOME; 'b'|"
-    assert await said("printf", "%s-%s", "{query}", "x") == "a $HOME; 'b'-x"
-    assert await said("true") == "nothing was found: try other words"
-    assert await said("sh", "-c", "echo no key >&2; exit 3") == (
+    assert await search("printf", "%s|") == "a $HOME; 'b'|"
+    assert await search("printf", "%s-%s", "{query}", "x") == "a $HOME; 'b'-x"
+    assert await search("true") == "nothing was found: try other words"
+    assert await search("sh", "-c", "echo no key >&2; exit 3") == (
         "error: the program of `web.search`, `sh`, ended with exit code 3: no key"
     )
-    assert (await said("/no/such")).startswith("error: the program of `web.search`, `/no/such`, cannot be started: ")
-    assert await said() == "error: no search program is configured: the user can set one in `web.search`"
+    assert (await search("/no/such")).startswith("error: the program of `web.search`, `/no/such`, cannot be started: ")
+    assert await search() == "error: no search program is configured: the user can set one in `web.search`"

@@ -9,12 +9,13 @@ import pexpect
 import pytest
 
 from ebbtide.tui.cli.arguments import SUBCOMMANDS
-from ebbtide.tui.cli.candidates import ShellCompletion, Sources, complete
+from ebbtide.tui.cli.candidates import CompletionSources, ShellCompletion, complete
 from ebbtide.tui.cli.command_tree import all_parsers, command_parser
 from ebbtide.tui.cli.completion import SHELLS, split_line
-from tests.running import ROOT, ebb, environment
+from tests.kit.commands import ROOT, ebb, environment
+from tests.kit.files import write_program
 
-SOURCES = Sources(
+SOURCES = CompletionSources(
     sessions=lambda: [("4f2a91c0", "fix the parser"), ("77aa01b2", "")],
     models=lambda: [("ollama/qwen3:8b", ""), ("anthropic/claude-opus-5", "")],
     settings=lambda: [("agent.model", "the model"), ("tui.theme", "colours")],
@@ -103,9 +104,7 @@ def test_the_script_is_one_that_the_shell_can_read(shell: str, tmp_path: Path) -
 
 
 def test_a_real_bash_completes_with_it(tmp_path: Path) -> None:
-    program = tmp_path / "ebb"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ebbtide.tui.cli.main "$@"\n')
-    program.chmod(0o755)
+    write_program(tmp_path / "ebb", f'exec {sys.executable} -m ebbtide.tui.cli.main "$@"\n')
     env = {**environment(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}", "TERM": "xterm", "PS1": "> "}
     child = pexpect.spawn("bash", ["--norc", "--noprofile", "-i"], env=env, cwd=ROOT, encoding="utf-8", timeout=60)
     try:

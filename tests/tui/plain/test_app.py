@@ -13,19 +13,19 @@ import pytest
 from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree
 from ebbtide.agent.errors import AgentError, StoreFailed, UsageError
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
-from ebbtide.agent.events.session import TextDelta, TurnFailed, TurnFinished
+from ebbtide.agent.events.session import TextDelta, ToolFinished, ToolStarted, TurnFailed, TurnFinished
 from ebbtide.agent.messages import Note
 from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.tools.version import VERSION
-from ebbtide.tui.commands import COMMANDS
-from ebbtide.tui.plain.app import PlainFront
-from ebbtide.tui.plain.command_context import COMMAND, EDITING, PRINTING
+from ebbtide.tui.plain.app import LineModeApp
+from ebbtide.tui.plain.command_context import COMMAND
 from ebbtide.tui.plain.reader import PROMPT, is_continued, join_continued
 from ebbtide.tui.prompt.history import History
-from ebbtide.tui.prompt.key_arrivals import GUARD, Arrival
+from ebbtide.tui.prompt.key_arrivals import ANSWER_GUARD_S, Arrival
+from ebbtide.tui.slash_commands import COMMANDS
 from ebbtide.tui.view.blocks import Notice
-from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, Hold, conversation, session_info
-from tests.waiting import until
+from tests.kit.fake_sessions import FakeLibrary, FakeSession, FakeSessions, Hold, conversation, session_info
+from tests.kit.polling import until
 
 ASKED = PermissionAsked("q1", "1", "bash", {"command": "ls"}, "ask mode", offers=("bash(ls)",))
 
@@ -58,13 +58,12 @@ class Typist:
     def ask(self, prompt: str) -> None:
         self.prompt = prompt
 
-    def prefill(self, text: str) -> bool:
+    def prefill(self, text: str, prompt: str = PROMPT) -> bool:
+        if prompt != PROMPT:
+            self.begun.append((prompt, text))
+            return self.has_line_editing
         self.given.append(text)
         return False
-
-    def prefill_answer(self, prompt: str, text: str) -> bool:
-        self.begun.append((prompt, text))
-        return self.has_line_editing
 
     async def lend_terminal(self, work: Callable[[], str]) -> str:
         return await asyncio.to_thread(work)
@@ -79,7 +78,7 @@ class Typist:
 
 @dataclass
 class Talking:
-    front: PlainFront
+    front: LineModeApp
     typist: Typist
     sessions: FakeSessions
     running: "asyncio.Task[str | None]"
@@ -112,7 +111,7 @@ async def talking(
     **options: Any,
 ) -> AsyncIterator[Talking]:
     opener = FakeSessions(list(sessions), tuple(infos))
-    front = PlainFront(opener, History(None), first_message=first, guard=0.0, **options)
+    front = LineModeApp(opener, History(None), first_message=first, guard=0.0, **options)
     typist = Typist()
     controller = Talking(front, typist, opener, asyncio.get_running_loop().create_task(front.run(typist)))
     try:
@@ -131,7 +130,7 @@ async def asking() -> AsyncIterator[tuple[Talking, FakeSession]]:
     """A session that asks whether a command may run."""
     session = FakeSession([(ASKED, *answered("So be it."))])
     async with talking(session, first="go") as controller:
-        await controller.shows("Question: may bash run this command?")
+        await controller.shows("Question: Run this command?")
         yield controller, session
 
 
@@ -162,7 +161,7 @@ async def test_what_waits_after_an_interruption_is_sent_when_it_is_wanted() -> N
         await until(lambda: session.said == ["one"])
         await controller.says("two", shows="Queued")
         controller.front.interrupt()
-        await controller.shows("1 message not sent yet. An empty line sends what waits.")
+        await controller.shows("1 message not sent yet. An empty line sends them.")
         assert session.said == ["one"]
         controller.type("")
         await until(lambda: session.said == ["one", "two"])
@@ -187,11 +186,52 @@ async def test_a_command_is_changed_in_its_place() -> None:
     async with asking() as (controller, session):
         await controller.says("e", asks=COMMAND)
         assert controller.typist.begun == [(COMMAND, "ls")]
-        await controller.shows("Type the command to run in its place; an empty line goes back to the question.")
+        await controller.shows("Type the command to run instead; an empty line returns to the question.")
         await controller.says("", asks="Answer: ")
         await controller.says("edit", asks=COMMAND)
         await controller.says("ls -l", shows="So be it.")
         assert session.answers == {"q1": Decision("allow", arguments={"command": "ls -l"})}
+
+
+async def test_a_reason_is_asked_for_when_the_choice_needs_one() -> None:
+    async with asking() as (controller, session):
+        await controller.says("5", asks="Reason, or what to do instead: ")
+        await controller.says("", asks="Answer: ")
+        await controller.says("d", asks="Reason, or what to do instead: ")
+        await controller.says("use make", shows="So be it.")
+        assert session.answers == {"q1": Decision("deny", note="use make")}
+
+
+async def test_a_command_is_run_while_a_question_is_open() -> None:
+    async with asking() as (controller, session):
+        await controller.says("/help", shows="/quit, quit Ebbtide")
+        await controller.says("/compact", shows="`/compact` has to wait until the session is idle")
+        await controller.says("/nothing", asks="Answer: ")
+        assert session.answers == {}
+        await controller.says("y", shows="So be it.")
+
+
+async def test_what_was_looked_up_is_printed_before_the_question_that_follows() -> None:
+    read = ToolStarted("0", "read", {"path": "a.py"}), ToolFinished("0", "read", "done", "x = 1\n")
+    session = FakeSession([(*read, ASKED, *answered("So be it."))])
+    async with talking(session, first="go") as controller:
+        await controller.shows("Question: Run this command?")
+        shown = controller.typist.shown
+        assert shown.index("Tool read  a.py: done, 1 line.") < shown.index("Question: Run this command?")
+        controller.type("y")
+
+
+async def test_the_palette_runs_what_is_chosen_or_asks_for_what_it_lacks() -> None:
+    choose = "Number, or words to find; an empty line closes: "
+    async with talking(FakeSession(), FakeSession()) as controller:
+        await controller.rests()
+        await controller.says("/commands", asks=choose)
+        assert any("more; type words to find them." in line for line in controller.typist.shown)
+        await controller.says("clear", shows=": /clear, ")
+        await controller.says(next(line for line in controller.typist.shown if ": /clear, " in line).split(":")[0])
+        await controller.says("/commands", asks=choose)
+        await controller.says(next(line for line in controller.typist.shown if ": /why TEXT, " in line).split(":")[0])
+        assert (len(controller.sessions.opened), controller.typist.given) == (2, ["/why "])
 
 
 async def test_what_else_a_call_does_is_changed_in_an_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,9 +241,9 @@ async def test_what_else_a_call_does_is_changed_in_an_editor(tmp_path: Path, mon
     asked = PermissionAsked("q1", "1", "write", {"path": "a.py", "content": "x = 1"}, "ask mode", "diff")
     session = FakeSession([(asked, *answered("So be it."))])
     async with talking(session, first="go") as controller:
-        await controller.shows("Question: may write change a.py?")
+        await controller.shows("Question: Change a.py?")
         monkeypatch.setenv("VISUAL", "/nowhere/at-all")
-        await controller.says("e", shows="Error: `/nowhere/at-all` could not be used")
+        await controller.says("e", shows="Error: `/nowhere/at-all` could not be started")
         monkeypatch.setenv("VISUAL", str(editor))
         await controller.says("e", shows="So be it.")
         assert session.answers == {"q1": Decision("edit", arguments={"path": "a.py", "content": "y = 2"})}
@@ -225,7 +265,7 @@ async def test_a_message_is_written_in_an_editor(tmp_path: Path, monkeypatch: py
     session = FakeSession([answered("Read.")])
     async with talking(session) as controller:
         await controller.rests()
-        await controller.says("/editor this", shows="An empty line sends what you wrote.")
+        await controller.says("/editor this", shows="An empty line sends the message.")
         await controller.says("", shows="Read.")
         assert session.said == ["this and\nmore"]
 
@@ -234,20 +274,19 @@ async def test_models_are_told_with_what_they_cost_and_another_one_is_agreed_to(
     session = FakeSession(history=conversation(1))
     async with talking(session, FakeSession()) as controller:
         await controller.rests()
-        await controller.says("/model openai/gpt-x", shows="its prices are unknown")
+        await controller.says("/model openai/gpt-x", shows="price unknown")
         await controller.says("n")
         assert len(controller.sessions.opened) == 1
-        await controller.says("/model openai/gpt-x", asks="y goes on with openai/gpt-x; an empty line cancels: ")
+        await controller.says("/model openai/gpt-x", asks="y to switch; an empty line closes: ")
         await controller.says("y", shows="the model is now openai/gpt-x")
 
 
-@pytest.mark.parametrize(("edits", "said"), [(True, EDITING), (False, PRINTING)])
-async def test_help_says_only_what_keys_do_here(edits: bool, said: str) -> None:
+@pytest.mark.parametrize("edits", [True, False])
+async def test_help_says_only_what_keys_do_here(edits: bool) -> None:
     async with talking(FakeSession()) as controller:
         await controller.rests()
         controller.typist.has_line_editing = edits
-        await controller.says("/help", shows="/quit: leave")
-        assert [line for line in controller.typist.shown if line in (EDITING, PRINTING)] == [said]
+        await controller.says("/help", shows="/quit, quit Ebbtide")
         assert edits == any("Ctrl-R" in line for line in controller.typist.shown)
 
 
@@ -270,7 +309,7 @@ async def test_what_goes_wrong_beside_a_turn_does_not_end_it(monkeypatch: pytest
 async def test_two_questions_are_asked_one_after_the_other() -> None:
     session = FakeSession([(ASKED, QuestionAsked("q2", "Which?", ("red", "blue")), *answered("Good."))])
     async with talking(session, first="go") as controller:
-        await controller.shows("may bash run")
+        await controller.shows("Run this command?")
         await controller.says("y", shows="Which?")
         await controller.says("2", shows="Good.")
         assert session.answers == {"q1": Decision("allow"), "q2": "blue"}
@@ -281,9 +320,9 @@ async def test_a_line_that_was_begun_before_the_question_is_no_answer() -> None:
     async with talking(session, first="go") as controller:
         controller.front._guard = 1_000.0
         controller.typist.arrival = Arrival(monotonic(), 1)
-        await controller.shows("may bash run")
+        await controller.shows("Run this command?")
         controller.type("also look at the tests")
-        await controller.says("y", shows="'y' came too soon")
+        await controller.says("y", shows="'y' was typed too soon")
         assert session.answers == {}
         controller.front._guard = 0.0
         controller.type("n")
@@ -292,12 +331,12 @@ async def test_a_line_that_was_begun_before_the_question_is_no_answer() -> None:
 
 async def test_lines_that_came_at_once_answer_nothing_and_are_not_sent() -> None:
     async with asking() as (controller, session):
-        controller.front._guard = GUARD
+        controller.front._guard = ANSWER_GUARD_S
         came = monotonic() + 2
         controller.typist.arrival = Arrival(came, 1, is_alone=False)
         controller.type("y")
-        await controller.says("always use round()", shows="'y' came too soon")
-        await controller.shows("it answers nothing, and was not sent: always use round()")
+        await controller.says("always use round()", shows="'y' was typed too soon")
+        await controller.shows("Not sent, because several lines arrived at once: always use round()")
         assert controller.typist.given == ["always use round()"]
         assert (session.answers, session.said) == ({}, ["go"])
         controller.typist.arrival = Arrival(came + 1, 3)
@@ -309,10 +348,10 @@ async def test_what_a_command_asks_is_answered_by_no_line_that_came_with_it() ->
     infos = [session_info("abc123", "first")]
     async with talking(FakeSession(), infos=infos) as controller:
         await controller.rests()
-        controller.front._guard = GUARD
+        controller.front._guard = ANSWER_GUARD_S
         controller.typist.arrival = Arrival(monotonic(), 1)
         await controller.says("/resume", asks="Number, or words to find; an empty line closes: ")
-        await controller.says("1", shows="'1' came too soon")
+        await controller.says("1", shows="'1' was typed too soon")
         assert len(controller.sessions.opened) == 1
 
 
@@ -345,14 +384,16 @@ async def test_ctrl_d_leaves_a_turn_only_when_it_is_pressed_again() -> None:
     session = FakeSession([(Hold(),)])
     async with talking(session, first="go") as controller:
         await until(lambda: session.said == ["go"])
-        assert [controller.front.may_end(), controller.front.may_end()] == [False, True]
-        assert controller.typist.shown[-1] == "Ctrl-D again leaves."
+        assert [controller.front.handle_ctrl_d(), controller.front.handle_ctrl_d()] == [False, True]
+        assert controller.typist.shown[-1] == "Press Ctrl-D again to quit."
         assert session.interrupted == 0
 
 
 async def test_a_session_that_goes_on_says_how_it_was_left() -> None:
-    async with talking(FakeSession(history=conversation(2), news=("calc.py has changed",))) as controller:
-        await controller.shows("The session goes on after 2 messages of yours. The last one:")
+    async with talking(
+        FakeSession(history=conversation(2), changes_while_closed=("calc.py has changed",))
+    ) as controller:
+        await controller.shows("Resumed after 2 messages from you. The last one:")
         await controller.shows("You: question 1")
         await controller.shows("Answer 1. It **fails**")
         await controller.shows("Note: calc.py has changed")
@@ -361,7 +402,7 @@ async def test_a_session_that_goes_on_says_how_it_was_left() -> None:
 async def test_a_session_is_chosen_by_number_after_it_was_found_by_words() -> None:
     infos = tuple(session_info(f"id{number}", f"talk {number}") for number in range(30))
     async with talking(FakeSession(), infos=infos, choose=True) as controller:
-        await controller.shows("10 more: type words to find them.")
+        await controller.shows("10 more; type words to find them.")
         await controller.says("talk 27", shows="28: talk 27")
         await controller.says("28", shows=f"Ebbtide {VERSION} in")
         assert controller.sessions.opened == [("id27", None)]
@@ -371,7 +412,7 @@ async def test_what_was_to_be_said_in_an_earlier_session_waits_when_none_is_chos
     session = FakeSession([answered("So be it.")])
     async with talking(session, infos=(session_info("old1", "work"),), choose=True, first="go on") as controller:
         await controller.shows("1: work")
-        await controller.says("", shows="1 message not sent yet. An empty line sends what waits.")
+        await controller.says("", shows="1 message not sent yet. An empty line sends them.")
         assert (controller.sessions.opened, session.said) == ([(None, None)], [])
         await controller.says("", shows="So be it.")
         assert session.said == ["go on"]
@@ -382,7 +423,7 @@ async def test_what_goes_wrong_is_said_and_the_session_goes_on() -> None:
     async with talking(session, UsageError("there is no such model")) as controller:
         await controller.says("go", shows="Error: no key; set `KEY`")
         await controller.says("/model nobody/none", shows="Error: there is no such model")
-        await controller.says("/modle", shows="there is no `/modle`; did you mean `/mode` or `/model`?")
+        await controller.says("/modle", shows="unknown command `/modle`; did you mean `/mode` or `/model`?")
         await controller.rests()
         await controller.says("again", shows="Better.")
 
@@ -402,10 +443,10 @@ async def test_a_command_that_has_to_wait_says_so() -> None:
     session = FakeSession([(Hold(),)])
     async with talking(session, first="go") as controller:
         await until(lambda: session.said == ["go"])
-        await controller.says("/compact", shows="`/compact` has to wait until the session is free")
+        await controller.says("/compact", shows="`/compact` has to wait until the session is idle")
         controller.type("!make")
         await until(lambda: controller.typist.given == ["!make"])
-        await controller.says("/help", shows="/quit: leave")
+        await controller.says("/help", shows="/quit, quit Ebbtide")
 
 
 def test_lines_that_go_on() -> None:
@@ -414,13 +455,13 @@ def test_lines_that_go_on() -> None:
 
 
 async def test_a_message_that_is_gone_back_to_is_written_in_a_fork() -> None:
-    said = (MessagePreview("abc123", 0, "first", 0.0), MessagePreview("abc123", 2, "second\x1b[2J", 0.0))
-    tree = Tree((Branch("abc123", "", "", 0, said, ((3, "calc.py"),), 4),))
+    messages = (MessagePreview("abc123", 0, "first", 0.0), MessagePreview("abc123", 2, "second\x1b[2J", 0.0))
+    tree = Tree((Branch("abc123", "", "", 0, messages, ((3, "calc.py"),), 4),))
     async with talking(FakeSession(history=conversation(2)), FakeSession(id="abc123f")) as controller:
         controller.sessions.listing = FakeLibrary(branches=tree)
         await controller.rests()
-        await controller.says("/rewind", shows="Files stay as they are now")
+        await controller.says("/rewind", shows="A number: rewind; also `files 1`, `both 1`, `open 1`.")
         await controller.shows("1: second")
-        await controller.says("1", shows="calc.py changed since")
+        await controller.says("1", shows="Files not restored: calc.py")
         assert controller.sessions.listing.done == [("fork", "abc123", 2, True)]
         assert controller.sessions.opened[-1] == ("abc123f", None)

@@ -11,13 +11,13 @@ from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.boundary import SessionBoundary
 from ebbtide.agent.calls.policy import Policy
 from ebbtide.agent.checkpoints.project import ProjectCheckpoints
-from ebbtide.agent.checkpoints.undo_points import TurnPlace
-from ebbtide.agent.input.memory import memory_files, remember
+from ebbtide.agent.checkpoints.undo_points import TurnKey
+from ebbtide.agent.input.memory import append_memory, memory_files
 from ebbtide.agent.messages import ToolCall
 from ebbtide.tools.base import Workspace
-from ebbtide.tui.plain.panel import PAGE
-from tests.agent.checkpoints.trees import project_in
-from tests.tui.doubles import (
+from ebbtide.tui.plain.panel import PAGE_LINES
+from tests.kit.checkpoints import project_in
+from tests.kit.fake_sessions import (
     FakeCheckpoints,
     FakeFiles,
     FakeLibrary,
@@ -26,12 +26,12 @@ from tests.tui.doubles import (
     conversation,
     session_info,
 )
+from tests.kit.polling import until
+from tests.kit.user_settings import Setup
+from tests.tui.integrations.mcp.test_server_list import FakeBoard
 from tests.tui.plain.test_app import Talking, talking
 from tests.tui.screens.test_changes import CHANGED
 from tests.tui.screens.test_rewind import TREE
-from tests.tui.screens.test_servers import FakeBoard
-from tests.tui.set_up import Setup
-from tests.waiting import until
 
 CHOOSE = "Number, or words to find; an empty line closes: "
 INFOS = (session_info("aa1", "fix the parser"), session_info("bb2", "add a flag"))
@@ -49,18 +49,18 @@ async def chooses(controller: Talking, command: str, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "done", "told"),
+    ("written", "done", "message"),
     [
-        ("fork 2", ("fork", "bb2", None, False), "forked: `bb2f` begins as `bb2`, which stays as it is"),
+        ("fork 2", ("fork", "bb2", None, False), "forked as `bb2f`; `bb2` is unchanged"),
         ("delete 2", ("delete", "bb2"), "deleted bb2  add a flag"),
     ],
 )
-async def test_a_word_before_the_number_says_what_is_done(written: str, done: tuple[object, ...], told: str) -> None:
+async def test_a_word_before_the_number_says_what_is_done(written: str, done: tuple[object, ...], message: str) -> None:
     async with talking(FakeSession(id="aa1")) as controller:
         controller.sessions.listing = FakeLibrary(INFOS)
         await controller.rests()
         await chooses(controller, "/sessions", written)
-        await controller.shows(told)
+        await controller.shows(message)
         assert controller.sessions.listing.done == [done]
 
 
@@ -70,7 +70,7 @@ async def test_a_session_is_renamed_unless_no_title_is_written() -> None:
         for title in ("", "a better name"):
             await controller.rests()
             await chooses(controller, "/sessions", "rename 2")
-            await answers(controller, "New title; an empty line cancels: ", title)
+            await answers(controller, "New title (an empty line cancels): ", title)
         await controller.shows("a better name, ")
         assert controller.sessions.listing.done == [("rename", "bb2", "a better name")]
 
@@ -86,14 +86,15 @@ async def test_a_branch_is_opened_by_its_word() -> None:
 
 async def test_what_was_kept_is_read_by_pages_and_inserted() -> None:
     item = ArchiveItem("r1", "preview", 1_000, 90, 0.0, ToolCall("c1", "bash", {"command": "make"}))
-    lines = "\n".join(f"line {number}" for number in range(1, PAGE * 2 + 2))
+    lines = "\n".join(f"line {number}" for number in range(1, PAGE_LINES * 2 + 2))
     async with talking(FakeSession(listing=FakeShelf((item,), {"r1": lines}))) as controller:
         await controller.rests()
-        await controller.says("/archive", shows="1 thing kept, the newest first.")
+        await controller.says("/archive", shows="Archive: 1 stored")
         await answers(controller, CHOOSE, "1")
         await answers(controller, "Enter for more, a line number, or q: ", "")
-        await controller.shows(f"r1, lines {PAGE + 1} to {PAGE * 2} of {PAGE * 2 + 1}:")
+        await controller.shows(f"r1, lines {PAGE_LINES + 1} to {PAGE_LINES * 2} of {PAGE_LINES * 2 + 1}:")
         await answers(controller, "Enter for more, a line number, or q: ", "q")
+        await answers(controller, "y to insert; an empty line closes: ", "y")
         await until(lambda: controller.typist.given == ["r1 "])
 
 
@@ -108,7 +109,7 @@ async def test_the_diff_of_a_file_is_printed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "done", "told"),
+    ("word", "done", "message"),
     [
         ("off", ["switch forge"], "forge"),
         ("restart", ["restart forge"], "forge"),
@@ -116,16 +117,16 @@ async def test_the_diff_of_a_file_is_printed() -> None:
         ("nothing", [], "Forge 2.1"),
     ],
 )
-async def test_what_is_done_with_a_server_is_named(word: str, done: list[str], told: str) -> None:
+async def test_what_is_done_with_a_server_is_named(word: str, done: list[str], message: str) -> None:
     board = FakeBoard()
     async with talking(FakeSession(servers=board)) as controller:
         await controller.rests()
         await chooses(controller, "/mcp", "1")
         await controller.shows("Forge 2.1")
         await answers(controller, "off, restart, login or log; an empty line closes: ", word)
-        await controller.shows(told)
+        await controller.shows(message)
         await controller.rests()
-        assert (board.done, board.hear) == (done, None)
+        assert (board.done, board.on_change) == (done, None)
 
 
 async def test_the_address_to_log_in_at_is_printed() -> None:
@@ -134,7 +135,7 @@ async def test_the_address_to_log_in_at_is_printed() -> None:
         await controller.rests()
         await chooses(controller, "/mcp", "1")
         await answers(controller, "off, restart, login or log; an empty line closes: ", "login")
-        await until(lambda: board.hear is not None)
+        await until(lambda: board.on_change is not None)
         await controller.shows("https://chat.example/login")
         board.logged_in.set()
         await until(lambda: board.done == ["login forge"])
@@ -146,7 +147,7 @@ async def test_a_setting_is_changed_and_put_back(tmp_path: Path) -> None:
         await controller.rests()
         for value, written in (("2.5", "[agent]\nmax_cost = 2.5\n"), ("none", "")):
             controller.type("/settings agent.max_cost")
-            await answers(controller, "New value, or `none` for the default; an empty line cancels: ", value)
+            await answers(controller, "New value (`none` empties it, an empty line cancels): ", value)
             await controller.rests()
             assert setup.written == written
 
@@ -157,14 +158,14 @@ async def test_folders_are_added_listed_and_removed(tmp_path: Path) -> None:
     async with talking(FakeSession(boundary=boundary)) as controller:
         await controller.rests()
         controller.type("/add-dir")
-        await controller.shows("There is no other folder than the working folder.")
+        await controller.shows("No additional folders.")
         controller.type(f"/add-dir {tmp_path}/less")
         await controller.shows(f"there is no folder `{tmp_path}/less`")
         controller.type(f"/add-dir {tmp_path}/more")
-        await controller.shows(f"`{tmp_path}/more` belongs to the working folders now, until you leave")
+        await controller.shows(f"`{tmp_path}/more` is a working folder until you exit")
         await chooses(controller, "/add-dir", "remove 1")
-        await controller.shows(f"{tmp_path}/more is none of the working folders any more")
-        assert boundary.folders == ()
+        await controller.shows(f"{tmp_path}/more is no longer a working folder")
+        assert boundary.added_folders == ()
 
 
 async def test_what_sessions_begin_with_is_listed_and_forgotten(
@@ -174,14 +175,14 @@ async def test_what_sessions_begin_with_is_listed_and_forgotten(
     (setup.project / "CLAUDE.md").write_text("Be kind.\n")
     monkeypatch.setenv("EDITOR", "sed -i s/kind/brief/")
     own = memory_files(setup.settings.config)[1].path
-    remember("use tabs", own)
+    append_memory("use tabs", own)
     async with talking(FakeSession(root=setup.project), settings=setup.settings) as controller:
         await controller.rests()
         await chooses(controller, "/memory", "1")
-        await controller.shows("is changed: the model is told with your next message")
+        await controller.shows("was changed; the model is informed with your next message")
         assert (setup.project / "CLAUDE.md").read_text() == "Be brief.\n"
         await chooses(controller, "/memory", "forget 2")
-        await controller.shows("it is forgotten, and this session was told")
+        await controller.shows("note removed")
         assert not own.exists()
 
 
@@ -190,22 +191,22 @@ async def test_what_holds_commands_is_told(tmp_path: Path) -> None:
     async with talking(FakeSession(boundary=boundary)) as controller:
         await controller.rests()
         controller.type("/sandbox")
-        await controller.shows("Sandbox  there is no sandbox, as agent.sandbox says")
+        await controller.shows("Sandbox: no sandbox: turned off by `agent.sandbox`")
 
 
 async def test_a_model_that_is_not_in_the_list_may_be_typed() -> None:
     async with talking(FakeSession()) as controller:
         await controller.rests()
         await chooses(controller, "/model", "ollama/my-own")
-        await controller.shows("4: ollama/my-own  as it is written")
+        await controller.shows("4: ollama/my-own, use as typed")
         await answers(controller, CHOOSE, "4")
         await until(lambda: controller.sessions.opened[-1] == (None, "ollama/my-own"))
 
 
-class KeptFiles(FakeCheckpoints):
+class ListedFiles(FakeCheckpoints):
     """Those of a real folder."""
 
-    turn = TurnPlace("abc123", 1)
+    turn = TurnKey("abc123", 1)
 
     def __init__(self, project: ProjectCheckpoints) -> None:
         self.project = project
@@ -215,20 +216,20 @@ class KeptFiles(FakeCheckpoints):
 
 
 async def test_files_are_read_by_their_numbers_and_taken_back_by_a_word(tmp_path: Path) -> None:
-    project, place = project_in(tmp_path), TurnPlace("abc123", 0)
+    project, place = project_in(tmp_path), TurnKey("abc123", 0)
     changed = tmp_path / "work" / "a.txt"
-    before = project.states([str(changed)])
+    before = project.capture_states([str(changed)])
     changed.write_text("new\n")
     project.record_changes(place, before)
-    project.finish(place)
-    async with talking(FakeSession(checkpoints=KeptFiles(project), changes=[None])) as controller:
+    project.finish_turn(place)
+    async with talking(FakeSession(checkpoints=ListedFiles(project), changes=[None])) as controller:
         await controller.rests()
         for answer in ("1", "undo"):
             if answer == "1":
                 controller.type("/undo")
             assert changed.exists()
             await answers(controller, "Number, or words to find; `undo` for all of it; an empty line closes: ", answer)
-        await controller.shows("1 file as before; `/redo` brings it back")
+        await controller.shows("1 file restored · `/redo` reapplies the change")
         await controller.shows("removed 1: new")
     assert not changed.exists()
     project.close()

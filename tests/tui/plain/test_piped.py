@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.running import Run, command, ebb, environment
-from tests.tui.ptys import START, running
+from tests.kit.commands import Run, command, ebb, environment
+from tests.kit.pty_terminal import START, running
 
 
 def plain(tmp_path: Path, stdin: bytes, *words: str, replies: object = ({"text": "An answer."},)) -> Run:
@@ -68,7 +68,7 @@ def test_a_failure_is_an_exit_code(tmp_path: Path) -> None:
 def test_nothing_to_say_is_a_sentence(tmp_path: Path) -> None:
     run = plain(tmp_path, b"")
     assert (run.code, run.out) == (2, "")
-    assert "there is no terminal" in run.err
+    assert "no terminal" in run.err
 
 
 def test_on_a_terminal_one_goes_on_by_hand(tmp_path: Path) -> None:
@@ -85,10 +85,10 @@ def test_on_a_terminal_one_goes_on_by_hand(tmp_path: Path) -> None:
 
 def test_a_line_that_is_a_command_is_done_in_its_turn(tmp_path: Path) -> None:
     run = plain(tmp_path, b"/usage\n")
-    assert (run.code, "model: scripted/" in run.out, "An answer." in run.out) == (0, True, False)
+    assert (run.code, "model     scripted/" in run.out, "An answer." in run.out) == (0, True, False)
     run = plain(tmp_path, b"hi\n!touch made\n/usage\n", replies=[{"text": "An answer."}, {"text": "Another."}])
     assert run.code == 0
-    assert run.out.index("An answer.") < run.out.index("requests: 1 request")
+    assert run.out.index("An answer.") < run.out.index("requests  1 request")
     assert (said(run, tmp_path)[0]["text"], (tmp_path / "project" / "made").exists()) == ("hi\n!touch made", False)
 
 

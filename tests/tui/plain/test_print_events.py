@@ -18,15 +18,15 @@ from ebbtide.agent.events.session import (
     TurnStarted,
 )
 from ebbtide.tools.process.state import ProgramState
-from ebbtide.tui.plain.print_events import MAX_PENDING_CHARS, Printing, lines_of, plain_lines
+from ebbtide.tui.plain.print_events import MAX_PENDING_CHARS, PrintState, event_lines, plain_lines
 from ebbtide.tui.text.sanitise import sanitised
 from ebbtide.tui.text.spans import Line
 
 
 def printed(*events: Event, is_full: bool = False) -> list[str]:
-    before, lines = Printing(), list[str]()
+    before, lines = PrintState(), list[str]()
     for event in events:
-        before, more = lines_of(before, event, is_full=is_full)
+        before, more = event_lines(before, event, is_full=is_full)
         lines += more
     return lines
 
@@ -45,7 +45,7 @@ def test_a_call_that_the_user_changed_is_named_as_it_ran() -> None:
         ToolStarted("1", "bash", {"command": "rm a.py"}),
         CallEdited("1", "bash", {"command": "ls a.py"}),
         ToolFinished("1", "bash", "done", "a.py"),
-    ) == ["Tool bash  ls a.py: done, 1 line."]
+    ) == ["Tool bash  ls a.py: done, edited by you, 1 line."]
 
 
 def read(id: str, path: str) -> tuple[Event, Event]:
@@ -146,8 +146,8 @@ def test_a_call_is_one_line_with_its_outcome() -> None:
 def test_what_a_failed_request_had_said_is_called_void() -> None:
     retry = RetryScheduled(2, 5, 3.0, "overloaded")
     start = (TurnStarted("s", "m", "hi"), StepStarted(1))
-    again = "The request failed: overloaded. It is sent again: attempt 2 of 5, in 3 s."
-    void = "What the model said since your message or the last tool is discarded."
+    again = "The request failed: overloaded. Retrying: attempt 2 of 5, in 3 s."
+    void = "The model's text since your message or the last tool call is discarded."
     assert printed(*start, retry) == [again]
     assert printed(*start, TextDelta("Half a sen"), retry, TextDelta("Whole."), TurnFinished("answered", "Whole.")) == [
         again,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.running import ebb
-from tests.tui.ptys import SAYS, Screen, running
+from tests.kit.commands import ebb
+from tests.kit.pty_terminal import SAYS, Screen, running
 
 TASK = """
 [[reply]]
@@ -54,12 +54,12 @@ def at_prompt(tmp_path: Path, replies: str, term: str = "dumb") -> Iterator[Scre
 
 
 def answer(terminal: Screen, line: str, then: str) -> None:
-    """Answers a question. An answer that came too soon is given again."""
+    """Answers a question. An answer that was typed too soon is given again."""
     terminal.until("Answer:")
-    too_soon = terminal.text.count("came too soon")
+    too_soon = terminal.text.count("was typed too soon")
     terminal.child.send(f"{line}\r")
     while then not in terminal.text:
-        if terminal.text.count("came too soon") > too_soon:
+        if terminal.text.count("was typed too soon") > too_soon:
             too_soon += 1
             terminal.child.send(f"{line}\r")
         terminal.read_some()
@@ -86,16 +86,16 @@ def test_a_file_is_changed_once_the_user_has_said_yes(tmp_path: Path, term: str)
     with at_prompt(tmp_path, TASK, term) as terminal:
         terminal.child.send("fix it\r")
         answer(terminal, "y", "Now `add` adds.")
-        shown = leave(terminal)
+        printed = leave(terminal)
     assert (tmp_path / "project" / "calc.py").read_text() == "def add(a, b):\n    return a + b\n"
     for line in (
         "I look at the file first, to see what there is to see in it.",
         "Tool read  calc.py: done, 2 lines.",
-        "Question: may edit change calc.py? 1 line added, 1 removed.",
-        "Tool edit  calc.py: done, 1 line, changed calc.py.",
-        "Go on with this session: ebb -r",
+        "Question: Change calc.py?  +1 −1",
+        "Tool edit  calc.py: done, +1 −1, changed calc.py.",
+        "Resume: ebb -r",
     ):
-        assert line in shown
+        assert line in printed
 
 
 @pytest.mark.parametrize("term", KINDS)
@@ -115,8 +115,8 @@ def test_an_answer_is_not_there_already_when_the_next_question_comes(tmp_path: P
         while terminal.text.count("Answer:") < 2:
             terminal.read_some()
         answer(terminal, "y", "Both are there.")
-        shown = leave(terminal)
-    assert {line.strip() for line in shown.split("\n") if line.startswith("Answer:")} == {"Answer: y"}
+        printed = leave(terminal)
+    assert {line.strip() for line in printed.split("\n") if line.startswith("Answer:")} == {"Answer: y"}
 
 
 @pytest.mark.parametrize("term", KINDS)
@@ -128,7 +128,7 @@ def test_ctrl_c_ends_a_turn_and_what_waits_is_sent_when_it_is_wanted(tmp_path: P
         while not (tmp_path / "project" / "started").exists():
             terminal.read_some(0.05)
         terminal.send("\x03", until="sleep 600: interrupted.")
-        terminal.until("1 message not sent yet." if term == "dumb" else "is in the prompt again.")
+        terminal.until("1 message not sent yet." if term == "dumb" else "are back in the prompt.")
         terminal.send("\r", until="After it.")
         leave(terminal)
 
@@ -138,7 +138,7 @@ def test_ctrl_c_twice_leaves_with_the_session_kept(tmp_path: Path, term: str) ->
     with at_prompt(tmp_path, '[[reply]]\ntext = "Kept in mind."', term) as terminal:
         terminal.send("remember me\r", until="Kept in mind.")
         until_empty_prompt(terminal)
-        terminal.send("\x03", until="Ctrl-C again leaves.")
+        terminal.send("\x03", until="Press Ctrl-C again to quit.")
         terminal.child.send("\x03")
         terminal.until_it_ends()
         assert terminal.child.exitstatus == 0
@@ -167,7 +167,11 @@ def test_another_terminal_is_sent_what_edits_a_line_and_no_more(tmp_path: Path) 
 def use_everything(terminal: Screen) -> None:
     terminal.child.send("fix it\r")
     answer(terminal, "y", "Now `add` adds.")
-    for command, words in (("/help", "/quit: leave"), ("/context", "= usable"), ("/nothing", "there is no `/nothing`")):
+    for command, words in (
+        ("/help", "/quit, quit Ebbtide"),
+        ("/context", "= usable"),
+        ("/nothing", "unknown command `/nothing`"),
+    ):
         terminal.send(f"{command}\r", until=words)
     terminal.send("\\\x1b[C \x1b]0;x\x07 \u202e\r", until="no reply left")
     leave(terminal)
@@ -298,7 +302,7 @@ def test_lines_need_no_screen(tmp_path: Path, term: str, edits: str) -> None:
         terminal.child.send("fix it\r")
         answer(terminal, "y", "Now `add` adds.")
         terminal.send("/context\r", until="= usable")
-        terminal.send("/help\r", until="/quit: leave")
-        shown = leave(terminal)
-    assert "loaded: []" in shown
-    assert f"editing: {edits}" in shown
+        terminal.send("/help\r", until="/quit, quit Ebbtide")
+        printed = leave(terminal)
+    assert "loaded: []" in printed
+    assert f"editing: {edits}" in printed

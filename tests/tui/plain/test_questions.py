@@ -5,8 +5,12 @@ import pytest
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
 from ebbtide.tools.commands.dangers import dangers_in
-from ebbtide.tui.plain.questions import answer_of, answer_text, how_to_answer, lines_of_question, wants_to_change
+from ebbtide.tui.plain import questions
+from ebbtide.tui.plain.questions import answer_confirmation
 from ebbtide.tui.text.sanitise import sanitised
+from ebbtide.tui.view.blocks import OpenQuestion
+from ebbtide.tui.view.question import Answer, TextEntry
+from ebbtide.tui.view.questions import question_spec
 
 RUN = PermissionAsked(
     "q1",
@@ -17,30 +21,46 @@ RUN = PermissionAsked(
     offers=("bash(=rm -r build)", "bash(make)"),
     rules_file="/home/me/rules.json",
 )
+
+
+def lines_of_question(question: OpenQuestion) -> tuple[str, ...]:
+    return questions.question_lines(question_spec(question))
+
+
+def how_to_answer(question: OpenQuestion) -> tuple[str, ...]:
+    return questions.answer_help(question_spec(question))
+
+
+def answer_of(question: OpenQuestion, line: str) -> Answer | str | None:
+    """The answer, or how the text of it is written."""
+    answer = questions.parse_answer(question_spec(question), line)
+    return f"writes {answer.how}" if isinstance(answer, TextEntry) else answer
+
+
 DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n"
 
 
 def test_all_that_a_call_would_do_is_read_out() -> None:
     assert lines_of_question(RUN) == (
-        "Question: may bash run this command?",
+        "Question: Run this command?",
         "rm -r build",
         "make ␛[2J",
-        "Reason: ask mode asks",
+        "ask mode asks",
         "1 or y: Yes, once",
-        "2 or a: Yes, and exactly this command, for this session",
-        '3: Yes, and every command that begins with "make", for this session; the rule is bash(make)',
-        "4 or e: Change it first",
+        "2 or a: Yes, and don't ask again for this command this session",
+        '3: Yes, and don\'t ask again for "make …" commands this session; rule: bash(make)',
+        "4 or e: Edit it first",
         "5 or n: No",
-        "6 or d: No, and say what to do instead",
-        "p and such a number: in this project, from now on; kept in /home/me/rules.json",
-        "Other words: no, and the model is told them.",
+        "6 or d: No, tell it what to do instead",
+        "p and such a number: remember for this project, in /home/me/rules.json",
+        "Any other text: no, and it is sent to the model.",
     )
 
 
 def test_a_change_is_read_out_line_by_line() -> None:
     lines = lines_of_question(PermissionAsked("q", "1", "edit", {"path": "x.py"}, "why", DIFF))
     assert lines[:5] == (
-        "Question: may edit change x.py? 1 line added, 1 removed.",
+        "Question: Change x.py?  +1 −1",
         "File x.py",
         "kept 1: one",
         "removed 2: two",
@@ -50,12 +70,12 @@ def test_a_change_is_read_out_line_by_line() -> None:
 
 def test_arguments_of_other_tools_are_read_out() -> None:
     lines = lines_of_question(PermissionAsked("q", "1", "forge__open", {"title": "a", "body": "b\nc"}, ""))
-    assert lines[:2] == ("Question: may forge__open run with these arguments?", "title: a")
-    assert lines[3:] == (
+    assert lines[:2] == ("Question: Allow forge__open to run with these arguments?", "title: a")
+    assert lines[5:] == (
         "1 or y: Yes, once",
         "2 or n: No",
-        "3 or d: No, and say what to do instead",
-        "Other words: no, and the model is told them.",
+        "3 or d: No, tell it what to do instead",
+        "Any other text: no, and it is sent to the model.",
     )
 
 
@@ -68,13 +88,13 @@ def test_arguments_of_other_tools_are_read_out() -> None:
         ("a", Decision("allow", rule="bash(=rm -r build)")),
         ("1", Decision("allow")),
         ("2", Decision("allow", rule="bash(=rm -r build)")),
-        ("p3", Decision("allow", rule="bash(make)", kept="project")),
-        ("P 2", Decision("allow", rule="bash(=rm -r build)", kept="project")),
+        ("p3", Decision("allow", rule="bash(make)", scope="project")),
+        ("P 2", Decision("allow", rule="bash(=rm -r build)", scope="project")),
         ("p1", None),
         ("p5", None),
         ("p9", None),
         ("5", Decision("deny")),
-        ("6", None),
+        ("6", "writes words"),
         ("p", None),
         ("x", None),
         ("3", Decision("allow", rule="bash(make)")),
@@ -83,7 +103,7 @@ def test_arguments_of_other_tools_are_read_out() -> None:
         ("", None),
         ("n use make clean", Decision("deny", note="use make clean")),
         ("yes please", Decision("deny", note="yes please")),
-        ("why\x1b?", Decision("deny", note="why\x1b?")),
+        ("why\x1b?", Decision("deny", note=sanitised("why\x1b?"))),
     ],
 )
 def test_only_what_is_meant_as_a_yes_allows(line: str, decision: Decision | None) -> None:
@@ -94,17 +114,20 @@ def test_where_nothing_is_kept_or_nothing_says_exactly_this_a_line_answers_nothi
     question = replace(RUN, rules_file="", offers=("bash(make)",), offers_exact=False)
     lines = ("a", "2", "p2")
     assert [answer_of(question, line) for line in lines] == [None, Decision("allow", rule="bash(make)"), None]
-    rule = '2: Yes, and every command that begins with "make", for this session; the rule is bash(make)'
+    rule = '2: Yes, and don\'t ask again for "make …" commands this session; rule: bash(make)'
     assert how_to_answer(question)[1] == rule
-    assert [wants_to_change(question, line) for line in ("e", " Edit ", "edit it")] == [True, True, False]
-    assert not wants_to_change(replace(question, name="read"), "e")
+    lines = ("e", " Edit ", "edit it")
+    assert [answer_of(question, line) for line in lines] == [
+        "writes editor", "writes editor", Decision("deny", note="edit it"),
+    ]  # fmt: skip
+    assert answer_of(replace(question, name="read"), "e") is None
 
 
 def test_what_is_kept_is_told() -> None:
-    kept = Decision("allow", rule="bash(=ls)", kept="project")
-    assert answer_text(kept) == ("Allowed, and exactly this command, in this project, from now on.",)
-    told = 'Allowed, and every command that begins with "ls", for this session.'
-    assert answer_text(Decision("allow", rule="bash(ls)")) == (told,)
+    decision = Decision("allow", rule="bash(=ls)", scope="project")
+    assert answer_confirmation(decision) == ("Allowed. Won't ask again for this command in future sessions.",)
+    message = 'Allowed. Won\'t ask again for "ls …" commands this session.'
+    assert answer_confirmation(Decision("allow", rule="bash(ls)")) == (message,)
 
 
 def test_without_an_offer_nothing_is_allowed_for_good() -> None:
@@ -117,12 +140,12 @@ def test_a_question_is_answered_by_number_or_in_words() -> None:
         "Question: Which one?",
         "1: red",
         "2: blue",
-        "Type a number or your own words; an empty line leaves it unanswered.",
+        "Type a number or your own answer; an empty line skips the question.",
     )
     answers = {line: answer_of(question, line) for line in ("2", "3", "green", "")}
     assert answers == {"2": "blue", "3": "3", "green": "green", "": ""}
     several = replace(question, several=True)
-    assert how_to_answer(several)[-1].startswith("Type numbers with blanks in between or your own words")
+    assert how_to_answer(several)[-1].startswith("Type numbers separated by spaces or your own answer")
     answers = {line: answer_of(several, line) for line in ("1, 2", "2", "1 3", "both")}
     assert answers == {"1, 2": "red\nblue", "2": "blue", "1 3": "1 3", "both": "both"}
 
@@ -132,43 +155,42 @@ def test_what_is_dangerous_in_a_command_is_said_in_words() -> None:
     dangers = dangers_in(command, "/p")
     lines = lines_of_question(PermissionAsked("q", "1", "bash", {"command": command}, "why", dangers=dangers))
     assert lines[:5] == (
-        "Question: may bash run this command?",
+        "Question: Run this command?",
         command,
-        "Dangerous: `rm -rf b` deletes folders and everything in them.",
-        "Dangerous: `sh` runs the output of the pipe.",
-        "Reason: why",
+        "Dangerous: `rm -rf b` deletes folders and everything in them",
+        "Dangerous: `sh` runs the output of the pipe",
+        "why",
     )
 
 
 def test_a_plan_is_read_whole_and_a_line_decides() -> None:
     question = PlanSubmitted("p", "1", "# Mine\n\n1. \x1b[2JDo it.", ("ask", "accept-edits"), is_edited=True)
     assert lines_of_question(question) == (
-        "Question: Carry out this plan?",
-        "You have changed it. It is now:",
+        "Question: Carry out this plan?  edited by you",
         "# Mine",
         "",
         sanitised("1. \x1b[2JDo it."),
-        "1 or y: Yes, asking before each change",
-        "2: Yes, changing files without asking",
-        "3 or e: Change the plan first",
+        "1 or y: Yes, ask before each change",
+        "2: Yes, edit files without asking",
+        "3 or e: Edit the plan first",
         "4 or n: No",
-        "5 or d: No, and say what to do instead",
-        "Other words: no, and the model is told them.",
+        "5 or d: No, tell it what to do instead",
+        "Any other text: no, and it is sent to the model.",
     )
     accepted, rejected = PlanDecision("accept", "ask"), PlanDecision("reject")
-    decided: dict[str, PlanDecision | None] = {
+    decided: dict[str, PlanDecision | str | None] = {
         "1": accepted,
         "y": accepted,
         "Yes": accepted,
         "2": PlanDecision("accept", "accept-edits"),
-        "3": None,
+        "3": "writes editor",
         "4": PlanDecision("reject"),
-        "5": None,
+        "5": "writes words",
         "": None,
         "x": None,
         "n": rejected,
         "no": rejected,
-        "d": None,
+        "d": "writes words",
         "d no Decimal": PlanDecision("reject", note="no Decimal"),
         "42": None,
         "/mode auto": None,
@@ -176,14 +198,16 @@ def test_a_plan_is_read_whole_and_a_line_decides() -> None:
         "why?": PlanDecision("reject", note="why?"),
     }
     assert {line: answer_of(question, line) for line in decided} == decided
-    assert [wants_to_change(question, line) for line in ("e", "Edit", "edit it")] == [True, True, False]
+    assert [answer_of(question, line) for line in ("e", "Edit", "edit it")] == [
+        "writes editor", "writes editor", PlanDecision("reject", note="edit it"),
+    ]  # fmt: skip
 
 
 def test_what_is_trusted_is_chosen_and_a_message_is_no_answer_to_it() -> None:
     question = QuestionAsked(
         "q", "Trust this folder?", ("not now", "trust all of it"), is_lasting=True, takes_words=False
     )
-    assert lines_of_question(question)[-1] == "Type a number; an empty line leaves it unanswered."
+    assert lines_of_question(question)[-1] == "Type a number; an empty line skips the question."
     assert [answer_of(question, line) for line in ("2", "hello", "fix the tests", "")] == [
         "trust all of it",
         None,

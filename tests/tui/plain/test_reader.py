@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from prompt_toolkit.keys import Keys
 
-from ebbtide.tui.plain.dumb_terminal import CookedReader
+from ebbtide.tui.plain.dumb_terminal import DumbTerminalReader
 from ebbtide.tui.plain.line_editor import _TimedInput
 from ebbtide.tui.plain.reader import LineKeys
 
@@ -24,7 +24,7 @@ def line() -> Iterator[tuple[int, int]]:
 
 async def test_lines_that_are_written_at_once_are_of_one_read(line: tuple[int, int]) -> None:
     user, program = line
-    reader = CookedReader(program, program, LineKeys())
+    reader = DumbTerminalReader(program, program, LineKeys())
     reader.ask("Answer: ")
     try:
         came = []

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.tui.prompt.completion import PromptCompletion, with_files
-from ebbtide.tui.prompt.files import PathSearch, ProjectFiles, scores, typed_exactly
+from ebbtide.tui.prompt.completion import PromptCompletion, file_completions
+from ebbtide.tui.prompt.files import PathSearch, ProjectFiles, path_scores, typed_folder_entries
 from ebbtide.tui.widgets.completions import Completions
-from tests.tui.doubles import FakeSession
-from tests.tui.piloting import terminal
+from tests.kit.app_pilot import terminal
+from tests.kit.fake_sessions import FakeSession
+from tests.kit.files import write_files
 
 PATHS = (
     "docs/parser.md", "src/parse.py", "src/old/sparse.py", "src/parser/", "src/parser/tokens.py", 
@@ -18,7 +19,9 @@ PATHS = (
 
 def ranked(wanted: str) -> list[str]:
     letters = re.compile(".*?".join(map(re.escape, wanted)))
-    both = scores(wanted, PATHS, letters, is_near=True) + scores(wanted, PATHS, letters, is_near=False)
+    both = path_scores(wanted, PATHS, letters, is_adjacent=True) + path_scores(
+        wanted, PATHS, letters, is_adjacent=False
+    )
     return [score[-1] for score in sorted(both)]
 
 
@@ -42,9 +45,7 @@ async def found(files: ProjectFiles, written: str) -> tuple[str, ...]:
 def project(tmp_path: Path) -> Path:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".gitignore").write_text("build/\n")
-    for name in ("src/a b.py", "src/deep/inner.py", "build/made.py", ".hidden/x.py", "top.txt"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("")
+    write_files(tmp_path, ("src/a b.py", "src/deep/inner.py", "build/made.py", ".hidden/x.py", "top.txt"))
     return tmp_path
 
 
@@ -59,9 +60,9 @@ async def test_a_project_is_found_without_what_git_ignores(tmp_path: Path) -> No
 
 
 async def test_what_programs_make_for_themselves_is_left_out_where_no_rule_ignores_it(tmp_path: Path) -> None:
-    for name in ("src/a.py", "src/__pycache__/a.cpython-311.pyc", "node_modules/a/a.js", "__pycache__/b.pyc", "a.pyc"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("")
+    write_files(
+        tmp_path, ("src/a.py", "src/__pycache__/a.cpython-311.pyc", "node_modules/a/a.js", "__pycache__/b.pyc", "a.pyc")
+    )
     files = ProjectFiles(tmp_path)
     assert await found(files, "") == ("src/",)
     assert await found(files, "a") == ("src/a.py",)
@@ -81,7 +82,7 @@ async def test_a_list_that_is_made_anew_replaces_the_old_one(tmp_path: Path) -> 
     files = ProjectFiles(project(tmp_path))
     assert await found(files, "top") == ("top.txt",)
     (tmp_path / "top.txt").unlink()
-    files._made_at = -1e9
+    files._listed_at = -1e9
     assert [paths async for paths in files.matching("top")] == [("top.txt",), ()]
     await files.close()
 
@@ -100,20 +101,20 @@ async def test_a_new_file_is_found_once_the_list_is_old(tmp_path: Path) -> None:
     files = ProjectFiles(project(tmp_path))
     assert await found(files, "brandnew") == ()
     (tmp_path / "brandnew.py").write_text("")
-    files._made_at = -1e9
+    files._listed_at = -1e9
     assert await found(files, "brandnew") == ("brandnew.py",)
     await files.close()
 
 
 def test_a_folder_that_is_typed_out_is_listed(tmp_path: Path) -> None:
     root = project(tmp_path)
-    assert typed_exactly(root, "build/") == ("build/made.py",)
-    assert typed_exactly(root / "src", "../to") == ("../top.txt",)
-    assert typed_exactly(root, "nothing/") == typed_exactly(root, "\0/") == ()
+    assert typed_folder_entries(root, "build/") == ("build/made.py",)
+    assert typed_folder_entries(root / "src", "../to") == ("../top.txt",)
+    assert typed_folder_entries(root, "nothing/") == typed_folder_entries(root, "\0/") == ()
 
 
 def test_what_is_taken_stands_in_the_message() -> None:
-    assert with_files("see @in", "", ("src/a b.py", "src/")) == (
+    assert file_completions("see @in", "", ("src/a b.py", "src/")) == (
         PromptCompletion('see @"src/a b.py" ', "src/a b.py", "", final=False),
         PromptCompletion("see @src/", "src/", "", final=False),
     )
@@ -132,16 +133,16 @@ async def test_an_at_sign_offers_files_and_tab_takes_one(tmp_path: Path) -> None
 
 
 async def test_a_search_for_files_ends_with_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
+    steps: list[str] = []
 
     async def never_done(*_: object) -> None:
-        told.append("begun")
+        steps.append("begun")
         try:
             await asyncio.Event().wait()
         finally:
-            told.append("ended")
+            steps.append("ended")
 
     monkeypatch.setattr("ebbtide.tools.search.files.list_files", never_done)
     async with terminal(FakeSession(root=project(tmp_path))) as t:
-        await t.press("@", "t", until=lambda: told)
-    assert told == ["begun", "ended"]
+        await t.press("@", "t", until=lambda: steps)
+    assert steps == ["begun", "ended"]

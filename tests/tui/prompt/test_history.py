@@ -4,9 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ebbtide.tui.prompt.history import History, HistorySearch, looked_for
+from ebbtide.tui.prompt.history import History, HistorySearch, search_history
 from ebbtide.tui.widgets.history_search import HistorySearchBar
-from tests.tui.piloting import terminal
+from tests.kit.app_pilot import terminal
 
 
 def test_messages_of_this_project_come_first_and_each_once(tmp_path: Path) -> None:
@@ -63,20 +63,20 @@ def test_several_programs_write_one_file_without_tearing(tmp_path: Path) -> None
     ]
     assert [program.wait(60) for program in running] == [0, 0, 0]
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    said = [line["text"].split("\n")[0] for line in lines]
+    texts = [line["text"].split("\n")[0] for line in lines]
     for name in ("a", "b", "c"):
-        assert [text for text in said if text.startswith(name)] == [f"{name} {number}" for number in range(200)]
+        assert [text for text in texts if text.startswith(name)] == [f"{name} {number}" for number in range(200)]
 
 
 def test_a_search_goes_older_and_newer_and_stays_where_it_is() -> None:
     entries = ("run the tests", "Fix Tests\nnow", "other", "tests")
-    search = looked_for("tests", entries)
+    search = search_history("tests", entries)
     assert (search.current, search.place, search.older().current) == ("run the tests", (8, 13), "Fix Tests\nnow")
     assert search.older().older().older().current == search.older().older().current == "tests"
     assert search.older().newer().newer().current == "run the tests"
-    assert looked_for("Tests", entries) == HistorySearch("Tests", ("Fix Tests\nnow",))
-    assert looked_for("test", entries, search.older()).at == 1
-    assert looked_for("nothing", entries).current == ""
+    assert search_history("Tests", entries) == HistorySearch("Tests", ("Fix Tests\nnow",))
+    assert search_history("test", entries, search.older()).at == 1
+    assert search_history("nothing", entries).current == ""
 
 
 async def test_ctrl_r_finds_a_message_and_enter_takes_it(tmp_path: Path) -> None:
@@ -104,4 +104,4 @@ async def test_esc_leaves_a_search_with_what_was_written(tmp_path: Path) -> None
 async def test_a_message_behind_a_blank_is_sent_and_forgotten(tmp_path: Path) -> None:
     async with terminal(history_file=tmp_path / "history") as t:
         await t.says(" hush")
-        assert t.prompt.past.entries() == ()
+        assert t.prompt.prompt_history.entries() == ()

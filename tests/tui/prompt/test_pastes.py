@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 from textual.events import Paste
 
-from ebbtide.agent.context.mentions import pasted_note
 from ebbtide.agent.messages import Image
+from ebbtide.agent.prompt.mentions import pasted_note
 from ebbtide.tui.prompt.pastes import Pastes, dropped_picture
-from ebbtide.tui.terminal.clipboard import NoPicture, picture, readers
-from tests.tui.doubles import FakeSession
-from tests.tui.piloting import Terminal, terminal
+from ebbtide.tui.terminal.clipboard import NoPicture, picture, reader_commands
+from tests.kit.app_pilot import Terminal, terminal
+from tests.kit.fake_sessions import FakeSession
+from tests.kit.files import write_program
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -26,27 +27,41 @@ def test_a_long_text_folds_and_goes_with_the_message() -> None:
     assert name == "[pasted 12,345 lines #1]"
     assert pastes.fold("x" * 5_000) == "[pasted 5,000 characters #2]"
     message = f"look at {name} and {name}"
-    assert pastes.units(message) == ((8, 32), (37, 61))
+    assert pastes.placeholder_ranges(message) == ((8, 32), (37, 61))
     assert pastes.attachments(message) == (pasted_note(name, LONG),)
-    assert pastes.unfold(f"a {name}") == f"a {LONG}"
-    assert pastes.units("[pasted 9 lines #9]") == ()
+    assert pastes.expand(f"a {name}") == f"a {LONG}"
+    assert pastes.placeholder_ranges("[pasted 9 lines #9]") == ()
 
 
 def test_what_was_edited_unfolded_folds_again_where_it_is_whole() -> None:
     pastes = Pastes()
     name, other, image = pastes.fold(LONG), pastes.fold("x" * 5_000), pastes.add_picture(PNG)
     message = f"see {image}, {name} and {other}"
-    whole = pastes.unfold(message)
+    whole = pastes.expand(message)
     assert whole == f"see {image}, {LONG} and {'x' * 5_000}"
-    assert pastes.folded_again(whole, message) == message
-    assert pastes.folded_again(whole.replace("xxx", "y", 1).replace(" and", "and"), message) == (
+    assert pastes.collapse_unchanged(whole, message) == message
+    assert pastes.collapse_unchanged(whole.replace("xxx", "y", 1).replace(" and", "and"), message) == (
         f"see {image}, {name}and y{'x' * 4_997}"
     )
-    assert pastes.folded_again(LONG.rstrip("\n"), name) == name
-    assert pastes.folded_again("", message) == ""
+    assert pastes.collapse_unchanged(LONG.rstrip("\n"), name) == name
+    assert pastes.collapse_unchanged("", message) == ""
     twice = f"{name}{name}"
-    assert pastes.folded_again(f"{LONG}- {LONG}{LONG}", twice).startswith(f"{name}- {name}line 0\n")
-    assert pastes.folded_again("long " * 60_000, "long").startswith("[pasted 300,000 characters #")
+    assert pastes.collapse_unchanged(f"{LONG}- {LONG}{LONG}", twice).startswith(f"{name}- {name}line 0\n")
+    assert pastes.collapse_unchanged("long " * 60_000, "long").startswith("[pasted 300,000 characters #")
+
+
+def test_an_edited_message_that_is_too_long_keeps_its_placeholders() -> None:
+    pastes = Pastes()
+    name, image = pastes.fold(LONG), pastes.add_picture(PNG)
+    long = "long " * 60_000
+    folded = pastes.collapse_unchanged(f"see {image}{long}{LONG}", f"see {image}{name}")
+    assert folded == f"see {image}[pasted 300,000 characters #2]{name}"
+    assert pastes.attachments(folded) == (
+        Image("image/png", base64.b64encode(PNG).decode()),
+        pasted_note("[pasted 300,000 characters #2]", long),
+        pasted_note(name, LONG),
+    )
+    assert pastes.collapse_unchanged(long, "").startswith("[pasted 300,000 characters #")
 
 
 def test_a_picture_says_its_size_and_what_is_none_is_refused() -> None:
@@ -54,7 +69,7 @@ def test_a_picture_says_its_size_and_what_is_none_is_refused() -> None:
     name = pastes.add_picture(PNG)
     assert name == "[image #1 1×1]"
     assert pastes.attachments(name) == (Image("image/png", base64.b64encode(PNG).decode()),)
-    with pytest.raises(ValueError, match="do not accept"):
+    with pytest.raises(ValueError, match="unsupported image type"):
         pastes.add_picture(b"text")
 
 
@@ -110,15 +125,9 @@ async def test_a_megabyte_is_pasted_at_once_where_it_is_narrow() -> None:
         assert t.prompt.text == "[pasted 1,000,000 characters #1]"
 
 
-def program(folder: Path, name: str, body: str) -> None:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\n{body}\n")
-    (folder / name).chmod(0o755)
-
-
 async def test_ctrl_v_brings_the_picture_of_the_clipboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "clip.png").write_bytes(PNG)
-    program(tmp_path / "bin", "xclip", f"cat {tmp_path}/clip.png")
+    write_program(tmp_path / "bin" / "xclip", f"cat {tmp_path}/clip.png")
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     monkeypatch.setenv("DISPLAY", ":0")
     session = FakeSession()
@@ -131,13 +140,13 @@ async def test_ctrl_v_brings_the_picture_of_the_clipboard(tmp_path: Path, monkey
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("exit 1", "there is no picture"),
-        ("echo text", "there is no picture"),
+        ("exit 1", "no image in the clipboard"),
+        ("echo text", "no image in the clipboard"),
         ("head -c 9000000 /dev/zero", "larger than 3.9 MB"),
     ],
 )
 async def test_why_there_is_no_picture(tmp_path: Path, body: str, why: str) -> None:
-    program(tmp_path / "bin", "wl-paste", body)
+    write_program(tmp_path / "bin" / "wl-paste", body)
     environment = {"PATH": f"{tmp_path}/bin", "WAYLAND_DISPLAY": "w"}
     with pytest.raises(NoPicture, match=why):
         await picture(environment)
@@ -146,11 +155,11 @@ async def test_why_there_is_no_picture(tmp_path: Path, body: str, why: str) -> N
 def test_programs_that_read_the_clipboard_are_sought_where_they_can_be(tmp_path: Path) -> None:
     names: Sequence[str] = ("wl-paste", "xclip", "pngpaste", "osascript")
     for name in names:
-        program(tmp_path / "bin", name, "exit 0")
+        write_program(tmp_path / "bin" / name, "exit 0")
     path = str(tmp_path / "bin")
-    found = readers({"PATH": path, "DISPLAY": ":0", "WAYLAND_DISPLAY": "w"}, "darwin")
+    found = reader_commands({"PATH": path, "DISPLAY": ":0", "WAYLAND_DISPLAY": "w"}, "darwin")
     assert [Path(command[0]).name for command in found] == list(names)
-    assert readers({"PATH": path}, "linux") == ()
+    assert reader_commands({"PATH": path}, "linux") == ()
 
 
 async def test_a_long_text_that_is_pasted_over_the_transcript_folds_too() -> None:

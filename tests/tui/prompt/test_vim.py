@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.message import Message
 
-from ebbtide.tui.prompt.vim import STARTS, Vim, VimStep, press
+from ebbtide.tui.prompt.vim import COMMAND_PREFIXES, Vim, VimStep, press_key
 from ebbtide.tui.terminal.colour_query import TerminalInput
-from tests.tui.doubles import FakeSession
-from tests.tui.piloting import terminal
+from tests.kit.app_pilot import terminal
+from tests.kit.fake_sessions import FakeSession
 
 NAMES = {"⎋": "escape", "⏎": "enter", "↻": "ctrl+r"}
 
@@ -19,7 +19,7 @@ def typed(keys: str, text: str, cursor: int = 0) -> VimStep:
     for sign in keys:
         key = NAMES.get(sign, sign)
         before = step
-        step = press(step.vim, key, step.text, step.cursor)
+        step = press_key(step.vim, key, step.text, step.cursor)
         if before.vim.mode == "insert" and step.ask == "pass":
             step = VimStep(step.vim, step.text[: step.cursor] + key + step.text[step.cursor :], step.cursor + 1)
     return step
@@ -104,7 +104,7 @@ def test_changes_of_lines(keys: str, text: str, cursor: int) -> None:
     assert (step.text, step.cursor) == (text, cursor)
 
 
-@pytest.mark.parametrize("sign", STARTS)
+@pytest.mark.parametrize("sign", COMMAND_PREFIXES)
 def test_in_an_empty_text_what_begins_a_command_is_written(sign: str) -> None:
     assert typed(f"{sign}x⎋", "") == VimStep(Vim("normal"), f"{sign}x", 1)
     assert typed(sign, "one").text == "one"
@@ -152,8 +152,8 @@ async def test_a_key_right_behind_esc_is_one_of_the_normal_mode(pause: float) ->
     """anthropics/claude-code#16738: Esc and `b` in quick succession come as Alt with `b`, and the insert mode stays."""
     async with terminal(FakeSession()) as t:
         await t.says("/vim")
-        heard: list[Message] = []
-        typing, now = TerminalInput(heard.append, debug=False), 1.0
+        messages: list[Message] = []
+        typing, now = TerminalInput(messages.append, debug=False), 1.0
         with (
             patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
             patch("textual._parser.get_time", lambda: now),
@@ -165,7 +165,7 @@ async def test_a_key_right_behind_esc_is_one_of_the_normal_mode(pause: float) ->
                 typing.feed_bytes(typed)
                 now += 0.2
                 typing.wait()
-        for message in heard:
+        for message in messages:
             t.app.post_message(message)
         await t.until(lambda: t.prompt.text == "wo")
         assert str(t.prompt.border_subtitle) == "NORMAL"

@@ -1,7 +1,7 @@
 from rich.segment import Segment
 from textual.theme import BUILTIN_THEMES
 
-from ebbtide.tui.render.blocks import AnswerPainter, paint
+from ebbtide.tui.render.blocks import AnswerPainter, render_block
 from ebbtide.tui.render.prose import PaletteConsole
 from ebbtide.tui.text.styles import palette_of
 from ebbtide.tui.view.blocks import Call
@@ -15,7 +15,7 @@ def plain(painter: AnswerPainter, text: str) -> list[str]:
 
 def test_a_diff_is_folded_beyond_a_screenful_of_the_terminal() -> None:
     call = Call("1", "write", {"path": "a.txt", "content": "".join(f"line {n}\n" for n in range(100))}, "done")
-    drawn = {rows: paint(call, "normal", 80, PaletteConsole(INKS.palette, rows)) for rows in (10, 24, 60)}
+    drawn = {rows: render_block(call, "normal", 80, PaletteConsole(INKS.palette, rows)) for rows in (10, 24, 60)}
     assert {rows: len(lines) for rows, lines in drawn.items()} == {10: 8, 24: 18, 60: 42}
 
 
@@ -37,7 +37,7 @@ def test_a_line_that_never_ends_is_drawn_a_piece_at_a_time_and_loses_nothing() -
     drawn = " ".join(grown).split()
     assert drawn[: len(words)] == words
     assert "".join(drawn[len(words) :]) == "x" * 30_000
-    assert len(painter._rest) <= 4_000
+    assert len(painter._unfinished) <= 4_000
 
 
 def test_a_long_answer_looks_the_same_however_it_came() -> None:
@@ -59,8 +59,8 @@ def test_no_line_of_a_plan_is_wider_than_the_screen() -> None:
     steps = "- 漢字 of `calc.py`\n" * 40
     plan = Call("1", "submit_plan", {"plan": f"# Mend it\n\n{steps}"}, "denied", text="the user rejected the plan")
     for width in (5, 8, 13, 20, 33):
-        for drawn in (paint(plan, "normal", width, INKS), paint(plan, "full", width, INKS)):
+        for drawn in (render_block(plan, "normal", width, INKS), render_block(plan, "full", width, INKS)):
             assert max(map(Segment.get_line_length, drawn)) <= width
-    assert len(paint(plan, "compact", 40, INKS)) == 2, "its line, and why it was not accepted"
-    last = paint(plan, "normal", 40, INKS)[25]
+    assert len(render_block(plan, "compact", 40, INKS)) == 2, "its line, and why it was not accepted"
+    last = render_block(plan, "normal", 40, INKS)[25]
     assert "".join(segment.text for segment in last) == "  │ … 18 more lines"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from ebbtide.tui.render.markdown import PARSER, MarkdownPiece, advance_pieces
+from ebbtide.tui.render.markdown import PARSER, MarkdownPiece, split_finished_pieces
 
 BLOCKS = [
     "# Title", "words **bold**", "- a\n- b", "1. one\n2. two", "```python\nx = 1\n```", "> quote",
@@ -17,7 +17,7 @@ BLOCKS = [
 
 def split(text: str) -> tuple[MarkdownPiece, ...]:
     """The pieces of a whole text."""
-    pieces, rest, gap = advance_pieces((), text, True)
+    pieces, rest, gap = split_finished_pieces((), text, True)
     return (*pieces, MarkdownPiece(rest, gap)) if rest.strip() else pieces
 
 
@@ -30,12 +30,12 @@ def test_blocks_are_pieces() -> None:
 
 
 def test_only_the_last_block_stays_open() -> None:
-    assert advance_pieces((), "one\n\ntwo", True) == ((MarkdownPiece("one"),), "two", True)
+    assert split_finished_pieces((), "one\n\ntwo", True) == ((MarkdownPiece("one"),), "two", True)
 
 
 def test_a_long_open_fence_is_drawn_in_parts() -> None:
     source = "```python\n" + "\n".join(f"x{number} = 1" for number in range(200))
-    pieces, rest, gap = advance_pieces((), source, True)
+    pieces, rest, gap = split_finished_pieces((), source, True)
     assert len(pieces) > 3
     assert all(piece.source.startswith("```python\n") and piece.source.endswith("\n```") for piece in pieces)
     assert [piece.gap for piece in pieces] == [True] + [False] * (len(pieces) - 1)
@@ -80,12 +80,12 @@ def test_pieces_do_not_depend_on_how_the_text_arrives(blocks: list[str], data: s
     pieces: tuple[MarkdownPiece, ...] = ()
     rest, gap = "", True
     for start, end in zip([0, *cuts], [*cuts, len(source)], strict=True):
-        pieces, rest, gap = advance_pieces(pieces, rest + source[start:end], gap)
+        pieces, rest, gap = split_finished_pieces(pieces, rest + source[start:end], gap)
     whole = (*pieces, MarkdownPiece(rest, gap)) if rest.strip() else pieces
     assert "".join("".join(piece.source.split()) for piece in whole) == "".join(source.split())
 
 
 @given(st.text())
 def test_any_text_is_kept_whole(source: str) -> None:
-    kept = "".join("".join(piece.source.split()) for piece in split(source))
-    assert kept == "".join(source.split())
+    joined = "".join("".join(piece.source.split()) for piece in split(source))
+    assert joined == "".join(source.split())

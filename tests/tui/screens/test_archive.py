@@ -8,14 +8,14 @@ from rich.cells import cell_len
 
 from ebbtide.agent.archive.listing import ArchiveItem, ContentPage
 from ebbtide.agent.messages import ToolCall
+from ebbtide.tui.commands.context import ArchiveRow, archive_line, archive_panel, archive_rows
 from ebbtide.tui.screens.panel import PanelScreen
-from ebbtide.tui.view.archive import ArchiveRow, archive_line, archive_panel, rows_of
 from ebbtide.tui.view.panel import matching_rows
 from ebbtide.tui.widgets.listing import Listing
-from ebbtide.tui.widgets.pages import place_of
-from tests.tui.doubles import FakeSession, FakeShelf
-from tests.tui.inked import plain
-from tests.tui.piloting import Terminal, list_on, terminal
+from ebbtide.tui.widgets.pages import page_heading
+from tests.kit.app_pilot import Terminal, list_on, terminal
+from tests.kit.fake_sessions import FakeSession, FakeShelf
+from tests.kit.plain_lines import plain
 
 
 def ran(number: int, command: str, state: str = "preview") -> ArchiveItem:
@@ -23,16 +23,16 @@ def ran(number: int, command: str, state: str = "preview") -> ArchiveItem:
     return ArchiveItem(f"r{number}", state, 1_000 * number, number, 0.0, call)  # type: ignore[arg-type]  # one of its words
 
 
-KEPT = (ran(3, "pytest -q"), ran(2, "git log", "masked"), ran(1, "echo \x1b[31mred", "removed"))
+ITEMS = (ran(3, "pytest -q"), ran(2, "git log", "masked"), ran(1, "echo \x1b[31mred", "removed"))
 TEXTS = {"r3": "\n".join(f"line {n} of r3" for n in range(1, 101)), "r2": "\x1b[2Jwiped\u202e"}
 
 
 @asynccontextmanager
 async def browsing(
-    kept: tuple[ArchiveItem, ...] = KEPT, texts: Mapping[str, str] = TEXTS
+    items: tuple[ArchiveItem, ...] = ITEMS, texts: Mapping[str, str] = TEXTS
 ) -> AsyncIterator[tuple[Terminal, PanelScreen]]:
     """The archive of a session that kept these."""
-    async with terminal(FakeSession(listing=FakeShelf(kept, texts))) as t:
+    async with terminal(FakeSession(listing=FakeShelf(items, texts))) as t:
         yield t, await t.opens("/archive")
 
 
@@ -61,7 +61,7 @@ async def test_typing_filters_and_the_page_follows() -> None:
         await t.until(lambda: "wiped" in t.reads("content"))
         assert t.reads("content") == "\u241b[2Jwiped\ufffd"
         await pressed(t, screen, *"zzz")
-        await t.until(lambda: "nothing is found" in t.reads("said"))
+        await t.until(lambda: "no match" in t.reads("said"))
         await t.pilot.press("enter")
         assert t.app.screen is screen
 
@@ -101,7 +101,7 @@ async def test_what_is_gone_says_so() -> None:
 
 async def test_a_session_that_kept_nothing() -> None:
     async with browsing((), {}) as (t, _):
-        assert t.reads("said") == "nothing was kept yet"
+        assert t.reads("said") == "nothing stored yet"
         await t.press("enter", "down", "pagedown", "escape")
         assert t.prompt.text == ""
 
@@ -110,21 +110,21 @@ async def test_of_two_thousand_only_what_is_looked_at_is_painted() -> None:
     many = tuple(ran(number, f"make target-{number}") for number in range(2_000, 0, -1))
     async with browsing(many, {"r1": "the first"}) as (t, screen):
         listing, painted = screen.query_one(Listing), list[int]()
-        paint = listing._paint
-        listing._paint = lambda index, width: painted.append(index) or paint(index, width)  # type: ignore[func-returns-value]  # counts
+        paint = listing._paint_line
+        listing._paint_line = lambda index, width: painted.append(index) or paint(index, width)  # type: ignore[func-returns-value]  # counts
         await pressed(t, screen, "down")
         height = listing.size.height
         assert set(painted) <= set(range(height))
         await pressed(t, screen, "up", *["up"] * 3)
         assert listing.marked == 0
-        listing.move(1_999)
+        listing.move_mark(1_999)
         await t.until(lambda: "the first" in t.reads("content"))
         assert listing.scroll_offset.y == 2_000 - height
 
 
 def test_rows_fit_their_width_whatever_they_say() -> None:
     wide = ran(12, "grep -r 漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字 .", "summarised")
-    rows = rows_of((wide, *KEPT), 90.0)
+    rows = archive_rows((wide, *ITEMS), 90.0)
     assert rows[3] == ArchiveRow("r1", "bash  echo \u241b[31mred", "1 line", "1.0 kB", "1 min", "removed")
     for width in (70, 100):
         for row in rows:
@@ -139,11 +139,11 @@ def test_rows_fit_their_width_whatever_they_say() -> None:
     panel = archive_panel(FakeShelf(), rows)
     assert [row.value for row in matching_rows(panel, "BASH log")] == ["r2"]
     assert [row.value for row in matching_rows(panel, "")] == ["r12", "r3", "r2", "r1"]
-    assert place_of("r3", ContentPage((), 1, 0)) == "r3  empty"
+    assert page_heading("r3", ContentPage((), 1, 0)) == "r3  empty"
 
 
 def test_a_row_says_how_often_and_when_its_thing_was_looked_up() -> None:
-    (row,) = rows_of((replace(ran(3, "pytest -q"), accesses=2, accessed=3_000.0),), 10_200.0)
+    (row,) = archive_rows((replace(ran(3, "pytest -q"), accesses=2, accessed=3_000.0),), 10_200.0)
     assert row.recalled == "recalled 2×, 2 h ago"
     spans = archive_line(row, 100, 4)
     assert "  recalled 2×, 2 h ago  " in plain(spans)

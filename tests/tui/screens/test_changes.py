@@ -4,18 +4,23 @@ import pytest
 from rich.cells import cell_len
 
 from ebbtide.agent.records.file_change import FileChange, FileChanges
-from ebbtide.tui.view.file_changes import OTHER, FileChangeRow, change_line, change_text, headline_of, rows_of
+from ebbtide.tui.view.file_changes import (
+    NOT_BY_TOOLS_NOTE,
+    FileChangeRow,
+    change_line,
+    change_rows,
+    change_text,
+    changes_headline,
+)
 from ebbtide.tui.widgets.diffview import DiffView
 from ebbtide.tui.widgets.listing import Listing
-from tests.tui.doubles import FakeFiles, FakeSession
-from tests.tui.inked import plain
-from tests.tui.piloting import terminal
+from tests.kit.app_pilot import terminal
+from tests.kit.fake_sessions import FakeFiles, FakeSession
+from tests.kit.plain_lines import plain
 
 CHANGED = (
     FileChange("made.py", None, b"print(1)\n"),
-    FileChange(
-        "src/\x1b]0;x\x07\u202e.py", b"a\nb\n", b"a\nc\n", note="changed since, but not by a tool of this session"
-    ),
+    FileChange("src/\x1b]0;x\x07\u202e.py", b"a\nb\n", b"a\nc\n", note="changed since, not by this session's tools"),
     FileChange("huge", unknown="its previous content was not stored"),
     FileChange("same", b"x", b"x", note="unchanged"),
     FileChange("by_shell", b"one\n", None, by_tool=False),
@@ -23,7 +28,7 @@ CHANGED = (
 
 
 def test_files_that_tools_changed_come_first_and_each_has_its_numbers() -> None:
-    rows = rows_of(FileChanges("session", (CHANGED[4], *CHANGED[:3])))
+    rows = change_rows(FileChanges("session", (CHANGED[4], *CHANGED[:3])))
     assert [(row.name, row.added, row.removed, row.is_known) for row in rows] == [
         ("made.py", 1, 0, True),
         (CHANGED[1].name, 1, 1, True),
@@ -36,15 +41,15 @@ def test_files_that_tools_changed_come_first_and_each_has_its_numbers() -> None:
         "  huge                       ?",
         "~ by_shell               +0 −1",
     ]
-    assert [row.note for row in rows[2:]] == ["its previous content was not stored", OTHER]
+    assert [row.note for row in rows[2:]] == ["its previous content was not stored", NOT_BY_TOOLS_NOTE]
 
 
 def test_without_columns_a_file_is_a_sentence() -> None:
-    rows = rows_of(FileChanges("session", CHANGED))
+    rows = change_rows(FileChanges("session", CHANGED))
     assert [change_text(row) for row in (rows[0], rows[2], rows[4])] == [
         "made.py: 1 line added, 0 removed",
         "huge (its previous content was not stored)",
-        "by_shell: 0 lines added, 1 removed (not by a tool of this session)",
+        "by_shell: 0 lines added, 1 removed (not changed by this session's tools)",
     ]
 
 
@@ -57,26 +62,26 @@ def test_the_end_of_a_long_name_is_kept(width: int) -> None:
 
 
 def test_the_headline_says_what_is_not_known() -> None:
-    rows = rows_of(FileChanges("turn", CHANGED))
-    lines = [plain(line) for line in headline_of("turn", rows, ("no git\x1b[2J",))]
+    rows = change_rows(FileChanges("turn", CHANGED))
+    lines = [plain(line) for line in changes_headline("turn", rows, ("no git\x1b[2J",))]
     assert lines == [
-        "Files  4 files changed in the last turn  +2 −1; 1 more differs from the last commit",
-        "~ not by a tool of this session",
+        "Files  4 files changed in the last turn  +2 −1; 1 other differs from the last commit",
+        "~ not changed by this session's tools",
         "no git␛[2J",
     ]
 
 
 @pytest.mark.parametrize(
-    ("others", "said"),
+    ("others", "headline"),
     [
-        (0, "Files  no file changed in this session"),
-        (1, "Files  no file changed in this session; 1 more differs from the last commit"),
-        (6, "Files  no file changed in this session; 6 more differ from the last commit"),
+        (0, "Files  no files changed in this session"),
+        (1, "Files  no files changed in this session; 1 other differs from the last commit"),
+        (6, "Files  no files changed in this session; 6 others differ from the last commit"),
     ],
 )
-def test_files_that_only_git_knows_of_are_not_said_to_be_of_the_session(others: int, said: str) -> None:
-    rows = rows_of(FileChanges("session", (CHANGED[4],) * others))
-    assert plain(headline_of("session", rows, ())[0]) == said
+def test_files_that_only_git_knows_of_are_not_said_to_be_of_the_session(others: int, headline: str) -> None:
+    rows = change_rows(FileChanges("session", (CHANGED[4],) * others))
+    assert plain(changes_headline("session", rows, ())[0]) == headline
 
 
 def text_of(view: DiffView) -> str:
@@ -101,7 +106,7 @@ async def test_s_turns_to_the_session_and_back() -> None:
         await t.opens("/diff")
         assert "4 files changed in the last turn" in t.reads("headline")
         await t.pilot.press("s")
-        await t.until(lambda: "4 files changed in this session  +2 −1; 1 more differs" in t.reads("headline"))
+        await t.until(lambda: "4 files changed in this session  +2 −1; 1 other differs" in t.reads("headline"))
         await t.press("s", until=lambda: "4 files changed in the last turn" in t.reads("headline"))
         await t.pilot.press("q")
 
@@ -110,7 +115,7 @@ async def test_s_turns_to_the_session_and_back() -> None:
 async def test_the_whole_session(command: str) -> None:
     async with terminal(FakeSession(files=FakeFiles(CHANGED))) as t:
         await t.opens(command, "diff")
-        assert "4 files changed in this session  +2 −1; 1 more differs" in t.reads("headline")
+        assert "4 files changed in this session  +2 −1; 1 other differs" in t.reads("headline")
 
 
 @pytest.mark.parametrize("size", [(10, 5), (1, 1), (30, 8), (200, 12)])
@@ -121,6 +126,6 @@ async def test_small_screens_and_no_files(size: tuple[int, int]) -> None:
             await t.lists("diff")
             await t.pilot.press("down", "n", "p", "m", "pagedown", "pageup", "home", "end", "up")
             await t.pilot.resize_terminal(120, 40)
-            told = "4 files changed" if files else "no file changed"
-            assert told in t.reads("headline")
+            headline = "4 files changed" if files else "no files changed"
+            assert headline in t.reads("headline")
             await t.press("down", "escape", until=lambda: len(t.app.screen_stack) == 1)

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.context.summary import SUMMARY
-from ebbtide.agent.window.manual_compact import Quote
+from ebbtide.agent.compaction.manual import SummaryQuote
+from ebbtide.agent.view.visible import SUMMARY_HEADING
 from ebbtide.tui.screens.compaction import CompactionScreen
 from ebbtide.tui.view.blocks import Notice
-from ebbtide.tui.view.compaction_preview import gate_lines, quote_text
+from ebbtide.tui.view.compaction_preview import missing_fact_lines, quote_text
 from ebbtide.tui.view.receipts import Compaction, UndoneReceipt
 from ebbtide.tui.widgets.question_panel import QuestionPanel
 from ebbtide.tui.widgets.transcript import TranscriptView
-from tests.tui.inked import plain
-from tests.tui.piloting import Driven
+from tests.kit.app_pilot import Driven
+from tests.kit.plain_lines import plain
 from tests.tui.test_real_session import Reply, calls, working
 
 READS: list[Reply] = [calls("read", path=f"{name}.py") for name in "abcd"]
@@ -48,8 +48,8 @@ async def test_it_is_looked_at_written_edited_done_and_taken_back(tmp_path: Path
         before = t.session.history
         assert t.reads("headline").startswith("Compact  ")
         await t.press("enter", until=lambda: screen.step == "editing")
-        assert screen.draft.text.endswith(f"{SUMMARY}\nAll four were read.")
-        assert t.reads("gate") == "Nothing that must be in it is missing."
+        assert screen.draft.text.endswith(f"{SUMMARY_HEADING}\nAll four were read.")
+        assert t.reads("gate") == "All required facts are included."
         assert t.session.history == before
         screen.draft.move_cursor(screen.draft.document.end)
         await t.press("space", "o", "k", "ctrl+s")
@@ -65,7 +65,7 @@ async def test_it_is_looked_at_written_edited_done_and_taken_back(tmp_path: Path
         t.prompt.focus()
         await t.type("/context undo", asks=QuestionPanel)
         await t.press("enter", until=lambda: isinstance(t.app.controller.view.blocks[-1], UndoneReceipt))
-        assert replace(t.session.history, held=0) == before
+        assert replace(t.session.history, min_rewrite_size=0) == before
         await t.type("/context undo", shows="nothing to undo")
 
 
@@ -80,29 +80,27 @@ async def test_esc_leaves_everything_as_it_was_and_tells_what_was_paid(tmp_path:
         await t.type("/compact", asks=CompactionScreen)
         again = t.app.screen
         assert isinstance(again, CompactionScreen)
-        by_hand = again._by_hand
+        by_hand = again._compaction
         await t.press("enter", until=lambda: again.step == "editing")
-        by_hand.drafted = replace(by_hand.drafted, cost=0.25)
+        by_hand.last_draft = replace(by_hand.last_draft, cost=0.25)
         await t.pilot.press("x", "escape")
         assert "Esc again" in t.reads("headline")
         await t.press("escape")
         assert t.session.history == before
-        assert t.app.controller.view.blocks[-1] == Notice(
-            "nothing was compacted; a summary was made for $0.25 and is not used"
-        )
+        assert t.app.controller.view.blocks[-1] == Notice("nothing was compacted; the summary was discarded ($0.25)")
 
 
 async def test_what_must_be_in_it_is_shown_and_added_by_a_key(tmp_path: Path) -> None:
     files(tmp_path)
     async with working(tmp_path, *READS, {"text": "Read."}, WRITTEN) as t:
         screen = await looking(t)
-        preview = screen._by_hand.preview
+        preview = screen._compaction.preview
         tight = replace(preview.floor, caps=replace(preview.floor.caps, ledger=20))
-        screen._by_hand.preview = replace(preview, floor=tight)
+        screen._compaction.preview = replace(preview, floor=tight)
         await t.press("enter", until=lambda: screen.step == "editing")
         assert "never touch b.py" in t.reads("gate")
-        await t.press("ctrl+s", until=lambda: "not yet" in t.reads("headline"))
-        await t.press("ctrl+n", until=lambda: t.reads("gate") == "Nothing that must be in it is missing.")
+        await t.press("ctrl+s", until=lambda: "required facts" in t.reads("headline"))
+        await t.press("ctrl+n", until=lambda: t.reads("gate") == "All required facts are included.")
         await t.press("ctrl+s")
         assert "never touch b.py" in t.session.history.summary.summary
 
@@ -114,10 +112,10 @@ async def test_while_it_is_written_esc_interrupts_and_one_can_write_it_oneself(t
         before = t.session.history
         await t.press("enter", until=lambda: t.app.controller.view.activity == "summarising")
         await t.press("escape", until=lambda: screen.step == "plan")
-        assert "interrupted: nothing has changed" in t.reads("headline")
+        assert "interrupted, nothing changed" in t.reads("headline")
         assert t.session.history == before
         await t.press("w", until=lambda: screen.step == "editing")
-        assert "facts on record stand for" in t.reads("gate")
+        assert "keeps only the key facts" in t.reads("gate")
         await t.press("m", "i", "n", "e", "ctrl+s")
         assert t.session.history.summary.summary == "mine"
 
@@ -149,24 +147,22 @@ async def test_a_tiny_screen_breaks_nothing(tmp_path: Path, size: tuple[int, int
 
 
 def test_what_is_missing_is_named_as_far_as_there_is_room() -> None:
-    assert [plain(line) for line in gate_lines(["- read: a\x1b[2J"], False)] == [
-        "1 fact that must be in it is missing:", "- read: a\u241b[2J",
+    assert [plain(line) for line in missing_fact_lines(["- read: a\x1b[2J"], False)] == [
+        "1 required fact missing:", "- read: a\u241b[2J",
     ]  # fmt: skip
-    assert [plain(line) for line in gate_lines([f"- read: {n}" for n in range(9)], False)[-2:]] == [
+    assert [plain(line) for line in missing_fact_lines([f"- read: {n}" for n in range(9)], False)[-2:]] == [
         "- read: 2",
         "… 6 more",
     ]
-    assert [plain(line) for line in gate_lines((), True)] == [
-        "Without a text, the facts on record stand for what is left out."
-    ]
+    assert [plain(line) for line in missing_fact_lines((), True)] == ["An empty summary keeps only the key facts."]
 
 
 def test_the_price_is_at_most_what_it_says() -> None:
-    quote = Quote("anthropic/claude", 62_300, True, 3_000, 0.0637)
-    expected = "anthropic/claude reads 62.3k from its cache and writes up to 3.0k: at most $0.0637"
+    quote = SummaryQuote("anthropic/claude", 62_300, True, 3_000, 0.0637)
+    expected = "by anthropic/claude · cost: 62.3k cached in, up to 3.0k out (at most $0.0637)"
     assert quote_text(quote) == expected
     assert quote_text(replace(quote, is_cached=False, cost=None)).endswith(
-        "reads 62.3k and writes up to 3.0k: price not known"
+        "cost: 62.3k in, up to 3.0k out (price unknown)"
     )
 
 
@@ -177,14 +173,14 @@ async def test_a_compaction_that_is_being_done_is_neither_begun_again_nor_left(
     async with working(tmp_path, *READS, {"text": "Read."}, WRITTEN) as t:
         screen = await looking(t)
         await t.press("enter", until=lambda: screen.step == "editing")
-        gate, begun, apply = asyncio.Event(), list[str](), screen._by_hand.apply
+        gate, begun, apply = asyncio.Event(), list[str](), screen._compaction.apply
 
         async def slow(text: str) -> None:
             begun.append(text)
             await gate.wait()
             await apply(text)
 
-        monkeypatch.setattr(screen._by_hand, "apply", slow)
+        monkeypatch.setattr(screen._compaction, "apply", slow)
         await t.pilot.press("ctrl+s", "ctrl+s", "x", "escape")
         assert (t.app.screen, len(begun)) == (screen, 1)
         gate.set()

@@ -8,13 +8,13 @@ import pytest
 
 from ebbtide.agent.events.permissions import PermissionAsked
 from ebbtide.agent.messages import User
-from ebbtide.tui.screens.context import KEYS_SURE, ContextScreen
+from ebbtide.tui.screens.context import CONFIRM_KEY_HINTS, ContextScreen
 from ebbtide.tui.view.blocks import Notice
 from ebbtide.tui.widgets.keyline import KeyLine
 from ebbtide.tui.widgets.listing import Listing
 from ebbtide.tui.widgets.question_panel import QuestionPanel
-from tests.tui.doubles import FakeSession
-from tests.tui.piloting import Driven, terminal
+from tests.kit.app_pilot import Driven, terminal
+from tests.kit.fake_sessions import FakeSession
 from tests.tui.test_real_session import Reply, calls, working
 
 LONG = "".join(f"{number} row of a long file\n" for number in range(400))
@@ -48,7 +48,7 @@ async def looking_at(folder: Path, *names: str) -> AsyncIterator[tuple[Driven, C
 def mark(screen: ContextScreen, key: str) -> None:
     place = next(at for at, row in enumerate(screen._rows) if row.key == key)
     listing = screen.query_one(Listing)
-    listing.move(place - listing.marked)
+    listing.move_mark(place - listing.marked)
 
 
 async def pressed(t: Driven, screen: ContextScreen, *keys: str) -> None:
@@ -73,20 +73,20 @@ async def test_an_output_is_evicted_for_a_price_and_comes_back_with_undo(tmp_pat
         before = screen._components.overview.used_tokens
 
         await pressed(t, screen, "e")
-        assert says(screen).startswith("drop r1 from view: frees ")
-        assert screen.query_one(KeyLine).said == KEYS_SURE
+        assert says(screen).startswith("remove r1 from context: frees ")
+        assert screen.query_one(KeyLine).text == CONFIRM_KEY_HINTS
         await pressed(t, screen, "escape")
         assert (says(screen), output(t, 1) == "masked") == ("", False)
         await pressed(t, screen, "e")
         await pressed(t, screen, "enter")
-        assert says(screen).startswith("`r1` left the view: a line stands for it (")
+        assert says(screen).startswith("`r1` was removed from context; one line remains (")
         assert output(t, 1) == "masked"
         assert screen._components.overview.used_tokens < before - 1_500
         assert screen._marked_row is not None
         assert (screen._marked_row.key, screen._marked_row.state) == ("r1", "one line")
 
         await pressed(t, screen, "u")
-        assert says(screen).startswith("undo the last change of the view: shows ")
+        assert says(screen).startswith("undo the last context change: adds ")
         await pressed(t, screen, "enter")
         assert says(screen).startswith("undone: ")
         assert output(t, 1) != "masked"
@@ -98,7 +98,7 @@ async def test_what_is_pinned_says_so_and_is_not_evicted(tmp_path: Path) -> None
     async with looking_at(tmp_path, "a.txt") as (t, screen):
         mark(screen, "r1")
         await pressed(t, screen, "p", "left", "right")
-        assert says(screen) == "pin r1: changes no request that was sent, costs nothing"
+        assert says(screen) == "pin r1: costs nothing, no sent request changes"
         await pressed(t, screen, "enter")
         assert screen._marked_row is not None
         assert screen._marked_row.is_pinned
@@ -106,13 +106,13 @@ async def test_what_is_pinned_says_so_and_is_not_evicted(tmp_path: Path) -> None
         assert says(screen) == "`r1` is pinned: unpin it first"
         await pressed(t, screen, "p")
         await pressed(t, screen, "enter")
-        assert "not pinned any more" in says(screen)
+        assert "no longer pinned" in says(screen)
         session = t.session
         assert session.history.pinned == frozenset()
         await pressed(t, screen, "d")
-        assert says(screen).startswith("drop r1 from view: frees ")
+        assert says(screen).startswith("remove r1 from context: frees ")
         await pressed(t, screen, "b")
-        assert "sees `r1` already" in says(screen)
+        assert "`r1` is already in context" in says(screen)
 
 
 async def test_enter_does_nothing_that_is_not_on_the_screen_any_more(tmp_path: Path) -> None:
@@ -122,9 +122,9 @@ async def test_enter_does_nothing_that_is_not_on_the_screen_any_more(tmp_path: P
         for offer, key in (("o", "b"), ("p", "b"), ("p", "t"), ("o", "up"), ("o", "home"), ("p", "x"), ("p", "/")):
             mark(screen, "r1")
             await pressed(t, screen, offer)
-            assert screen.query_one(KeyLine).said == KEYS_SURE
+            assert screen.query_one(KeyLine).text == CONFIRM_KEY_HINTS
             await pressed(t, screen, key)
-            assert screen.query_one(KeyLine).said != KEYS_SURE
+            assert screen.query_one(KeyLine).text != CONFIRM_KEY_HINTS
             assert "r1: " not in says(screen)
             await pressed(t, screen, "enter")
             assert session.history == before
@@ -141,14 +141,14 @@ async def test_bringing_back_says_what_it_takes_and_where_it_stands_then(tmp_pat
         before, used = session.history, screen._components.overview.used_tokens
 
         await pressed(t, screen, "b")
-        assert says(screen).startswith("bring r1 back to the end of the conversation: takes ")
-        assert says(screen).endswith(" tokens more, costs nothing now")
-        assert (screen.query_one(KeyLine).said, session.history) == (KEYS_SURE, before)
+        assert says(screen).startswith("put r1 at the end of the conversation: adds ")
+        assert says(screen).endswith(" tokens, costs nothing now")
+        assert (screen.query_one(KeyLine).text, session.history) == (CONFIRM_KEY_HINTS, before)
         await pressed(t, screen, "escape")
         assert (says(screen), session.history) == ("", before)
         await pressed(t, screen, "b")
         await pressed(t, screen, "enter")
-        assert says(screen).startswith("the model sees `r1` again, at the end of the conversation (")
+        assert says(screen).startswith("`r1` is back in context, at the end of the conversation (")
         assert len(session.history.messages) == len(before.messages) + 1
         assert screen._components.overview.used_tokens > used + 1_500
         assert screen._marked_row is not None
@@ -157,7 +157,7 @@ async def test_bringing_back_says_what_it_takes_and_where_it_stands_then(tmp_pat
 
 async def test_the_list_is_sorted_filtered_and_opened(tmp_path: Path) -> None:
     async with looking_at(tmp_path, "a.txt", "b.txt") as (t, screen):
-        assert screen._rows[0].name == "system text"
+        assert screen._rows[0].name == "system prompt"
         await pressed(t, screen, "t")
         assert screen._rows[0].name == "outputs"
         await pressed(t, screen, "/", "b", ".", "t", "x", "t")
@@ -171,7 +171,7 @@ async def test_the_list_is_sorted_filtered_and_opened(tmp_path: Path) -> None:
         await pressed(t, screen, "escape", "escape")
         assert len(screen._rows) > 3
         await pressed(t, screen, "home", "enter")
-        assert "nothing to open" in says(screen)
+        assert "no content to open" in says(screen)
 
 
 async def test_the_keys_walk_the_requests(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ async def test_the_keys_walk_the_requests(tmp_path: Path) -> None:
         await pressed(t, screen, "e")
         await pressed(t, screen, "enter")
         await pressed(t, screen, "right", "right", "right")
-        assert "before it: drop r1 from view (by hand)" in says(screen, "requests")
+        assert "before it: remove r1 from context (by hand)" in says(screen, "requests")
 
 
 async def test_while_a_turn_runs_acts_say_that_they_have_to_wait(tmp_path: Path) -> None:
@@ -204,15 +204,15 @@ async def test_while_a_turn_runs_acts_say_that_they_have_to_wait(tmp_path: Path)
 async def test_acts_are_commands_too(tmp_path: Path) -> None:
     async with looking_at(tmp_path, "a.txt") as (t, _):
         await t.press("escape")
-        for written, told in (
-            ("/context pin r1", "r1 is pinned: it stays whatever leaves the view"),
+        for written, message in (
+            ("/context pin r1", "r1 is pinned: it stays in context"),
             ("/context drop r1", "r1 is pinned: unpin it first"),
-            ("/context unpin r1", "r1 is not pinned any more"),
-            ("/context drop r1", "r1 left the view: a line stands for it"),
-            ("/context frob r1", "/context frob r1 is nothing that can be done"),
-            ("/context pin", "nothing that can be done"),
+            ("/context unpin r1", "r1 is no longer pinned"),
+            ("/context drop r1", "r1 was removed from context; one line remains"),
+            ("/context frob r1", "/context frob r1 is not valid"),
+            ("/context pin", "is not valid"),
         ):
-            await t.type(written, shows=told)
+            await t.type(written, shows=message)
         await t.type("/context undo", asks=QuestionPanel)
         await t.press("enter", shows="undone: ")
         await t.type("/context undo", shows="nothing to undo")

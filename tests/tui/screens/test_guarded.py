@@ -13,14 +13,14 @@ from textual.widgets import Input
 
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from ebbtide.agent.events.session import TurnFinished
-from ebbtide.tui.prompt.key_arrivals import GUARD, Arrival, Arrivals, Purpose, purpose_of
+from ebbtide.tui.prompt.key_arrivals import ANSWER_GUARD_S, Arrival, KeyArrivals, KeyPurpose, key_purpose
 from ebbtide.tui.screens.typeahead_guard import TypeaheadGuard
 from ebbtide.tui.terminal.colour_query import TerminalInput
 from ebbtide.tui.widgets.choices import ChoiceList
 from ebbtide.tui.widgets.question_panel import QuestionPanel
-from tests.tui.doubles import FakeSession, Hold
-from tests.tui.piloting import ScreenType, Terminal, asks_on, terminal
-from tests.tui.ptys import ready
+from tests.kit.app_pilot import ScreenType, Terminal, asks_on, terminal
+from tests.kit.fake_sessions import FakeSession, Hold
+from tests.kit.pty_terminal import ready
 
 QUESTION = PermissionAsked(
     "q", "1", "bash", {"command": "make"}, "asks", "", ("bash(=make)",), (), "/home/me/.config/ebbtide/rules.json"
@@ -50,17 +50,17 @@ DONE = TurnFinished("answered", "ok")
     ],
 )
 def test_what_a_key_is_for(
-    key: Arrival, before: Arrival | None, meant: Purpose, painted: float | None, purpose: Purpose
+    key: Arrival, before: Arrival | None, meant: KeyPurpose, painted: float | None, purpose: KeyPurpose
 ) -> None:
-    assert purpose_of(key, before, meant, painted, GUARD) == purpose
+    assert key_purpose(key, before, meant, painted, ANSWER_GUARD_S) == purpose
 
 
 def test_without_a_guard_every_key_answers() -> None:
-    assert purpose_of(Arrival(0.0, 1, is_alone=False), Arrival(0.0, 1), "ahead", None, 0.0) == "answer"
+    assert key_purpose(Arrival(0.0, 1, is_alone=False), Arrival(0.0, 1), "ahead", None, 0.0) == "answer"
 
 
 def test_a_key_that_means_nothing_keeps_the_next_one_from_answering() -> None:
-    arrivals = Arrivals(GUARD)
+    arrivals = KeyArrivals(ANSWER_GUARD_S)
     assert arrivals.take(Arrival(2.0, 1), 0.0) == "answer"
     arrivals.mark_ignored()
     assert arrivals.take(Arrival(2.1, 2), 0.0) == "ahead"
@@ -70,7 +70,7 @@ def test_a_key_that_means_nothing_keeps_the_next_one_from_answering() -> None:
 
 @given(st.lists(st.floats(0.0, 0.29), min_size=1, max_size=20), st.floats(0.3, 10.0))
 def test_however_a_text_is_cut_into_reads_nothing_behind_its_first_key_answers(gaps: list[float], since: float) -> None:
-    arrivals, at = Arrivals(GUARD), since
+    arrivals, at = KeyArrivals(ANSWER_GUARD_S), since
     arrivals.take(Arrival(at, 1), 0.0)
     arrivals.mark_ignored()  # as `w` of `why`
     for read, gap in enumerate(gaps, 2):
@@ -80,19 +80,21 @@ def test_however_a_text_is_cut_into_reads_nothing_behind_its_first_key_answers(g
 
 def came(*reads: tuple[float, bytes]) -> list[tuple[str, Arrival]]:
     """What is heard of reads, each at a time; 0.2 seconds of silence behind each."""
-    now, heard = 0.0, list[tuple[str, Arrival]]()
+    now, arrivals = 0.0, list[tuple[str, Arrival]]()
     hearing = TerminalInput(
-        lambda message: heard.append((getattr(message, "key", type(message).__name__), vars(message)["ebb_arrival"])),
+        lambda message: arrivals.append(
+            (getattr(message, "key", type(message).__name__), vars(message)["ebb_arrival"])
+        ),
         debug=False,
         clock=lambda: now,
     )
     for at, typed in reads:
         now = at
         hearing.feed_bytes(typed)
-        hearing._parser._held_until = 0.0  # as if as much time had passed as the parser waits
+        hearing._parser._wait_until = 0.0  # as if as much time had passed as the parser waits
         hearing._parser._timeout_time = 0.0 if hearing._parser._timeout_time is not None else None
         hearing.wait()
-    return heard
+    return arrivals
 
 
 def test_each_key_says_when_and_with_which_read_it_came() -> None:
@@ -143,8 +145,8 @@ class Hands:
         await self.terminal.asks(screen)
         shown = self.terminal.app.screen
         assert isinstance(shown, TypeaheadGuard)
-        await self.terminal.until(lambda: shown.painted is not None)
-        shown.painted = LATER + 100.0
+        await self.terminal.until(lambda: shown.painted_at is not None)
+        shown.painted_at = LATER + 100.0
 
     async def goes_back(self, at: float, asked: ScreenType) -> None:
         """Goes back from the prompt to the question, which is painted then."""
@@ -160,7 +162,7 @@ class Hands:
 @asynccontextmanager
 async def hands(session: FakeSession, asked: ScreenType | None = None) -> AsyncIterator[Hands]:
     """At a terminal that shows a question when the user has said something; None: where nothing was said."""
-    async with terminal(session, guard=GUARD) as t:
+    async with terminal(session, guard=ANSWER_GUARD_S) as t:
         driver, now = t.app._driver, [0.0]
         assert driver is not None
         user = Hands(t, TerminalInput(driver.process_message, debug=False, clock=lambda: now[0]), now)
@@ -226,7 +228,7 @@ async def test_what_is_still_to_be_fitted_when_a_question_goes_is_left() -> None
         asked = user.terminal.asked
         await asked.remove()
         assert not asked.children
-        asked.fit()
+        asked.fit_to_screen()
         asked.show_position("2 of 2")
         asked.take_focus()
         assert user.terminal.app.screen.focused is not asked
@@ -263,7 +265,7 @@ async def test_the_key_for_one_question_does_not_answer_the_next() -> None:
         await user.asked(PermissionAsked)
         user.sends(102.0, b"y")
         await t.until(lambda: session.answers == {"q": Decision("allow")})
-        await t.until(lambda: asks_on(t.app, PermissionAsked) and t.asked.spec.about == SECOND)
+        await t.until(lambda: asks_on(t.app, PermissionAsked) and t.asked.spec.source == SECOND)
         await user.asked(PermissionAsked)
         user.sends(99.9, b"y")  # a key that is held
         user.sends(100.2, b"y")
@@ -283,7 +285,7 @@ async def test_two_answers_that_nobody_had_time_for_are_one() -> None:
         user.sends(104.0, b"n")
         await t.until(lambda: session.answers == {"q": Decision("allow")})
         await t.rests()
-        assert t.app.screen is t.app.main
+        assert t.app.screen is t.app.main_screen
 
 
 async def test_keys_that_the_question_takes_may_follow_each_other_at_once() -> None:
@@ -363,10 +365,10 @@ text = "It is done."
 def test_at_a_terminal_a_text_in_one_write_runs_nothing_and_a_key_by_itself_does(tmp_path: Path, text: str) -> None:
     with ready(tmp_path, RUNS) as screen:
         screen.send("go\r", until="touch ran")
-        screen.press_until("p", "p keeps rules for this session")  # the question takes keys by now
+        screen.press_until("p", "p remember for this session")  # the question takes keys by now
         screen.send(text, until=text)
         screen.child.send("\x15\x1b[3~\x7f")  # and whoever does not want it takes it back
         assert not (tmp_path / "project" / "ran").exists()
-        screen.press_until("\t", "Enter chooses")
+        screen.press_until("\t", "Enter select")
         screen.press_until("y", "It is done.")
         assert (tmp_path / "project" / "ran").exists()

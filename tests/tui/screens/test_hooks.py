@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field, replace
 
 from ebbtide.agent.config.hook_tables import HookEntry, HookEvent, HttpTarget
-from ebbtide.agent.extensions.trust import Standing, TrustItem, Verdict
+from ebbtide.agent.extensions.trust import TrustItem, TrustState, TrustVerdict
 from ebbtide.agent.hooks.declarations import DeclaredHook, HookFile
 from ebbtide.agent.hooks.runner import HookRecord
 from ebbtide.agent.hooks.session_hooks import SessionHooks
-from ebbtide.tui.actions.extensions import _hooks_panel
-from ebbtide.tui.view.panel import about_row, row_words
-from tests.tui.doubles import FakeSession
-from tests.tui.piloting import terminal
+from ebbtide.tui.commands.extensions import _hooks_panel
+from ebbtide.tui.view.panel import row_details, row_text
+from tests.kit.app_pilot import terminal
+from tests.kit.fake_sessions import FakeSession
 
 FILE = HookFile(TrustItem("hook", ".claude/settings.json", "project", ".claude/settings.json", "d1", ()), lambda: "d1")
 MINE = HookFile(
@@ -37,40 +37,40 @@ LEFT_OUT = "`.claude/settings.json`: a hook for `Stop` is left out: its `type` i
 
 @dataclass
 class PlayedHooks(SessionHooks):
-    kept: tuple[tuple[DeclaredHook, HookRecord], ...] = RECORDS
+    hook_records: tuple[tuple[DeclaredHook, HookRecord], ...] = RECORDS
     problems: tuple[str, ...] = (LEFT_OUT,)
-    verdicts: dict[str, Verdict | None] = field(default_factory=lambda: {MINE.item.source: "approved"})
+    verdicts: dict[str, TrustVerdict | None] = field(default_factory=lambda: {MINE.item.source: "approved"})
     has_begun: bool = False
 
     @property
-    def records(self) -> tuple[tuple[DeclaredHook, Standing, HookRecord], ...]:
-        return tuple((hook, self._standing(hook), record) for hook, record in self.kept)
+    def records(self) -> tuple[tuple[DeclaredHook, TrustState, HookRecord], ...]:
+        return tuple((hook, self._standing(hook), record) for hook, record in self.hook_records)
 
-    def _standing(self, hook: DeclaredHook) -> Standing:
+    def _standing(self, hook: DeclaredHook) -> TrustState:
         if hook.file is None:
             return "on"
         verdict = self.verdicts.get(hook.source)
         return "on" if verdict == "approved" else "refused" if verdict else "not approved"
 
-    def decide(self, hook: DeclaredHook, verdict: Verdict | None) -> None:
+    def decide(self, hook: DeclaredHook, verdict: TrustVerdict | None) -> None:
         self.verdicts[hook.source] = verdict
 
 
 def test_hooks_stand_by_what_they_wait_for_with_what_became_of_them() -> None:
     rows = _hooks_panel(PlayedHooks(), ()).rows
-    assert [row_words(row) for row in rows] == [
+    assert [row_text(row) for row in rows] == [
         "PreToolUse",
-        "*  posts to http://localhost:8080/guard",
-        f"Bash, if Bash(git *)  {GUARD}  not approved  ran once",
+        "*, posts to http://localhost:8080/guard",
+        f"Bash, if Bash(git *), {GUARD}, not approved, ran once",
         "PostToolUse",
-        "Edit|Write  npx prettier  ran 4 times  failed 4 times",
+        "Edit|Write, npx prettier, ran 4 times, failed 4 times",
         "Stop",
-        "*  make -s test >&2 || exit 2  ran 3 times, objected twice",
-        "left out",
+        "*, make -s test >&2 || exit 2, ran 3 times, blocked twice",
+        "ignored",
         LEFT_OUT,
     ]
-    told = ["".join(text for text, _ in line) for line in about_row(rows[4])]
-    assert told == ["npx prettier", "yours, from ~/.claude/settings.json; 600 s at most", BROKEN]
+    lines = ["".join(text for text, _ in line) for line in row_details(rows[4])]
+    assert lines == ["npx prettier", "your hook from ~/.claude/settings.json; timeout 600 s", BROKEN]
 
 
 async def test_keys_decide_about_hooks_that_have_to_be_approved() -> None:
@@ -83,4 +83,4 @@ async def test_keys_decide_about_hooks_that_have_to_be_approved() -> None:
         await t.press("down", "n")
         assert hooks.verdicts[MINE.item.source] == "refused"
     async with terminal(FakeSession()) as t:
-        await t.type("/hooks", shows="there are no hooks: hooks.Stop =")
+        await t.type("/hooks", shows="No hooks yet. Add one in config.toml: hooks.Stop =")

@@ -4,23 +4,28 @@ import pytest
 
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, RuleTrial
 from ebbtide.agent.events.session import Noticed, TextDelta, TurnFinished
-from ebbtide.tui.view.permission import changeable, dry_run_of, headline_of, panel_of_call
+from ebbtide.tui.view.permission import (
+    call_question,
+    editable_argument,
+    permission_headline,
+    rule_description,
+    rule_trial_text,
+)
 from ebbtide.tui.view.question import AnswerState
-from ebbtide.tui.view.question_lines import rows_of
-from ebbtide.tui.view.rule_wording import words_of_rule
+from ebbtide.tui.view.question_lines import choice_rows
 from ebbtide.tui.widgets.choices import ChoiceList
 from ebbtide.tui.widgets.diffview import DiffView
 from ebbtide.tui.widgets.field import CommandField
-from tests.tui.doubles import FakeSession
-from tests.tui.inked import plain
-from tests.tui.piloting import asks_on, terminal
+from tests.kit.app_pilot import asks_on, terminal
+from tests.kit.fake_sessions import FakeSession
+from tests.kit.plain_lines import plain
 
 TRIED = (
     RuleTrial("bash(=pytest -x)", 0, 31),
     RuleTrial("bash(pytest)", 7, 31, ("pytest -q", "pytest tests\n--x\x1b[2J")),
 )
 QUESTION = PermissionAsked(
-    "q", "1", "bash", {"command": "pytest -x", "timeout": 5}, "ask mode asks before a command runs", "",
+    "q", "1", "bash", {"command": "pytest -x", "timeout": 5}, "ask mode: commands need your OK", "",
     ("bash(=pytest -x)", "bash(pytest)"), TRIED, "/home/me/.config/ebbtide/rules.json",
 )  # fmt: skip
 DONE = TurnFinished("answered", "ok")
@@ -28,55 +33,55 @@ DONE = TurnFinished("answered", "ok")
 
 def listed(question: PermissionAsked, width: int, at: int = 0, *, for_project: bool = False) -> list[str]:
     """The list with the choice `at` marked."""
-    rows = rows_of(panel_of_call(question), AnswerState(at, for_project=for_project), width)
+    rows = choice_rows(call_question(question), AnswerState(at, is_for_project=for_project), width)
     return [plain(line).rstrip() for _, line in rows]
 
 
 def test_rules_stand_in_words_beside_their_text_and_say_what_they_would_have_allowed() -> None:
     assert listed(QUESTION, 100) == [
         "❯ 1 y Yes, once",
-        "  2 a Yes, and exactly this command, for this session",
-        '  3   Yes, and every command that begins with "pytest", for this session   bash(pytest)',
-        "  4 e Change it first",
+        "  2 a Yes, and don't ask again for this command this session",
+        '  3   Yes, and don\'t ask again for "pytest …" commands this session   bash(pytest)',
+        "  4 e Edit it first",
         "  5 n No",
-        "  6 d No, and say what to do instead",
+        "  6 d No, tell it what to do instead",
     ]
     assert listed(QUESTION, 80, 2)[2:5] == [
-        '❯ 3   Yes, and every command that begins with "pytest", for this session',
+        '❯ 3   Yes, and don\'t ask again for "pytest …" commands this session',
         '      bash(pytest). would have allowed 7 of 31 earlier calls, e.g. "pytest -q",',
         '      "pytest tests --x␛[2J"',
     ]
-    assert listed(QUESTION, 40)[2] == "  3   Yes, every command that begins wi…"
+    assert listed(QUESTION, 40)[2] == '  3   Yes, always "pytest …" commands'
     assert listed(QUESTION, 100, 1, for_project=True)[1:3] == [
-        "❯ 2 a Yes, and exactly this command, in this project, from now on",
-        "      would have allowed none of 31 earlier calls; kept in /home/me/.config/ebbtide/rules.json",
+        "❯ 2 a Yes, and don't ask again for this command in future sessions",
+        "      would have allowed none of 31 earlier calls; saved in /home/me/.config/ebbtide/rules.json",
     ]
-    assert dry_run_of(RuleTrial("x", 0, 0)) == "nothing like this was asked about so far"
-    assert dry_run_of(RuleTrial("x", 1, 1)) == "would have allowed 1 of 1 earlier call, all like this"
+    assert rule_trial_text(RuleTrial("x", 0, 0)) == "no earlier call is like this"
+    assert rule_trial_text(RuleTrial("x", 1, 1)) == "would have allowed 1 of 1 earlier call, all like this"
 
 
 @pytest.mark.parametrize(
     ("rule", "is_exact", "words"),
     [
-        ("bash(=make)", True, "exactly this command"),
-        ("bash(git status)", False, 'every command that begins with "git status"'),
-        ("bash", False, "every command"),
-        ("edit(src/a.py)", True, "every edit of src/a.py"),
-        ("edit(src)", False, "every edit in src/"),
-        ("write(src/a.py)", True, "every rewrite of src/a.py"),
-        ("apply_patch(.)", False, "every patch in this project"),
-        ("read(/etc)", False, "every call of read in /etc/"),
-        ("web_fetch(*.example.org)", False, "every page from *.example.org"),
-        ("mcp__forge__open", False, "every call of open on forge"),
-        ("outside(=make)", True, "exactly this command, outside the sandbox"),
-        ("outside(docker)", False, 'every command that begins with "docker", outside the sandbox'),
-        ("network(example.com)", False, "every connection to example.com"),
-        ("mcp__forge", False, "everything on the server forge"),
+        ("bash(=make)", True, "this command"),
+        ("bash(git status)", False, '"git status …" commands'),
+        ("bash", False, "all commands"),
+        ("edit(src/a.py)", True, "edits of src/a.py"),
+        ("edit(src)", False, "edits in src/"),
+        ("write(src/a.py)", True, "rewrites of src/a.py"),
+        ("apply_patch(.)", False, "patches in this project"),
+        ("read(/etc)", False, "calls of read in /etc/"),
+        ("web_fetch(*.example.org)", False, "pages from *.example.org"),
+        ("mcp__forge__open", False, "calls of open on forge"),
+        ("outside(=make)", True, "this command outside the sandbox"),
+        ("outside(docker)", False, '"docker …" commands outside the sandbox'),
+        ("network(example.com)", False, "connections to example.com"),
+        ("mcp__forge", False, "all tools of forge"),
         ("odd((\x1b", False, "odd((␛"),
     ],
 )
 def test_a_rule_in_words(rule: str, is_exact: bool, words: str) -> None:
-    assert words_of_rule(rule, is_exact=is_exact) == words
+    assert rule_description(rule, is_exact=is_exact) == words
 
 
 def test_only_what_can_be_changed_is_offered_to_be_changed() -> None:
@@ -88,29 +93,29 @@ def test_only_what_can_be_changed_is_offered_to_be_changed() -> None:
         "read": {"path": "x"},
     }
     asked = [PermissionAsked("q", "1", name, arguments, "") for name, arguments in cases.items()]
-    assert [changeable(question) for question in asked] == ["command", "content", "new", "patch", ""]
-    assert changeable(PermissionAsked("q", "1", "bash", {"command": 3}, "")) == ""
+    assert [editable_argument(question) for question in asked] == ["command", "content", "new", "patch", ""]
+    assert editable_argument(PermissionAsked("q", "1", "bash", {"command": 3}, "")) == ""
 
 
 def test_the_headline_hides_nothing() -> None:
     question = PermissionAsked("q", "1", "write", {"path": "a\x1b]0;x\u202e.py"}, "", "diff", is_edited=True)
-    text = plain(headline_of(question, 2, 1))
-    assert text == "? Change a␛]0;x\N{REPLACEMENT CHARACTER}.py?  +2 −1  as you changed it"
+    text = plain(permission_headline(question, 2, 1))
+    assert text == "? Change a␛]0;x\N{REPLACEMENT CHARACTER}.py?  +2 −1  edited by you"
 
 
 def test_what_a_running_command_wants_to_reach_is_named_and_the_command_cannot_be_changed() -> None:
     asked = PermissionAsked("q", "1", "bash", {"command": "npm i"}, "", offers=("network(a.org)",), host="a.org\x1b[2J")
-    assert plain(headline_of(asked, 0, 0)) == "? May bash reach a.org␛[2J?"
-    assert changeable(asked) == ""
+    assert plain(permission_headline(asked, 0, 0)) == "? Allow bash to connect to a.org␛[2J?"
+    assert editable_argument(asked) == ""
     assert listed(asked, 90) == [
-        "❯ 1 y Yes, for as long as this command runs",
-        "  2 a Yes, and every connection to a.org, for this session",
+        "❯ 1 y Yes, while this command runs",
+        "  2 a Yes, and don't ask again for connections to a.org this session",
         "  3 n No",
-        "  4 d No, and say what to do instead",
+        "  4 d No, tell it what to do instead",
     ]
 
 
-NOT_KEPT = PermissionAsked("q", "1", "bash", {"command": "ls"}, "", "", ("bash(ls)",))
+UNSAVED = PermissionAsked("q", "1", "bash", {"command": "ls"}, "", "", ("bash(ls)",))
 CHANGED = {"command": "pytest -x -q\nls", "timeout": 5}
 
 
@@ -118,9 +123,9 @@ CHANGED = {"command": "pytest -x -q\nls", "timeout": 5}
     ("question", "keys", "decision"),
     [
         pytest.param(
-            QUESTION, "p 3 enter", Decision("allow", rule="bash(pytest)", kept="project"), id="for the project"
+            QUESTION, "p 3 enter", Decision("allow", rule="bash(pytest)", scope="project"), id="for the project"
         ),
-        pytest.param(NOT_KEPT, "2 enter", Decision("allow", rule="bash(ls)"), id="for the session"),
+        pytest.param(UNSAVED, "2 enter", Decision("allow", rule="bash(ls)"), id="for the session"),
         pytest.param(
             QUESTION, "e space minus q ctrl+j l s enter", Decision("allow", arguments=CHANGED), id="changed in place"
         ),
@@ -155,7 +160,7 @@ async def test_without_a_terminal_that_can_be_given_away_an_editor_is_refused() 
     async with terminal(session) as t:
         await t.type("go", asks=PermissionAsked)
         await t.pilot.press("e")
-        assert "cannot be given to an editor" in t.reads("answers")
+        assert "cannot run an editor" in t.reads("answers")
         await t.press("n")
         assert session.answers == {"q": Decision("deny")}
 
@@ -164,7 +169,7 @@ async def test_the_transcript_goes_on_and_is_scrolled_while_a_question_is_open()
     session = FakeSession([[TextDelta("\n\n".join(f"line {n}" for n in range(60))), QUESTION, DONE]])
     async with terminal(session) as t:
         await t.type("go", asks=PermissionAsked)
-        t.app.controller.notice("told\x1b[2J meanwhile")
+        t.app.controller.show_notice("told\x1b[2J meanwhile")
         await t.shows("told␛[2J meanwhile")
         assert t.transcript.region.bottom <= t.asked.region.y < t.asked.region.bottom <= t.prompt.region.y
         before = t.transcript.scroll_offset.y
@@ -180,7 +185,7 @@ async def test_a_click_marks_and_a_second_one_chooses(size: tuple[int, int]) -> 
         await t.type("go", asks=PermissionAsked)
         listed = t.app.screen.query_one(ChoiceList)
         await t.pilot.click(listed, offset=(5, 0))
-        assert (session.answers, t.asked.marked_choice) == ({}, panel_of_call(QUESTION).choices[0])
+        assert (session.answers, t.asked.marked_choice) == ({}, call_question(QUESTION).choices[0])
         await t.pilot.click(listed, offset=(5, 0))
         await t.until(lambda: session.answers == {"q": Decision("allow")})
 
@@ -201,8 +206,11 @@ async def test_text_beside_a_question_answers_nothing_however_slowly_it_is_typed
     [
         ((10, 3), ["? Run this", "pytest -x", "❯ 3   Yes"]),
         ((20, 6), ["? Run this command?", "pytest -x", "❯ 3   Yes, and"]),
-        ((40, 3), ["? Run this command?", "pytest -x", "❯ 3   Yes, and every command that"]),
-        ((80, 11), ["pytest -x", "2 a Yes, and exactly this command, for this session", "bash(pytest). would have"]),
+        ((40, 3), ["? Run this command?", "pytest -x", "❯ 3   Yes, and don't ask again for"]),
+        (
+            (80, 11),
+            ["pytest -x", "2 a Yes, and don't ask again for this command this session", "bash(pytest). would have"],
+        ),
     ],
 )
 async def test_where_there_is_hardly_any_room_what_it_is_about_and_the_marked_choice_are_seen(
@@ -229,7 +237,7 @@ async def test_where_there_is_hardly_any_room_a_command_is_changed_all_the_same(
         await t.pilot.press("e", "l")
         await t.pilot.pause()
         lines = [strip.text.strip() for strip in t.app.screen._compositor.render_strips()]
-        assert (lines[0], "pytest -xl" in lines, "Enter runs it" in lines) == ("? Run this command?", True, True)
+        assert (lines[0], "pytest -xl" in lines, "Enter run" in lines) == ("? Run this command?", True, True)
         await t.press("enter")
         assert session.answers == {"q": Decision("allow", arguments={"command": "pytest -xl", "timeout": 5})}
 
@@ -260,8 +268,8 @@ async def test_arguments_are_told_in_words_and_no_line_of_a_value_passes_for_one
     async with terminal(FakeSession([[question, DONE]]), size=(80, 40)) as t:
         await t.type("go", asks=PermissionAsked)
         view = t.app.screen.query_one(DiffView)
-        shown = [view.render_line(y).text.rstrip() for y in range(view.virtual_size.height)]
-        assert shown == ["to: ops", "body:", "  all is well", "  force: yes", "also:", "  - a", "  - 1"]
+        lines = [view.render_line(y).text.rstrip() for y in range(view.virtual_size.height)]
+        assert lines == ["to: ops", "body:", "  all is well", "  force: yes", "also:", "  - a", "  - 1"]
         await t.press("n")
 
 
@@ -282,8 +290,10 @@ async def test_a_huge_diff_is_scrolled_through_and_shown_in_part_first() -> None
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 18), (60, 17), (60, 11), (30, 12), (20, 6), (10, 5)])
 async def test_the_marked_choice_is_on_the_screen_whatever_stands_beside_it(size: tuple[int, int]) -> None:
-    told = Noticed("`forge` was lost: it ended with exit code 1; `/mcp` starts it again, `/mcp` shows what it printed")
-    async with terminal(FakeSession([[told, QUESTION]]), size=size) as t:
+    notice = Noticed(
+        "`forge` was lost: it ended with exit code 1; `/mcp` starts it again, `/mcp` shows what it printed"
+    )
+    async with terminal(FakeSession([[notice, QUESTION]]), size=size) as t:
         t.prompt.set_text("a draft\n\n\nof many lines\n\n")
         t.app.jobs.send("go")
         await t.asks(PermissionAsked)

@@ -2,15 +2,15 @@
 
 from rich.cells import cell_len
 
-from ebbtide.agent.context.provenance import Occurrence
+from ebbtide.agent.view.provenance import Occurrence
+from ebbtide.tui.commands.context import OCCURRENCE_KEY_HINTS, VISIBLE_OCCURRENCE_KEY_HINTS, fate_text, occurrence_line
 from ebbtide.tui.screens.panel import PanelScreen
-from ebbtide.tui.view.panel import WHOLE_KEYS
-from ebbtide.tui.view.provenance import KEYS, KEYS_IN_VIEW, fate_of, occurrence_line
+from ebbtide.tui.view.panel import WHOLE_KEY_HINTS
 from ebbtide.tui.widgets.keyline import KeyLine
 from ebbtide.tui.widgets.listing import Listing
-from tests.tui.doubles import FakeSession, FakeShelf
-from tests.tui.inked import plain
-from tests.tui.piloting import Terminal, list_on, terminal
+from tests.kit.app_pilot import Terminal, list_on, terminal
+from tests.kit.fake_sessions import FakeSession, FakeShelf
+from tests.kit.plain_lines import plain
 
 PLACES = (
     Occurrence("r1", "masked", "Ran: ls – exit 0"),
@@ -35,7 +35,7 @@ async def pressed(t: Terminal, screen: PanelScreen, *keys: str) -> None:
 
 
 def named(t: Terminal) -> str:
-    return t.app.screen.query_one(KeyLine).said
+    return t.app.screen.query_one(KeyLine).text
 
 
 async def test_the_newest_place_that_is_out_of_view_is_marked_and_one_key_brings_it_back() -> None:
@@ -43,14 +43,14 @@ async def test_the_newest_place_that_is_out_of_view_is_marked_and_one_key_brings
         session = answering()
         async with terminal(session) as t:
             screen = await t.opens("/why needle")
-            assert t.reads("headline") == "Why  needle was said in 3 places"
+            assert t.reads("headline") == "Why  needle found in 3 places"
             assert (screen.query_one(Listing).marked, t.reads("said"), named(t)) == (
-                1, "summarised by sum-2", KEYS,
+                1, "summarised by sum-2", OCCURRENCE_KEY_HINTS,
             )  # fmt: skip
             assert t.reads("content") == "␛[2Jfind the needle"
             await t.press(key)
             assert session.said == ["bring msg-1"]
-            await t.shows("the model sees msg-1 again, at the end of the conversation (1,200 tokens)")
+            await t.shows("msg-1 is back in context, at the end of the conversation (1,200 tokens)")
 
 
 async def test_what_is_in_view_says_so_and_stays_where_it_is() -> None:
@@ -58,10 +58,10 @@ async def test_what_is_in_view_says_so_and_stays_where_it_is() -> None:
     async with terminal(session) as t:
         screen = await t.opens("/why needle")
         await pressed(t, screen, "up")
-        assert (t.reads("said"), named(t)) == ("visible: the model sees it", KEYS_IN_VIEW)
+        assert (t.reads("said"), named(t)) == ("visible to the model", VISIBLE_OCCURRENCE_KEY_HINTS)
         await pressed(t, screen, "enter")
         assert t.app.screen is screen
-        assert named(t) == "the model sees `r9` already: nothing has to be brought back"
+        assert named(t) == "`r9` is already in context"
         await t.press("escape")
         assert (session.said, t.app.screen is screen) == ([], False)
 
@@ -74,14 +74,14 @@ async def test_a_place_is_shown_where_it_holds_the_text_and_whole() -> None:
         part = len(t.reads("content").splitlines())
         await pressed(t, screen, "o")
         await t.until(lambda: len(t.reads("content").splitlines()) > part)
-        assert (screen.query_one(Listing).display, named(t)) == (False, f"Enter brings it back  {WHOLE_KEYS}")
+        assert (screen.query_one(Listing).display, named(t)) == (False, f"Enter put into context  {WHOLE_KEY_HINTS}")
         await pressed(t, screen, "up")
         assert t.reads("content").splitlines()[0] == "line 48 of r1"
         await pressed(t, screen, "pagedown", "pageup", "escape")
         assert t.app.screen is screen
         await t.until(lambda: len(t.reads("content").splitlines()) == part)
         await pressed(t, screen, "up", "down")
-        assert t.reads("said") == "one line: it stands for the output, which is kept"
+        assert t.reads("said") == "one line: the full output is stored"
 
 
 async def test_what_was_not_searched_stands_above_the_list() -> None:
@@ -110,11 +110,12 @@ def test_lines_fit_their_width_whatever_they_say() -> None:
 
 def test_each_fate_is_a_sentence() -> None:
     assert [
-        fate_of(place) for place in (*PLACES, Occurrence("r2", "stored", ""), Occurrence("r3", "dropped", "", "sum-1"))
+        fate_text(place)
+        for place in (*PLACES, Occurrence("r2", "stored", ""), Occurrence("r3", "dropped", "", "sum-1"))
     ] == [
-        "one line: it stands for the output, which is kept",
+        "one line: the full output is stored",
         "summarised by sum-2",
-        "visible: the model sees it",
+        "visible to the model",
         "preview: only parts of it are visible",
-        "out of view: sum-1 keeps facts only",
+        "removed from context: sum-1 has key facts only",
     ]

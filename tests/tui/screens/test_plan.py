@@ -13,8 +13,8 @@ from ebbtide.tui.app import EbbApp
 from ebbtide.tui.widgets.choices import ChoiceList
 from ebbtide.tui.widgets.markdown_view import MarkdownView
 from ebbtide.tui.widgets.question_panel import QuestionPanel
-from tests.tui.doubles import FakeSession
-from tests.tui.piloting import asks_on, terminal
+from tests.kit.app_pilot import asks_on, terminal
+from tests.kit.fake_sessions import FakeSession
 from tests.tui.screens.test_guarded import hands
 
 PLAN = "# Mend the sum\n\n" + "\n".join(f"- step {number}" for number in range(60))
@@ -53,7 +53,7 @@ async def test_what_keys_decide() -> None:
 
 
 def is_asked(app: EbbApp, question: PlanSubmitted) -> bool:
-    return asks_on(app, PlanSubmitted) and app.query_one(QuestionPanel).spec.about == question
+    return asks_on(app, PlanSubmitted) and app.query_one(QuestionPanel).spec.source == question
 
 
 async def test_esc_stops_the_turn() -> None:
@@ -62,7 +62,7 @@ async def test_esc_stops_the_turn() -> None:
         await t.type("go", asks=PlanSubmitted)
         await t.press("escape")
         await t.rests()
-        assert (session.answers, session.interrupted, t.app.screen) == ({}, 1, t.app.main)
+        assert (session.answers, session.interrupted, t.app.screen) == ({}, 1, t.app.main_screen)
 
 
 async def test_an_editor_that_is_not_there_or_leaves_nothing_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree, rows_of
+from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree, tree_rows
 from ebbtide.agent.events.permissions import PermissionAsked
+from ebbtide.tui.commands.sessions import FILES_NOTE, MAX_LISTED_FILES, changed_file_lines, rewound_message, tree_line
 from ebbtide.tui.view.blocks import Notice
-from ebbtide.tui.view.panel import row_words
-from ebbtide.tui.view.session_tree import FILES, MAX_LISTED_FILES, file_lines, rewound, tree_line
-from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation
-from tests.tui.inked import plain
-from tests.tui.piloting import list_on, started
+from ebbtide.tui.view.panel import row_text
+from tests.kit.app_pilot import list_on, started
+from tests.kit.fake_sessions import FakeLibrary, FakeSession, FakeSessions, conversation
+from tests.kit.plain_lines import plain
 from tests.tui.test_real_session import Reply, calls, working
 
 TREE = Tree(
@@ -32,9 +32,9 @@ async def test_a_message_comes_back_to_the_prompt_and_the_branch_that_was_left_i
         await t.rests()
         first = t.session
         screen = await t.opens("/rewind")
-        said = t.reads("said")
-        assert FILES in said
-        assert "calc.py" in said
+        message = t.reads("said")
+        assert FILES_NOTE in message
+        assert "calc.py" in message
         await t.press("enter")
         fork = t.session
         assert fork.id != first.id
@@ -42,12 +42,12 @@ async def test_a_message_comes_back_to_the_prompt_and_the_branch_that_was_left_i
         assert t.prompt.text == "mend it"
         notice = t.app.controller.view.blocks[-1]
         assert isinstance(notice, Notice)
-        assert notice.text.endswith("Files are as they were: calc.py changed since")
+        assert notice.text.endswith("Files not restored: calc.py")
         assert "a + b" in (tmp_path / "project" / "calc.py").read_text()
 
         t.prompt.set_text("")
         screen = await t.opens("/rewind")
-        assert [row_words(row).split(",")[0] for row in screen.rows] == ["hi", "mend it"]
+        assert [row_text(row).split(",")[0] for row in screen.rows] == ["hi", "mend it"]
         await t.press("down", "o")
         assert t.session.id == first.id
         assert t.session.history.messages == first.history.messages
@@ -85,11 +85,11 @@ async def test_where_nothing_was_said_there_is_nothing_to_go_back_to() -> None:
     opener = FakeSessions([FakeSession()], listing=FakeLibrary())
     async with started(opener) as t:
         await t.rests()
-        await t.type("/rewind", shows="there is nothing to go back to")
+        await t.type("/rewind", shows="nothing to go back to")
 
 
 def test_a_line_shows_where_it_stands_in_the_tree() -> None:
-    rows = rows_of(TREE, "fork1")
+    rows = tree_rows(TREE, "fork1")
     lines = [plain(tree_line(row, 40, 3_600.0)) for row in rows]
     assert [line.rstrip().rsplit("  ", 1)[0].rstrip() for line in lines] == [
         "  ● fix the parser", "  ○ test it", "│ ↳ ● document it",
@@ -97,8 +97,8 @@ def test_a_line_shows_where_it_stands_in_the_tree() -> None:
 
 
 def test_files_that_were_changed_are_named_as_far_as_there_is_room() -> None:
-    assert [plain(line) for line in file_lines(())][1].startswith("No tool for files has changed any since")
+    assert [plain(line) for line in changed_file_lines(())][1].startswith("No edits since then")
     many = [f"{number}.py" for number in range(MAX_LISTED_FILES + 2)]
-    assert [plain(line) for line in file_lines(many)][-1] == "  … 2 more"
-    assert rewound(many).endswith(" and 2 more changed since")
-    assert "Files" not in rewound(())
+    assert [plain(line) for line in changed_file_lines(many)][-1] == "  … 2 more"
+    assert rewound_message(many).endswith(" and 2 more")
+    assert "Files" not in rewound_message(())

@@ -15,11 +15,11 @@ from ebbtide.agent.events.session import TextDelta, TurnFinished
 from ebbtide.agent.messages import Assistant, Text, ToolCall, User
 from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.view.panel import PanelRow, row_line
-from ebbtide.tui.view.sessions import about_lines, headline, session_line
+from ebbtide.tui.view.sessions import session_details, session_line, sessions_headline
 from ebbtide.tui.widgets.listing import Listing
-from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation, session_info
-from tests.tui.inked import plain
-from tests.tui.piloting import Terminal, started, terminal
+from tests.kit.app_pilot import Terminal, started, terminal
+from tests.kit.fake_sessions import FakeLibrary, FakeSession, FakeSessions, conversation, session_info
+from tests.kit.plain_lines import plain
 from tests.tui.test_real_session import working
 
 OTHER = "/home/me/other"
@@ -28,7 +28,7 @@ INFOS = (
     session_info("bb2", "add a flag", updated_at=800.0, parent="aa1", cost=None),
     session_info("cc3", "elsewhere", updated_at=700.0, project=OTHER),
 )
-SAID = {"bb2": (User((Text("please add --json"),)), Assistant((Text("Done: the tide turns."),), "scripted/demo"))}
+MESSAGES = {"bb2": (User((Text("please add --json"),)), Assistant((Text("Done: the tide turns."),), "scripted/demo"))}
 
 
 @asynccontextmanager
@@ -36,7 +36,7 @@ async def listed(
     *sessions: FakeSession, size: tuple[int, int] = (80, 24)
 ) -> AsyncIterator[tuple[Terminal, PanelScreen]]:
     """The list of sessions, seen from the first of these."""
-    opener = FakeSessions(list(sessions) or [FakeSession()], INFOS, listing=FakeLibrary(INFOS, SAID))
+    opener = FakeSessions(list(sessions) or [FakeSession()], INFOS, listing=FakeLibrary(INFOS, MESSAGES))
     async with started(opener, size) as t:
         await t.rests()
         yield t, await t.opens("/sessions")
@@ -56,7 +56,7 @@ async def test_what_was_said_is_found_and_shown_beside_its_title() -> None:
         await t.pilot.press("t", "i", "d", "e")
         await t.until(lambda: screen.settled and ids(screen.rows) == ["bb2"])
         await t.until(lambda: "the tide turns" in t.reads("said"))
-        assert "1 found, of this project" in t.reads("headline")
+        assert "1 found in this project" in t.reads("headline")
         await t.pilot.press("enter")
         await t.shows("Answer 0.")
         assert t.sessions.opened[-1] == ("bb2", None)
@@ -66,7 +66,7 @@ async def test_all_projects_are_listed_by_a_key() -> None:
     async with listed() as (t, screen):
         await t.pilot.press("tab", "a")
         await t.until(lambda: screen.settled and len(screen.rows) == 3)
-        assert "of all projects" in t.reads("headline")
+        assert "in all projects" in t.reads("headline")
         await t.pilot.press("a")
         await t.until(lambda: screen.settled and len(screen.rows) == 2)
         await t.pilot.press("x")
@@ -102,7 +102,7 @@ async def test_tags_are_changed_and_shown() -> None:
 async def test_the_title_goes_to_the_session_that_was_marked_when_it_was_begun() -> None:
     async with listed() as (t, screen):
         await t.pilot.press("tab", "r", "!")
-        screen.query_one(Listing).move(1)  # as when a search puts others into the list
+        screen.query_one(Listing).move_mark(1)  # as when a search puts others into the list
         await t.pilot.press("enter")
         await t.until(lambda: screen.settled and not screen.is_editing)
         assert t.library.done == [("rename", "aa1", "fix the parser!")]
@@ -112,7 +112,7 @@ async def test_what_was_said_is_searched_once_nobody_types(monkeypatch: pytest.M
     async with listed() as (t, screen):
         monkeypatch.setattr("ebbtide.tui.session.session_list.SEARCH_DELAY_S", 3_600.0)
         await t.pilot.press("f", "l", "a", "g")
-        await t.until(lambda: ids(screen.rows) == ["bb2"] and "searching what was said" in t.reads("headline"))
+        await t.until(lambda: ids(screen.rows) == ["bb2"] and "searching messages" in t.reads("headline"))
         monkeypatch.setattr("ebbtide.tui.session.session_list.SEARCH_DELAY_S", 0.0)
         await t.pilot.press("backspace", "backspace", "backspace", "backspace", "t", "i", "d", "e")
         await t.until(lambda: screen.settled and ids(screen.rows) == ["bb2"])
@@ -129,7 +129,7 @@ async def test_a_page_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatc
             raise StoreFailed("the store is gone", "unreadable")
 
         monkeypatch.setattr(await t.sessions.library(), "page", fails)
-        screen.query_one(Listing).move(190)
+        screen.query_one(Listing).move_mark(190)
         await t.until(lambda: "the store is gone" in t.reads("answers"))
         await t.pilot.press("escape")
 
@@ -139,9 +139,9 @@ async def test_nothing_is_deleted_before_the_list_is_left() -> None:
         await t.pilot.press("tab", "d")
         await t.until(lambda: "this session is open" in t.reads("answers"))
         await t.pilot.press("down", "d")
-        await t.until(lambda: "bb2 is deleted when" in t.reads("answers"))
+        await t.until(lambda: "bb2 will be deleted when" in t.reads("answers"))
         await t.pilot.press("d")
-        await t.until(lambda: "bb2 stays" in t.reads("answers"))
+        await t.until(lambda: "bb2 will not be deleted" in t.reads("answers"))
         await t.pilot.press("d", "enter")
         await t.until(lambda: "1 to be deleted" in t.reads("headline"))
         assert t.library.done == []
@@ -162,11 +162,11 @@ async def test_the_sessions_of_agents_are_nested_and_go_with_their_session() -> 
         await t.until(lambda: screen.settled and ids(screen.rows) == ["aa1", *(one.id for one in own), "bb2"])
         assert screen.rows[screen.query_one(Listing).marked].value == "aa13"
         await t.pilot.press("d", *["up"] * 4, "d")
-        await t.until(lambda: "aa1 is deleted with those of its agents" in t.reads("answers"))
+        await t.until(lambda: "aa1 and its agent sessions will be deleted" in t.reads("answers"))
         await t.pilot.press("down", "d")
-        await t.until(lambda: "aa10 goes with aa1" in t.reads("answers"))
+        await t.until(lambda: "aa10 will be deleted together with aa1" in t.reads("answers"))
         await t.pilot.press("escape")
-        await t.shows("deleted aa1  fix the parser, with 5 sessions of its agents")
+        await t.shows("deleted aa1  fix the parser and 5 agent sessions")
         assert t.library.done == [("delete", "aa1")]
 
 
@@ -176,13 +176,13 @@ async def test_a_long_list_comes_as_it_is_walked() -> None:
         screen = await t.opens("/sessions")
         assert len(screen.rows) == 200
         assert "200+" in t.reads("headline")
-        screen.query_one(Listing).move(190)
+        screen.query_one(Listing).move_mark(190)
         await t.until(lambda: len(screen.rows) == 400)
         assert screen.query_one(Listing).marked == 190
-        screen.query_one(Listing).move(1_000)
+        screen.query_one(Listing).move_mark(1_000)
         await t.until(lambda: len(screen.rows) == 450)
-        screen.query_one(Listing).move(1_000)
-        await t.until(lambda: "450 listed" in t.reads("headline"))
+        screen.query_one(Listing).move_mark(1_000)
+        await t.until(lambda: "450 in this project" in t.reads("headline"))
 
 
 async def test_a_real_session_is_found_by_what_was_said_renamed_forked_and_deleted(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ async def test_a_real_session_is_found_by_what_was_said_renamed_forked_and_delet
         await t.rests()
         assert (t.session.id, t.session.history) == (fork.id, first.history)
         screen = await t.opens("/sessions")
-        screen.query_one(Listing).move(1)
+        screen.query_one(Listing).move_mark(1)
         await t.press("tab", "d", "escape", shows=f"deleted {first.id}")
 
 
@@ -231,27 +231,27 @@ def test_a_line_with_tags_is_as_wide_and_keeps_its_title(width: int) -> None:
 
 def test_a_line_says_what_is_open_forked_and_to_be_deleted() -> None:
     info = session_info("a", "", parent="b")
-    assert plain(session_line(info, 40, 0.0, "", (), projects=False)).startswith("↳ (nothing said yet)")
+    assert plain(session_line(info, 40, 0.0, "", (), projects=False)).startswith("↳ (no messages yet)")
     assert plain(session_line(info, 40, 0.0, "a", (), projects=False)).startswith("● ")
     assert plain(session_line(info, 40, 0.0, "", ("a",), projects=False)).startswith("✗ ")
 
 
 def test_the_end_of_a_session_is_shown_with_its_calls() -> None:
-    said = (
+    messages = (
         User((Text("\n".join(str(number) for number in range(20))),)),
         Assistant((Text("Look."), ToolCall("1", "bash", {"command": "make"})), "m/a"),
     )
-    lines = [plain(line) for line in about_lines(session_info("a", "t", parent="b"), "why\nso", said)]
+    lines = [plain(line) for line in session_details(session_info("a", "t", parent="b"), "why\nso", messages)]
     assert lines[:5] == ["t", "4 messages  $0.00  a", "scripted/demo", "/home/me/project", "forked from b"]
     assert lines[5:9] == ["", "found in", "why", "so"]
     assert lines[-4:] == ["  … 8 more lines", "", "  Look.", "  ● bash  make"]
 
 
 def test_the_headline_counts() -> None:
-    told = headline(200, True, everywhere=True, words="", searching="", doomed=0)
-    assert plain(told) == "Sessions  200+ listed, of all projects"
-    told = headline(3, False, everywhere=False, words="x", searching="reading …", doomed=2)
-    assert plain(told) == "Sessions  3 found, of this project · reading … · 2 to be deleted when you close this list"
+    line = sessions_headline(200, True, everywhere=True, search_text="", search_status="", doomed=0)
+    assert plain(line) == "Sessions  200+ in all projects"
+    line = sessions_headline(3, False, everywhere=False, search_text="x", search_status="reading …", doomed=2)
+    assert plain(line) == "Sessions  3 found in this project · reading … · 2 to be deleted when you close this list"
 
 
 async def test_the_number_of_a_session_that_is_offered_opens_it_until_something_is_said() -> None:

@@ -4,33 +4,33 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ebbtide.agent.context.provenance import Occurrence, Trace
-from ebbtide.agent.context.reminder_notes import MODES
-from ebbtide.agent.context.secret_tokens import SecretTokens
+from ebbtide.agent.compaction.ladder import CompactResult
+from ebbtide.agent.compaction.rewrite import ignore_event
 from ebbtide.agent.errors import AgentError, StoreFailed
 from ebbtide.agent.events.session import ContextMeasured, Event
 from ebbtide.agent.events.view import BroughtBack, CompactionStarted, ContextCompacted, NothingCompacted
 from ebbtide.agent.hooks.session_hooks import EndReason
 from ebbtide.agent.messages import Usage
-from ebbtide.agent.records.token_key import KEY_FILE, token_key
-from ebbtide.agent.window.compact import CompactResult
-from ebbtide.agent.window.triggers import ignore_event
+from ebbtide.agent.prompt.reminder_notes import MODE_MEANINGS
+from ebbtide.agent.prompt.secret_tokens import SecretTokens
+from ebbtide.agent.records.token_key import KEY_FILE, load_or_create_token_key
+from ebbtide.agent.view.provenance import Occurrence, Trace
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.view.blocks import Failure, Notice
 from ebbtide.tui.view.receipts import Compaction, RunningCompaction
+from tests.kit.fake_sessions import COMPACTED, FakeSession, FakeSessions, conversation
 from tests.kit.project import Project
 from tests.kit.session import bash, calls
 from tests.tools.secrets.test_key_formats import KEYS
-from tests.tui.doubles import COMPACTED, FakeSession, FakeSessions, conversation
 
 
 @dataclass
 class Short(FakeSession):
     """A session with nothing to compact."""
 
-    async def compact(self, focus: str | None = None, hear: Callable[[Event], None] = ignore_event) -> CompactResult:
-        hear(CompactionStarted(90_000))
-        hear(NothingCompacted())
+    async def compact(self, focus: str | None = None, emit: Callable[[Event], None] = ignore_event) -> CompactResult:
+        emit(CompactionStarted(90_000))
+        emit(NothingCompacted())
         return replace(COMPACTED, strategies=())
 
 
@@ -72,24 +72,24 @@ async def test_an_interrupted_compaction_says_that_nothing_has_changed() -> None
     @dataclass
     class Stopped(FakeSession):
         async def compact(
-            self, focus: str | None = None, hear: Callable[[Event], None] = ignore_event
+            self, focus: str | None = None, emit: Callable[[Event], None] = ignore_event
         ) -> CompactResult:
-            hear(CompactionStarted(90_000))
-            hear(NothingCompacted())
+            emit(CompactionStarted(90_000))
+            emit(NothingCompacted())
             return replace(COMPACTED, strategies=(), is_interrupted=True)
 
     controller = SessionController(FakeSessions([Stopped()]), lambda: None)
     await controller.open()
     await controller.compact("")
-    assert controller.view.blocks == (Notice("the compaction was interrupted: nothing has changed"),)
+    assert controller.view.blocks == (Notice("compaction interrupted, nothing changed"),)
 
 
 async def test_why_gives_what_there_is_to_look_at_and_tells_nothing() -> None:
     places = (Occurrence("r1", "masked", "Ran: ls – exit 0"), Occurrence("msg-1", "summarised", "you said", "sum-2"))
     controller = SessionController(FakeSessions([FakeSession(places=places)]), lambda: None)
     await controller.open()
-    assert await controller.why("needle") == Trace(places)
-    assert (controller.view.blocks, controller.occupied) == ((), False)
+    assert await controller.trace_text("needle") == Trace(places)
+    assert (controller.view.blocks, controller.is_occupied) == ((), False)
 
 
 async def test_why_says_so_when_a_text_was_never_seen_and_shows_no_orders_to_the_terminal() -> None:
@@ -97,11 +97,11 @@ async def test_why_says_so_when_a_text_was_never_seen_and_shows_no_orders_to_the
         FakeSessions([FakeSession(unsearched=("the end of r1 was not searched",))]), lambda: None
     )
     await controller.open()
-    assert not (await controller.why("a\x1b[31m")).places
-    assert await controller.why("") == Trace()
+    assert not (await controller.trace_text("a\x1b[31m")).occurrences
+    assert await controller.trace_text("") == Trace()
     assert controller.view.blocks == (
         Notice("the model has never seen `a␛[31m` in this session\nthe end of r1 was not searched"),
-        Notice("write a part of what was said or seen after `/why`"),
+        Notice("type some text after `/why`, such as `/why parse_date`"),
     )
 
 
@@ -109,25 +109,25 @@ async def test_what_is_brought_back_is_told() -> None:
     session = FakeSession()
     controller = SessionController(FakeSessions([session]), lambda: None)
     await controller.open()
-    await controller.bring("")
-    await controller.bring("r12")
+    await controller.bring_back("")
+    await controller.bring_back("r12")
     assert session.said == ["bring r12"]
-    note = Notice("the model sees `r12` again, at the end of the conversation (1,200 tokens)")
+    note = Notice("`r12` is back in context, at the end of the conversation (1,200 tokens)")
     assert controller.view.blocks[-1] == note
-    assert (controller.view.used, controller.view.room) == (25_300, 180_000)
+    assert (controller.view.used_tokens, controller.view.available_tokens) == (25_300, 180_000)
 
 
 async def test_what_cannot_be_brought_back_is_told_in_a_sentence() -> None:
     @dataclass
     class Lost(FakeSession):
-        async def bring(self, ref: str, *, only_price: bool = False) -> BroughtBack:
+        async def bring_into_view(self, ref: str, *, only_price: bool = False) -> BroughtBack:
             raise AgentError("there is no `r12`")
 
     controller = SessionController(FakeSessions([Lost()]), lambda: None)
     await controller.open()
-    await controller.bring("r12")
+    await controller.bring_back("r12")
     assert controller.view.blocks == (Failure("error", "there is no `r12`"),)
-    assert not controller.occupied
+    assert not controller.is_occupied
 
 
 async def test_modes_are_gone_through_without_the_one_that_asks_nothing() -> None:
@@ -135,14 +135,12 @@ async def test_modes_are_gone_through_without_the_one_that_asks_nothing() -> Non
     controller = SessionController(FakeSessions([session]), lambda: None)
     assert await controller.change_mode("") == ""
     await controller.open()
-    told = [(await controller.change_mode("")).partition(":")[0] for _ in range(4)]
-    assert told == ["ask", "accept-edits", "plan", "ask"]
-    assert await controller.change_mode("auto") == f"auto: {MODES['auto']}"
+    messages = [(await controller.change_mode("")).partition(":")[0] for _ in range(4)]
+    assert messages == ["ask", "accept-edits", "plan", "ask"]
+    assert await controller.change_mode("auto") == f"auto: {MODE_MEANINGS['auto']}"
     assert (session.mode, controller.view.mode) == ("auto", "auto")
     assert await controller.change_mode("yolo") == ""
-    assert controller.view.blocks == (
-        Notice("there is no mode `yolo`; the modes are `ask`, `accept-edits`, `plan`, `auto`"),
-    )
+    assert controller.view.blocks == (Notice("unknown mode `yolo`. Modes: `ask`, `accept-edits`, `plan`, `auto`"),)
 
 
 async def test_what_goes_on_is_measured_before_anything_is_sent() -> None:
@@ -151,21 +149,25 @@ async def test_what_goes_on_is_measured_before_anything_is_sent() -> None:
         session = FakeSession(history=history)
         controller = SessionController(FakeSessions([session]), lambda: None)
         await controller.open("abc123")
-        await controller.measure()
-        assert (controller.view.used, controller.view.room, controller.view.is_guess) == (69_540, 175_424, is_guess)
-        assert dict(controller.view.parts)["history"] == 61_300
+        await controller.measure_context()
+        assert (controller.view.used_tokens, controller.view.available_tokens, controller.view.is_estimate) == (
+            69_540,
+            175_424,
+            is_guess,
+        )
+        assert dict(controller.view.component_tokens)["history"] == 61_300
         assert session.said == []
         controller.advance(ContextMeasured(70_000, 200_000, 175_000))
-        await controller.measure()
-        assert (controller.view.used, controller.view.is_guess) == (70_000, False)
+        await controller.measure_context()
+        assert (controller.view.used_tokens, controller.view.is_estimate) == (70_000, False)
 
 
 async def test_a_new_session_is_not_measured() -> None:
     controller = SessionController(FakeSessions(), lambda: None)
-    await controller.measure()
+    await controller.measure_context()
     await controller.open()
-    await controller.measure()
-    assert (controller.view.used, controller.view.parts) == (0, ())
+    await controller.measure_context()
+    assert (controller.view.used_tokens, controller.view.component_tokens) == (0, ())
 
 
 @dataclass
@@ -186,14 +188,14 @@ async def test_a_session_that_cannot_be_closed_makes_room_for_another_all_the_sa
 
 async def test_a_session_that_is_opened_again_shows_tokens_in_the_place_of_secrets(project: Project) -> None:
     key = KEYS["stripe-key"]
-    token = SecretTokens({}, partial(token_key, project.config().folders.data / KEY_FILE)).hide(key)
+    token = SecretTokens({}, partial(load_or_create_token_key, project.config().folders.data / KEY_FILE)).hide(key)
     (project.root / "key.txt").write_text(f"key {key}\n")
     first = await project.session({**calls(bash("cat key.txt")), "text": key}, {"text": "done"}, mode="auto")
     async for _ in first.send(f"use {key}"):
         pass
     await project.close()
     controller = SessionController(project.sessions(), lambda: None)
-    await controller.begin(first.id, None)
-    shown = repr(controller.view)
-    assert (key in shown, shown.count(token)) == (False, 3)
+    await controller.open_first_session(first.id, None)
+    text = repr(controller.view)
+    assert (key in text, text.count(token)) == (False, 3)
     await controller.close()

@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.context.budget import Window
+from ebbtide.agent.budget.prices import Prices
+from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.messages import Usage
-from ebbtide.agent.providers.base import Prices
 from ebbtide.agent.window.turn_limits import TurnLimits
-from ebbtide.tui.commands import Invocation
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.job_queue import JobQueue
 from ebbtide.tui.session.keep_alive import CacheKeepAlive
-from tests.agent.providers.wires.cases import ADAPTERS, endpoint_of
-from tests.fake_provider import FakeProvider, Recorded, Turn
+from ebbtide.tui.slash_commands import Invocation
+from tests.kit.adapters import ADAPTERS, endpoint_of
+from tests.kit.fake_provider import FakeProvider, Recorded, Turn
+from tests.kit.fake_sessions import FakeSessions
 from tests.kit.session import Home
-from tests.tui.doubles import FakeSessions
 
 ADAPTER = replace(ADAPTERS[0], facts=replace(ADAPTERS[0].facts, prices=Prices(5.0, 25.0, 0.5, 6.25), renews_cache=True))
 FIRST = Turn(text="done", usage=Usage(input=10, cache_write=40_000, output=5))
-KEPT = Turn(text="I", stop="max_tokens", usage=Usage(input=10, cache_read=40_000, output=1))
+RENEWAL = Turn(text="I", stop="max_tokens", usage=Usage(input=10, cache_read=40_000, output=1))
 LATER = Turn(text="yes", usage=Usage(input=10, cache_read=40_000, cache_write=300, output=5))
 
 
@@ -108,7 +108,7 @@ def asked(server: FakeProvider) -> list[int]:
 
 
 async def test_the_cache_is_kept_alive_until_the_user_speaks_again(place: Place) -> None:
-    with FakeProvider([FIRST, KEPT, KEPT, LATER]) as server:
+    with FakeProvider([FIRST, RENEWAL, RENEWAL, LATER]) as server:
         jobs = await place.jobs(server)
         await jobs.say("go", thinks=2)
         await jobs.waiting.wait()
@@ -118,14 +118,14 @@ async def test_the_cache_is_kept_alive_until_the_user_speaks_again(place: Place)
         await jobs.say("and now?")
         assert asked(server) == [2_000, 1, 1, 2_000]
         assert jobs.controller.view.keep_alive_count == 0
-        await jobs.end("")
+        await jobs.close_session("")
 
 
 async def test_nothing_is_done_where_it_is_not_wanted(place: Place) -> None:
     with FakeProvider([FIRST]) as server:
         jobs = await place.jobs(server, times=0)
         await jobs.say("go")
-        await jobs.end("")
+        await jobs.close_session("")
         assert (jobs.waits, asked(server)) == ([], [2_000])
 
 
@@ -144,7 +144,7 @@ async def test_a_machine_that_slept_meanwhile_sends_nothing(place: Place) -> Non
         await jobs.say("go", thinks=1)
         await woken.wait()
         await jobs.say("and now?")
-        await jobs.end("")
+        await jobs.close_session("")
         assert asked(server) == [2_000, 2_000]
 
 
@@ -154,7 +154,7 @@ async def test_a_request_under_way_is_broken_off_when_the_user(leaves: bool, pla
 
     def silent(_: Recorded) -> Turn:
         arrived.set()
-        return replace(KEPT, fault="silent")
+        return replace(RENEWAL, fault="silent")
 
     with FakeProvider([FIRST, silent, LATER]) as server:
         jobs = await place.jobs(server)
@@ -162,7 +162,7 @@ async def test_a_request_under_way_is_broken_off_when_the_user(leaves: bool, pla
         assert await asyncio.to_thread(arrived.wait, 10)
         if not leaves:
             await jobs.say("and now?")
-        await jobs.end("")
+        await jobs.close_session("")
         assert server.wait_gone()
         assert asked(server) == [2_000, 1, *([] if leaves else [2_000])]
         assert jobs.controller.view.keep_alive_count == 0
@@ -176,10 +176,10 @@ async def test_what_is_changed_by_hand_takes_the_cache_as_it_finds_it(place: Pla
         await jobs.waiting.wait()
         session = jobs.controller.session
         assert session is not None
-        session._env.watch.note_rewrite()
+        session._ctx.window.watch.note_rewrite()
         jobs.start()
         await jobs.jobs[-1]
-        await jobs.end("")
+        await jobs.close_session("")
         assert (len(jobs.waits), asked(server)) == (1, [2_000])
 
 
@@ -193,8 +193,8 @@ async def test_a_session_that_cannot_be_changed_is_left_alone(place: Place) -> N
         assert session is not None
         await jobs.say("go")
         await jobs.waiting.wait()
-        session.change = refuses  # type: ignore[method-assign,assignment]  # a store that fails
+        session.change_conversation = refuses  # type: ignore[method-assign,assignment]  # a store that fails
         jobs.start()
         await jobs.jobs[-1]
-        await jobs.end("")
+        await jobs.close_session("")
         assert asked(server) == [2_000]

@@ -7,9 +7,9 @@ import pytest
 
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.view.blocks import AnswerText, Notice, UserText
+from tests.kit.app_pilot import Driven
+from tests.kit.polling import soon
 from tests.kit.project import Project
-from tests.tui.piloting import Driven
-from tests.waiting import soon
 
 WAITS = "until [ -e go ]; do sleep 0.01; done; echo built; exit 3"
 JOB = {"name": "bash", "arguments": {"command": WAITS, "background": True}}

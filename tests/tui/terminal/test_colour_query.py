@@ -1,13 +1,14 @@
 """What the terminal says of its ground is heard, and never typed."""
 
 import os
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from textual import constants
 from textual._xterm_parser import XTermParser
@@ -16,12 +17,12 @@ from textual.message import Message
 
 from ebbtide.agent.config.options import ThemeName
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.terminal.colour_query import QUESTION, BackgroundColour, TerminalInput, ground_of
-from ebbtide.tui.terminal.replies import REPLY_TIMEOUT, TerminalReplies
+from ebbtide.tui.terminal.colour_query import BACKGROUND_QUERY, BackgroundColour, TerminalInput, background_in_reply
+from ebbtide.tui.terminal.replies import REPLY_TIMEOUT_S, TerminalReplies
 from ebbtide.tui.terminal.size_query import SizeReported
-from tests.tui.doubles import FakeSession, FakeSessions
-from tests.tui.piloting import terminal
-from tests.tui.ptys import SAYS, ready
+from tests.kit.app_pilot import terminal
+from tests.kit.fake_sessions import FakeSession, FakeSessions
+from tests.kit.pty_terminal import SAYS, ready
 from tests.tui.test_pty import SCRIPT
 
 WHITE, BLACK = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:0000/0000/0000\x07"
@@ -40,7 +41,7 @@ WHITE, BLACK = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:0000/0000/0000\x
     ],
 )
 def test_an_answer_says_light_or_dark(answer: str, ground: str | None) -> None:
-    assert ground_of(answer) == ground
+    assert background_in_reply(answer) == ground
 
 
 def test_answers_are_taken_out_of_what_is_typed() -> None:
@@ -52,7 +53,7 @@ def test_an_answer_in_pieces_is_heard(cut: int) -> None:
     replies = TerminalReplies()
     assert replies.split_replies(f"a{WHITE[:cut]}") == (("a",), ())
     assert replies.split_replies(f"{WHITE[cut:]}b") == (("", "b"), (WHITE,))
-    assert replies.give_up() == ""
+    assert replies.release() == ""
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_an_answer_in_pieces_is_heard(cut: int) -> None:
 def test_what_can_only_be_half_a_reply_is_no_key(begun: str, typed: str) -> None:
     replies = TerminalReplies()
     assert replies.split_replies(f"a{begun}") == (("a",), ())
-    assert replies.give_up() == typed
+    assert replies.release() == typed
 
 
 @pytest.mark.parametrize("key", ["\x03", "\r", "\x1b[A", "\x1bOA", "\x7f"])
@@ -101,7 +102,7 @@ async def test_without_colour_nothing_is_coloured(monkeypatch: pytest.MonkeyPatc
 
 def test_a_terminal_that_says_what_it_draws_on_has_nothing_typed_by_it(tmp_path: Path) -> None:
     with ready(tmp_path, SCRIPT, 80, 40) as screen:  # the message stands above the question
-        assert QUESTION.encode() in screen.sent
+        assert BACKGROUND_QUERY.encode() in screen.sent
         screen.child.send(f"fix{WHITE[:16]}")
         screen.send(f"{WHITE[16:]} it\r", until="Change calc.py?")
         assert b"48;5;231m" in screen.sent  # white, of the 256 colours that this terminal has
@@ -122,33 +123,33 @@ KEYS = (
 def test_replies_are_taken_out_and_no_key_is_lost(sent: list[str]) -> None:
     replies = TerminalReplies()
     typed = "".join(replies.split_replies("".join(sent))[0])
-    assert typed + replies.give_up() == "".join(key for key in sent if key in KEYS)
+    assert typed + replies.release() == "".join(key for key in sent if key in KEYS)
 
 
-Heard = tuple[object, ...]
+Received = tuple[object, ...]
 
 
-def told(message: Message) -> Heard:
+def told(message: Message) -> Received:
     return (
         type(message).__name__,
         *(str(getattr(message, name, "")) for name in ("key", "character", "text", "x", "y")),
     )
 
 
-def told_by_textual(segments: Sequence[str]) -> list[Heard]:
+def told_by_textual(segments: Sequence[str]) -> list[Received]:
     """What its own parser makes of keys without any answer, when each segment is followed by a pause. What is pasted is
     told without it: it takes some of that for keys."""
     parser = XTermParser()
-    heard: list[Message] = []
+    received: list[Message] = []
     for segment in segments:
         if segment == PASTE:
-            heard.append(Paste("a\x1b[1mé"))
+            received.append(Paste("a\x1b[1mé"))
         elif segment:
-            heard += parser.feed(segment)
+            received += parser.feed(segment)
         if parser._timeout_time is not None:
             parser._timeout_time = 0.0
-        heard += parser.tick()
-    return [told(message) for message in heard]
+        received += parser.tick()
+    return [told(message) for message in received]
 
 
 PASTE = "\x1b[200~a\x1b[1mé\x1b[201~"
@@ -160,10 +161,12 @@ SENT = st.lists(st.sampled_from((*REPLIES, WHITE, BLACK, *PRESSED)), min_size=1,
 @given(SENT, st.lists(st.integers(0, 200), max_size=12))
 @example(["\x1b", REPLIES[0], "a"], [])
 def test_however_an_answer_is_cut_nothing_of_it_is_typed_and_no_key_is_lost(sent: list[str], cuts: list[int]) -> None:
+    # Textual's parser does not know Alt-Up as Escape and Up, nor where Alt and a character end: see the tests below.
+    assume("\x1b\x1b[A" not in "".join(sent) and not re.search("\x1b[aé]+\x1b", "".join(sent)))
     raw = "".join(sent).encode()
     places = sorted({0, len(raw), *(cut for cut in cuts if cut < len(raw))})
-    heard: list[Message] = []
-    hearing = TerminalInput(heard.append, debug=False)
+    received: list[Message] = []
+    hearing = TerminalInput(received.append, debug=False)
     now = 1.0
     with (
         patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
@@ -177,16 +180,16 @@ def test_however_an_answer_is_cut_nothing_of_it_is_typed_and_no_key_is_lost(sent
         apart = {PASTE: f"\0{PASTE}\0", **dict.fromkeys((*REPLIES, WHITE, BLACK), "\0")}
         segments = "".join(apart.get(each, each) for each in sent).replace("\x1b\r", "\x1b[13;3u").split("\0")
         assert [
-            told(each) for each in heard if not isinstance(each, BackgroundColour | SizeReported)
+            told(each) for each in received if not isinstance(each, BackgroundColour | SizeReported)
         ] == told_by_textual(segments)
-    grounds = [each.ground for each in heard if isinstance(each, BackgroundColour)]
+    grounds = [each.ground for each in received if isinstance(each, BackgroundColour)]
     assert grounds == [{WHITE: "light", BLACK: "dark"}[each] for each in sent if each in (WHITE, BLACK)]
 
 
 def keys_of_two_reads(first: str, second: str, pause: float) -> list[str]:
     """The keys that are heard of two reads with so many seconds between them."""
-    heard: list[Message] = []
-    hearing = TerminalInput(heard.append, debug=False)
+    received: list[Message] = []
+    hearing = TerminalInput(received.append, debug=False)
     now = 1.0
     with (
         patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
@@ -197,7 +200,7 @@ def keys_of_two_reads(first: str, second: str, pause: float) -> list[str]:
             now += 0.01
             hearing.wait()
         hearing.feed_bytes(second.encode())
-    return [each.key for each in heard if isinstance(each, Key)]
+    return [each.key for each in received if isinstance(each, Key)]
 
 
 CUT = [*REPLIES, WHITE, BLACK, "\x1b[<0;3;4M", "\x1b[1;5C", "\x1b[200~x\x1b[201~"]
@@ -207,15 +210,15 @@ CUT = [*REPLIES, WHITE, BLACK, "\x1b[<0;3;4M", "\x1b[1;5C", "\x1b[200~x\x1b[201~
 def test_the_rest_of_a_reply_or_a_key_may_come_late_and_half_of_one_is_never_typed(reply: str) -> None:
     whole = ["a", "ctrl+right", "b"] if reply == "\x1b[1;5C" else ["a", "b"]
     for cut in range(2 if reply[1] != "[" else 3, len(reply)):
-        for pause in (0.12, REPLY_TIMEOUT - 0.05):
+        for pause in (0.12, REPLY_TIMEOUT_S - 0.05):
             assert keys_of_two_reads(f"a{reply[:cut]}", f"{reply[cut:]}b", pause) == whole
         if "200~" not in reply[:cut]:
-            assert keys_of_two_reads(f"a{reply[:cut]}", "b", REPLY_TIMEOUT + 0.1) == ["a", "b"]
+            assert keys_of_two_reads(f"a{reply[:cut]}", "b", REPLY_TIMEOUT_S + 0.1) == ["a", "b"]
 
 
 def test_esc_alone_is_heard_after_the_time_that_the_rest_of_a_key_has() -> None:
-    heard: list[Message] = []
-    hearing = TerminalInput(heard.append, debug=False)
+    received: list[Message] = []
+    hearing = TerminalInput(received.append, debug=False)
     now = 1.0
     with (
         patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
@@ -223,11 +226,11 @@ def test_esc_alone_is_heard_after_the_time_that_the_rest_of_a_key_has() -> None:
     ):
         hearing.feed_bytes(b"\x1b")
         hearing.wait()
-        assert heard == []
+        assert received == []
         now += constants.ESCAPE_DELAY
         hearing.wait()
         hearing.wait()
-        assert [told(each) for each in heard] == [("Key", "escape", "\x1b", "", "", "")]
+        assert [told(each) for each in received] == [("Key", "escape", "\x1b", "", "", "")]
 
 
 @pytest.mark.parametrize(
@@ -238,9 +241,9 @@ def test_esc_alone_is_heard_after_the_time_that_the_rest_of_a_key_has() -> None:
     ],
 )  # fmt: skip
 def test_enter_keeps_what_is_held_with_it(typed: str, key: str) -> None:
-    heard: list[Message] = []
-    TerminalInput(heard.append, debug=False).feed_bytes(typed.encode())
-    assert [event.key for event in heard if isinstance(event, Key)] == [key]
+    received: list[Message] = []
+    TerminalInput(received.append, debug=False).feed_bytes(typed.encode())
+    assert [event.key for event in received if isinstance(event, Key)] == [key]
 
 
 @pytest.mark.parametrize(
@@ -257,9 +260,9 @@ def test_what_has_always_been_one_key_with_ctrl_still_is(typed: str, key: str) -
     """anthropics/claude-code#75524, google-gemini/gemini-cli#14689: Ctrl-[ is not Esc in vi's keys where the terminal
     tells the two apart. letta-ai/letta-code#4565: nor does Ctrl-H delete. ghostty-org/ghostty#3320: nor is Ctrl-M
     Enter. Kohaku-Lab/KohakuTerrarium#31: Ctrl-D as xterm sends it with `modifyOtherKeys`."""
-    heard: list[Message] = []
-    TerminalInput(heard.append, debug=False).feed_bytes(typed.encode())
-    assert [event.key for event in heard if isinstance(event, Key)] == [key]
+    received: list[Message] = []
+    TerminalInput(received.append, debug=False).feed_bytes(typed.encode())
+    assert [event.key for event in received if isinstance(event, Key)] == [key]
 
 
 @pytest.mark.parametrize(
@@ -277,8 +280,8 @@ def test_what_has_always_been_one_key_with_ctrl_still_is(typed: str, key: str) -
 def test_alt_is_told_of_each_key_that_it_is_held_with(reads: list[str], keys: list[str]) -> None:
     """can1357/oh-my-pi#2064: Option with Backspace in Ghostty sends `ESC [127;11u`, which is not understood.
     kovidgoyal/kitty#838: iTerm2 sends `ESC ESC [D` for Option with an arrow, which would be Esc, and end a turn."""
-    heard: list[Message] = []
-    hearing = TerminalInput(heard.append, debug=False)
+    received: list[Message] = []
+    hearing = TerminalInput(received.append, debug=False)
     now = 1.0
     with (
         patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
@@ -290,12 +293,12 @@ def test_alt_is_told_of_each_key_that_it_is_held_with(reads: list[str], keys: li
             hearing.wait()
         now += 1.0
         hearing.wait()
-    assert [each.key for each in heard if isinstance(each, Key)] == keys
+    assert [each.key for each in received if isinstance(each, Key)] == keys
 
 
 def test_the_end_of_a_paste_may_come_late() -> None:
-    heard: list[Message] = []
-    hearing = TerminalInput(heard.append, debug=False)
+    received: list[Message] = []
+    hearing = TerminalInput(received.append, debug=False)
     now = 1.0
     with (
         patch("ebbtide.tui.terminal.colour_query.get_time", lambda: now),
@@ -305,13 +308,13 @@ def test_the_end_of_a_paste_may_come_late() -> None:
             hearing.feed_bytes(piece)
             now += 10
             hearing.wait()
-    assert [told(each)[:4] for each in heard] == [("Paste", "", "", "oneé"), ("Key", "y", "y", "")]
+    assert [told(each)[:4] for each in received] == [("Paste", "", "", "oneé"), ("Key", "y", "y", "")]
 
 
 def test_ctrl_c_ends_a_paste_whose_end_never_comes() -> None:
-    told: list[Message] = []
+    received: list[Message] = []
     now = 1.0
-    hearing = TerminalInput(told.append, debug=False, clock=lambda: now)
+    hearing = TerminalInput(received.append, debug=False, clock=lambda: now)
     for typed, pause in (
         (b"\x1b[200~one", 0.5),
         (b"\x03", 0.5),
@@ -321,7 +324,7 @@ def test_ctrl_c_ends_a_paste_whose_end_never_comes() -> None:
     ):
         hearing.feed_bytes(typed)
         now += pause
-    assert said(told) == ["one\x03two\r\x1b[20", "ctrl+c"]
+    assert said(received) == ["one\x03two\r\x1b[20", "ctrl+c"]
 
 
 def test_a_late_reply_is_not_typed_and_esc_right_before_a_command_is_esc(tmp_path: Path) -> None:
@@ -329,7 +332,7 @@ def test_a_late_reply_is_not_typed_and_esc_right_before_a_command_is_esc(tmp_pat
     with ready(tmp_path, slow) as screen:
         screen.send("hel\x1b[?1;2c\x1bP>|tmux 3.3a\x1b\\lo\r", until="two")
         assert "▌ hello" in screen.text
-        screen.send("\x1b/help\r", until="Esc closes")
+        screen.send("\x1b/help\r", until="Esc close")
         screen.send("\x1b", until="interrupted")
 
 
@@ -340,31 +343,31 @@ PASTED = ("a", "\x1b", "\x1b[", "\x1b[A", "\r", "\x03", "\x1b[200~", "\x1b[201",
 @given(st.lists(st.sampled_from(PASTED), max_size=9), st.lists(st.integers(1, 9), min_size=1, max_size=20))
 def test_what_is_pasted_is_one_text_and_no_key_however_it_comes(parts: list[str], sizes: list[int]) -> None:
     text = "".join(parts)
-    sent, told = f"x\x1b[200~{text}\x1b[201~y".encode(), list[Message]()
-    hearing = TerminalInput(told.append, debug=False)
+    sent, received = f"x\x1b[200~{text}\x1b[201~y".encode(), list[Message]()
+    hearing = TerminalInput(received.append, debug=False)
     while sent:
         size = sizes[len(sent) % len(sizes)]
         hearing.feed_bytes(sent[:size])
         sent = sent[size:]
-    assert said(told) == ["x", text, "y"]
+    assert said(received) == ["x", text, "y"]
 
 
-def said(told: list[Message]) -> list[str]:
+def said(received: list[Message]) -> list[str]:
     """Keys by their names, and the texts of pastes."""
-    return [each.key if isinstance(each, Key) else each.text for each in told if isinstance(each, Key | Paste)]
+    return [each.key if isinstance(each, Key) else each.text for each in received if isinstance(each, Key | Paste)]
 
 
 def test_pastes_follow_each_other_and_a_megabyte_is_nothing() -> None:
-    told: list[Message] = []
-    hearing = TerminalInput(told.append, debug=False)
+    received: list[Message] = []
+    hearing = TerminalInput(received.append, debug=False)
     hearing.feed_bytes(b"\x1b[200~one\x1b[201~\x1b[200~tw\0o\x1b[201~")
     hearing.feed_bytes(b"\x1b[200~" + b"long " * 200_000)
     hearing.feed_bytes(b"\x1b[201~z")
-    assert said(told) == ["one", "two", "long " * 200_000, "z"]
+    assert said(received) == ["one", "two", "long " * 200_000, "z"]
 
 
 @pytest.mark.parametrize(
-    ("typed", "heard"),
+    ("typed", "expected"),
     [
         ("one\rtwo", ["one\rtwo"]),
         ("one\r\n\r\n\ttwo\r", ["one\r\n\r\n\ttwo\r"]),
@@ -377,10 +380,10 @@ def test_pastes_follow_each_other_and_a_megabyte_is_nothing() -> None:
         ("\x1b[200~one\rtwo\x1b[201~\r", ["one\rtwo", "enter"]),
     ],
 )
-def test_text_behind_a_line_end_in_one_read_is_a_paste(typed: str, heard: list[str]) -> None:
-    told: list[Message] = []
-    TerminalInput(told.append, debug=False).feed_bytes(typed.encode())
-    assert said(told) == heard
+def test_text_behind_a_line_end_in_one_read_is_a_paste(typed: str, expected: list[str]) -> None:
+    received: list[Message] = []
+    TerminalInput(received.append, debug=False).feed_bytes(typed.encode())
+    assert said(received) == expected
 
 
 def test_lines_that_are_pasted_without_marks_are_not_sent(tmp_path: Path) -> None:

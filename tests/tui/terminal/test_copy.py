@@ -8,9 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.events.session import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
-from ebbtide.tui.terminal.copy import MAX_OSC_52_BYTES, copy, harmless, programs_for, sequence_for, within
-from tests.tui.doubles import FakeSession
-from tests.tui.piloting import terminal
+from ebbtide.tui.terminal.copy import (
+    MAX_OSC_52_BYTES,
+    copy,
+    copy_programs,
+    copy_sequence,
+    copyable_prefix,
+    without_control_chars,
+)
+from tests.kit.app_pilot import terminal
+from tests.kit.fake_sessions import FakeSession
+from tests.kit.files import write_program
 
 NOWHERE = {"PATH": ""}
 MARKDOWN = "It **works**:\n\n```python\nprint(1)\n```\n"
@@ -22,17 +30,19 @@ def sent(sequence: str) -> str:
 
 @given(st.text())
 def test_what_is_pasted_steers_no_terminal(text: str) -> None:
-    plain = harmless(text)
+    plain = without_control_chars(text)
     assert not any(ord(character) < 0x20 and character not in "\n\t" for character in plain)
     assert not any(0x7F <= ord(character) < 0xA0 or 0xD800 <= ord(character) < 0xE000 for character in plain)
-    assert sent(sequence_for(plain, {})) == plain
+    assert sent(copy_sequence(plain, {})) == plain
 
 
 @given(st.sampled_from(["a", "é", "語", "👩‍👩‍👧"]), st.integers(MAX_OSC_52_BYTES - 8, MAX_OSC_52_BYTES + 8))
 def test_a_terminal_is_sent_no_more_than_it_takes_and_no_part_of_a_character(character: str, count: int) -> None:
     text = character * count
-    assert text.startswith(within(text))
-    assert MAX_OSC_52_BYTES - 4 < len(within(text).encode()) <= MAX_OSC_52_BYTES or within(text) == text
+    assert text.startswith(copyable_prefix(text))
+    assert (
+        MAX_OSC_52_BYTES - 4 < len(copyable_prefix(text).encode()) <= MAX_OSC_52_BYTES or copyable_prefix(text) == text
+    )
 
 
 async def test_too_much_is_said_to_be_too_much() -> None:
@@ -54,16 +64,14 @@ async def test_too_much_is_said_to_be_too_much() -> None:
     ],
 )
 def test_programs_of_this_machine_take_it_too(environment: dict[str, str], platform: str, names: list[str]) -> None:
-    assert [argv[0] for argv in programs_for(environment, platform)] == names
+    assert [argv[0] for argv in copy_programs(environment, platform)] == names
 
 
 @pytest.mark.parametrize(("script", "is_sent"), [('cat > "$0.took"', False), ("exit 1", True)])
 async def test_tmux_is_given_the_text_and_where_it_takes_none_the_terminal_is(
     tmp_path: Path, script: str, is_sent: bool
 ) -> None:
-    program = tmp_path / "tmux"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
+    write_program(tmp_path / "tmux", f"{script}\n")
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "TMUX": "/tmp/tmux-0/default,1,0"}
     written: list[str] = []
     assert await copy("two\nlines", environment, "linux", written.append) == "copied 9 characters"
@@ -76,13 +84,11 @@ async def test_a_script_whose_child_never_takes_the_text_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ebbtide.tui.terminal.copy._COPY_TIMEOUT_S", 0.2)
-    program = tmp_path / "xclip"
-    program.write_text("#!/bin/sh\nsleep 1000\nexit 0\n")
-    program.chmod(0o755)
+    write_program(tmp_path / "xclip", "sleep 1000\nexit 0\n")
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "DISPLAY": ":0"}
     written: list[str] = []
     await copy("x" * 1_000_000, environment, "linux", written.append)
-    assert written == [sequence_for("x" * 1_000_000, environment)]
+    assert written == [copy_sequence("x" * 1_000_000, environment)]
 
 
 async def test_y_copies_the_marked_block_and_upper_y_the_last_answer() -> None:
@@ -100,7 +106,7 @@ async def test_y_copies_the_marked_block_and_upper_y_the_last_answer() -> None:
         await t.press("enter", "up", "y", until=lambda: t.app.clipboard == "go")
         await t.press("Y", until=lambda: t.app.clipboard == MARKDOWN)
         await t.press("y", "down", "down", "down", "y", until=lambda: t.app.clipboard == MARKDOWN)
-        assert t.transcript.opened_blocks == ()
+        assert t.transcript.expanded_blocks == ()
         await t.press("x", until=lambda: t.prompt.text == "x")
         t.prompt.set_text("/copy")
         t.app._clipboard = ""
@@ -109,4 +115,4 @@ async def test_y_copies_the_marked_block_and_upper_y_the_last_answer() -> None:
 
 async def test_without_a_terminal_there_is_no_scrollback() -> None:
     async with terminal(FakeSession()) as t:
-        await t.press("f2", shows="there is no scrollback to print into here")
+        await t.press("f2", shows="no scrollback here")

@@ -7,7 +7,7 @@ from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widgets import Static
 
-from ebbtide.tui.widgets.caret import CrashingApp
+from ebbtide.tui.widgets.caret import QuietCrashApp
 
 
 class Empty(Screen[None]):
@@ -15,7 +15,7 @@ class Empty(Screen[None]):
         self.query_one(Static)
 
 
-class Opening(CrashingApp):
+class Opening(QuietCrashApp):
     def __init__(self, *, ends: bool) -> None:
         super().__init__()
         self._ends = ends
@@ -29,16 +29,16 @@ class Opening(CrashingApp):
 async def test_a_screen_without_what_it_needs_is_a_fault() -> None:
     app = Opening(ends=False)
     await app.run_async(headless=True)
-    assert (type(app.fault), app.return_code) == (NoMatches, 1)
+    assert (type(app.crash_error), app.return_code) == (NoMatches, 1)
 
 
 async def test_a_screen_that_opens_while_the_app_ends_is_none() -> None:
     app = Opening(ends=True)
     await app.run_async(headless=True)
-    assert (app.fault, app.return_code) == (None, 0)
+    assert (app.crash_error, app.return_code) == (None, 0)
 
 
-class Working(CrashingApp):
+class Working(QuietCrashApp):
     """Looks for a widget in a worker that goes on while the app ends, as one that opens a session may."""
 
     def on_mount(self) -> None:
@@ -58,4 +58,4 @@ async def test_work_that_still_looks_for_a_widget_while_the_app_ends_is_none(exi
         if exits:
             app.exit()
         await pilot.pause()
-    assert (app.fault, app.return_code) == (None, 0 if exits else None)
+    assert (app.crash_error, app.return_code) == (None, 0 if exits else None)

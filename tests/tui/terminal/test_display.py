@@ -12,7 +12,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from ebbtide.tui.terminal.display import Display
-from tests.tui.ptys import seen
+from tests.kit.pty_terminal import seen
 
 WIDTH, HEIGHT = 24, 9
 STYLES = [
@@ -88,7 +88,7 @@ def pictures(draw: st.DrawFn) -> list[tuple[LayoutUpdate | ChopsUpdate, tuple[in
     is_wide = draw(st.booleans())
     line = lines_of(WIDE if is_wide else NARROW)
     lines = draw(st.lists(line, min_size=HEIGHT, max_size=HEIGHT))
-    told: list[tuple[LayoutUpdate | ChopsUpdate, tuple[int, int]]] = [(picture(lines), draw(PLACES))]
+    updates: list[tuple[LayoutUpdate | ChopsUpdate, tuple[int, int]]] = [(picture(lines), draw(PLACES))]
     for _ in range(draw(st.integers(1, 5))):
         match draw(st.sampled_from(["anew", "moved", "changed"])):
             case "anew":
@@ -106,19 +106,19 @@ def pictures(draw: st.DrawFn) -> list[tuple[LayoutUpdate | ChopsUpdate, tuple[in
                 for y, strip in changed.items():
                     chops[y] = dict(zip((0, cut), strip.divide([cut, WIDTH]), strict=True))
                 spans = [(y, first, last) for y in sorted(changed)]
-                told.append((ChopsUpdate(chops, spans, [[cut, WIDTH]] * HEIGHT), draw(PLACES)))
+                updates.append((ChopsUpdate(chops, spans, [[cut, WIDTH]] * HEIGHT), draw(PLACES)))
                 continue
-        told.append((picture(lines), draw(PLACES)))
-    return told
+        updates.append((picture(lines), draw(PLACES)))
+    return updates
 
 
 @given(pictures(), st.data())
 def test_what_has_changed_makes_the_same_picture_as_all_of_it(
-    told: list[tuple[LayoutUpdate | ChopsUpdate, tuple[int, int]]], data: st.DataObject
+    updates: list[tuple[LayoutUpdate | ChopsUpdate, tuple[int, int]]], data: st.DataObject
 ) -> None:
     """A terminal that is busy gets the last picture, and none of those before it."""
     both = Both()
-    for update, cursor in told:
+    for update, cursor in updates:
         both.show(update, cursor)
         assert len(both.written) <= 1
         if data.draw(st.booleans()):

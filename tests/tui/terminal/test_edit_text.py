@@ -2,16 +2,19 @@
 
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
+from ebbtide.agent.errors import UsageError
 from ebbtide.tui.terminal.edit_text import edit_with
-from tests.running import ROOT
+from tests.kit.commands import ROOT
 
 EDITS = r"""
-from ebbtide.tools.process.own_memory import close_own_memory
+from ebbtide.tools.process.own_memory import protect_own_memory
 from ebbtide.tui.terminal.edit_text import edit_with
-close_own_memory()
+protect_own_memory()
 print(edit_with(["sh", "-c", 'printf %s "$OPENAI_API_KEY" > "$1"', "editor"], "", "text.md"))
 """
 
@@ -28,6 +31,7 @@ def test_an_editor_has_the_keys_of_its_user_that_other_programs_do_not_get() -> 
         ("", r"\357\273\277one\r\ntwo\r\n", "one\ntwo"),
         ("a\n", r"one\r\ntwo\r\n", "one\ntwo\n"),
         ("a\r\nb", r"one\r\ntwo", "one\r\ntwo"),
+        ("a\r\nb", r"one\r\ntwo\r\n", "one\r\ntwo"),
         ("\ufeffa", r"\357\273\277one\n", "\ufeffone"),
     ],
 )
@@ -35,3 +39,15 @@ def test_line_ends_and_the_mark_of_windows_come_only_from_the_text_itself(
     before: str, written: str, after: str
 ) -> None:
     assert edit_with(["sh", "-c", f"printf '{written}' > \"$1\"", "editor"], before, "text.md") == after
+
+
+def test_an_error_says_whether_the_editor_or_the_file_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match="`sh` deleted the file, so nothing was changed"):
+        edit_with(["sh", "-c", 'rm "$1"', "editor"], "text", "text.md")
+    with pytest.raises(UsageError, match=r"`/no/editor` could not be started: .*; set `VISUAL` or `EDITOR`"):
+        edit_with(["/no/editor"], "text", "text.md")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(UsageError, match=r"the temporary file for the editor could not be used: .*No such file"):
+        edit_with(["true"], "text", "text.md")

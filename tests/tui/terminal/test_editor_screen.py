@@ -6,20 +6,18 @@ import pytest
 
 from ebbtide.agent.config.settings import Settings
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.input.memory import memory_files, remember, undo_remember
+from ebbtide.agent.input.memory import append_memory, memory_files, undo_remember
 from ebbtide.agent.messages import Note, User
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.terminal.edit_text import edit_with
+from tests.kit.app_pilot import Driven, terminal
+from tests.kit.files import write_file, write_program
 from tests.kit.project import Project
-from tests.tui.piloting import Driven, terminal
-from tests.tui.ptys import ready
+from tests.kit.pty_terminal import ready
 
 
 def program(folder: Path, body: str) -> Path:
-    file = folder / "my editor"
-    file.write_text(f"#!/bin/sh\n{body}\n")
-    file.chmod(0o755)
-    return file
+    return write_program(folder / "my editor", f"{body}\n")
 
 
 def test_a_text_comes_back_as_it_was_edited(tmp_path: Path) -> None:
@@ -30,7 +28,7 @@ def test_a_text_comes_back_as_it_was_edited(tmp_path: Path) -> None:
 def test_an_editor_that_fails_leaves_the_text_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exit code 3"):
         edit_with([str(program(tmp_path, "exit 3"))], "text", "a.md")
-    with pytest.raises(UsageError, match="could not be used"):
+    with pytest.raises(UsageError, match="could not be started"):
         edit_with([str(tmp_path / "gone")], "text", "a.md")
 
 
@@ -39,7 +37,7 @@ async def test_without_a_terminal_for_it_the_text_stays(monkeypatch: pytest.Monk
     monkeypatch.delenv("VISUAL", raising=False)
     async with terminal(size=(80, 24)) as t:
         t.prompt.set_text("draft")
-        await t.press("ctrl+g", shows="cannot be given to an editor")
+        await t.press("ctrl+g", shows="cannot run an editor")
         assert t.prompt.text == "draft"
 
 
@@ -73,16 +71,14 @@ def test_the_editor_gets_what_was_pasted_and_it_folds_again(tmp_path: Path, monk
 
 
 def test_entries_are_added_as_whole_lines(tmp_path: Path) -> None:
-    file = tmp_path / "deep" / "AGENT.md"
-    file.parent.mkdir()
-    file.write_text("# Rules\nno line end")
-    assert remember("tests run\n with  tox", file).entry == "- tests run with tox"
-    remember("second", file)
+    file = write_file(tmp_path / "deep" / "AGENT.md", "# Rules\nno line end")
+    assert append_memory("tests run\n with  tox", file).entry == "- tests run with tox"
+    append_memory("second", file)
     assert file.read_text() == "# Rules\nno line end\n- tests run with tox\n- second\n"
     with pytest.raises(UsageError, match="too long to remember"):
-        remember("x" * 3_000, file)
+        append_memory("x" * 3_000, file)
     with pytest.raises(UsageError, match="cannot write to"):
-        remember("x", file / "below")
+        append_memory("x", file / "below")
 
 
 @pytest.mark.parametrize("before", [None, b"", b"# Rules\nno line end", b"# Rules\n- one\n"])
@@ -90,17 +86,17 @@ def test_an_entry_is_taken_back_as_long_as_nobody_else_wrote(tmp_path: Path, bef
     file = tmp_path / "notes.md"
     if before is not None:
         file.write_bytes(before)
-    undo_remember(remember("never mind", file))
+    undo_remember(append_memory("never mind", file))
     assert (file.read_bytes() if file.exists() else None) == before
-    kept = remember("mine", file)
+    remembered = append_memory("mine", file)
     with file.open("a") as other:
         other.write("- theirs\n")
     with pytest.raises(UsageError, match="has changed since; remove the line by hand"):
-        undo_remember(kept)
+        undo_remember(remembered)
     assert file.read_text().endswith("- mine\n- theirs\n")
     file.unlink()
     with pytest.raises(UsageError, match="cannot write to"):
-        undo_remember(kept)
+        undo_remember(remembered)
     assert not file.exists()
 
 
@@ -119,16 +115,16 @@ async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(projec
             )
             await t.rests()
             assert place.path.read_text() == "- tests run with tox\n"
-        told = app.controller.session.history.messages[0]
-        assert told == User((Note("[The user wants you to remember from now on:\n- tests run with tox]"),))
+        message = app.controller.session.history.messages[0]
+        assert message == User((Note("[The user wants you to remember from now on:\n- tests run with tox]"),))
         await t.type("# no, with nox", lists="remember")
         await pilot.press("enter")
         await t.rests()
-        await t.says("/undo", shows="taken out of")
+        await t.says("/undo", shows="removed from")
         assert memory_files(config)[0].path.read_text() == "- tests run with tox\n"
-        told = app.controller.session.history.messages[-1]
-        assert told == User((Note("[The user takes back what you were to remember:\n- no, with nox]"),))
-        await t.type("/undo", shows="there is nothing to undo")
+        message = app.controller.session.history.messages[-1]
+        assert message == User((Note("[The user takes back what you were to remember:\n- no, with nox]"),))
+        await t.type("/undo", shows="nothing to undo")
         await t.type("# never mind", lists="remember")
         await pilot.press("escape")
         await t.rests()

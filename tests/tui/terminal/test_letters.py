@@ -8,17 +8,17 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.color import Color
 
-from ebbtide.tui.terminal.letters import Letters
-from ebbtide.tui.text.locale import draws_letters_only
-from tests.tui.doubles import FakeSession
-from tests.tui.piloting import terminal
+from ebbtide.tui.terminal.letters import AsciiFilter
+from ebbtide.tui.text.locale import is_ascii_locale
+from tests.kit.app_pilot import terminal
+from tests.kit.fake_sessions import FakeSession
 from tests.tui.test_pictures_rest import WORK
 
 ROOT = Path(__file__).parents[3]
 
 
 def lettered(text: str) -> str:
-    return "".join(segment.text for segment in Letters().apply([Segment(text)], Color.parse("black")))
+    return "".join(segment.text for segment in AsciiFilter().apply([Segment(text)], Color.parse("black")))
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def lettered(text: str) -> str:
     ],
 )
 def test_the_locale_says_what_a_terminal_draws(environment: dict[str, str], expected: bool) -> None:
-    assert draws_letters_only(environment) is expected
+    assert is_ascii_locale(environment) is expected
 
 
 def test_marks_become_letters_as_wide_and_the_words_of_others_stay() -> None:
@@ -52,6 +52,6 @@ async def test_a_whole_screen_is_drawn_in_letters(monkeypatch: pytest.MonkeyPatc
         strips = t.app.screen._compositor.render_strips()
         assert "Ebbtide" in "".join(strip.text for strip in strips)
         await t.says("go", shows="kept now.")
-        shown = "\n".join(strip.text for strip in t.app.screen._compositor.render_strips())
-        assert "* edit  src/lexer.py" in shown
-        assert [sign for sign in shown if not sign.isascii()] == []
+        text = "\n".join(strip.text for strip in t.app.screen._compositor.render_strips())
+        assert "* edit  src/lexer.py" in text
+        assert [sign for sign in text if not sign.isascii()] == []

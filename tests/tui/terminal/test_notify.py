@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.events import AppBlur, AppFocus, Key
 
-from ebbtide.agent.config.options import NOTIFY, NotifyName
+from ebbtide.agent.config.options import NOTIFY_NAMES, NotifyName
 from ebbtide.agent.events.permissions import QuestionAsked
-from ebbtide.tui.terminal.notify import notification_text, notify, program_for, sequence_for
-from ebbtide.tui.terminal.window import IDLE_AFTER_S, MIN_NEWS_TURN_S, TerminalWindow, set_title
+from ebbtide.tui.terminal.notify import notification_command, notification_sequence, notification_text, notify
+from ebbtide.tui.terminal.window import IDLE_AFTER_S, MIN_NOTIFIED_TURN_S, TerminalWindow, title_sequence
 from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.view.blocks import SessionView
-from tests.tui.doubles import FakeSession, Hold
-from tests.tui.piloting import terminal
+from tests.kit.app_pilot import terminal
+from tests.kit.fake_sessions import FakeSession, Hold
+from tests.kit.files import write_program
 
 PLAIN: dict[str, str] = {"TERM": "xterm-256color"}
 
@@ -40,20 +41,26 @@ PLAIN: dict[str, str] = {"TERM": "xterm-256color"}
     ],
 )
 def test_a_terminal_is_told_in_its_own_words(way: NotifyName, environment: dict[str, str], sequence: str) -> None:
-    assert sequence_for(way, "ebb · a;b", "is done", environment) == sequence
+    assert notification_sequence(way, "ebb · a;b", "is done", environment) == sequence
 
 
-@given(st.sampled_from(NOTIFY), st.text(), st.text(), st.sampled_from(["foot", "xterm", "xterm-kitty"]))
+@given(st.sampled_from(NOTIFY_NAMES), st.text(), st.text(), st.sampled_from(["foot", "xterm", "xterm-kitty"]))
 def test_no_title_and_no_text_ends_the_sequence_they_are_in(way: NotifyName, title: str, text: str, term: str) -> None:
-    sequence = sequence_for(way, title, text, {"TERM": term})
+    sequence = notification_sequence(way, title, text, {"TERM": term})
     assert sequence.strip("\x07\x1b") == sanitised_line(sequence.strip("\x07\x1b"))
     assert sequence.count("\x07") <= 1
-    assert set_title(title)[4:-1] == notification_text(title)
+    assert title_sequence(title)[4:-1] == notification_text(title)
 
 
 def test_programs_get_words_and_no_shell() -> None:
-    assert program_for("ebb", "$(rm) <b>", "linux") == ("notify-send", "--app-name=ebb", "--", "ebb", "$(rm) &lt;b&gt;")
-    assert program_for("ebb", '" & quit', "darwin")[-2:] == ("ebb", '" & quit')
+    assert notification_command("ebb", "$(rm) <b>", "linux") == (
+        "notify-send",
+        "--app-name=ebb",
+        "--",
+        "ebb",
+        "$(rm) &lt;b&gt;",
+    )
+    assert notification_command("ebb", '" & quit', "darwin")[-2:] == ("ebb", '" & quit')
 
 
 def said_in(folder: Path) -> list[str]:
@@ -65,9 +72,7 @@ async def test_the_desktop_is_told_and_the_bell_rings_where_it_cannot_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, rung: str
 ) -> None:
     for name in ("notify-send", "osascript"):
-        program = tmp_path / name
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
+        write_program(tmp_path / name, f"{script}\n")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     written: list[str] = []
     await notify("desktop", "ebb", "is done", PLAIN, written.append)
@@ -88,16 +93,18 @@ class Looked:
     def __init__(self) -> None:
         self.now = 100.0
         self.written: list[str] = []
-        self.told: list[tuple[str, str]] = []
-        self.window = TerminalWindow(self.written.append, lambda *news: self.told.append(news), lambda: self.now)
+        self.notifications: list[tuple[str, str]] = []
+        self.window = TerminalWindow(
+            self.written.append, lambda *news: self.notifications.append(news), lambda: self.now
+        )
 
     def turn(self, seconds: float) -> list[tuple[str, str]]:
         """What is told of a turn that takes so long."""
-        self.told.clear()
+        self.notifications.clear()
         self.window.show(SessionView(busy=True), "fix it")
         self.now += seconds
         self.window.show(SessionView(), "fix it")
-        return self.told
+        return self.notifications
 
 
 QUESTION = QuestionAsked("q", "Which?")
@@ -105,33 +112,33 @@ QUESTION = QuestionAsked("q", "Which?")
 
 def test_the_end_of_a_long_turn_is_told_to_who_looks_elsewhere_and_of_a_short_one_to_nobody() -> None:
     looked = Looked()
-    looked.window.saw(AppFocus())
-    assert looked.turn(MIN_NEWS_TURN_S) == []
-    looked.window.saw(AppBlur())
-    assert looked.turn(MIN_NEWS_TURN_S) == [("ebb · fix it", "is done")]
-    assert looked.turn(MIN_NEWS_TURN_S - 0.1) == []
-    looked.window.saw(Key("a", "a"))
-    assert looked.turn(MIN_NEWS_TURN_S) == []
+    looked.window.handle_event(AppFocus())
+    assert looked.turn(MIN_NOTIFIED_TURN_S) == []
+    looked.window.handle_event(AppBlur())
+    assert looked.turn(MIN_NOTIFIED_TURN_S) == [("ebb · fix it", "done")]
+    assert looked.turn(MIN_NOTIFIED_TURN_S - 0.1) == []
+    looked.window.handle_event(Key("a", "a"))
+    assert looked.turn(MIN_NOTIFIED_TURN_S) == []
 
 
 def test_where_the_terminal_does_not_tell_who_has_not_typed_for_long_looks_elsewhere() -> None:
     looked = Looked()
     assert looked.turn(IDLE_AFTER_S - 0.1) == []
-    assert looked.turn(MIN_NEWS_TURN_S) == [("ebb · fix it", "is done")]
-    looked.window.saw(Key("a", "a"))
-    assert looked.turn(MIN_NEWS_TURN_S) == []
+    assert looked.turn(MIN_NOTIFIED_TURN_S) == [("ebb · fix it", "done")]
+    looked.window.handle_event(Key("a", "a"))
+    assert looked.turn(MIN_NOTIFIED_TURN_S) == []
 
 
 def test_a_question_is_told_once() -> None:
     looked = Looked()
-    looked.window.saw(AppBlur())
+    looked.window.handle_event(AppBlur())
     for view in (
         SessionView(busy=True),
-        SessionView(busy=True, asked=(QUESTION,)),
-        SessionView(busy=True, asked=(QUESTION,), cost=1.0),
+        SessionView(busy=True, open_questions=(QUESTION,)),
+        SessionView(busy=True, open_questions=(QUESTION,), cost=1.0),
     ):
         looked.window.show(view, "")
-    assert looked.told == [("ebb", "waits for your answer")]
+    assert looked.notifications == [("ebb", "waiting for your answer")]
 
 
 def test_the_title_says_what_goes_on_and_is_written_when_it_changes() -> None:
@@ -140,7 +147,7 @@ def test_the_title_says_what_goes_on_and_is_written_when_it_changes() -> None:
         SessionView(),
         SessionView(busy=True),
         SessionView(busy=True, cost=1.0),
-        SessionView(busy=True, asked=(QUESTION,)),
+        SessionView(busy=True, open_questions=(QUESTION,)),
     ):
         looked.window.show(view, "two\nlines\x07\x1b]52;c;x")
     looked.window.restore_title()
@@ -153,7 +160,7 @@ async def test_the_app_tells_that_it_waits(monkeypatch: pytest.MonkeyPatch) -> N
     session = FakeSession([[hold, QUESTION, Hold()]], title="fix it")
     async with terminal(session, notify="bell") as t:
         written: list[str] = []
-        monkeypatch.setattr(t.app.outside, "write", written.append)
+        monkeypatch.setattr(t.app.attention, "write", written.append)
         await t.type("go", until=lambda: session.said)
         t.app.post_message(AppBlur())
         await t.pilot.pause()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ebbtide.tui.terminal.scrollback import ansi_blocks
 from ebbtide.tui.view.blocks import AnswerText, Call, Notice, ReasoningBlock, UserText
-from tests.tui.ptys import left_behind, ready
+from tests.kit.pty_terminal import left_behind, ready
 
 REPLIES = """
 [[reply]]
@@ -53,15 +53,15 @@ def test_all_of_it_is_in_the_scrollback_and_enter_goes_back(tmp_path: Path) -> N
     with ready(tmp_path, REPLIES) as terminal:
         terminal.send("what is wrong?\r", until="It subtracts.")
         before = len(terminal.sent)
-        terminal.send("\x1bOQ", until="Enter goes back")
-        shown = re.sub(rb"\x1b\[[\d;]*m", b"", terminal.sent[before:].rsplit(b"\x1b[?1049l", 1)[1])
+        terminal.send("\x1bOQ", until="press Enter to return")
+        text = re.sub(rb"\x1b\[[\d;]*m", b"", terminal.sent[before:].rsplit(b"\x1b[?1049l", 1)[1])
         for words in ("▌ what is wrong?", "return a - b", "https://example.org/x"):
-            assert words.encode() in shown
-        assert b"\x1b]0;owned" not in shown
-        assert b"\x1b[2J" not in shown
+            assert words.encode() in text
+        assert b"\x1b]0;owned" not in text
+        assert b"\x1b[2J" not in text
         terminal.send("\r", until="Ask, or / for commands")
         terminal.send("more\r", until="three")
-        terminal.send("\x1bOQ", until="Enter goes back")
+        terminal.send("\x1bOQ", until="press Enter to return")
         terminal.child.send("\x03")  # goes back, too; the turn has gone on
         terminal.until("ten and done")
         while terminal.text.count("k tokens") < 2:  # until the turn has ended, Ctrl-C would end it

@@ -5,7 +5,7 @@ from textual.geometry import Size
 from textual.message import Message
 
 from ebbtide.tui.terminal.colour_query import TerminalInput
-from ebbtide.tui.terminal.size_query import BelievedSize, SizeMismatch, SizeReported, size_of
+from ebbtide.tui.terminal.size_query import SizeMismatch, SizeReported, TrackedSize, size_in_reply
 
 REAL, LIE, OTHER = Size(80, 24), Size(500, 200), Size(120, 40)
 
@@ -22,25 +22,28 @@ REAL, LIE, OTHER = Size(80, 24), Size(500, 200), Size(120, 40)
     ],
 )
 def test_an_answer_tells_lines_and_columns(answer: str, size: Size | None) -> None:
-    assert size_of(answer) == size
+    assert size_in_reply(answer) == size
 
 
 def test_an_answer_is_no_typing_wherever_it_is_cut() -> None:
     whole = b"a\x1b[24;80Rb"
     for cut in range(len(whole)):
-        heard: list[Message] = []
-        hearing = TerminalInput(heard.append, debug=False)
+        received: list[Message] = []
+        hearing = TerminalInput(received.append, debug=False)
         for piece in (whole[:cut], whole[cut:]):
             hearing.feed_bytes(piece) if piece else None
-        told = [message.size for message in heard if isinstance(message, SizeReported)]
-        assert (told, [getattr(message, "key", "") for message in heard if not isinstance(message, SizeReported)]) == (
+        sizes = [message.size for message in received if isinstance(message, SizeReported)]
+        assert (
+            sizes,
+            [getattr(message, "key", "") for message in received if not isinstance(message, SizeReported)],
+        ) == (
             [REAL],
             ["a", "b"],
         )
 
 
 def test_the_terminal_is_believed_until_the_system_has_news() -> None:
-    believed = BelievedSize()
+    believed = TrackedSize()
     believed.record_query(LIE)
     assert (believed.record_reply(REAL, LIE), believed.of(LIE)) == (True, REAL)
     assert believed.record_reply(REAL, LIE) is False
@@ -49,7 +52,7 @@ def test_the_terminal_is_believed_until_the_system_has_news() -> None:
 
 
 def test_an_answer_that_agrees_or_that_a_change_has_overtaken_changes_nothing() -> None:
-    believed = BelievedSize()
+    believed = TrackedSize()
     assert believed.record_reply(REAL, LIE) is False
     believed.record_query(REAL)
     assert (believed.record_reply(REAL, REAL), believed.of(REAL)) == (False, REAL)
@@ -59,6 +62,6 @@ def test_an_answer_that_agrees_or_that_a_change_has_overtaken_changes_nothing() 
 
 def test_what_is_said_names_both_sizes_and_what_to_do() -> None:
     assert SizeMismatch(REAL, LIE).message_text == (
-        "the terminal says that it is 80×24, the system says 500×200: the terminal is believed; "
-        "`stty cols 80 rows 24` tells the system"
+        "the terminal reports 80×24, the system 500×200: using the terminal's size; "
+        "`stty cols 80 rows 24` corrects the system's"
     )

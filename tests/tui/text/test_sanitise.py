@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from ebbtide.tui.text.sanitise import (
     invisible_count,
-    invisible_words,
+    invisible_count_text,
     line_with_control_pictures,
-    pasted_text,
+    normalised_paste,
     sanitised,
     sanitised_line,
     stable_prefix,
@@ -18,7 +18,7 @@ from ebbtide.tui.text.sanitise import (
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("plain\n\ttext äöü 日本", "plain\n\ttext äöü 日本"),
         ("\x1b]0;title\x07", "␛]0;title␇"),
@@ -40,8 +40,8 @@ from ebbtide.tui.text.sanitise import (
         ("sign\U0001d173 of\U00013430 music\U0001bca0", "sign� of� music�"),
     ],
 )
-def test_what_steers_or_hides_becomes_visible(text: str, shown: str) -> None:
-    assert sanitised(text) == shown
+def test_what_steers_or_hides_becomes_visible(text: str, expected: str) -> None:
+    assert sanitised(text) == expected
 
 
 EMOJI = st.sampled_from(
@@ -69,12 +69,12 @@ EMOJI = st.sampled_from(
 
 @given(st.lists(EMOJI, max_size=12).map("".join), st.data())
 def test_a_text_in_pieces_becomes_what_it_becomes_as_a_whole(text: str, data: st.DataObject) -> None:
-    shown, seen = "", 0
+    text_so_far, seen = "", 0
     for end in (data.draw(st.integers(0, len(text))), len(text)):
         piece = stable_prefix(text[:end])
-        shown += sanitised(piece[seen:], piece[:seen])
+        text_so_far += sanitised(piece[seen:], piece[:seen])
         seen = max(seen, len(piece))
-    assert shown == sanitised(stable_prefix(text))
+    assert text_so_far == sanitised(stable_prefix(text))
 
 
 PREPENDED = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
@@ -103,7 +103,7 @@ def test_as_many_characters_are_drawn_as_there_are(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "warning"),
     [
         ("plain\n\ttext äöü 日本\u3000\xa0\ue000", ""),
         ("👩‍👩‍👧 ❤\ufe0f 1\ufe0f\u20e3", ""),
@@ -114,8 +114,8 @@ def test_as_many_characters_are_drawn_as_there_are(text: str) -> None:
         ("\u200b" * 1_200, "1,200 invisible characters"),
     ],
 )
-def test_what_nobody_sees_is_counted(text: str, said: str) -> None:
-    assert invisible_words(invisible_count(text)) == said
+def test_what_nobody_sees_is_counted(text: str, warning: str) -> None:
+    assert invisible_count_text(invisible_count(text)) == warning
 
 
 @pytest.mark.parametrize(
@@ -127,4 +127,4 @@ def test_what_nobody_sees_is_counted(text: str, said: str) -> None:
     ],
 )
 def test_what_is_pasted_is_sent_as_it_is(pasted: str, sent: str) -> None:
-    assert pasted_text(pasted) == sent
+    assert normalised_paste(pasted) == sent

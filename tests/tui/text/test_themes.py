@@ -10,15 +10,25 @@ from textual.color import Color
 from textual.theme import Theme
 
 from ebbtide.agent.config.options import THEMES as NAMES
-from ebbtide.tui.text.contrast import MIN_CONTRAST, contrast, readable
+from ebbtide.tui.commands.settings import OFFERED_THEMES
+from ebbtide.tui.text.contrast import MIN_CONTRAST, contrast_ratio, readable_color
 from ebbtide.tui.text.styles import Palette, palette_of
-from ebbtide.tui.text.themes import ANSI, ANSI_DARK, ANSI_LIGHT, DARK, HIGH_CONTRAST, LIGHT, OWN, Ground, theme_for
-from ebbtide.tui.view.themes import OFFERED_THEMES
+from ebbtide.tui.text.themes import (
+    ANSI,
+    ANSI_DARK,
+    ANSI_LIGHT,
+    DARK,
+    HIGH_CONTRAST,
+    LIGHT,
+    OWN_THEMES,
+    BackgroundTone,
+    theme_for,
+)
 
-TEXT = ("text", "strong", "accent", "link", "good", "warn", "bad", "code", "keyword", "literal", "named")
+TEXT = ("text", "strong", "accent", "link", "good", "warn", "bad", "code", "keyword", "literal", "name")
 INKS = (*TEXT, "dim", "comment", "faint")
-GROUNDS = ("user", "marked", "selected", "found", "added", "removed", "added_line", "removed_line")
-PAIRED = ("here", "added_word", "removed_word")
+GROUNDS = ("user", "marked_block", "selected", "found", "added", "removed", "added_line", "removed_line")
+PAIRED = ("current_match", "added_word", "removed_word")
 """Grounds that come with an ink."""
 MIXED = tuple(theme_for(name, None) for name in NAMES if name not in ("auto", "ansi"))
 UNMIXED = (ANSI, ANSI_DARK, ANSI_LIGHT)
@@ -62,7 +72,11 @@ def ground(palette: Palette, name: str) -> Color:
 
 def test_contrast_is_counted_as_the_guidelines_do() -> None:
     black, white, grey = Color.parse("#000000"), Color.parse("#ffffff"), Color.parse("#767676")
-    assert [round(contrast(*pair), 2) for pair in ((black, white), (white, white), (grey, white))] == [21.0, 1.0, 4.54]
+    assert [round(contrast_ratio(*pair), 2) for pair in ((black, white), (white, white), (grey, white))] == [
+        21.0,
+        1.0,
+        4.54,
+    ]
 
 
 @pytest.mark.parametrize("theme", MIXED, ids=lambda theme: theme.name)
@@ -72,16 +86,16 @@ def test_every_ink_can_be_read_on_every_ground(theme: Theme) -> None:
     grounds = {name: ground(own, name) for name in GROUNDS}
     grounds |= {name: Color.parse(colors[name]) for name in ("background", "surface", "panel")}
     grounds["block-cursor-background"] = Color.parse(colors["block-cursor-background"])
-    measured = {(name, on): contrast(ink(own, name), behind) for name in INKS for on, behind in grounds.items()}
+    measured = {(name, on): contrast_ratio(ink(own, name), behind) for name in INKS for on, behind in grounds.items()}
     assert {pair: value for pair, value in measured.items() if value < least} == {}
-    assert min(contrast(ink(own, name), ground(own, name)) for name in PAIRED) >= least
+    assert min(contrast_ratio(ink(own, name), ground(own, name)) for name in PAIRED) >= least
 
 
 @pytest.mark.parametrize("theme", MIXED, ids=lambda theme: theme.name)
 def test_changed_words_stand_out_from_their_line(theme: Theme) -> None:
     own = palette(theme)
     for word, line in (("added_word", "added_line"), ("removed_word", "removed_line")):
-        assert contrast(ground(own, word), ground(own, line)) >= 1.15, word
+        assert contrast_ratio(ground(own, word), ground(own, line)) >= 1.15, word
 
 
 CHANNEL = st.integers(0, 255)
@@ -89,14 +103,14 @@ CHANNEL = st.integers(0, 255)
 
 @given(st.builds(Color, CHANNEL, CHANNEL, CHANNEL), st.builds(Color, CHANNEL, CHANNEL, CHANNEL))
 def test_a_colour_is_moved_until_it_can_be_read_and_no_further(color: Color, behind: Color) -> None:
-    found = readable(color, behind)
-    best = max(contrast(Color.parse(end), behind) for end in ("#000000", "#ffffff"))
-    assert contrast(found, behind) >= min(MIN_CONTRAST, best)
-    assert found == color or contrast(found, behind) < MIN_CONTRAST * 1.1
+    found = readable_color(color, behind)
+    best = max(contrast_ratio(Color.parse(end), behind) for end in ("#000000", "#ffffff"))
+    assert contrast_ratio(found, behind) >= min(MIN_CONTRAST, best)
+    assert found == color or contrast_ratio(found, behind) < MIN_CONTRAST * 1.1
 
 
 def test_a_colour_that_is_made_readable_keeps_its_hue() -> None:
-    moved = [readable(Color.parse(color), Color.parse("#fdf6e3")) for color in ("#859900", "#268bd2", "#dc322f")]
+    moved = [readable_color(Color.parse(color), Color.parse("#fdf6e3")) for color in ("#859900", "#268bd2", "#dc322f")]
     assert [color.hex for color in moved] == ["#5E7900", "#0073B4", "#D72C2B"]
 
 
@@ -109,24 +123,26 @@ def test_the_terminals_own_colours_are_read_on_its_ground(theme: Theme, terminal
     for name, behind in itertools.product(TEXT, grounds):
         number = getattr(own, name).color.number
         if number is not None:  # the terminal's own colour for text needs no measuring
-            assert contrast(sixteen[number], behind) >= 3.0, (name, number)
+            assert contrast_ratio(sixteen[number], behind) >= 3.0, (name, number)
 
 
 @pytest.mark.parametrize("theme", UNMIXED, ids=lambda theme: theme.name)
 def test_without_grounds_everything_still_differs_from_text(theme: Theme) -> None:
     own = palette(theme)
-    styles: list[Style] = [getattr(own, name) for name in ("user", "marked", "selected", "found", "here")]
+    styles: list[Style] = [
+        getattr(own, name) for name in ("user", "marked_block", "selected", "found", "current_match")
+    ]
     for style in styles:
         assert style.bgcolor is None
         assert style.bold or style.underline or style.reverse
-    assert own.found != own.here
-    assert own.here != own.selected
+    assert own.found != own.current_match
+    assert own.current_match != own.selected
     assert own.dim.dim
     assert all(style.color is None or style.color.triplet is None for style in (own.text, own.added, own.removed))
 
 
 def test_each_setting_has_its_theme() -> None:
-    cases: list[tuple[Ground | None, dict[str, Theme]]] = [
+    cases: list[tuple[BackgroundTone | None, dict[str, Theme]]] = [
         (None, {"auto": DARK, "ansi": ANSI}),
         ("dark", {"auto": DARK, "ansi": ANSI_DARK}),
         ("light", {"auto": LIGHT, "ansi": ANSI_LIGHT}),
@@ -136,4 +152,4 @@ def test_each_setting_has_its_theme() -> None:
     for on, expected in cases:
         assert {name: theme_for(name, on) for name in NAMES} == {**always, **expected}
     assert [offered.name for offered in OFFERED_THEMES] == list(NAMES)
-    assert len({theme.name for theme in (*OWN, *adopted.values())}) == len(OWN) + len(NAMES[5:])
+    assert len({theme.name for theme in (*OWN_THEMES, *adopted.values())}) == len(OWN_THEMES) + len(NAMES[5:])

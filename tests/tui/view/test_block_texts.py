@@ -1,6 +1,6 @@
 """What blocks say when they are copied, and when words are looked for in them."""
 
-from ebbtide.tui.view.block_texts import last_answer, source_of, text_of
+from ebbtide.tui.view.block_texts import block_text, clipboard_text, last_answer
 from ebbtide.tui.view.blocks import AnswerText, Call, Failure, UserText
 
 MARKDOWN = "It **works**:\n\n```python\nprint(1)\n```\n"
@@ -17,7 +17,7 @@ BLOCKS = (
 
 
 def test_a_block_is_copied_as_it_was_written() -> None:
-    assert [source_of(block) for block in BLOCKS] == [
+    assert [clipboard_text(block) for block in BLOCKS] == [
         "do it",
         "$ make check\nbuilt\nfine",
         "read a.py\n1\tx = 1",
@@ -29,7 +29,7 @@ def test_a_block_is_copied_as_it_was_written() -> None:
 
 
 def test_a_block_is_searched_with_all_that_it_shows() -> None:
-    assert [text_of(block) for block in BLOCKS] == [
+    assert [block_text(block) for block in BLOCKS] == [
         "do it",
         "bash  make check\nmake check\nbuilt\nfine",
         "read  a.py\npath: a.py\n1\tx = 1",

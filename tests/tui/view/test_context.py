@@ -11,16 +11,16 @@ from ebbtide.agent.records.usage import RequestUsage, Rewrite
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.context import (
     MAX_LISTED_REQUESTS,
-    bar,
     budget_lines,
     epoch_lines,
     overview_lines,
     recall_lines,
     request_lines,
     rewrite_text,
+    share_bar,
 )
-from tests.tui.doubles import overview
-from tests.tui.inked import plain
+from tests.kit.fake_sessions import overview
+from tests.kit.plain_lines import plain
 
 
 def texts(lines: Iterable[Line]) -> list[str]:
@@ -41,8 +41,8 @@ def test_each_component_has_its_tokens_share_source_and_bar() -> None:
 
 
 def test_tools_that_are_held_back_are_counted_apart() -> None:
-    lines = texts(budget_lines(replace(overview("s"), held_back=DeferredTools(60, 6923)), 80))
-    assert lines[9] == "  held back        6.9k          60 tools, found by tool_search"
+    lines = texts(budget_lines(replace(overview("s"), deferred=DeferredTools(60, 6923)), 80))
+    assert lines[9] == "  deferred         6.9k          60 tools, found by tool_search"
     assert lines[:9] + lines[10:] == texts(budget_lines(overview("s"), 80))
 
 
@@ -50,16 +50,17 @@ def test_tools_that_are_held_back_are_counted_apart() -> None:
     ("share", "drawn"), [(0, ""), (0.0001, "▏"), (0.5, "████"), (0.56, "████▌"), (1, "█" * 8), (9, "█" * 8)]
 )
 def test_a_bar_is_exact_to_an_eighth_and_never_longer_than_its_place(share: float, drawn: str) -> None:
-    assert bar(share, 8) == drawn
+    assert share_bar(share, 8) == drawn
 
 
 def test_a_rewrite_tells_why_how_and_for_how_much() -> None:
     assert rewrite_text(Rewrite("asked", ("mask", "summary"), 112_000, 21_000, 0.0421, 0.0, 3)) == (
-        "older outputs as lines, summary (asked for): 112k → 21.0k tokens, $0.0421"
+        "older outputs as one line each, summary (requested): 112k → 21.0k tokens, $0.0421"
     )
-    assert rewrite_text(Rewrite("", ("summary",), 950, 200, None, 0.0, 3)) == "summary: 950 → 200 tokens, —"
+    assert rewrite_text(Rewrite("", ("summary",), 950, 200, None, 0.0, 3)) == "summary: 950 → 200 tokens, unknown"
     assert rewrite_text(Rewrite("overflow", ("mask_all", "ledger"), 950, 200, 0.0, 0.0, 3)) == (
-        "all outputs as lines, facts only (too large for the provider): 950 → 200 tokens, no model asked"
+        "all outputs as one line each, key facts kept, no model summary (too large for the provider): "
+        "950 → 200 tokens, no model used"
     )
     assert rewrite_text(Rewrite("system (AGENT.md)", (), 0, 0, 0.0, 0.0, 3)) == "changed: system (AGENT.md)"
 
@@ -67,8 +68,8 @@ def test_a_rewrite_tells_why_how_and_for_how_much() -> None:
 def test_epochs_add_their_requests_up() -> None:
     asked = RequestUsage("step", "m", Usage(1, 2, 3, 4), None, 0.0)
     lines = texts(epoch_lines((Epoch((asked, asked), Rewrite("", ("mask",), 2, 1, 0.0, 0.0, 2)), Epoch(()))))
-    assert lines[1].split() == ["1", "2", "2", "4", "6", "8", "—"]
-    assert lines[2].strip().startswith("↳ older outputs as lines")
+    assert lines[1].split() == ["1", "2", "2", "4", "6", "8", "unknown"]
+    assert lines[2].strip().startswith("↳ older outputs as one line each")
     assert lines[3].split() == ["2", "0", "0", "0", "0", "0", "$0.00"]
 
 
@@ -76,7 +77,7 @@ def test_the_newest_requests_come_first_and_the_list_ends() -> None:
     asked = [RequestUsage("step", "m", Usage(10, 90, 0, n), 0.5, 0.0) for n in range(MAX_LISTED_REQUESTS + 2)]
     lines = texts(request_lines(asked))
     assert lines[1].split() == ["202", "90%", "10", "90", "0", "201", "$0.50"]
-    assert lines[-1].strip().startswith("2 earlier ones")
+    assert lines[-1].strip().startswith("2 earlier requests")
     assert texts(request_lines([]))[1] == "  none yet"
 
 
@@ -91,9 +92,13 @@ def test_a_title_with_escapes_and_an_overfull_window_are_shown(width: int) -> No
 def test_what_was_brought_back_is_told_in_a_line_with_what_stays_longer_for_it() -> None:
     back = {"r1": "file", "r4": "view", "r9": "program"}
     few, many = {"file": 1, "view": 1, "program": 2}, {"file": 90, "view": 90, "program": 2}
-    said = "Brought back so far: 3 outputs (2 files, 1 command)"
+    line = "Recalled so far: 3 outputs (2 files, 1 command)"
     lines = [texts(recall_lines(Recalls(left, back))) for left in (few, many, {**many, "program": 90})]
-    assert lines == [[f"{said}; such outputs stay longer now"], [f"{said}; command outputs stay longer now"], [said]]
+    assert lines == [
+        [f"{line}; these outputs are kept longer now"],
+        [f"{line}; command outputs are kept longer now"],
+        [line],
+    ]
     assert recall_lines(Recalls(many)) == []
     whole = replace(overview("s"), recalls=Recalls(few, back))
     assert lines[0][0] in texts(overview_lines(whole, 120))

@@ -7,19 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ebbtide.agent.context.view_items import ItemKind, ViewItem, ViewState
 from ebbtide.agent.overview import DeferredTools, Overview, ServerShare, SourcedNumber, ToolShare
+from ebbtide.agent.view.items import ItemKind, ViewItem, ViewState
 from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.view.context_tree import (
     MIN_ROW_TOKENS,
     ComponentRow,
     component_line,
     component_table,
-    head_line,
+    heading_line,
     stacked_bar,
 )
-from tests.tui.doubles import overview
-from tests.tui.inked import plain
+from tests.kit.fake_sessions import overview
+from tests.kit.plain_lines import plain
 
 
 def item(
@@ -47,7 +47,7 @@ SEEN = replace(
     pins=(item("r9", "pin", 500, is_pinned=True),),
     tools=(ToolShare("mcp__forge__create", 600),
            ToolShare("mcp__forge__list", 40),
-           ToolShare("mcp__monitoring_eu__page", 310, is_shown=False, is_kept_out=True)),
+           ToolShare("mcp__monitoring_eu__page", 310, is_sent=False, is_excluded=True)),
     servers=(ServerShare("mcp__forge", 2, 2, 640), ServerShare("mcp__monitoring_eu", 0, 1, 0)),
     prices_again=(0.3e-6,) * 99,
 )  # fmt: skip
@@ -59,9 +59,9 @@ def names(rows: tuple[ComponentRow, ...]) -> list[str]:
 
 def test_every_component_and_every_large_part_has_a_row() -> None:
     assert names(component_table(SEEN).rows()) == [
-        "system text",
+        "system prompt",
         "tools",
-        "  built in",
+        "  built-in tools",
         "  forge: 2 tools",
         "    create",
         "  monitoring_eu: 0 of 1 tool",
@@ -82,7 +82,7 @@ def test_every_component_and_every_large_part_has_a_row() -> None:
 def test_the_largest_come_first_and_the_rest_stays_last() -> None:
     found = names(component_table(SEEN).rows("tokens"))
     assert [name for name in found if not name.startswith(" ")] == [
-        "outputs", "system text", "tools", "summary", "your messages", "replies and calls",
+        "outputs", "system prompt", "tools", "summary", "your messages", "replies and calls",
     ]  # fmt: skip
     assert found[1:5] == ["  r1  what r1 is", "  r3  what r3 is", "  r2  what r2 is", "  … 1 smaller"]
     assert found[found.index("  forge: 2 tools") + 1] == "    create"
@@ -91,7 +91,7 @@ def test_the_largest_come_first_and_the_rest_stays_last() -> None:
 def test_a_filter_keeps_what_holds_its_words_under_its_component() -> None:
     assert names(component_table(SEEN).rows(words="one line")) == ["outputs", "  r2  what r2 is"]
     assert names(component_table(SEEN).rows(words="pinned M0")) == ["your messages", "  what m0 is"]
-    assert names(component_table(SEEN).rows(words="kept out"))[1:] == ["  monitoring_eu: 0 of 1 tool", "    page"]
+    assert names(component_table(SEEN).rows(words="disabled"))[1:] == ["  monitoring_eu: 0 of 1 tool", "    page"]
     assert len(component_table(SEEN).rows(words="outputs")) == 5
     assert component_table(SEEN).rows(words="nothing of the kind") == ()
 
@@ -101,7 +101,7 @@ def test_a_row_says_where_its_number_comes_from_and_what_it_has_cost() -> None:
     assert found["r1"].source == "counted"
     assert found["r1"].carrying_cost == pytest.approx(9_000 * 0.3e-6)
     assert (found["r9"].age, found["r9"].carrying_cost, found["r9"].is_pinned) == (None, None, True)
-    assert found["mcp__monitoring_eu"].state == "kept out"
+    assert found["mcp__monitoring_eu"].state == "disabled"
     assert {row.carrying_cost for row in component_table(replace(SEEN, prices_again=None)).rows()} == {None}
     words, *rest = component_line(found["r1"], 100, 100_000, component_table(SEEN).columns)
     assert words[0].startswith("  r1  what r1 is")
@@ -111,8 +111,8 @@ def test_a_row_says_where_its_number_comes_from_and_what_it_has_cost() -> None:
 
 
 def test_tools_that_are_held_back_are_named() -> None:
-    rows = component_table(replace(SEEN, held_back=DeferredTools(60, 6_923))).rows()
-    assert "held back: 60 tools, 6.9k not sent" in [row.name for row in rows]
+    rows = component_table(replace(SEEN, deferred=DeferredTools(60, 6_923))).rows()
+    assert "deferred: 60 tools, 6.9k not sent" in [row.name for row in rows]
 
 
 kinds: st.SearchStrategy[ItemKind] = st.sampled_from(["you", "reply", "output", "picture", "note"])
@@ -170,19 +170,19 @@ def test_a_line_is_as_wide_as_its_place_and_holds_no_orders_for_the_terminal(fou
         text = plain(component_line(row, width, found.effective, table.columns))
         assert cell_len(text) == max(width, 8)
         assert sanitised_line(text) == text
-    assert cell_len(plain(head_line(width, table.columns))) == max(width, 8)
+    assert cell_len(plain(heading_line(width, table.columns))) == max(width, 8)
 
 
 @given(overviews(), st.integers(1, 200))
 def test_the_bar_is_the_window(found: Overview, width: int) -> None:
     table = component_table(found)
     line = plain(stacked_bar(table, width))
-    taken = min(round(width * found.used_tokens / found.effective), width)
-    assert line == "█" * max(taken, bool(found.used_tokens)) + "░" * (width - max(taken, bool(found.used_tokens)))
+    used = min(round(width * found.used_tokens / found.effective), width)
+    assert line == "█" * max(used, bool(found.used_tokens)) + "░" * (width - max(used, bool(found.used_tokens)))
 
 
 def test_columns_of_which_nothing_is_said_are_left_out() -> None:
     bare = replace(SEEN, items=(), pins=(), tools=(), servers=(), instructions=())
     assert component_table(bare).columns == ("tokens", "share", "source")
     assert component_table(SEEN).columns == ("tokens", "share", "steps", "state", "keeping", "source")
-    assert plain(head_line(100, component_table(bare).columns)).split() == ["tokens", "share", "source"]
+    assert plain(heading_line(100, component_table(bare).columns)).split() == ["tokens", "share", "source"]

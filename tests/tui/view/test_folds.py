@@ -43,7 +43,7 @@ def test_a_line_says_how_many_and_which_and_counts_nothing_twice() -> None:
     recalled = Call("q", "recall", {"ref_id": "r1"}, "done")
     lookups = LookupGroup((A, part, B, C, recalled))
     assert lookup_summary(lookups) == (
-        "Read 2 files, searched 1 pattern, looked up 1 kept output",
+        "Read 2 files, searched 1 pattern, looked up 1 stored output",
         "a.py, b.py, def f, r1",
     )
 

@@ -6,20 +6,20 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.tools.version import VERSION
-from ebbtide.tui.commands import COMMANDS
 from ebbtide.tui.keys import KEYS
+from ebbtide.tui.slash_commands import COMMANDS
 from ebbtide.tui.view.greeting import (
-    MARK,
+    LOGO,
     TIPS,
     Greeting,
     greeting_lines,
-    greeting_words,
     indent_lines,
+    plain_greeting,
     session_by_number,
-    tip_of,
+    tip_of_the_day,
 )
-from tests.tui.doubles import session_info
-from tests.tui.inked import plain
+from tests.kit.fake_sessions import session_info
+from tests.kit.plain_lines import plain
 
 SESSIONS = (
     session_info("s1", "mend the lexer", updated_at=1_000_000.0 - 7_200),
@@ -44,17 +44,17 @@ def said(greeting: Greeting, width: int, height: int, **how: bool) -> list[str]:
 
 def test_with_room_all_is_said() -> None:
     assert said(FULL, 100, 30) == [
-        MARK[0].rstrip(),
-        MARK[1].rstrip(),
-        f"{MARK[2]}  {VERSION}",
+        LOGO[0].rstrip(),
+        LOGO[1].rstrip(),
+        f"{LOGO[2]}  {VERSION}",
         "",
         "model    anthropic/claude",
         "folder   /home/me/project   main",
         "read     AGENT.md",
         "",
-        "go on with   type its number, or /resume for all",
+        "resume   type a number, or /resume for all",
         f"  1  {'mend the lexer':56}  2 h ago",
-        f"  2  {'(nothing said yet)':56}  3 d ago",
+        f"  2  {'(no messages yet)':56}  3 d ago",
         "",
         "tip      ! runs it",
         "more     /help shows keys and commands",
@@ -64,7 +64,7 @@ def test_with_room_all_is_said() -> None:
 def test_whoever_has_no_session_is_told_what_may_be_said() -> None:
     assert said(replace(FULL, sessions=()), 100, 30)[-4:] == [
         "",
-        "try      find out why the tests fail, and mend what is wrong",
+        "try      find out why the tests fail and fix them",
         "tip      ! runs it",
         "more     /help shows keys and commands",
     ]
@@ -87,7 +87,7 @@ def test_no_more_lines_are_said_than_there_is_room_for_and_help_is_always_named(
 def test_what_is_longer_than_the_screen_is_wide_goes_on_below_itself() -> None:
     tip = "`/why TEXT` tells whether the model still sees a text, and brings it back if not"
     assert said(replace(FULL, tip=tip, sessions=()), 60, 30)[-4:] == [
-        "try      find out why the tests fail, and mend what is wrong",
+        "try      find out why the tests fail and fix them",
         "tip      /why TEXT tells whether the model still sees a",
         "         text, and brings it back if not",
         "more     /help shows keys and commands",
@@ -100,13 +100,14 @@ def test_a_terminal_of_letters_gets_letters() -> None:
 
 
 def test_in_lines_it_takes_three_or_four() -> None:
-    assert greeting_words(FULL) == (
+    assert plain_greeting(FULL) == (
         f"Ebbtide {VERSION} in /home/me/project, branch main, model anthropic/claude, mode ask. "
         "Read AGENT.md (4.2 kB).",
-        "Go on by number: 1 mend the lexer (2 h ago); 2 (nothing said yet) (3 d ago).",
-        "Tip: `!` runs it. `/help` lists what can be typed.",
+        "Resume by number: 1 mend the lexer (2 h ago); 2 (no messages yet) (3 d ago).",
+        "Tip: `!` runs it. `/help` lists commands.",
     )
-    assert len(greeting_words(replace(FULL, sessions=(), tip=""))) == 2
+    assert len(plain_greeting(replace(FULL, sessions=(), tip=""))) == 2
+    assert plain_greeting(replace(FULL, tip="Ctrl-P searches commands"))[-1] == "`/help` lists commands."
 
 
 def test_only_a_number_that_is_offered_chooses_a_session() -> None:
@@ -120,5 +121,5 @@ def test_tips_name_what_there_is_and_change_by_day_and_by_session() -> None:
     for tip in TIPS:
         assert {word for word in re.findall(r"`/([a-z]+)", tip)} <= commands, tip
         assert all(key in keys for key in re.findall(r"(?:Ctrl|Shift)-\w+", tip)), tip
-    assert tip_of(0, 0) != tip_of(1, 0)
-    assert tip_of(0, 0) != tip_of(0, 1)
+    assert tip_of_the_day(0, 0) != tip_of_the_day(1, 0)
+    assert tip_of_the_day(0, 0) != tip_of_the_day(0, 1)

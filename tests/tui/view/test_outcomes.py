@@ -6,9 +6,9 @@ import pytest
 
 from ebbtide.tools.outputs.new_problems import NewProblems
 from ebbtide.tools.process.state import ProgramState
-from ebbtide.tui.render.blocks import paint
+from ebbtide.tui.render.blocks import render_block
 from ebbtide.tui.view.blocks import Call, SessionView
-from ebbtide.tui.view.outcomes import MAX_FAILURE_LINES, diff_of, few_lines, outcome_of
+from ebbtide.tui.view.outcomes import MAX_FAILURE_LINES, call_diff, call_outcome, collapsed_lines
 from ebbtide.tui.view.reduce import advance
 from tests.kit.project import Project
 from tests.kit.session import call, events_of
@@ -64,20 +64,20 @@ async def test_a_command_shows_how_it_ended_and_why(
     tmp_path: Path, command: str, outcome: str, lines: tuple[str, ...]
 ) -> None:
     found = await ended(tmp_path, "bash", command=command)
-    assert (outcome_of(found, ""), few_lines(found)[0]) == (outcome, lines)
+    assert (call_outcome(found, ""), collapsed_lines(found)[0]) == (outcome, lines)
 
 
 async def test_a_command_that_takes_too_long_says_so(tmp_path: Path) -> None:
     found = await ended(tmp_path, "bash", command="echo begun; sleep 60", timeout=1)
-    assert (found.status, outcome_of(found, "")) == ("done", "goes on as job-1")
+    assert (found.status, call_outcome(found, "")) == ("done", "still running as job-1")
     later = await ended(tmp_path, "bash", command="sleep 60", background=True)
-    assert (later.status, outcome_of(later, "")) == ("done", "")
+    assert (later.status, call_outcome(later, "")) == ("done", "")
 
 
 async def test_of_what_a_tool_says_the_beginning_is_shown(tmp_path: Path) -> None:
     found = await ended(tmp_path, "read", path="gone.py")
-    assert outcome_of(found, "") == ""
-    assert few_lines(found) == (tuple(found.text.split("\n"))[:3], False)
+    assert call_outcome(found, "") == ""
+    assert collapsed_lines(found) == (tuple(found.text.split("\n"))[:3], False)
 
 
 def test_what_a_program_prints_is_not_taken_for_how_it_ended() -> None:
@@ -89,21 +89,21 @@ def test_what_a_program_prints_is_not_taken_for_how_it_ended() -> None:
         text="exit code 7\nmake: no rule\nexit code 2\nfrom a hook",
         program=ProgramState("exit code 2", 2),
     )
-    assert outcome_of(printed, "") == "exit code 2"
-    assert few_lines(printed) == (("exit code 7", "make: no rule"), True)
+    assert call_outcome(printed, "") == "exit code 2"
+    assert collapsed_lines(printed) == (("exit code 7", "make: no rule"), True)
 
 
 def test_a_sentence_of_a_tool_is_read_to_its_end() -> None:
     sentence = "the arguments are invalid, so it was not run: `items.2.status` is not one of todo, doing, done"
     long = Call("1", "todo", {}, "failed", text=" ".join([sentence] * 9))
-    drawn = ["".join(segment.text for segment in line) for line in paint(long, "normal", 60, INKS)]
+    drawn = ["".join(segment.text for segment in line) for line in render_block(long, "normal", 60, INKS)]
     assert len(drawn) == 1 + MAX_FAILURE_LINES
     short = [line.partition("│ ")[2] for line in drawn_of(Call("1", "todo", {}, "failed", text=sentence))]
     assert " ".join(" ".join(short).split()) == sentence
 
 
 def drawn_of(call: Call) -> list[str]:
-    return ["".join(segment.text for segment in line) for line in paint(call, "normal", 60, INKS)][1:]
+    return ["".join(segment.text for segment in line) for line in render_block(call, "normal", 60, INKS)][1:]
 
 
 def test_a_change_says_how_many_problems_it_brought() -> None:
@@ -112,5 +112,5 @@ def test_a_change_says_how_many_problems_it_brought() -> None:
         Call("1", "edit", arguments, "done", problems=problems)
         for problems in (None, NewProblems(1, lines), NewProblems(1_212, lines))
     ]
-    said = [outcome_of(call, diff_of(call)) for call in calls]
-    assert said == ["+1 −1", "+1 −1, 1 new problem", "+1 −1, 1,212 new problems"]
+    outcomes = [call_outcome(call, call_diff(call)) for call in calls]
+    assert outcomes == ["+1 −1", "+1 −1, 1 new problem", "+1 −1, 1,212 new problems"]

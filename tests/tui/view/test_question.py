@@ -7,25 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.events.permissions import PermissionAsked, QuestionAsked
-from ebbtide.tui.view.permission import panel_of_call
+from ebbtide.tui.view.permission import call_question
 from ebbtide.tui.view.question import (
     AnswerState,
     KeyEffect,
     QuestionSpec,
-    Writing,
-    is_known,
+    TextEntry,
+    is_list_key,
     key_effect,
     key_effect_in_text,
 )
 from ebbtide.tui.view.question_lines import Part, allot_lines, question_key_hints
-from ebbtide.tui.view.questions import panel_of
+from ebbtide.tui.view.questions import question_spec
 
 QUESTION = PermissionAsked(
     "q", "1", "bash", {"command": "pytest -x"}, "", offers=("bash(=pytest -x)", "bash(pytest)"), rules_file="rules.json"
 )
-ONE = panel_of(QuestionAsked("q", "Which?", ("red", "blue")))
-SEVERAL = panel_of(QuestionAsked("q", "Which?", ("red", "blue"), several=True))
-WORDS = panel_of(QuestionAsked("q", "What?", ()))
+ONE = question_spec(QuestionAsked("q", "Which?", ("red", "blue")))
+SEVERAL = question_spec(QuestionAsked("q", "Which?", ("red", "blue"), several=True))
+WORDS = question_spec(QuestionAsked("q", "What?", ()))
 
 
 @given(st.integers(1, 80), st.dictionaries(st.sampled_from(get_args(Part)), st.integers(0, 300)))
@@ -58,7 +58,7 @@ def test_parts_get_no_more_lines_than_there_are_and_than_they_want(lines: int, w
     ],
 )
 def test_a_key_alone_keeps_no_rule(key: str, did: KeyEffect, at: int) -> None:
-    assert key_effect(key, panel_of_call(QUESTION), AnswerState()) == (did, AnswerState(at))
+    assert key_effect(key, call_question(QUESTION), AnswerState()) == (did, AnswerState(at))
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_what_is_seen_whole_is_read_by_keys(
     key: str, spec: QuestionSpec, is_whole: bool, did: KeyEffect, at: int
 ) -> None:
     result, marked = key_effect(key, spec, AnswerState(), is_whole=is_whole)
-    assert (result, marked.at) == (did, at)
-    assert is_known(key, spec, AnswerState(), is_whole=is_whole) == (did not in ("text", "nothing"))
+    assert (result, marked.marked_index) == (did, at)
+    assert is_list_key(key, spec, AnswerState(), is_whole=is_whole) == (did not in ("text", "nothing"))
 
 
 def test_behind_the_last_choice_is_the_line_for_words() -> None:
     assert key_effect("down", ONE, AnswerState(1)) == ("to words", AnswerState(1))
-    assert key_effect("down", panel_of_call(QUESTION), AnswerState(5)) == ("moved", AnswerState(0))
+    assert key_effect("down", call_question(QUESTION), AnswerState(5)) == ("moved", AnswerState(0))
 
 
 @pytest.mark.parametrize(
@@ -114,44 +114,44 @@ def test_a_line_of_words_leaves_few_keys_to_the_question(
 
 
 @pytest.mark.parametrize(
-    ("spec", "marked", "writing", "is_whole", "hidden", "told"),
+    ("spec", "marked", "writing", "is_whole", "hidden", "hints"),
     [
-        (ONE, AnswerState(), None, False, 0, "Enter chooses  Esc stops the turn"),
-        (ONE, AnswerState(), None, False, 1, "Enter chooses  Esc stops the turn  Ctrl-O shows one more line"),
+        (ONE, AnswerState(), None, False, 0, "Enter select  Esc stop the turn"),
+        (ONE, AnswerState(), None, False, 1, "Enter select  Esc stop the turn  Ctrl-O show one more line"),
         (
             SEVERAL,
             AnswerState(),
             None,
             False,
             1_200,
-            "Space ticks  Enter sends  Esc stops the turn  Ctrl-O shows 1,200 more lines",
+            "Space toggle  Enter send  Esc stop the turn  Ctrl-O show 1,200 more lines",
         ),
-        (ONE, AnswerState(), None, True, 9, "Enter chooses  Esc stops the turn  Ctrl-O folds  PgUp, PgDn read"),
+        (ONE, AnswerState(), None, True, 9, "Enter select  Esc stop the turn  Ctrl-O collapse  PgUp, PgDn scroll"),
         (
-            panel_of_call(QUESTION),
+            call_question(QUESTION),
             AnswerState(),
             None,
             False,
             0,
-            "Enter chooses  Esc stops the turn  p keeps rules for the project",
+            "Enter select  Esc stop the turn  p remember for this project",
         ),
         (
-            panel_of_call(QUESTION),
-            AnswerState(for_project=True),
+            call_question(QUESTION),
+            AnswerState(is_for_project=True),
             None,
             False,
             0,
-            "Enter chooses  Esc stops the turn  p keeps rules for this session",
+            "Enter select  Esc stop the turn  p remember for this session",
         ),
-        (ONE, AnswerState(), Writing("words", str), False, 3, "Enter sends it  Esc goes back"),
-        (ONE, AnswerState(), Writing("command", str), False, 3, "Enter runs it  Ctrl-J begins a line  Esc goes back"),
+        (ONE, AnswerState(), TextEntry("words", str), False, 3, "Enter send  Esc back"),
+        (ONE, AnswerState(), TextEntry("command", str), False, 3, "Enter run  Ctrl-J new line  Esc back"),
     ],
 )
 def test_the_keys_that_mean_something_now_are_named(
-    spec: QuestionSpec, marked: AnswerState, writing: Writing | None, is_whole: bool, hidden: int, told: str
+    spec: QuestionSpec, marked: AnswerState, writing: TextEntry | None, is_whole: bool, hidden: int, hints: str
 ) -> None:
-    assert question_key_hints(spec, marked, writing, is_away=False, is_whole=is_whole, hidden=hidden) == told
+    assert question_key_hints(spec, marked, writing, is_away=False, is_whole=is_whole, hidden_lines=hidden) == hints
     assert (
-        question_key_hints(spec, marked, writing, is_away=True, is_whole=is_whole, hidden=0)
-        == "Tab goes back to the question"
+        question_key_hints(spec, marked, writing, is_away=True, is_whole=is_whole, hidden_lines=0)
+        == "Tab back to the question"
     )

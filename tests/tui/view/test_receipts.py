@@ -14,14 +14,14 @@ from ebbtide.agent.events.view import (
 )
 from ebbtide.tui.view.blocks import Failure, Notice, SessionView, UserText
 from ebbtide.tui.view.receipts import (
-    BACK,
     MAX_LISTED_ITEMS,
+    RECEIPT_UNDO_HINT,
     Compaction,
     RunningCompaction,
     UndoneReceipt,
-    details_of,
-    price_of_undo,
-    title_of,
+    receipt_details,
+    receipt_title,
+    undo_price_text,
 )
 from ebbtide.tui.view.reduce import advance
 
@@ -33,7 +33,7 @@ ITEMS = (
 )
 DONE = ContextCompacted(121_000, 38_000, 120, 8, ("mask_all", "summary"), "full", ITEMS, model="a/small", cost=0.031)
 FAILED = CompactionFailed("a/small", "it is empty")
-REFUSED = "the summary by a/small is not used: it is empty"
+REFUSED = "summary by a/small rejected: it is empty"
 
 
 def after(*events: Event) -> SessionView:
@@ -43,38 +43,39 @@ def after(*events: Event) -> SessionView:
 def test_the_line_says_how_much_how_and_for_what_price() -> None:
     (block,) = after(DONE).blocks[1:]
     assert isinstance(block, Compaction)
-    assert title_of(block) == "compacted: 121,000 → 38,000 tokens · all outputs as lines, summary · $0.0310"
+    assert (
+        receipt_title(block) == "compacted: 121,000 → 38,000 tokens · all outputs as one line each, summary · $0.0310"
+    )
     free = ContextCompacted(5_000, 900, 12, 3, ("mask",))
     (block,) = after(free).blocks[1:]
     assert isinstance(block, Compaction)
-    assert title_of(block) == "compacted: 5,000 → 900 tokens · older outputs as lines"
+    assert receipt_title(block) == "compacted: 5,000 → 900 tokens · older outputs as one line each"
     unknown = ContextCompacted(5_000, 900, 12, 3, ("summary",), model="a/new", cost=None)
     (block,) = after(unknown).blocks[1:]
     assert isinstance(block, Compaction)
-    assert title_of(block) == "compacted: 5,000 → 900 tokens · summary · price not known"
+    assert receipt_title(block) == "compacted: 5,000 → 900 tokens · summary · price unknown"
 
 
 def test_a_rewrite_by_price_says_what_it_had_cost_to_leave_it() -> None:
-    told = []
+    lines = []
     for dollar in (None, 2e-6):
         price = Price(30_000, 9_000, 11_000, 11_400, dollar)
         (block,) = after(ContextCompacted(90_000, 60_000, 12, 12, ("mask",), "rent", price=price)).blocks[1:]
         assert isinstance(block, Compaction)
-        told.append(details_of(block)[1])
-    assert told == [
+        lines.append(receipt_details(block)[1])
+    assert lines == [
         (
             "head",
-            "30,000 tokens left the view: keeping them would have cost 11,400, "
-            "taking them out costs 11,000 (in fresh input)",
+            "30,000 tokens removed: keeping them would have cost 11,400, removing them costs 11,000 (in fresh input)",
         ),
-        ("head", "30,000 tokens left the view: keeping them would have cost $0.0228, taking them out costs $0.0220"),
+        ("head", "30,000 tokens removed: keeping them would have cost $0.0228, removing them costs $0.0220"),
     ]
 
 
 def test_what_opens_says_why_by_whom_and_what_became_of_each_part() -> None:
     (block,) = after(CompactionStarted(121_000), FAILED, DONE).blocks[1:]
     assert isinstance(block, Compaction)
-    assert details_of(block) == (
+    assert receipt_details(block) == (
         ("head", "the window was full · 120 → 8 messages"),
         ("head", "summary by a/small · $0.0310"),
         ("head", REFUSED),
@@ -85,32 +86,32 @@ def test_what_opens_says_why_by_whom_and_what_became_of_each_part() -> None:
         ("item", "     900  Ran: make – exit 0 [r7]"),
         ("head", "kept, 300 tokens: among the newest steps"),
         ("item", "     300  step: bash"),
-        ("head", BACK),
+        ("head", RECEIPT_UNDO_HINT),
     )
 
 
 def test_a_long_receipt_is_cut() -> None:
     block = Compaction(ContextCompacted(9, 1, 9, 1, (), receipt=ITEMS[:1] * (MAX_LISTED_ITEMS + 5)))
-    assert details_of(block)[-2] == ("item", "       …  5 more")
-    assert len(details_of(block)) == MAX_LISTED_ITEMS + 4
+    assert receipt_details(block)[-2] == ("item", "       …  5 more")
+    assert len(receipt_details(block)) == MAX_LISTED_ITEMS + 4
 
 
 def test_an_undo_is_a_line_with_its_price() -> None:
     undone = RewriteUndone(38_000, 123_000, 101_200, 0.3794, 180_000)
-    shown = after(DONE, undone)
-    assert (shown.used, shown.room) == (123_000, 180_000)
-    block = shown.blocks[-1]
+    view = after(DONE, undone)
+    assert (view.used_tokens, view.available_tokens) == (123_000, 180_000)
+    block = view.blocks[-1]
     assert block == UndoneReceipt(undone)
-    line = "undone: 38,000 → 123,000 tokens · the next request writes up to 101k tokens again, $0.38"
-    assert title_of(block) == line
-    told = [
-        price_of_undo(RewriteUndone(38_000, 123_000, written, cost, is_cached=is_cached))
+    line = "undone: 38,000 → 123,000 tokens · the next request rewrites up to 101k cached tokens, $0.38"
+    assert receipt_title(block) == line
+    lines = [
+        undo_price_text(RewriteUndone(38_000, 123_000, written, cost, is_cached=is_cached))
         for written, cost, is_cached in ((0, 0.0, True), (900, None, True), (85_000, 0.255, False))
     ]
-    assert told == [
-        "the next request has nothing to write again",
-        "the next request writes up to 900 tokens again, price not known",
-        "each request takes 85.0k tokens more, $0.26",
+    assert lines == [
+        "no extra cost for the next request",
+        "the next request rewrites up to 900 cached tokens, price unknown",
+        "each request grows by 85.0k tokens, $0.26",
     ]
 
 
@@ -118,7 +119,7 @@ def test_while_one_runs_the_transcript_says_so() -> None:
     assert after(CompactionStarted(121_000)).blocks == (UserText("go"), RunningCompaction(121_000))
     running = after(CompactionStarted(121_000), FAILED).blocks[-1]
     assert running == RunningCompaction(121_000, (REFUSED,))
-    assert title_of(running) == f"compacting 121,000 tokens … · {REFUSED}"
+    assert receipt_title(running) == f"compacting 121,000 tokens … · {REFUSED}"
 
 
 def test_one_that_leaves_no_receipt_leaves_only_what_went_wrong() -> None:

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent import messages
-from ebbtide.agent.context.attachments import file_note, picture_note
 from ebbtide.agent.events.permissions import (
     CallDenied,
     PermissionAnswered,
@@ -45,6 +44,7 @@ from ebbtide.agent.messages import (
     Usage,
     User,
 )
+from ebbtide.agent.prompt.attachments import file_note, picture_note
 from ebbtide.tui.view.blocks import (
     AnswerText,
     Call,
@@ -57,12 +57,11 @@ from ebbtide.tui.view.blocks import (
     UserText,
 )
 from ebbtide.tui.view.receipts import Compaction, RunningCompaction
-from ebbtide.tui.view.reduce import advance
-from ebbtide.tui.view.reduce_calls import TAIL
-from ebbtide.tui.view.resumed import view_of
+from ebbtide.tui.view.reduce import MAX_LIVE_OUTPUT_CHARS, advance
+from ebbtide.tui.view.resumed import resumed_view
 
 BEGIN = (TurnStarted("s", "m", "go"), StepStarted(1))
-BUSY = SessionView(turn=(UserText("go"),), busy=True, activity="thinking", model="m", step_start=1)
+BUSY = SessionView(turn_blocks=(UserText("go"),), busy=True, activity="thinking", model="m", step_start=1)
 
 
 def after(*events: Event) -> SessionView:
@@ -80,13 +79,13 @@ def test_a_turn_begins_with_what_the_user_said() -> None:
 def test_another_turn_leaves_the_past_alone() -> None:
     first = after(TextDelta("hello"), TurnFinished("answered", "hello"))
     second = advance(first, TurnStarted("s", "m", "more"))
-    assert (second.past, second.turn) == (first.blocks, (UserText("more"),))
+    assert (second.past_blocks, second.turn_blocks) == (first.blocks, (UserText("more"),))
 
 
 def test_a_streamed_answer_grows_in_one_block_and_settles() -> None:
     assert blocks_after(TextDelta("he"), TextDelta("llo")) == (AnswerText("hello", streaming=True),)
     assert after(TextDelta("he"), TextDelta("llo"), TurnFinished("answered", "hello")) == SessionView(
-        turn=(UserText("go"), AnswerText("hello")), model="m", step_start=1
+        turn_blocks=(UserText("go"), AnswerText("hello")), model="m", step_start=1
     )
 
 
@@ -100,13 +99,16 @@ def test_an_answer_that_was_not_streamed_is_shown_at_the_end() -> None:
 
 def test_a_switch_is_told_and_the_status_line_names_the_model_that_goes_on() -> None:
     switched = after(TextDelta("first"), ModelSwitched("m", "n", "it is full", 900))
-    assert (switched.model, switched.turn[1:]) == ("n", (AnswerText("first"), Notice("the model is now n: it is full")))
+    assert (switched.model, switched.turn_blocks[1:]) == (
+        "n",
+        (AnswerText("first"), Notice("the model is now n: it is full")),
+    )
 
 
 def test_a_retry_drops_what_was_streamed_since_the_step_began() -> None:
     retry = RetryScheduled(1, 5, 2.0, "Overloaded.")
-    kept = (TextDelta("first step"), StepStarted(2), TextDelta("half"), ReasoningDelta("an idea"), Noticed("kept"))
-    assert blocks_after(*kept, retry) == (AnswerText("first step"), Notice("kept"), Retry(1, 5, 2.0, "Overloaded."))
+    events = (TextDelta("first step"), StepStarted(2), TextDelta("half"), ReasoningDelta("an idea"), Noticed("kept"))
+    assert blocks_after(*events, retry) == (AnswerText("first step"), Notice("kept"), Retry(1, 5, 2.0, "Overloaded."))
     again = RetryScheduled(2, 5, 4.0, "Overloaded.")
     assert blocks_after(retry, again, TextDelta("ok")) == (
         Retry(2, 5, 4.0, "Overloaded."),
@@ -115,9 +117,9 @@ def test_a_retry_drops_what_was_streamed_since_the_step_began() -> None:
 
 
 def test_what_was_streamed_and_is_a_call_leaves_its_words() -> None:
-    said = (TextDelta("first step"), StepStarted(2), TextDelta('So: {"name": "read"'))
-    assert blocks_after(*said, CallsRead("So:")) == (AnswerText("first step"), AnswerText("So:"))
-    assert blocks_after(*said, CallsRead("")) == (AnswerText("first step"),)
+    events = (TextDelta("first step"), StepStarted(2), TextDelta('So: {"name": "read"'))
+    assert blocks_after(*events, CallsRead("So:")) == (AnswerText("first step"), AnswerText("So:"))
+    assert blocks_after(*events, CallsRead("")) == (AnswerText("first step"),)
 
 
 def test_a_summary_that_is_asked_for_again_leaves_the_answer_before_it_alone() -> None:
@@ -133,7 +135,7 @@ def test_a_call_runs_and_ends() -> None:
     running = (ToolStarted("1", "bash", arguments), ToolProgress("1", "a\n"), ToolProgress("1", "b\n"))
     assert blocks_after(*running) == (Call("1", "bash", arguments, "running", tail="a\nb\n"),)
     assert blocks_after(*running, ToolFinished("1", "bash", "done", "a\nb\n", ("x.py",))) == (
-        Call("1", "bash", arguments, "done", text="a\nb\n", changed=("x.py",)),
+        Call("1", "bash", arguments, "done", text="a\nb\n", changed_files=("x.py",)),
     )
     in_part = ToolFinished("1", "bash", "done", "a\n…", lines=9_000)
     assert blocks_after(*running, in_part) == (Call("1", "bash", arguments, "done", text="a\n…", lines=9_000),)
@@ -143,7 +145,7 @@ def test_the_tail_of_a_running_call_is_bounded() -> None:
     view = after(ToolStarted("1", "bash", {}), *(ToolProgress("1", "x" * 1_000) for _ in range(20)))
     call = view.blocks[-1]
     assert isinstance(call, Call)
-    assert len(call.tail) == TAIL
+    assert len(call.tail) == MAX_LIVE_OUTPUT_CHARS
 
 
 def test_calls_that_run_side_by_side_end_each_by_itself() -> None:
@@ -164,11 +166,11 @@ QUESTION = PermissionAsked("q", "1", "edit", {"path": "a"}, "mode ask", "-a\n+b"
 
 def test_an_allowed_call_goes_from_asking_to_running() -> None:
     asked = after(QUESTION)
-    assert asked.asked == (QUESTION,)
+    assert asked.open_questions == (QUESTION,)
     assert asked.blocks[-1] == Call("1", "edit", {"path": "a"}, "asking", preview="-a\n+b")
     assert asked.activity == "waiting for you"
     allowed = advance(asked, PermissionAnswered("q", "allow"))
-    assert allowed.asked == ()
+    assert allowed.open_questions == ()
     assert allowed.blocks[-1] == Call("1", "edit", {"path": "a"}, "running", preview="-a\n+b")
 
 
@@ -187,20 +189,20 @@ def test_a_command_that_is_asked_about_while_it_runs_runs_on_whatever_the_answer
     assert blocks_after(*running, PermissionAnswered("q", "deny")) == (Call("1", "bash", {"command": "a"}, "running"),)
     over = after(ToolFinished("1", "bash", "done", "job-1 is running"))
     asked = advance(over, question)
-    assert (asked.asked, asked.blocks) == ((question,), over.blocks)
+    assert (asked.open_questions, asked.blocks) == ((question,), over.blocks)
     assert advance(asked, PermissionAnswered("q", "allow")).blocks == over.blocks
 
 
 def test_a_question_waits_until_it_is_answered() -> None:
     question = QuestionAsked("q", "Which?", ("a", "b"))
-    assert after(question).asked == (question,)
-    assert after(question, QuestionAnswered("q", "a")).asked == ()
+    assert after(question).open_questions == (question,)
+    assert after(question, QuestionAnswered("q", "a")).open_questions == ()
 
 
 def test_an_interrupted_turn_leaves_nothing_running() -> None:
     view = after(QUESTION, ToolStarted("2", "bash", {}), TextDelta("so"), TurnFinished("interrupted", "so"))
     assert view == SessionView(
-        turn=(
+        turn_blocks=(
             UserText("go"),
             Call("1", "edit", {"path": "a"}, "interrupted", preview="-a\n+b"),
             Call("2", "bash", {}, "interrupted"),
@@ -222,7 +224,7 @@ def test_numbers_add_up() -> None:
     priced = after(
         ContextMeasured(90, 1_000, 800), ReplyFinished("m", "end", usage, 0.5), ReplyFinished("m", "end", usage, 0.25)
     )
-    assert (priced.used, priced.room, priced.cost) == (130, 800, 0.75)
+    assert (priced.used_tokens, priced.available_tokens, priced.cost) == (130, 800, 0.75)
     assert after(ReplyFinished("m", "end", usage, None), ReplyFinished("m", "end", usage, 0.5)).cost is None
 
 
@@ -234,7 +236,7 @@ def test_a_summary_request_costs_but_does_not_count_as_context() -> None:
         ReplyFinished("m", "end", Usage(70, 0, 0, 10), 0.5, "summary"),
         compacted,
     )
-    assert (view.used, view.cost, view.blocks[1:]) == (10, 0.5, (Compaction(compacted),))
+    assert (view.used_tokens, view.cost, view.blocks[1:]) == (10, 0.5, (Compaction(compacted),))
 
 
 def test_a_resumed_conversation_is_shown_whole() -> None:
@@ -248,7 +250,7 @@ def test_a_resumed_conversation_is_shown_whole() -> None:
         ),
         summary=messages.Summary(summary="before"),
     )
-    assert view_of(conversation) == SessionView(
+    assert resumed_view(conversation) == SessionView(
         (
             SummaryBlock("before"),
             UserText("look\n[image, image/png]"),
@@ -261,7 +263,7 @@ def test_a_resumed_conversation_is_shown_whole() -> None:
 
 
 def test_what_was_attached_is_told_again_and_pictures_are_named_once() -> None:
-    said = User(
+    message = User(
         (
             Text("look at [image #1 1×1], @a.py and @b.png"),
             Image("image/png", "pasted"),
@@ -271,7 +273,7 @@ def test_what_was_attached_is_told_again_and_pictures_are_named_once() -> None:
             Note("[The time is late]"),
         )
     )
-    assert view_of(Conversation((said, User((Image("image/gif", "x"),))))).blocks == (
+    assert resumed_view(Conversation((message, User((Image("image/gif", "x"),))))).blocks == (
         UserText("look at [image #1 1×1], @a.py and @b.png"),
         Notice("attached `@a.py` (2 lines), `@b.png` (picture)"),
         UserText("[image, image/gif]"),
@@ -313,12 +315,12 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
 @given(st.lists(EVENTS, max_size=30))
 def test_any_events_in_any_order_give_a_view(events: list[Event]) -> None:
     view = reduce(advance, events, SessionView())
-    assert view.step_start <= max(1, len(view.turn))
+    assert view.step_start <= max(1, len(view.turn_blocks))
     streaming = [block for block in view.blocks if isinstance(block, AnswerText | ReasoningBlock) and block.streaming]
     assert streaming in ([], [view.blocks[-1]] if view.blocks else [])
     if not view.busy and events and isinstance(events[-1], TurnFinished | TurnFailed):
         assert not [block for block in view.blocks if isinstance(block, Call) and block.status in ("asking", "running")]
-        assert view.asked == ()
+        assert view.open_questions == ()
 
 
 @given(st.lists(words))
@@ -330,12 +332,12 @@ def test_the_answer_is_its_deltas_in_order(parts: list[str]) -> None:
 def test_a_call_through_another_tool_is_shown_as_the_one_that_is_meant() -> None:
     call = ToolCall("1", "call_tool", {"name": "mcp__a__greet", "arguments": {"who": "Ann"}})
     conversation = Conversation((Assistant((call,)), User((ToolOutput("1", "hello"),))))
-    assert view_of(conversation) == SessionView(
-        past=(Call("1", "mcp__a__greet", {"who": "Ann"}, "done", text="hello"),)
+    assert resumed_view(conversation) == SessionView(
+        past_blocks=(Call("1", "mcp__a__greet", {"who": "Ann"}, "done", text="hello"),)
     )
 
 
 def test_a_notice_that_stands_there_last_is_not_repeated() -> None:
-    told, other = Noticed("no list"), Noticed("another")
-    assert blocks_after(told, told) == (Notice("no list"),)
-    assert blocks_after(told, other, told) == (Notice("no list"), Notice("another"), Notice("no list"))
+    notice, other = Noticed("no list"), Noticed("another")
+    assert blocks_after(notice, notice) == (Notice("no list"),)
+    assert blocks_after(notice, other, notice) == (Notice("no list"), Notice("another"), Notice("no list"))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ebbtide.agent.config.options import STATUS, StatusPart, status_parts
+from ebbtide.agent.config.options import STATUS_PARTS, StatusPart, status_parts
 from ebbtide.agent.events.permissions import PermissionAnswered, PermissionAsked
 from ebbtide.agent.events.session import (
     CallDelta,
@@ -21,24 +21,39 @@ from ebbtide.agent.events.session import (
     TurnFinished,
     TurnStarted,
 )
-from ebbtide.agent.input.instructions import branch_of
+from ebbtide.agent.input.instructions import branch_or_commit
 from ebbtide.agent.messages import Usage
 from ebbtide.tui.view.blocks import SessionView
-from ebbtide.tui.view.elapsed import ElapsedSeconds, ElapsedTimer, ReplyPace
 from ebbtide.tui.view.reduce import advance
-from ebbtide.tui.view.status import CELLS, StatusLineState, bar, status_line
-from tests.tui.inked import plain
+from ebbtide.tui.view.status import (
+    BAR_CELLS,
+    ElapsedSeconds,
+    ElapsedTimer,
+    ReplyPace,
+    StatusLineState,
+    context_bar,
+    status_line,
+)
+from tests.kit.files import write_file
+from tests.kit.plain_lines import plain
 
 PARTS = (("system", 2_000), ("instructions", 1_000), ("tools", 5_000), ("history", 80_000), ("pending", 12_000))
 VIEW = SessionView(
-    model="anthropic/claude", mode="ask", used=100_000, room=200_000, cost=1.4, parts=PARTS, turn_cost=0.25,
-    prompted=200_000, read=180_000,
-)  # fmt: skip
-WHOLE = StatusLineState(VIEW, branch="main", pace=80, wanted=STATUS)
+    model="anthropic/claude",
+    mode="ask",
+    used_tokens=100_000,
+    available_tokens=200_000,
+    cost=1.4,
+    component_tokens=PARTS,
+    turn_cost=0.25,
+    prompt_tokens=200_000,
+    cached_tokens=180_000,
+)
+WHOLE = StatusLineState(VIEW, branch="main", tokens_per_second=80, visible_parts=STATUS_PARTS)
 
 
 @pytest.mark.parametrize(
-    ("width", "said"),
+    ("width", "numbers"),
     [
         (120, "80 tok/s  cache 90%  main  turn $0.25  anthropic/claude  $1.40  ━━━━━───── 100k of 200k (50%)"),
         (95, "cache 90%  main  turn $0.25  anthropic/claude  $1.40  ━━━━━───── 100k of 200k (50%)"),
@@ -47,30 +62,32 @@ WHOLE = StatusLineState(VIEW, branch="main", pace=80, wanted=STATUS)
         (10, ""),
     ],
 )
-def test_the_least_important_gives_way_first(width: int, said: str) -> None:
+def test_the_least_important_gives_way_first(width: int, numbers: str) -> None:
     line = plain(status_line(WHOLE, width))
-    assert line == f"ask mode{said:>{width - 8}}"
+    assert line == f"ask mode{numbers:>{width - 8}}"
 
 
-@given(st.lists(st.sampled_from(STATUS), unique=True), st.integers(0, 200), st.booleans(), st.text(max_size=30))
+@given(st.lists(st.sampled_from(STATUS_PARTS), unique=True), st.integers(0, 200), st.booleans(), st.text(max_size=30))
 def test_it_never_takes_more_than_there_is_beside_what_goes_on(
     wanted: list[StatusPart], width: int, busy: bool, branch: str
 ) -> None:
-    shown = StatusLineState(
-        SessionView(busy=busy, activity="x", mode="auto", cost=2.0, used=3), branch=branch, wanted=tuple(wanted)
+    state = StatusLineState(
+        SessionView(busy=busy, activity="x", mode="auto", cost=2.0, used_tokens=3),
+        branch=branch,
+        visible_parts=tuple(wanted),
     )
-    alone = cell_len(plain(status_line(StatusLineState(shown.view, wanted=()), 0)))
-    assert cell_len(plain(status_line(shown, width))) <= max(width, alone)
+    alone = cell_len(plain(status_line(StatusLineState(state.view, visible_parts=()), 0)))
+    assert cell_len(plain(status_line(state, width))) <= max(width, alone)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["system", "tools", "memories", "history", "new"]), st.integers(0, 10**7))))
 def test_the_bar_has_all_its_cells(parts: list[tuple[str, int]]) -> None:
     for room in (0, 1, 200_000):
-        assert len(plain(bar(parts, room))) == CELLS
+        assert len(plain(context_bar(parts, room))) == BAR_CELLS
 
 
 def test_the_bar_tells_the_parts_apart() -> None:
-    assert bar((("system", 40), ("tools", 20), ("summary", 10), ("history", 20), ("pending", 10)), 100) == (
+    assert context_bar((("system", 40), ("tools", 20), ("summary", 10), ("history", 20), ("pending", 10)), 100) == (
         ("━━━━", "accent"),
         ("━━", "warn"),
         ("━", "good"),
@@ -79,9 +96,9 @@ def test_the_bar_tells_the_parts_apart() -> None:
 
 
 def test_the_bar_shrinks_with_what_is_used_before_it_is_measured_anew() -> None:
-    assert plain(bar(PARTS, 200_000, 3_000)) == "━─────────"
-    assert plain(bar(PARTS, 200_000, 180_000)) == "━━━━━━━━━─"
-    assert plain(bar(PARTS, 200_000, 0)) == "──────────"
+    assert plain(context_bar(PARTS, 200_000, 3_000)) == "━─────────"
+    assert plain(context_bar(PARTS, 200_000, 180_000)) == "━━━━━━━━━─"
+    assert plain(context_bar(PARTS, 200_000, 0)) == "──────────"
 
 
 def test_where_nothing_holds_commands_it_says_so() -> None:
@@ -97,38 +114,44 @@ def test_where_nothing_holds_commands_it_says_so() -> None:
         line = status_line(StatusLineState(SessionView(mode=mode, cost=1.0), sandbox=state), 30)
         assert [span for span in line if span[0].strip()][-1] == last
         assert line[0] == (f"{mode} mode", "dim")
-    assert plain(status_line(StatusLineState(SessionView(mode="plan", busy=True), wanted=("mode",)), 60)).endswith(
-        "  plan mode"
-    )
+    assert plain(
+        status_line(StatusLineState(SessionView(mode="plan", busy=True), visible_parts=("mode",)), 60)
+    ).endswith("  plan mode")
 
 
 def test_an_estimate_has_its_sign() -> None:
-    for view, said in (
-        (SessionView(used=12_300, room=200_000, is_guess=True), "~12.3k of 200k (6%)"),
-        (SessionView(used=12_300, is_guess=True), "~12.3k tokens"),
-        (SessionView(is_guess=True), ""),
+    for view, text in (
+        (SessionView(used_tokens=12_300, available_tokens=200_000, is_estimate=True), "~12.3k of 200k (6%)"),
+        (SessionView(used_tokens=12_300, is_estimate=True), "~12.3k tokens"),
+        (SessionView(is_estimate=True), ""),
     ):
-        assert plain(status_line(StatusLineState(view, wanted=("context",)), 40)).strip() == said
+        assert plain(status_line(StatusLineState(view, visible_parts=("context",)), 40)).strip() == text
 
 
 def test_a_turn_counts_its_own_cost_and_cache() -> None:
-    view = SessionView(cost=1.0, turn_cost=0.5, prompted=9, read=9)
+    view = SessionView(cost=1.0, turn_cost=0.5, prompt_tokens=9, cached_tokens=9)
     view = advance(view, TurnStarted("s", "m", "go"))
     view = advance(view, ContextMeasured(90, 1_000, 800, (("history", 90),)))
     view = advance(view, ReplyFinished("m", "calls", Usage(10, 30, 0, 5), 0.25))
     view = advance(view, ReplyFinished("m", "end", Usage(20, 40, 0, 5), 0.25, "summary"))
-    assert (view.cost, view.turn_cost, view.prompted, view.read, view.parts) == (1.5, 0.5, 40, 30, (("history", 90),))
+    assert (view.cost, view.turn_cost, view.prompt_tokens, view.cached_tokens, view.component_tokens) == (
+        1.5,
+        0.5,
+        40,
+        30,
+        (("history", 90),),
+    )
 
 
 def test_what_keeps_the_cache_alive_is_shown_with_its_price_until_the_next_turn() -> None:
     view = SessionView(cost=1.0, turn_cost=0.25)
     for _ in range(2):
         view = advance(view, ReplyFinished("m", "max_tokens", Usage(cache_read=90_000, output=1), 0.25, "keep-alive"))
-    assert (view.cost, view.turn_cost, view.used, view.prompted) == (1.5, 0.25, 0, 0)
-    said = plain(status_line(StatusLineState(view, wanted=("turn", "cost")), 60)).strip()
-    assert said == "turn $0.25, cache kept 2×, $0.50  $1.50"
+    assert (view.cost, view.turn_cost, view.used_tokens, view.prompt_tokens) == (1.5, 0.25, 0, 0)
+    text = plain(status_line(StatusLineState(view, visible_parts=("turn", "cost")), 60)).strip()
+    assert text == "turn $0.25, cache renewed 2×, $0.50  $1.50"
     view = advance(view, TurnStarted("s", "m", "go"))
-    assert plain(status_line(StatusLineState(view, wanted=("turn", "cost")), 60)).endswith("  $1.50")
+    assert plain(status_line(StatusLineState(view, visible_parts=("turn", "cost")), 60)).endswith("  $1.50")
 
 
 def test_what_streams_in_is_counted_with_the_calls_that_are_written() -> None:
@@ -141,20 +164,22 @@ def test_what_streams_in_is_counted_with_the_calls_that_are_written() -> None:
         CallDelta("edit", 25),
     ):
         view = advance(view, event)
-        counts.append(view.streamed)
+        counts.append(view.streamed_chars)
     assert counts == [4, 14, 34, 39, 59]
-    assert advance(view, ReplyFinished("m", "end", Usage(), None)).streamed == 0
+    assert advance(view, ReplyFinished("m", "end", Usage(), None)).streamed_chars == 0
 
 
 def test_the_pace_is_that_of_one_reply() -> None:
     pace = ReplyPace()
-    assert [pace.at(streamed, now) for streamed, now in ((40, 1.0), (240, 1.5), (440, 2.0), (840, 3.0))] == [
+    assert [
+        pace.tokens_per_second(streamed, now) for streamed, now in ((40, 1.0), (240, 1.5), (440, 2.0), (840, 3.0))
+    ] == [
         0,
         0,
         100,
         100,
     ]
-    assert [pace.at(streamed, now) for streamed, now in ((0, 4.0), (4, 9.0), (84, 10.0))] == [0, 0, 20]
+    assert [pace.tokens_per_second(streamed, now) for streamed, now in ((0, 4.0), (4, 9.0), (84, 10.0))] == [0, 0, 20]
 
 
 def test_a_branch_is_read_also_in_a_linked_work_tree_and_from_a_folder_inside(tmp_path: Path) -> None:
@@ -164,13 +189,12 @@ def test_a_branch_is_read_also_in_a_linked_work_tree_and_from_a_folder_inside(tm
     inside.mkdir()
     (git / "HEAD").write_text("ref: refs/heads/feature/x\n")
     linked = tmp_path / "two"
-    linked.mkdir()
-    (linked / ".git").write_text(f"gitdir: {git / 'worktrees' / 'two'}\n")
+    write_file(linked / ".git", f"gitdir: {git / 'worktrees' / 'two'}\n")
     (git / "worktrees" / "two" / "HEAD").write_text("0123456789abcdef0123456789abcdef01234567\n")
-    assert [branch_of(folder) for folder in (inside, linked, tmp_path)] == ["feature/x", "01234567", ""]
+    assert [branch_or_commit(folder) for folder in (inside, linked, tmp_path)] == ["feature/x", "01234567", ""]
     (git / "HEAD").unlink()
     os.mkfifo(git / "HEAD")
-    assert branch_of(inside) == ""
+    assert branch_or_commit(inside) == ""
 
 
 def test_only_parts_that_there_are_may_be_set() -> None:
@@ -199,17 +223,17 @@ def test_only_what_is_done_takes_time_and_a_question_takes_none() -> None:
     view, elapsed, counted = SessionView(), ElapsedTimer(), []
     for now, event, _ in happened:
         view = advance(view, event) if event is not None else view
-        counted.append(elapsed.at(view, now))
+        counted.append(elapsed.elapsed_at(view, now))
     assert counted == [took for _, _, took in happened]
 
 
 def test_a_call_that_follows_another_at_once_begins_anew() -> None:
     view, elapsed = advance(SessionView(busy=True), ToolStarted("1", "bash", {})), ElapsedTimer()
-    elapsed.at(view, 1.0)
-    assert elapsed.at(view, 9.0) == ElapsedSeconds(8, 8)
+    elapsed.elapsed_at(view, 1.0)
+    assert elapsed.elapsed_at(view, 9.0) == ElapsedSeconds(8, 8)
     for event in (ToolFinished("1", "bash", "done", ""), ToolStarted("2", "bash", {})):
         view = advance(view, event)
-    assert elapsed.at(view, 9.0) == ElapsedSeconds(0, 8)
+    assert elapsed.elapsed_at(view, 9.0) == ElapsedSeconds(0, 8)
     assert plain(status_line(StatusLineState(view, ElapsedSeconds(3, 71)), 80)).startswith(
-        "● running bash  3s of 1m 11s  Esc interrupts"
+        "● running bash  3s of 1m 11s  Esc interrupt"
     )

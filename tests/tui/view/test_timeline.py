@@ -7,8 +7,18 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.messages import Usage
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
-from ebbtide.tui.view.timeline import GLYPHS, INKS, Column, columns_of, figures, legend, mark_of, plot, stack_of
-from tests.tui.inked import plain
+from ebbtide.tui.view.timeline import (
+    TOKEN_KIND_GLYPHS,
+    TOKEN_KIND_STYLES,
+    RequestColumn,
+    column_cells,
+    column_figures,
+    legend,
+    plot_lines,
+    request_columns,
+    rewrite_letter,
+)
+from tests.kit.plain_lines import plain
 
 counts = st.integers(0, 200_000)
 usages = st.builds(Usage, counts, counts, counts, st.integers(0, 9_000))
@@ -35,7 +45,7 @@ def test_every_request_and_every_rewrite_stands_in_one_column(
     history: tuple[list[RequestUsage], list[Rewrite]], width: int
 ) -> None:
     requests, rewrites = history
-    columns = columns_of(requests, rewrites, width)
+    columns = request_columns(requests, rewrites, width)
     assert len(columns) <= width
     assert [one for column in columns for one in column.requests] == requests
     if width > 1:
@@ -50,60 +60,62 @@ def test_every_request_and_every_rewrite_stands_in_one_column(
 def test_a_plot_is_as_wide_and_high_as_it_should_be_and_what_is_there_is_seen(
     history: tuple[list[RequestUsage], list[Rewrite]], width: int, height: int
 ) -> None:
-    columns = columns_of(*history, width)
-    lines = plot(columns, height, 0)
+    columns = request_columns(*history, width)
+    lines = plot_lines(columns, height, 0)
     assert len(lines) == height + 2
     assert {sum(len(words) for words, _ in line) for line in lines} <= {len(columns)}
-    top = max((column.size for column in columns), default=0)
+    top = max((column.total_tokens for column in columns), default=0)
     for column in columns:
-        stack = stack_of(column, height, top)
+        stack = column_cells(column, height, top)
         assert len(stack) == height
         cells = [words for words, _ in stack if words != " "]
-        assert bool(cells) == bool(column.size)
-        seen = [part for part, glyph in GLYPHS.items() if glyph in cells]
-        assert all(column.parts[part] for part in seen)
-        assert len(cells) >= min(len([part for part in column.parts.values() if part]), 1)
-    heights = [sum(words != " " for words, _ in stack_of(column, height, top)) for column in columns]
+        assert bool(cells) == bool(column.total_tokens)
+        seen = [part for part, glyph in TOKEN_KIND_GLYPHS.items() if glyph in cells]
+        assert all(column.tokens_by_kind[part] for part in seen)
+        assert len(cells) >= min(len([part for part in column.tokens_by_kind.values() if part]), 1)
+    heights = [sum(words != " " for words, _ in column_cells(column, height, top)) for column in columns]
     for one, other in pairwise(columns):
-        if one.size <= other.size:
+        if one.total_tokens <= other.total_tokens:
             assert heights[columns.index(one)] <= heights[columns.index(other)]
 
 
 def test_parts_are_told_apart_by_their_glyphs_and_stand_in_the_order_of_their_price() -> None:
-    assert len(set(GLYPHS.values())) == len(GLYPHS) == len(set(INKS.values()))
-    column = Column((request(20_000, 20_000, 40_000, 20_000),), 1)
-    assert plain(stack_of(column, 10, 100_000)) == "░░░░▒▒██••"
+    assert len(set(TOKEN_KIND_GLYPHS.values())) == len(TOKEN_KIND_GLYPHS) == len(set(TOKEN_KIND_STYLES.values()))
+    column = RequestColumn((request(20_000, 20_000, 40_000, 20_000),), 1)
+    assert plain(column_cells(column, 10, 100_000)) == "░░░░▒▒██••"
 
 
 def test_old_requests_share_columns_and_rewrites_are_marked_by_their_cause() -> None:
     requests = [request(10, 0, 1_000 * number, 5) for number in range(1, 13)]
-    columns = columns_of(requests, [rewrite(3), rewrite(11, "by hand"), rewrite(12, "system")], 9)
+    columns = request_columns(requests, [rewrite(3), rewrite(11, "by hand"), rewrite(12, "system")], 9)
     assert [len(column.requests) for column in columns] == [2, 2, 2, 2, 1, 1, 1, 1, 0]
-    assert [(place, mark_of(column.rewrites)) for place, column in enumerate(columns) if column.rewrites] == [
+    assert [(place, rewrite_letter(column.rewrites)) for place, column in enumerate(columns) if column.rewrites] == [
         (1, "r"), (7, "h"), (8, "x"),
     ]  # fmt: skip
-    marks, point = plot(columns, 4, 7)[-2:]
+    marks, point = plot_lines(columns, 4, 7)[-2:]
     assert plain(marks) == " r     hx"
     assert plain(point) == "       ▲ "
 
 
 def test_few_requests_stand_apart() -> None:
-    columns = columns_of([request(10, 0, 1_000, 5)] * 2, [rewrite(1)], 9)
-    *lines, marks, point = [plain(line) for line in plot(columns, 2, 1, width=6)]
+    columns = request_columns([request(10, 0, 1_000, 5)] * 2, [rewrite(1)], 9)
+    *lines, marks, point = [plain(line) for line in plot_lines(columns, 2, 1, width=6)]
     assert (lines, marks, point) == (["░░ ░░ "] * 2, "   r  ", "   ▲  ")
-    assert [plain(line) for line in plot(columns, 2, 1, width=5)] == ["░░", "░░", " r", " ▲"]
+    assert [plain(line) for line in plot_lines(columns, 2, 1, width=5)] == ["░░", "░░", " r", " ▲"]
 
 
 def test_the_figures_of_a_column_are_said_in_a_line() -> None:
-    one, several = Column((request(40, 2_000, 96_000, 350),), 41), Column((request(40, 0, 0, 1),) * 3, 1)
-    assert figures(one) == "request 41: 96.0k read, 2.0k written, 40 fresh, 350 output, 98% hit, $0.0100"
-    assert figures(several).startswith("requests 1–3, 3 requests: 0 read, 0 written, 120 fresh, 3 output, 0% hit")
-    assert figures(Column((), 9)) == "the next request begins differently"
+    one, several = RequestColumn((request(40, 2_000, 96_000, 350),), 41), RequestColumn((request(40, 0, 0, 1),) * 3, 1)
+    assert column_figures(one) == "request 41: 96.0k read, 2.0k written, 40 fresh, 350 output, 98% hit, $0.0100"
+    assert column_figures(several).startswith(
+        "requests 1–3, 3 requests: 0 read, 0 written, 120 fresh, 3 output, 0% hit"
+    )
+    assert column_figures(RequestColumn((), 9)) == "the next request has a new prefix"
     summary = RequestUsage("summary", "m/\x1bb", Usage(1), None, 0.0)
-    assert figures(Column((summary,), 2)).startswith("request 2, summary by m/")
-    assert "\x1b" not in figures(Column((summary,), 2))
+    assert column_figures(RequestColumn((summary,), 2)).startswith("request 2, summary by m/")
+    assert "\x1b" not in column_figures(RequestColumn((summary,), 2))
 
 
 def test_the_legend_says_what_there_is_room_for() -> None:
-    assert plain(legend(112_000, 80)).startswith("Requests  to 112k  ░ cache read  ▒ cache write")
-    assert plain(legend(112_000, 10)) == "Requests  to 112k  "
+    assert plain(legend(112_000, 80)).startswith("Requests (max 112k)  ░ cache read  ▒ cache write")
+    assert plain(legend(112_000, 10)) == "Requests (max 112k)  "

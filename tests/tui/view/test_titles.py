@@ -1,6 +1,6 @@
 import pytest
 
-from ebbtide.tui.view.call_titles import argument_lines, title_of, within
+from ebbtide.tui.view.call_titles import argument_lines, call_title, with_relative_arguments
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ from ebbtide.tui.view.call_titles import argument_lines, title_of, within
     ],
 )
 def test_a_title_names_what_tells_calls_apart(name: str, arguments: dict[str, object], title: str) -> None:
-    assert title_of(name, arguments) == title
+    assert call_title(name, arguments) == title
 
 
 def test_arguments_are_told_without_brackets() -> None:
@@ -57,12 +57,12 @@ def test_arguments_are_told_without_brackets() -> None:
         "  - none",
         "more:",
         "  on: yes",
-        "  none: nothing",
+        "  none: (empty)",
     ]
 
 
 @pytest.mark.parametrize(
-    ("path", "folder", "told"),
+    ("path", "folder", "title"),
     [
         ("/home/me/shop/src/a.py", "/home/me/shop", "src/a.py"),
         ("/home/me/shop/", "/home/me/shop", "."),
@@ -73,10 +73,15 @@ def test_arguments_are_told_without_brackets() -> None:
         ("src/a.py", "/home/me/shop", "src/a.py"),
     ],
 )
-def test_a_file_of_the_working_folder_is_called_as_it_is_called_there(path: str, folder: str, told: str) -> None:
-    assert within({"path": path, "old": path}, folder) == {"path": told, "old": path}
+def test_a_file_of_the_working_folder_is_called_as_it_is_called_there(path: str, folder: str, title: str) -> None:
+    assert with_relative_arguments({"path": path, "old": path}, folder) == {"path": title, "old": path}
 
 
 def test_a_command_in_the_working_folder_names_no_folder() -> None:
-    assert title_of("bash", within({"command": "ls", "workdir": "/home/me/"}, "/home/me")) == "bash  ls"
-    assert title_of("bash", within({"command": "ls", "workdir": "/home/me/a b"}, "/home/me")) == "bash  cd 'a b' && ls"
+    assert (
+        call_title("bash", with_relative_arguments({"command": "ls", "workdir": "/home/me/"}, "/home/me")) == "bash  ls"
+    )
+    assert (
+        call_title("bash", with_relative_arguments({"command": "ls", "workdir": "/home/me/a b"}, "/home/me"))
+        == "bash  cd 'a b' && ls"
+    )

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.context.control_calls import TodoItem
+from ebbtide.agent.control_calls import TodoItem
 from ebbtide.agent.events.session import ToolFinished, ToolStarted, TurnFinished
 from ebbtide.agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
 from ebbtide.tui.view.blocks import Call, UserText
-from ebbtide.tui.view.todos import summary_of, todo_lines, todos_in
+from ebbtide.tui.view.todos import todo_lines, todo_summary, todos_from_blocks
 from ebbtide.tui.widgets.todos import TodoLine
-from tests.tui.doubles import FakeSession, Hold
-from tests.tui.piloting import terminal
+from tests.kit.app_pilot import terminal
+from tests.kit.fake_sessions import FakeSession, Hold
 
 ITEMS: list[dict[str, str]] = [
     {"text": "read the parser", "status": "done"},
@@ -27,17 +27,17 @@ def kept(arguments: dict[str, Any], status: Any = "done") -> Call:
 
 def test_the_last_list_that_was_kept_is_the_list() -> None:
     blocks = (kept({"items": ITEMS[:1]}), kept({"items": ITEMS}), UserText("go on"), kept({"items": []}, "failed"))
-    assert todos_in(blocks) == (READ, MEND, RUN)
-    assert todos_in((UserText("hi"),)) is None
+    assert todos_from_blocks(blocks) == (READ, MEND, RUN)
+    assert todos_from_blocks((UserText("hi"),)) is None
 
 
 @pytest.mark.parametrize("items", [None, 7, "text", [3, {"text": 4}], [{}]])
 def test_whatever_a_model_wrote_is_a_list(items: object) -> None:
-    found = todos_in((kept({"items": items}),))
+    found = todos_from_blocks((kept({"items": items}),))
     assert found is not None
     assert all(isinstance(item, TodoItem) for item in found)
     assert len(todo_lines(found)) == len(found)
-    summary_of(found)
+    todo_summary(found)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_whatever_a_model_wrote_is_a_list(items: object) -> None:
     ],
 )
 def test_the_line_tells_where_it_stands(items: tuple[TodoItem, ...], summary: str) -> None:
-    assert summary_of(items) == summary
+    assert todo_summary(items) == summary
 
 
 async def test_the_line_is_there_while_something_is_done() -> None:
@@ -61,7 +61,7 @@ async def test_the_line_is_there_while_something_is_done() -> None:
         line = t.app.query_one(TodoLine)
         assert not line.display
         await t.type("mend it", until=lambda: line.display)
-        assert str(line.render()) == "■ 1 of 3 done · mend the parser  F3 shows all"
+        assert str(line.render()) == "■ 1 of 3 done · mend the parser  F3 show all"
         await t.press("f3", lists="todos")
         await t.pilot.press("escape")
         hold.event.set()
@@ -71,11 +71,11 @@ async def test_the_line_is_there_while_something_is_done() -> None:
 
 async def test_without_a_list_it_is_said() -> None:
     async with terminal(FakeSession()) as t:
-        await t.type("/todos", shows="the model keeps no list in this session")
+        await t.type("/todos", shows="No to-do list yet")
 
 
 async def test_the_list_of_a_session_that_goes_on_is_found() -> None:
     reply = Assistant((ToolCall("1", "todo", {"items": ITEMS}),), "a/b")
-    said = User((ToolOutput("1", "kept"),))
-    async with terminal(FakeSession(history=Conversation((reply, said)))) as t:
+    message = User((ToolOutput("1", "kept"),))
+    async with terminal(FakeSession(history=Conversation((reply, message)))) as t:
         await t.type("/todos", lists="todos")

@@ -3,7 +3,7 @@ from ebbtide.agent.events.view import FilesChanged
 from ebbtide.agent.messages import Usage
 from ebbtide.tui.view.blocks import AnswerText, Notice, SessionView, TurnTotal
 from ebbtide.tui.view.reduce import advance
-from ebbtide.tui.view.turn_total import TurnTime, total_text, total_words, with_total
+from ebbtide.tui.view.turn_total import TurnTimer, total_sentence, total_text, with_total
 
 CHANGED = FilesChanged(("a.py", "b.py"), added=10, removed=3)
 
@@ -18,36 +18,40 @@ def turn(*costs: float | None, changed: FilesChanged | None = None) -> SessionVi
 
 
 def test_a_turn_ends_with_what_it_took_and_changed() -> None:
-    assert turn(0.01, 0.02, changed=CHANGED).turn == (Notice("interrupted"), TurnTotal(12, 0.03, 2_400, CHANGED))
-    assert turn().turn == (Notice("interrupted"),)
+    assert turn(0.01, 0.02, changed=CHANGED).turn_blocks == (Notice("interrupted"), TurnTotal(12, 0.03, 2_400, CHANGED))
+    assert turn().turn_blocks == (Notice("interrupted"),)
 
 
 def test_the_line_says_the_cost_or_else_the_tokens_and_how_files_come_back() -> None:
-    for view, told, words in (
+    for view, text, words in (
         (turn(0.5), "12s  $0.50", "12s, $0.50"),
         (turn(None), "12s  1.2k tokens", "12s, 1.2k tokens"),
         (turn(0.0), "12s  1.2k tokens", "12s, 1.2k tokens"),
         (
             turn(0.5, changed=CHANGED),
-            "12s  $0.50  2 files +10 −3, `/undo` takes them back",
-            "12s, $0.50, 2 files changed (10 lines added, 3 removed), `/undo` takes them back",
+            "12s  $0.50  2 files +10 −3, `/undo` to revert",
+            "12s, $0.50, 2 files changed (10 lines added, 3 removed), `/undo` to revert",
         ),
     ):
-        total = view.turn[-1]
+        total = view.turn_blocks[-1]
         assert isinstance(total, TurnTotal)
-        assert (total_text(total), total_words(total)) == (told, words)
+        assert (total_text(total), total_sentence(total)) == (text, words)
 
 
 def test_what_cannot_be_undone_is_said_also_while_the_turn_goes_on() -> None:
-    view = advance(SessionView(turn=(AnswerText("Done."),)), FilesChanged((), "the folder is too large"))
-    total = view.turn[-1]
+    view = advance(SessionView(turn_blocks=(AnswerText("Done."),)), FilesChanged((), "the folder is too large"))
+    total = view.turn_blocks[-1]
     assert isinstance(total, TurnTotal)
-    assert total_text(total) == "what commands change here is not covered by `/undo`: the folder is too large"
+    assert total_text(total) == "`/undo` does not cover changes made by commands: the folder is too large"
 
 
 def test_the_time_in_which_the_user_is_asked_does_not_count() -> None:
-    time = TurnTime(100.0)
-    assert [time.at(110.0, is_asked=True), time.at(150.0, is_asked=False), time.at(152.0, is_asked=False)] == [
+    time = TurnTimer(100.0)
+    assert [
+        time.elapsed_at(110.0, is_asked=True),
+        time.elapsed_at(150.0, is_asked=False),
+        time.elapsed_at(152.0, is_asked=False),
+    ] == [
         10.0,
         10.0,
         12.0,

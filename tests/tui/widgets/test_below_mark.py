@@ -3,22 +3,22 @@ from textual.widgets import Input
 
 from ebbtide.agent.events.session import TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished
 from ebbtide.tui.widgets.below_mark import BelowMark, below_line
-from tests.tui.doubles import FakeSession, Hold, conversation
-from tests.tui.inked import plain
-from tests.tui.piloting import Terminal, terminal
+from tests.kit.app_pilot import Terminal, terminal
+from tests.kit.fake_sessions import FakeSession, Hold, conversation
+from tests.kit.plain_lines import plain
 
 DONE = TurnFinished("answered", "x")
 
 
 @pytest.mark.parametrize(
-    ("width", "shown"),
+    ("width", "mark_text"),
     [
         (80, "↓ 1,234 new below  End"), (22, "↓ 1,234 new below  End"), (21, "↓ 1,234 new"), (10, "↓ 1,234"), (6, "↓"),
         (0, "↓"),
     ],
 )  # fmt: skip
-def test_the_mark_is_as_long_as_there_is_room(width: int, shown: str) -> None:
-    assert plain(below_line(1_234, width)) == shown
+def test_the_mark_is_as_long_as_there_is_room(width: int, mark_text: str) -> None:
+    assert plain(below_line(1_234, width)) == mark_text
 
 
 def mark(t: Terminal) -> str:
@@ -59,8 +59,8 @@ class Talking:
         """Lets go of a part, and waits until the view with that many blocks is drawn."""
         before = t.app.controller.view
         self.holds[which].event.set()
-        await t.until(lambda: t.app.controller.view is not before and len(t.app.controller.view.turn) == size)
-        await t.until(lambda: not t.app.context.showing.is_behind)
+        await t.until(lambda: t.app.controller.view is not before and len(t.app.controller.view.turn_blocks) == size)
+        await t.until(lambda: not t.app.context.presenter.is_drawing_due)
         await t.pilot.pause()
 
 
@@ -72,11 +72,11 @@ async def test_nothing_moves_while_an_answer_streams_and_calls_run_below() -> No
         await t.pilot.pause()
         before = t.transcript.visible_text()
         assert "One line." in before  # in the midst of the answer that grows
-        for part, (size, said) in enumerate(
+        for part, (size, mark_text) in enumerate(
             [(2, ""), (3, "↓ 1 new below  End"), (4, "↓ 2 new below  End"), (4, "↓ 2 new below  End")]
         ):
             await talking.go_on(t, part, size=size)
-            assert (t.transcript.visible_text(), mark(t)) == (before, said)
+            assert (t.transcript.visible_text(), mark(t)) == (before, mark_text)
         await t.rests()
         assert (t.transcript.visible_text(), mark(t)) == (before, "↓ 2 new below  End")
 
@@ -97,7 +97,7 @@ async def test_the_key_that_it_names_goes_to_the_end_and_the_mark_goes(key: str)
     async with terminal(talking.session) as t:
         await unseen(t, talking)
         await t.press(key, until=lambda: not mark(t))
-        assert t.transcript.following
+        assert t.transcript.is_following
         assert t.app.focused is t.prompt
 
 
@@ -107,7 +107,7 @@ async def test_a_click_on_the_mark_goes_to_the_end_and_leaves_the_keys_where_the
         await unseen(t, talking)
         assert await t.pilot.click(BelowMark)
         await t.until(lambda: not mark(t))
-        assert t.transcript.following
+        assert t.transcript.is_following
         assert t.app.focused is t.prompt
 
 
@@ -115,18 +115,18 @@ async def test_what_has_been_looked_at_is_not_new_any_more() -> None:
     talking = Talking()
     async with terminal(talking.session) as t:
         await unseen(t, talking)
-        said = [mark(t)]
-        while not t.transcript.following:
+        marks = [mark(t)]
+        while not t.transcript.is_following:
             await t.pilot.press("pagedown")
             await t.pilot.pause()
-            said.append(mark(t))
-        assert [text for text, after in zip(said, [*said[1:], None], strict=True) if text != after] == [
+            marks.append(mark(t))
+        assert [text for text, after in zip(marks, [*marks[1:], None], strict=True) if text != after] == [
             "↓ 2 new below  End",
             "",
         ]
         await t.pilot.press("pageup", "pageup")
         await t.pilot.pause()
-        assert (t.transcript.following, mark(t)) == (False, "")
+        assert (t.transcript.is_following, mark(t)) == (False, "")
 
 
 async def test_there_is_no_mark_as_long_as_the_end_is_on_the_screen() -> None:
@@ -136,7 +136,7 @@ async def test_there_is_no_mark_as_long_as_the_end_is_on_the_screen() -> None:
         for hold in talking.holds:
             hold.event.set()
         await t.rests()
-        assert t.transcript.following
+        assert t.transcript.is_following
         assert not t.app.screen.query(BelowMark)
 
 
@@ -152,7 +152,7 @@ async def test_a_search_keeps_its_line_and_counts_what_comes_meanwhile() -> None
         line = t.app.screen.query_one("#sought", Input).region
         assert t.app.screen.query_one(BelowMark).region.y == line.y - 1
         await t.press("escape", until=lambda: not mark(t))
-        assert t.transcript.following
+        assert t.transcript.is_following
 
 
 @pytest.mark.parametrize("size", [(10, 8), (4, 6), (1, 1)])

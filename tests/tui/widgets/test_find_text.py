@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from ebbtide.agent.events.view import ContextCompacted
 from ebbtide.tui.view.blocks import AnswerText, Call, Notice, UserText
 from ebbtide.tui.view.receipts import Compaction
-from ebbtide.tui.widgets.find_text import FoundPositions, FoundSpan, FoundText, TextFinder, spans_of, texts_of
+from ebbtide.tui.widgets.find_text import MatchNumbers, MatchSpan, TextFinder, TextMatch, match_spans, search_texts
 
 
 def test_words_are_found_as_they_are_drawn() -> None:
@@ -15,44 +15,49 @@ def test_words_are_found_as_they_are_drawn() -> None:
         Notice("interrupted"),
     )
     finder = TextFinder()
-    assert finder.counts(blocks, "it fails because") == (0, 1, 1, 0)
-    assert finder.counts(blocks, "FAILS") == (0, 3, 1, 0)
-    assert finder.counts(blocks, "a fails") == (0, 1, 0, 0)
+    assert finder.match_counts(blocks, "it fails because") == (0, 1, 1, 0)
+    assert finder.match_counts(blocks, "FAILS") == (0, 3, 1, 0)
+    assert finder.match_counts(blocks, "a fails") == (0, 1, 0, 0)
     nowhere = (0, 0, 0, 0)
-    assert finder.counts(blocks, "nowhere") == finder.counts(blocks, "**") == finder.counts(blocks, " ") == nowhere
+    assert (
+        finder.match_counts(blocks, "nowhere")
+        == finder.match_counts(blocks, "**")
+        == finder.match_counts(blocks, " ")
+        == nowhere
+    )
 
 
 def test_what_blocks_say_is_read_once_and_may_be_read_ahead() -> None:
     first, second = AnswerText("It **fails**"), UserText("Why?")
     finder = TextFinder()
-    finder.learn(texts_of([first]))
-    assert finder.unread([first, second]) == [second]
-    assert (finder.counts([first, second], "it fails"), finder.unread([first, second])) == ((1, 0), [])
-    assert (finder.counts([second], "why"), finder.unread([first, second])) == ((1,), [first])
+    finder.cache_texts(search_texts([first]))
+    assert finder.uncached_blocks([first, second]) == [second]
+    assert (finder.match_counts([first, second], "it fails"), finder.uncached_blocks([first, second])) == ((1, 0), [])
+    assert (finder.match_counts([second], "why"), finder.uncached_blocks([first, second])) == ((1,), [first])
 
 
 def test_what_a_receipt_says_is_found() -> None:
-    assert TextFinder().counts((Compaction(ContextCompacted(9_000, 900, 12, 3, ("summary",))),), "9,000") == (1,)
+    assert TextFinder().match_counts((Compaction(ContextCompacted(9_000, 900, 12, 3, ("summary",))),), "9,000") == (1,)
 
 
 @given(st.lists(st.integers(0, 4)))
 def test_places_are_counted_through(counts: list[int]) -> None:
-    places = FoundPositions(counts)
-    listed = [FoundText(row, nth) for row, count in enumerate(counts) for nth in range(count)]
-    assert [places.at(index) for index in range(len(places))] == listed
+    places = MatchNumbers(counts)
+    listed = [TextMatch(row, nth) for row, count in enumerate(counts) for nth in range(count)]
+    assert [places.match_at(index) for index in range(len(places))] == listed
     for row in range(len(counts) + 1):
-        assert places.up_to(row) == sum(place.row <= row for place in listed)
+        assert places.count_up_to(row) == sum(place.row <= row for place in listed)
         for nth in range(5):
-            place = FoundText(row, nth)
-            assert places.index(place) == (listed.index(place) if place in listed else None)
+            place = TextMatch(row, nth)
+            assert places.number_of(place) == (listed.index(place) if place in listed else None)
 
 
 def test_words_are_marked_where_they_are_drawn() -> None:
     lines = ["  It fails", "  because parse FAILS.", "", "  │ fa`il`s"]
-    assert spans_of(lines, "fails") == ((FoundSpan(0, 5, 10),), (FoundSpan(1, 16, 21),), (FoundSpan(3, 4, 11),))
-    assert spans_of(lines, "it  fails *because*") == ((FoundSpan(0, 2, 11), FoundSpan(1, 2, 9)),)
-    assert spans_of(lines, "") == ()
+    assert match_spans(lines, "fails") == ((MatchSpan(0, 5, 10),), (MatchSpan(1, 16, 21),), (MatchSpan(3, 4, 11),))
+    assert match_spans(lines, "it  fails *because*") == ((MatchSpan(0, 2, 11), MatchSpan(1, 2, 9)),)
+    assert match_spans(lines, "") == ()
 
 
 def test_a_character_that_is_longer_in_lower_case_moves_nothing() -> None:
-    assert spans_of(["İİ here"], "here") == ((FoundSpan(0, 3, 7),),)
+    assert match_spans(["İİ here"], "here") == ((MatchSpan(0, 3, 7),),)

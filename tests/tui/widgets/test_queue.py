@@ -11,8 +11,9 @@ from ebbtide.tui.session.drafts import Drafts
 from ebbtide.tui.session.queue import MAX_QUEUE_LINES, Queue, QueuedMessage, first_visible, queue_lines
 from ebbtide.tui.view.blocks import Call, Notice, UserText
 from ebbtide.tui.widgets.queue import QueueLines
-from tests.tui.doubles import FakeSession, Hears, Hold, conversation
-from tests.tui.piloting import Terminal, terminal
+from tests.kit.app_pilot import Terminal, terminal
+from tests.kit.fake_sessions import FakeSession, Hears, Hold, conversation
+from tests.kit.files import write_files
 
 DONE = TurnFinished("answered", "x")
 CALL = (ToolStarted("1", "bash", {"command": "make"}), ToolFinished("1", "bash", "done", "built"))
@@ -115,7 +116,7 @@ async def test_a_message_goes_in_at_the_next_step_and_one_for_later_waits_for_th
 async def test_later_with_nothing_going_on_is_said_at_once_and_with_nothing_to_say_explained() -> None:
     session = FakeSession([[DONE]])
     async with terminal(session) as t:
-        await t.type("/later", shows="write a message after /later")
+        await t.type("/later", shows="type a message after /later")
         await t.type("/later hello", until=lambda: session.said == ["hello"])
         await t.rests()
 
@@ -127,7 +128,7 @@ async def test_the_queue_is_walked_edited_and_thinned_out() -> None:
         for text in ("one", "two", "three"):
             await t.type(text)
         await t.pilot.press("up", "up")
-        assert "Enter edits  Del removes  two" in lines_of(t)
+        assert "Enter edit  Del remove  two" in lines_of(t)
         await t.pilot.press("delete")
         assert waiting(t) == ["one", "three"]
         await t.press("up", "enter", until=lambda: t.prompt.has_focus)
@@ -167,7 +168,7 @@ async def test_what_waits_is_in_the_prompt_when_the_session_goes_on(tmp_path: Pa
     assert drafts.has_draft(session.id)
     async with terminal(FakeSession(history=conversation(1)), drafts=Drafts(tmp_path / "drafts")) as t:
         assert t.prompt.text == "one\n\ntwo\n\nhalf a thou"
-        notice = "what you had not sent when this session was left is in the prompt again"
+        notice = "your unsent text is back in the prompt"
         assert t.app.controller.view.blocks[-1] == Notice(notice)
         t.prompt.set_text("")
         await t.until(lambda: not drafts.has_draft(session.id))
@@ -177,7 +178,7 @@ async def test_what_is_being_written_is_kept_while_it_is_and_for_the_session_tha
     first, second = FakeSession(id="first", history=conversation(1)), FakeSession(id="second", history=conversation(1))
     drafts = Drafts(tmp_path / "drafts")
 
-    def kept(id: str) -> tuple[str, ...]:
+    def drafts_of(id: str) -> tuple[str, ...]:
         found = Drafts(tmp_path / "drafts")
         texts = found.take(id)
         found.save(id, texts)
@@ -185,7 +186,7 @@ async def test_what_is_being_written_is_kept_while_it_is_and_for_the_session_tha
 
     async with terminal(first, second, drafts=drafts) as t:
         t.prompt.set_text("half a thought")
-        await t.until(lambda: kept("first") == ("half a thought",))
+        await t.until(lambda: drafts_of("first") == ("half a thought",))
         await t.press("enter")
         await t.until(lambda: not drafts.has_draft("first"))
         assert first.said == ["half a thought"]
@@ -194,9 +195,9 @@ async def test_what_is_being_written_is_kept_while_it_is_and_for_the_session_tha
         await t.app.controller.open("second")
         assert not drafts.has_draft("first")
         t.prompt.set_text("another one")
-        await t.until(lambda: kept("second") == ("another one",))
+        await t.until(lambda: drafts_of("second") == ("another one",))
         await t.app.controller.open("second", "scripted/other")
-        t.app.context.showing.session()
+        t.app.context.presenter.show_session()
         assert t.prompt.text == "another one", "it is not given twice"
 
 
@@ -233,8 +234,7 @@ def test_a_folder_that_cannot_be_written_or_a_file_that_is_none_costs_only_the_d
     nowhere = Drafts(tmp_path / "file")
     nowhere.save("a", ["one"])
     assert (nowhere.take("a"), Drafts(None).take("a")) == ((), ())
-    (tmp_path / "b.json").write_text("[1, ")
-    (tmp_path / "c.json").write_text('{"a": 1}')
+    write_files(tmp_path, {"b.json": "[1, ", "c.json": '{"a": 1}'})
     drafts = Drafts(tmp_path)
     assert (drafts.take("b"), drafts.take("c")) == ((), ())
 
@@ -247,7 +247,7 @@ async def test_a_message_that_was_heard_meanwhile_is_neither_edited_nor_removed(
         await t.until(lambda: len(t.app.controller.queue) == 2)
         first, _ = t.app.controller.queue.items
         assert t.app.controller.queue.pop() == "one"
-        lines = t.app.main.query_one(QueueLines)
+        lines = t.app.main_screen.query_one(QueueLines)
         lines.post_message(QueueLines.EditRequested(first))
         lines.post_message(QueueLines.RemoveRequested(first))
         await t.pilot.pause()

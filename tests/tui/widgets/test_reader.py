@@ -2,8 +2,8 @@ from textual import events
 from textual.widgets import Input, Static
 
 from ebbtide.agent.events.session import TextDelta, TurnFinished
-from tests.tui.doubles import FakeSession, Hold, conversation
-from tests.tui.piloting import Terminal, terminal
+from tests.kit.app_pilot import Terminal, terminal
+from tests.kit.fake_sessions import FakeSession, Hold, conversation
 
 DONE = TurnFinished("answered", "x")
 
@@ -27,7 +27,7 @@ async def test_words_are_looked_for_and_esc_goes_back() -> None:
         await t.press("enter", until=lambda: count(t).startswith("10 of 11"))
         await t.press("down", "down", until=lambda: count(t).startswith("1 of 11"))
         await t.press("escape", until=lambda: t.prompt.has_focus)
-        assert (t.transcript.visible_text(), t.transcript.following) == (before, True)
+        assert (t.transcript.visible_text(), t.transcript.is_following) == (before, True)
 
 
 async def test_words_that_come_with_the_key_are_looked_for() -> None:
@@ -43,10 +43,10 @@ async def test_words_that_come_with_the_key_are_looked_for() -> None:
 
 async def test_a_long_conversation_is_read_in_the_background_and_then_looked_through() -> None:
     async with terminal(FakeSession(history=conversation(400)), size=(80, 24)) as t:
-        assert not t.transcript.is_read
+        assert not t.transcript.is_ready_to_search
         await t.press("ctrl+f", *"question", "space", *"123", until=lambda: count(t).startswith("1 of 1"))
         await t.shows("question 123:")
-        assert t.transcript.is_read
+        assert t.transcript.is_ready_to_search
 
 
 async def test_n_walks_in_the_transcript_and_typing_goes_on_where_it_was_found() -> None:
@@ -62,7 +62,7 @@ async def test_n_walks_in_the_transcript_and_typing_goes_on_where_it_was_found()
 async def test_what_is_not_there_is_said() -> None:
     async with terminal(FakeSession(history=conversation(3))) as t:
         before = t.transcript.visible_text()
-        await t.press("ctrl+f", *"zebra", "enter", until=lambda: count(t).startswith("not found"))
+        await t.press("ctrl+f", *"zebra", "enter", until=lambda: count(t).startswith("no match"))
         assert before.endswith(t.transcript.visible_text())  # the line itself takes one
 
 

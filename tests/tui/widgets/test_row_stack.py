@@ -16,7 +16,7 @@ BLOCKS = st.lists(st.one_of(TEXTS.map(UserText), TEXTS.map(AnswerText), TEXTS.ma
 
 def stack_of(past: tuple[Block, ...], turn: tuple[Block, ...] = ()) -> RowStack:
     stack = RowStack()
-    stack.inks = INKS
+    stack.console = INKS
     stack.resize(30)
     stack.show(past, turn)
     return stack
@@ -26,8 +26,8 @@ def stack_of(past: tuple[Block, ...], turn: tuple[Block, ...] = ()) -> RowStack:
 def test_rows_begin_where_those_above_them_end(steps: list[tuple[list[Block], list[Block], int, int]]) -> None:
     stack = stack_of(())
     past: tuple[Block, ...] = ()
-    for said, turn, drawn, width in steps:
-        past = (*past, *said) if drawn % 2 else past
+    for blocks, turn, drawn, width in steps:
+        past = (*past, *blocks) if drawn % 2 else past
         stack.show(past, tuple(turn))
         assert [row.block for row in stack.rows] == [*past, *turn]
         if drawn < len(stack.rows):
@@ -35,11 +35,13 @@ def test_rows_begin_where_those_above_them_end(steps: list[tuple[list[Block], li
         if width % 3 == 0:
             stack.resize(width)
         heights = [row.height for row in stack.rows]
-        assert [stack.start(index) for index in range(len(heights))] == [sum(heights[:n]) for n in range(len(heights))]
+        assert [stack.start_line(index) for index in range(len(heights))] == [
+            sum(heights[:n]) for n in range(len(heights))
+        ]
         assert stack.height == sum(heights)
         for y in range(stack.height):
             index, line = stack.locate(y)
-            assert stack.start(index) + line == y
+            assert stack.start_line(index) + line == y
 
 
 def test_a_past_that_is_the_same_is_not_looked_at_again() -> None:
@@ -58,14 +60,14 @@ def test_what_is_drawn_of_the_end_of_a_session_stays_when_all_of_it_is_there(
     for index in range(len(end)):
         stack.draw(index)
     drawn = list(stack.rows)
-    stack.restart((*earlier, *map(replace, end)), len(end))
+    stack.replace_blocks((*earlier, *map(replace, end)), len(end))
     fresh = stack_of((*earlier, *end))
     assert stack.rows[len(earlier) :] == drawn
     assert [row.strips is not None for row in drawn][1:] == [True] * (len(end) - 1 if end else 0)
     for one in (stack, fresh):
         one.measure(range(len(one.rows)), 1 << 30)
-    assert [(row.block, row.gap, row.height) for row in stack.rows] == [
-        (row.block, row.gap, row.height) for row in fresh.rows
+    assert [(row.block, row.blank_lines_above, row.height) for row in stack.rows] == [
+        (row.block, row.blank_lines_above, row.height) for row in fresh.rows
     ]
     stack.resize(width)
     fresh.resize(width)

@@ -9,8 +9,8 @@ from ebbtide.agent.events.permissions import QuestionAsked
 from ebbtide.agent.events.session import TurnFinished
 from ebbtide.tui.terminal.colour_query import TerminalInput
 from ebbtide.tui.widgets.field import Field
-from tests.tui.doubles import FakeSession, Hold
-from tests.tui.piloting import terminal
+from tests.kit.app_pilot import terminal
+from tests.kit.fake_sessions import FakeSession, Hold
 
 DONE = TurnFinished("answered", "x")
 FAMILY, FLAG = "👩\u200d👩\u200d👧", "🇩🇪"
@@ -45,11 +45,11 @@ async def test_what_is_pasted_is_sent_stored_and_edited_as_it_is(text: str) -> N
 @pytest.mark.parametrize("text", [text for text in TEXTS if "\x1b" not in text and "\x0b" not in text])
 async def test_what_is_typed_is_what_is_written(text: str) -> None:
     async with terminal(FakeSession([])) as t:
-        heard: list[Message] = []
-        typing = TerminalInput(heard.append, debug=False)
+        received: list[Message] = []
+        typing = TerminalInput(received.append, debug=False)
         for byte in f"x{text}".encode():
             typing.feed_bytes(bytes([byte]))
-        for message in heard:
+        for message in received:
             t.app.post_message(message)
         await t.until(lambda: t.prompt.text == f"x{text}")
 

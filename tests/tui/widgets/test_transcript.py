@@ -49,8 +49,8 @@ def controller(count: int) -> tuple[Block, ...]:
 async def test_a_long_session_opens_at_its_end_and_draws_only_that() -> None:
     async with stage(*controller(1_000)) as (transcript, _):
         assert "answer 999" in transcript.visible_text()
-        assert transcript.following
-        assert len([row for row in transcript._stack.rows if row.measured]) < 60
+        assert transcript.is_following
+        assert len([row for row in transcript._stack.rows if row.is_measured]) < 60
 
 
 async def test_above_the_end_the_message_stands_at_the_top_that_the_screen_belongs_to() -> None:
@@ -63,7 +63,7 @@ async def test_above_the_end_the_message_stands_at_the_top_that_the_screen_belon
     async with stage(*blocks) as (transcript, pilot):
         assert "the first" not in transcript.visible_text()
         below = transcript.visible_text().splitlines()
-        transcript.page(-1)
+        transcript.scroll_page(-1)
         await pilot.pause()
         first, *rest = transcript.visible_text().splitlines()
         assert first.split() == ["▌", "the", "first", "Ctrl-Up"]
@@ -76,7 +76,7 @@ async def test_of_fifty_thousand_blocks_no_more_is_drawn_than_of_a_hundred() -> 
     drawn = []
     for count in (50, 25_000):
         async with stage(*controller(count)) as (transcript, _):
-            drawn.append(len([row for row in transcript._stack.rows if row.measured]))
+            drawn.append(len([row for row in transcript._stack.rows if row.is_measured]))
     assert drawn[1] <= drawn[0] + 4  # answers differ in height
 
 
@@ -92,17 +92,17 @@ async def test_the_end_stays_in_sight_while_blocks_come() -> None:
 async def test_nothing_moves_while_the_user_reads_above() -> None:
     blocks = controller(50)
     async with stage(*blocks) as (transcript, pilot):
-        transcript.page(-1)
+        transcript.scroll_page(-1)
         await pilot.pause()
         before = transcript.visible_text()
         for number in range(5):
             transcript.show((*blocks, *(AnswerText("new\n\n" * (index + 1)) for index in range(number))))
             await pilot.pause()
         assert transcript.visible_text() == before
-        assert not transcript.following
-        transcript.go_end()
+        assert not transcript.is_following
+        transcript.go_to_end()
         await pilot.pause()
-        assert transcript.following
+        assert transcript.is_following
 
 
 async def test_paging_up_and_down_shows_every_line_once() -> None:
@@ -110,22 +110,22 @@ async def test_paging_up_and_down_shows_every_line_once() -> None:
     async with stage(*blocks) as (transcript, pilot):
         for _ in range(4):
             above = transcript.visible_text().split("\n")
-            transcript.page(-1)
+            transcript.scroll_page(-1)
             await pilot.pause()
             assert transcript.visible_text().split("\n")[-1] == above[1]  # over the first stands the message
         for _ in range(3):
             below = transcript.visible_text().split("\n")
-            transcript.page(1)
+            transcript.scroll_page(1)
             await pilot.pause()
             assert transcript.visible_text().split("\n")[1] == below[-1]
 
 
 async def test_home_and_end_reach_both_ends() -> None:
     async with stage(*controller(200)) as (transcript, pilot):
-        transcript.go_home()
+        transcript.go_to_start()
         await pilot.pause()
         assert transcript.visible_text().startswith("▌ question 0")
-        transcript.go_end()
+        transcript.go_to_end()
         await pilot.pause()
         assert "answer 199" in transcript.visible_text()
 
@@ -133,7 +133,7 @@ async def test_home_and_end_reach_both_ends() -> None:
 async def test_a_narrower_screen_keeps_what_is_read_in_sight() -> None:
     async with stage(*controller(100), size=(80, 20)) as (transcript, pilot):
         for _ in range(5):
-            transcript.page(-1)
+            transcript.scroll_page(-1)
             await pilot.pause()
         anchor = next(line for line in transcript.visible_text().split("\n")[1:] if "question" in line)
         await pilot.resize_terminal(50, 20)
@@ -142,10 +142,13 @@ async def test_a_narrower_screen_keeps_what_is_read_in_sight() -> None:
 
 
 async def test_a_call_says_how_many_lines_it_gave_back_also_when_a_part_of_them_is_shown() -> None:
-    shown, part = Call("1", "bash", {}, "done", text="a\nb\n"), Call("2", "bash", {}, "done", text="a\n…", lines=9_000)
-    async with stage(shown, part) as (transcript, _):
+    call, part = (
+        Call("1", "bash", {}, "done", text="a\nb\n"),
+        Call("2", "bash", {}, "done", text="a\n…", lines=9_000),
+    )
+    async with stage(call, part) as (transcript, _):
         lines = [line.strip() for line in transcript.visible_text().split("\n") if line.strip()]
-    assert lines == ["● bash  2 lines", "│ a", "│ b", "● bash  2 of 9,000 lines", "│ a", "│ …"]
+    assert lines == ["● bash  2 lines", "│ a", "│ b", "● bash  last 2 of 9,000 lines", "│ a", "│ …"]
 
 
 def toggle_last(transcript: TranscriptView) -> None:
@@ -162,7 +165,7 @@ async def test_what_a_key_opens_comes_onto_the_screen() -> None:
         toggle_last(transcript)
         await pilot.pause()
         assert transcript.visible_text().split("\n")[-1].strip() == "│ five"
-        assert transcript.following
+        assert transcript.is_following
         toggle_last(transcript)
         await pilot.pause()
         assert transcript.visible_text() == before
@@ -190,7 +193,7 @@ async def test_a_tiny_screen_breaks_nothing() -> None:
             await pilot.pause()
             assert len(transcript.visible_text().splitlines()) <= size[1]
         await pilot.resize_terminal(60, 20)
-        transcript.go_end()
+        transcript.go_to_end()
         await pilot.pause()
         assert transcript.visible_text() == never_tiny
 
@@ -231,7 +234,7 @@ async def test_dragging_selects_and_opens_nothing() -> None:
         await pilot.mouse_up(transcript, offset=(12, 0))
         await pilot.pause()
         assert transcript.screen.get_selected_text() == "bash  make"
-        assert transcript.opened_blocks == ()
+        assert transcript.expanded_blocks == ()
 
 
 async def test_a_new_theme_repaints_what_is_shown() -> None:
@@ -247,19 +250,19 @@ async def test_jumps_go_from_message_to_message() -> None:
     async with stage(*controller(40)) as (transcript, pilot):
         tops = []
         for direction in (-1, -1, -1, 1, 1):
-            transcript.jump(direction)
+            transcript.jump_to_message(direction)
             await pilot.pause()
             tops.append(transcript.visible_text().split("\n")[0])
         first = int(tops[0].rsplit(" ", 1)[1])
         assert tops == [f"▌ question {first + step}" for step in (0, -1, -2, -1, 0)]
         for _ in range(40):
-            transcript.jump(-1)
+            transcript.jump_to_message(-1)
         await pilot.pause()
         assert transcript.visible_text().startswith("▌ question 0")
         for _ in range(45):
-            transcript.jump(1)
+            transcript.jump_to_message(1)
             await pilot.pause()
-        assert transcript.following
+        assert transcript.is_following
 
 
 async def test_words_are_gone_to_and_the_way_back_is_kept() -> None:
@@ -267,26 +270,26 @@ async def test_words_are_gone_to_and_the_way_back_is_kept() -> None:
         before = transcript.visible_text()
         found = transcript.find("answer 17")
         await pilot.pause()
-        assert (found.at, found.of) == (11, 11)  # 17 and 170 to 179
+        assert (found.number, found.total) == (11, 11)  # 17 and 170 to 179
         assert "answer 179" in transcript.visible_text()
-        assert transcript.find_next(-10).at == 1
+        assert transcript.find_next(-10).number == 1
         await pilot.pause()
         assert "answer 17\n" in transcript.visible_text()
-        assert transcript.find_next(-1).at == 11
-        transcript.end_search(back=True)
+        assert transcript.find_next(-1).number == 11
+        transcript.end_search(goes_back=True)
         await pilot.pause()
-        assert (transcript.visible_text(), transcript.following) == (before, True)
+        assert (transcript.visible_text(), transcript.is_following) == (before, True)
 
 
 async def test_what_is_folded_opens_while_words_in_it_are_looked_at() -> None:
     call = Call("1", "bash", {"command": "make"}, "done", text="all is built\n" * 3 + "the needle")
     async with stage(*controller(20), call, *controller(20)) as (transcript, pilot):
-        assert transcript.find("the needle").of == 1
+        assert transcript.find("the needle").total == 1
         await pilot.pause()
         assert "│ the needle" in transcript.visible_text()
         transcript.find("question 3")
         await pilot.pause()
-        assert transcript.opened_blocks == ()
+        assert transcript.expanded_blocks == ()
 
 
 async def test_a_new_size_is_drawn_right_at_once() -> None:
@@ -310,11 +313,11 @@ async def test_a_new_size_is_drawn_right_at_once() -> None:
 async def test_its_own_keys_scroll_at_once_however_long_the_way_is() -> None:
     async with stage(*controller(300)) as (transcript, pilot):
         transcript.focus()
-        for key, shown in (("home", "question 0"), ("pagedown", "answer"), ("end", "answer 299")):
+        for key, text in (("home", "question 0"), ("pagedown", "answer"), ("end", "answer 299")):
             await pilot.press(key)
             await pilot.wait_for_animation()
-            assert shown in transcript.visible_text()
-        assert transcript.following
+            assert text in transcript.visible_text()
+        assert transcript.is_following
 
 
 READS = tuple(Call(name, "read", {"path": name}, "done", text=f"text of {name}") for name in ("a.py", "b.py", "c.py"))
@@ -337,7 +340,7 @@ async def test_reads_in_a_row_are_one_line_that_opens() -> None:
         toggle_last(transcript)
         await pilot.pause()
         assert lines_of(transcript) == ["▌ go", titles[0], "│ path: a.py", "│", "│ text of a.py", *titles[1:]]
-        transcript.show_in("normal")
+        transcript.set_detail("normal")
         await pilot.pause()
         assert lines_of(transcript) == ["▌ go", "● Read 3 files  a.py, b.py, c.py"]
 
@@ -345,10 +348,10 @@ async def test_reads_in_a_row_are_one_line_that_opens() -> None:
 async def test_words_in_a_folded_call_are_found_and_shown_while_they_are_looked_at() -> None:
     async with stage(UserText("go"), *READS, Notice("end")) as (transcript, pilot):
         folded = lines_of(transcript)
-        assert transcript.find("text of b").of == 1
+        assert transcript.find("text of b").total == 1
         await pilot.pause()
         assert lines_of(transcript)[1:3] == ["● read  a.py  1 line", "● read  b.py  1 line"]
         assert "│ text of b.py" in lines_of(transcript)
-        transcript.end_search(back=True)
+        transcript.end_search(goes_back=True)
         await pilot.pause()
         assert lines_of(transcript) == folded

@@ -17,8 +17,10 @@ import pytest
 
 from ebbtide.agent.errors import Overloaded
 from ebbtide.agent.messages import Reasoning, ToolOutput, User
-from tests.agent.providers.wires.cases import ADAPTERS, WINDOW, Adapter, Library, collect, endpoint_of, hello, last
-from tests.running import ROOT
+from ebbtide.agent.providers.factory import build_provider
+from tests.kit.adapters import ADAPTERS, WINDOW, Adapter, Library, collect, endpoint_of, hello, last
+from tests.kit.commands import ROOT
+from tests.kit.session import CONFIG
 
 FIXTURES = {
     "fixtures": [{"match": {"userMessage": "boom"}, "response": {"error": {"message": "Overloaded"}, "status": 529}},
@@ -95,6 +97,37 @@ async def test_a_turn_with_calls(url: str, adapter: Adapter, wire: Library) -> N
         assert not answer.message.calls
         assert answer.stop_reason == "end"
 
+        with pytest.raises(Overloaded):
+            await collect(provider, hello("boom"))
+    finally:
+        await provider.close()
+
+
+@pytest.mark.parametrize(
+    ("model", "environment"),
+    [
+        ("bedrock/anthropic.claude-sonnet-5-5", {"AWS_BEARER_TOKEN_BEDROCK": "k", "ANTHROPIC_BEDROCK_BASE_URL": ""}),
+        ("foundry/claude-sonnet-5-5", {"ANTHROPIC_FOUNDRY_API_KEY": "k", "ANTHROPIC_FOUNDRY_BASE_URL": ""}),
+        ("azure/gpt-5-mini", {"AZURE_OPENAI_API_KEY": "k", "OPENAI_API_VERSION": "2024-10-21"}),
+    ],
+)
+async def test_a_turn_with_calls_at_a_cloud(
+    url: str, model: str, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    addresses = {name: url for name in environment if name.endswith("_BASE_URL")}
+    provider = await build_provider(CONFIG, model, {"AZURE_OPENAI_ENDPOINT": url, **environment, **addresses})
+    try:
+        reply = await last(provider, hello("read it"))
+        assert reply.message.text == "I look."
+        assert [(call.name, call.arguments) for call in reply.message.calls] == [
+            ("read", {"path": "a.txt"}),
+            ("shell", {"command": "ls"}),
+        ]
+        outputs = User(tuple(ToolOutput(call.id, "grüezi ✓") for call in reply.message.calls))
+        request = hello("read it")
+        answer = await last(provider, replace(request, messages=(*request.messages, reply.message, outputs)))
+        assert answer.message.text == "It says: grüezi ✓"
         with pytest.raises(Overloaded):
             await collect(provider, hello("boom"))
     finally:

@@ -13,9 +13,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import BaseModel, ConfigDict, TypeAdapter, with_config
 
-from ebbtide.agent.context.long_texts import sendable
-from ebbtide.agent.context.prefix import Breakpoints
-from ebbtide.agent.context.tool_selection import ToolSpec
+from ebbtide.agent.budget.prefix import Breakpoints
 from ebbtide.agent.errors import BadRequest
 from ebbtide.agent.messages import (
     Assistant,
@@ -33,9 +31,11 @@ from ebbtide.agent.messages import (
 from ebbtide.agent.providers.base import Endpoint, ModelFacts, Request
 from ebbtide.agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
 from ebbtide.agent.providers.wires.decoder import make_call
-from tests.agent.providers.wires.cases import ADAPTERS, PIXEL, WINDOW, Adapter, collect, endpoint_of, everything, hello
-from tests.fake_provider import FakeProvider, Turn
-from tests.strict_api import Rules, refusal
+from ebbtide.agent.tool_specs import ToolSpec
+from ebbtide.agent.view.long_texts import sendable_text
+from tests.kit.adapters import ADAPTERS, PIXEL, WINDOW, Adapter, collect, endpoint_of, everything, hello
+from tests.kit.fake_provider import FakeProvider, Turn
+from tests.kit.strict_api import Rules, refusal
 
 ANTHROPIC, RESPONSES, CHAT, OLLAMA, *_ = ADAPTERS
 BUDGET = ModelFacts("anthropic", "claude-sonnet-4-5", 200_000, 64_000, thinking="budget")
@@ -162,7 +162,7 @@ def test_only_models_with_breakpoints_are_given_any() -> None:
 
 def test_a_chat_server_gets_a_cache_key_where_it_is_known_to_take_one() -> None:
     assert "prompt_cache_key" not in openai_chat.body(hello(), CHAT.facts)
-    assert openai_chat.body(hello(), CHAT.facts, openai_chat.AT_OPENAI)["prompt_cache_key"] == "session-1"
+    assert openai_chat.body(hello(), CHAT.facts, openai_chat.OPENAI_QUIRKS)["prompt_cache_key"] == "session-1"
 
 
 def test_what_is_added_to_a_message_comes_after_its_picture() -> None:
@@ -245,6 +245,7 @@ def test_thinking_with_a_budget_does_not_start_in_the_middle_of_a_turn() -> None
     assert not thinks(user("go"), said(call), output, user("wait"))
     assert thinks(user("go"), said(thought, call, model=BUDGET.id), output, user("wait"))
     assert thinks(user("go"), said(call), output, said(Text("done")), user("next"))
+    assert thinks(user("go"), said(model=BUDGET.id), user("next"))  # interrupted before it said anything
 
 
 def test_no_effort_is_no_thinking() -> None:
@@ -346,17 +347,19 @@ async def test_a_template_that_wants_roles_to_alternate_is_given_them(status: in
         ("host/path", "http://host:11434/path"),
         ("[::1]", "http://[::1]:11434"),
         ("[::1]:1234", "http://[::1]:1234"),
+        ("::1", "http://[::1]:11434"),
+        ("fd00::7/ollama", "http://[fd00::7]:11434/ollama"),
     ],
 )
 def test_addresses_of_ollama(address: str, url: str) -> None:
-    assert ollama.root(Endpoint(address)) == url
+    assert ollama.server_url(Endpoint(address)) == url
 
 
 @pytest.mark.parametrize(
     "address", ["https://a.example", "https://a.example/", "https://a.example/v1", "https://a.example/v1/"]
 )
 def test_addresses_of_anthropic(address: str) -> None:
-    assert anthropic.root(Endpoint(address)) == "https://a.example"
+    assert anthropic.server_url(Endpoint(address)) == "https://a.example"
 
 
 def test_arguments_of_every_kind() -> None:
@@ -369,7 +372,7 @@ def test_arguments_of_every_kind() -> None:
 
 def test_text_that_can_be_sent_is_left_as_it_is() -> None:
     for text in ("plain", "東京 ✓", "\U0001f600"):
-        assert sendable(text) is text
+        assert sendable_text(text) is text
 
 
 def test_a_tool_may_have_no_parameters() -> None:

@@ -7,18 +7,18 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.context.prefix import Breakpoints, plan_breakpoints
-from ebbtide.agent.context.prompt import Instructions
-from ebbtide.agent.context.view import View
+from ebbtide.agent.budget.prefix import Breakpoints, plan_breakpoints
 from ebbtide.agent.messages import Conversation
+from ebbtide.agent.prompt.build import Instructions
+from ebbtide.agent.prompt.message_cache import ViewCache
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
-from ebbtide.agent.providers.wires.encoding import WrittenRequest, encode
+from ebbtide.agent.providers.wires.encoding import WrittenRequest, encode_body
 from ebbtide.agent.providers.wires.http import Json
-from tests.agent.context.test_view import grown
-from tests.agent.providers.wires.cases import ADAPTERS, READ, SHELL, WINDOW, Adapter
-from tests.agent.providers.wires.spoken import spoken_by
-from tests.fake_frames import WireName
+from tests.agent.prompt.test_message_cache import grown
+from tests.kit.adapters import ADAPTERS, READ, SHELL, WINDOW, Adapter
+from tests.kit.fake_frames import WireName
+from tests.kit.model_replies import spoken_by
 
 Make = Callable[[Request, ModelFacts, Any], Json]
 WRITERS: Mapping[WireName, tuple[type, Make]] = {
@@ -34,7 +34,7 @@ def test_what_was_written_before_is_what_would_be_written(
     adapter: Adapter, views: list[Conversation], data: st.DataObject
 ) -> None:
     kind, body = WRITERS[adapter.name]
-    view, written = View(), WrittenRequest(kind)
+    view, written = ViewCache(), WrittenRequest(kind)
     known: dict[int, Any] = {}
     under_way: list[tuple[Json, str]] = []
     length = 0
@@ -46,9 +46,9 @@ def test_what_was_written_before_is_what_would_be_written(
         marks = plan_breakpoints(messages, length, 0) if data.draw(st.booleans()) else Breakpoints()
         length = sum(len(message.parts) for message in messages)
         request = Request("Be brief.", messages, (READ, SHELL), 1_000, "s", None, 0, marks)
-        anew = json.dumps(adapter.body(request, adapter.facts), ensure_ascii=False, separators=(",", ":"))
+        encoded = json.dumps(adapter.body(request, adapter.facts), ensure_ascii=False, separators=(",", ":"))
         made = body(request, adapter.facts, written)
-        assert encode(made).decode() == anew
-        under_way.append((made, anew))
-    for made, anew in under_way:  # what is under way is not changed by what follows
-        assert json.dumps(made, ensure_ascii=False, separators=(",", ":")) == anew
+        assert encode_body(made).decode() == encoded
+        under_way.append((made, encoded))
+    for made, encoded in under_way:  # what is under way is not changed by what follows
+        assert json.dumps(made, ensure_ascii=False, separators=(",", ":")) == encoded

@@ -18,7 +18,7 @@ from ebbtide.agent.errors import (
     RateLimited,
     UnknownModel,
 )
-from ebbtide.agent.providers.wires.failures import classify, retry_after
+from ebbtide.agent.providers.wires.failures import classify_error, retry_after
 
 
 def rows(name: str) -> list[dict[str, Any]]:
@@ -43,14 +43,14 @@ def told(message: str, **more: object) -> dict[str, object]:
 @pytest.mark.parametrize("case", OVERFLOWS, ids=lambda case: str(case["server"]))
 @pytest.mark.parametrize("status", [400, 422, 200])
 def test_a_request_that_is_too_large(case: dict[str, object], status: int) -> None:
-    error = classify(status, {}, case["body"], "p/m")
+    error = classify_error(status, {}, case["body"], "p/m")
     assert isinstance(error, ContextOverflow)
     assert (error.size, error.limit) == (case["size"], case["limit"])
 
 
 @pytest.mark.parametrize("case", NO_OVERFLOWS, ids=lambda case: str(case["server"]))
 def test_a_request_that_fails_for_another_reason(case: dict[str, Any]) -> None:
-    assert classify(case["status"], {}, case["body"], "p/m").code == case["kind"]
+    assert classify_error(case["status"], {}, case["body"], "p/m").code == case["kind"]
 
 
 @pytest.mark.parametrize(
@@ -70,31 +70,33 @@ def test_a_request_that_fails_for_another_reason(case: dict[str, Any]) -> None:
     ],
 )
 def test_a_picture_that_is_not_taken_is_told_from_a_request_that_is_not(says: str) -> None:
-    error = classify(400, {}, told(says, type="invalid_request_error"), "p/m")
+    error = classify_error(400, {}, told(says, type="invalid_request_error"), "p/m")
     assert (type(error), error.code) == (ImageRejected, "bad_request")
 
 
 def test_nothing_else_is_taken_for_a_picture_that_is_not_taken() -> None:
     cases = (*ERRORS, *NO_OVERFLOWS)
     refused = {
-        case["server"] for case in cases if isinstance(classify(case["status"], {}, case["body"], "p/m"), ImageRejected)
+        case["server"]
+        for case in cases
+        if isinstance(classify_error(case["status"], {}, case["body"], "p/m"), ImageRejected)
     }
     assert refused == {"anthropic, a picture of too many bytes", "anthropic, a picture of too many pixels"}
 
 
 @pytest.mark.parametrize("case", ERRORS, ids=lambda case: str(case["server"]))
 def test_what_is_behind_an_error(case: dict[str, Any]) -> None:
-    error = classify(case["status"], case["headers"], case["body"], "p/m")
+    error = classify_error(case["status"], case["headers"], case["body"], "p/m")
     assert (error.code, error.cause) == (case["code"], case["cause"])
     page = case["body"] if isinstance(case["body"], str) else json.dumps(case["body"])
-    assert classify(case["status"], case["headers"], page.encode(), "p/m").code == case["code"]
+    assert classify_error(case["status"], case["headers"], page.encode(), "p/m").code == case["code"]
 
 
 @pytest.mark.parametrize(
     "case", [case for case in ERRORS if case["code"] != "auth"], ids=lambda case: str(case["server"])
 )
 def test_only_a_key_is_said_to_be_refused(case: dict[str, Any]) -> None:
-    assert "rejected the API key" not in str(classify(case["status"], case["headers"], case["body"], "p/m"))
+    assert "rejected the API key" not in str(classify_error(case["status"], case["headers"], case["body"], "p/m"))
 
 
 @pytest.mark.parametrize(
@@ -130,12 +132,12 @@ def test_only_a_key_is_said_to_be_refused(case: dict[str, Any]) -> None:
     ],
 )
 def test_other_errors(status: int, body: object, kind: type[ProviderError]) -> None:
-    assert type(classify(status, {}, body, "p/m")) is kind
+    assert type(classify_error(status, {}, body, "p/m")) is kind
 
 
 def test_the_sentence_says_who_and_what_and_what_to_do() -> None:
     body = {"error": {"message": "Incorrect API key provided: sk-ab***wxyz."}}
-    error = classify(401, {}, body, "openai/gpt-6")
+    error = classify_error(401, {}, body, "openai/gpt-6")
     assert str(error) == (
         "openai/gpt-6 rejected the API key: Incorrect API key provided: ***. Check the key and its permissions."
     )
@@ -143,7 +145,7 @@ def test_the_sentence_says_who_and_what_and_what_to_do() -> None:
 
 def test_a_long_and_hostile_message_is_tidied() -> None:
     key = "a key with no form of its own"
-    error = classify(400, {}, {"error": {"message": f"\x1b[31m{key}\u202e \n" + "x" * 1000}}, "p/m", key)
+    error = classify_error(400, {}, {"error": {"message": f"\x1b[31m{key}\u202e \n" + "x" * 1000}}, "p/m", key)
     assert "\x1b" not in str(error)
     assert "\u202e" not in str(error)
     assert "\n" not in str(error)
@@ -153,11 +155,13 @@ def test_a_long_and_hostile_message_is_tidied() -> None:
 
 
 def test_a_stand_in_for_a_key_is_no_secret() -> None:
-    assert "unknown parameter" in str(classify(400, {}, told("unknown parameter"), "p/m", key="k"))
+    assert "unknown parameter" in str(classify_error(400, {}, told("unknown parameter"), "p/m", key="k"))
 
 
 def test_an_error_in_a_stream_has_no_status() -> None:
-    error = classify(200, {}, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "p/m")
+    error = classify_error(
+        200, {}, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "p/m"
+    )
     assert error.status is None
     assert "in the middle of its reply: Overloaded." in str(error)
 
@@ -205,22 +209,24 @@ def test_how_long_a_server_asks_to_wait(headers: dict[str, str], text: str, seco
 )
 def test_a_date_without_the_servers_clock_is_read_by_ours(headers: dict[str, str], seconds: float | None) -> None:
     now = datetime(2026, 11, 20, 10, tzinfo=UTC).timestamp()
-    assert classify(429, headers, b"", "p/m", None, now).retry_after == seconds
+    assert classify_error(429, headers, b"", "p/m", None, now).retry_after == seconds
 
 
 def test_names_of_headers_are_of_any_case() -> None:
-    assert classify(429, {"Retry-After": "3"}, b"", "p/m").retry_after == 3
+    assert classify_error(429, {"Retry-After": "3"}, b"", "p/m").retry_after == 3
 
 
 def test_a_redirect_says_where_to() -> None:
     assert "redirects to `https://elsewhere.example`" in str(
-        classify(301, {"location": "https://elsewhere.example"}, b"", "p/m")
+        classify_error(301, {"location": "https://elsewhere.example"}, b"", "p/m")
     )
 
 
 def test_a_redirect_shows_no_secret() -> None:
     location = "https://me:swordfish-4711@elsewhere.example:8443/v1?token=abcd1234efgh#x"
-    assert "redirects to `https://elsewhere.example:8443/v1`" in str(classify(307, {"location": location}, b"", "p/m"))
+    assert "redirects to `https://elsewhere.example:8443/v1`" in str(
+        classify_error(307, {"location": location}, b"", "p/m")
+    )
 
 
 @pytest.mark.parametrize(
@@ -233,13 +239,13 @@ def test_a_redirect_shows_no_secret() -> None:
     ],
 )
 def test_where_a_redirect_leads_is_told_without_secrets(location: str, place: str) -> None:
-    error = classify(302, {"Location": location}, b"", "p/m", "plain-key-of-mine")
+    error = classify_error(302, {"Location": location}, b"", "p/m", "plain-key-of-mine")
     assert str(error) == f"the server of p/m redirects to `{place}`. Set `base_url` to the server's address."
 
 
-@pytest.mark.parametrize("said", ["Bearer plain-key-of-mine", "PLAIN-KEY-OF-MINE", "Basic dTpwYXNzd29yZA=="])
-def test_a_server_that_echoes_what_it_was_sent_shows_no_secret(said: str) -> None:
-    text = str(classify(400, {}, told(f"refused: {said}!"), "p/m", "plain-key-of-mine"))
+@pytest.mark.parametrize("secret", ["Bearer plain-key-of-mine", "PLAIN-KEY-OF-MINE", "Basic dTpwYXNzd29yZA=="])
+def test_a_server_that_echoes_what_it_was_sent_shows_no_secret(secret: str) -> None:
+    text = str(classify_error(400, {}, told(f"refused: {secret}!"), "p/m", "plain-key-of-mine"))
     assert "***" in text
     assert "mine" not in text.lower()
     assert "dTpw" not in text

@@ -10,13 +10,14 @@ import pytest
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-from ebbtide.agent.context.tool_selection import ToolSpec
 from ebbtide.agent.events.session import ToolFinished
 from ebbtide.agent.messages import Assistant, Image, Message, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.providers.base import CallChunk, Reply, Request
-from ebbtide.agent.providers.wires.openai_responses import takes_free_text
+from ebbtide.agent.providers.wires.openai_responses import can_send_free_text
+from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.tools.catalog import builtin_tools
-from tests.agent.providers.wires.cases import (
+from tests.agent.providers.wires.test_bodies import read_through
+from tests.kit.adapters import (
     ADAPTERS,
     PIXEL,
     READ,
@@ -27,10 +28,9 @@ from tests.agent.providers.wires.cases import (
     endpoint_of,
     hello,
 )
-from tests.agent.providers.wires.test_bodies import read_through
-from tests.fake_provider import Call, FakeProvider, Turn
+from tests.kit.fake_provider import Call, FakeProvider, Turn
 from tests.kit.session import Home, events_of
-from tests.strict_api import refusal
+from tests.kit.strict_api import refusal
 
 RESPONSES = ADAPTERS[1]
 OLD = replace(RESPONSES, facts=replace(RESPONSES.facts, name="gpt-4.1"))
@@ -42,7 +42,7 @@ def talk(*messages: Message) -> Request:
     return replace(hello(), messages=(*hello().messages, *messages), tools=(READ, PATCH))
 
 
-def patched(patch: str = ADDED, **fields: str) -> tuple[Assistant, User]:
+def patched(patch: str = ADDED, **fields: Any) -> tuple[Assistant, User]:
     """A call of the tool by some model, and its output."""
     call = ToolCall("c", "apply_patch", {"patch": patch}, json.dumps({"patch": patch}), **fields)
     return Assistant((Text("I change it."), call), "other/model"), User((ToolOutput("c", "done"),))
@@ -66,7 +66,7 @@ def body_of(request: Request, adapter: Adapter = RESPONSES) -> dict[str, Any]:
      ("gpt-4.1", False), ("gpt-4o", False), ("gpt-oss-120b", False), ("o3", False), ("qwen3-coder", False)],
 )  # fmt: skip
 def test_models_of_openai_since_5_take_free_text(name: str, takes: bool) -> None:
-    assert takes_free_text(name) is takes
+    assert can_send_free_text(name) is takes
 
 
 def test_the_definition_has_no_schema_and_older_models_get_one() -> None:
@@ -177,7 +177,7 @@ async def test_a_session_patches_by_free_text_and_goes_on_with_any_other_model(w
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "message"),
     [
         (400, "Unsupported tool type: custom"),
         (400, "Invalid value: 'custom'. Supported values are: 'function', 'web_search'."),
@@ -185,8 +185,8 @@ async def test_a_session_patches_by_free_text_and_goes_on_with_any_other_model(w
         (422, "tools.3.type: Input should be 'function'"),
     ],
 )
-async def test_a_server_that_refuses_such_tools_is_sent_functions_from_then_on(status: int, said: str) -> None:
-    refused = Turn(status=status, body={"error": {"message": said}})
+async def test_a_server_that_refuses_such_tools_is_sent_functions_from_then_on(status: int, message: str) -> None:
+    refused = Turn(status=status, body={"error": {"message": message}})
     with FakeProvider([refused, Turn(text="fine"), Turn(text="fine")]) as server:
         provider = RESPONSES.make(RESPONSES.facts, WINDOW, endpoint_of(RESPONSES, server.url), "http")
         for _ in range(2):

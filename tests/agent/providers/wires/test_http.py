@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from ebbtide.agent.context.budget import Window
+from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, StreamCut, TimedOut, Unreachable
 from ebbtide.agent.providers.base import Endpoint
-from ebbtide.agent.providers.registry import facts_for
+from ebbtide.agent.providers.registry import registry_facts
 from ebbtide.agent.providers.wires import anthropic, http
 from ebbtide.agent.providers.wires.adapter import WireProvider
 from ebbtide.agent.providers.wires.http import SseReader, open_client, read_events
-from ebbtide.agent.providers.wires.network_errors import translate
+from ebbtide.agent.providers.wires.network_errors import translate_error
 from ebbtide.agent.providers.wires.origin import Origin
-from tests.agent.providers.wires.cases import KEY, collect, hello
+from tests.kit.adapters import KEY, collect, hello
 
 ORIGIN = Origin("p/m", Endpoint("https://user:secret@models.example:8443/v1", KEY, timeout=300, connect_timeout=10))
 
@@ -43,7 +43,7 @@ ORIGIN = Origin("p/m", Endpoint("https://user:secret@models.example:8443/v1", KE
     ],
 )
 def test_what_the_network_says(error: Exception, kind: type[ProviderError], words: str) -> None:
-    translated = translate(error, ORIGIN)
+    translated = translate_error(error, ORIGIN)
     assert type(translated) is kind
     assert words in str(translated)
     assert KEY not in str(translated)
@@ -73,7 +73,7 @@ async def test_anthropics_sdk_without_a_key_says_so(monkeypatch: pytest.MonkeyPa
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", "/nonexistent")
     monkeypatch.setenv("XDG_CONFIG_HOME", "/nonexistent")
-    facts = facts_for("anthropic", "claude-opus-4-5")
+    facts = registry_facts("anthropic", "claude-opus-4-5")
     provider = WireProvider(anthropic.ADAPTER, facts, Window(200_000, 8_192), Endpoint(""), "sdk")
     with pytest.raises(AuthFailed, match="ANTHROPIC_API_KEY"):
         await collect(provider, hello())
@@ -86,7 +86,7 @@ async def _chunks(*chunks: bytes) -> AsyncIterator[bytes]:
 
 
 async def test_a_frame_without_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "LONGEST_FRAME", 1000)
+    monkeypatch.setattr(http, "MAX_FRAME_BYTES", 1000)
     whole = b'data: {"a": "' + b"x" * 900 + b'"}\n\n'
     events = read_events({}, _chunks(whole, whole, b"data: {", b"x" * 1000, b"x"), SseReader(), ORIGIN)
     assert len([await anext(events), await anext(events)]) == 2

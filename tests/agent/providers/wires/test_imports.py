@@ -3,20 +3,20 @@
 import subprocess
 import sys
 
-from tests.fake_provider import FakeProvider, Turn
+from tests.kit.fake_provider import FakeProvider, Turn
 
 PROGRAM = """
 import asyncio, sys
-from ebbtide.agent.context.budget import Window
+from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.messages import Text, User
 from ebbtide.agent.providers.wires import anthropic
 from ebbtide.agent.providers.wires.adapter import WireProvider
 from ebbtide.agent.providers.base import Endpoint, Request
-from ebbtide.agent.providers.registry import facts_for
+from ebbtide.agent.providers.registry import registry_facts
 early = set(sys.modules)
 
 async def main(url):
-    facts = facts_for("anthropic", "claude-opus-4-5")
+    facts = registry_facts("anthropic", "claude-opus-4-5")
     provider = WireProvider(anthropic.ADAPTER, facts, Window(200_000, 8_192), Endpoint(url, "key"), "http")
     request = Request("", (User((Text("hi"),)),), (), 100, "s")
     chunks = [chunk async for chunk in provider.stream(request)]

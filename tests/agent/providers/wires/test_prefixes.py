@@ -7,15 +7,15 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.context.prompt import Instructions, build_prompt
 from ebbtide.agent.messages import Assistant, Conversation, Text, User
+from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import Request
 from ebbtide.agent.providers.wires import ollama, openai_chat
 from ebbtide.agent.providers.wires.http import Json
-from tests.agent.histories import conversations
-from tests.agent.providers.wires.cases import ADAPTERS, READ, SHELL, WINDOW, Adapter
-from tests.agent.providers.wires.spoken import spoken_by
-from tests.strict_api import Rules, refusal
+from tests.kit.adapters import ADAPTERS, READ, SHELL, WINDOW, Adapter
+from tests.kit.conversations import conversations
+from tests.kit.model_replies import spoken_by
+from tests.kit.strict_api import Rules, refusal
 
 CHAT, OLLAMA = ADAPTERS[2:4]
 

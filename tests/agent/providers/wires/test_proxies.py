@@ -11,7 +11,7 @@ import pytest
 
 from ebbtide.agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, StreamCut, Unreachable
 from ebbtide.agent.providers.base import Endpoint, Reply
-from tests.agent.providers.wires.cases import (
+from tests.kit.adapters import (
     ADAPTERS,
     KEY,
     WINDOW,
@@ -22,8 +22,8 @@ from tests.agent.providers.wires.cases import (
     endpoint_of,
     hello,
 )
-from tests.fake_provider import FakeProvider, Turn
-from tests.proxies import answer, http_proxy, saying, socks_proxy, tls_context
+from tests.kit.fake_provider import FakeProvider, Turn
+from tests.kit.proxies import answer, http_proxy, saying, socks_proxy, tls_context
 
 PASSWORD = "swordfish-4711"
 
@@ -188,10 +188,10 @@ async def test_tls_on_one_side_only(adapter: Adapter, wire: Library, tmp_path: P
 
 
 async def test_a_server_that_does_not_speak_http(adapter: Adapter, wire: Library) -> None:
-    for said in (b"SSH-2.0-OpenSSH_9.6\r\n", b"\x15\x03\x01\x00\x02\x02\x46", b"220 mail.example ESMTP\r\n"):
-        with saying(said) as port:
+    for greeting in (b"SSH-2.0-OpenSSH_9.6\r\n", b"\x15\x03\x01\x00\x02\x02\x46", b"220 mail.example ESMTP\r\n"):
+        with saying(greeting) as port:
             error = await failure_at(adapter, wire, f"http://127.0.0.1:{port}")
-        assert isinstance(error, RouteFailed | Unreachable), said
+        assert isinstance(error, RouteFailed | Unreachable), greeting
 
 
 async def test_a_connection_that_is_closed_before_an_answer_is_an_outage(adapter: Adapter, wire: Library) -> None:
@@ -274,6 +274,6 @@ def test_a_key_that_cannot_be_sent(adapter: Adapter, wire: Library, key: str) ->
 
 
 def test_an_endpoint_does_not_show_its_secrets() -> None:
-    shown = repr(Endpoint(f"https://me:{PASSWORD}@models.example", KEY))
-    assert PASSWORD not in shown
-    assert KEY not in shown
+    representation = repr(Endpoint(f"https://me:{PASSWORD}@models.example", KEY))
+    assert PASSWORD not in representation
+    assert KEY not in representation

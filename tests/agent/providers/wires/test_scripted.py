@@ -8,7 +8,7 @@ from ebbtide.agent.errors import BadRequest
 from ebbtide.agent.messages import Assistant, Reasoning, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.providers.base import Request
 from ebbtide.agent.providers.wires.scripted import Scripted, parse_script, refusal, signed_reasoning
-from tests.agent.providers.wires.cases import READ, hello, last
+from tests.kit.adapters import READ, hello, last
 
 NAME = "scripted/script"
 ASKS = User((Text("go"),))

@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 
 from ebbtide.agent.providers.base import Endpoint
-from ebbtide.agent.providers.registry import facts_for
+from ebbtide.agent.providers.registry import registry_facts
 from ebbtide.agent.providers.wires import served_facts
-from ebbtide.agent.providers.wires.served_facts import is_here, of_models, of_props, with_served_facts
-from tests.fake_provider import FakeProvider
+from ebbtide.agent.providers.wires.served_facts import (
+    is_local_server,
+    window_from_models,
+    window_from_props,
+    with_served_facts,
+)
+from tests.kit.fake_provider import FakeProvider
 
 LLAMA = {"default_generation_settings": {"id": 0, "n_ctx": 8192}, "total_slots": 4}
 TRAINED = {"object": "list", "data": [{"id": "qwen.gguf", "meta": {"n_ctx_train": 32_768, "n_params": 5}}]}
@@ -22,7 +27,7 @@ STUDIO = {
         {"id": "m", "state": "loaded", "max_context_length": 131_072, "loaded_context_length": 16_384},
     ]
 }
-UNKNOWN = facts_for("openai-chat", "m")
+UNKNOWN = registry_facts("openai-chat", "m")
 
 
 @pytest.mark.parametrize(
@@ -60,18 +65,18 @@ async def test_the_window_is_what_the_server_gives_the_model(pages: dict[str, An
 async def test_a_server_that_does_not_say_changes_nothing(page: object) -> None:
     with FakeProvider([], pages=dict.fromkeys(("/props", "/api/v0/models", "/v1/models"), page)) as server:
         assert await with_served_facts(Endpoint(f"{server.url}/v1"), UNKNOWN) == UNKNOWN
-    assert (of_props(page), of_models(page, "m")) == (None, None)
+    assert (window_from_props(page), window_from_models(page, "m")) == (None, None)
 
 
 async def test_a_window_that_is_set_stays_and_nobody_is_asked_about_one_that_is_known() -> None:
     with FakeProvider([], pages={"/props": LLAMA}) as server:
-        facts = facts_for("openai-chat", "gpt-5.5")
+        facts = registry_facts("openai-chat", "gpt-5.5")
         assert await with_served_facts(Endpoint(f"{server.url}/v1"), facts) == facts
         assert server.looked_at == []
-        facts = facts_for("openai-chat", "m", {"context_window": 5000})
+        facts = registry_facts("openai-chat", "m", {"context_window": 5000})
         assert await with_served_facts(Endpoint(f"{server.url}/v1"), facts) == facts
-        assert is_here(Endpoint(server.url))
-        assert not is_here(Endpoint("https://models.example/v1"))
+        assert is_local_server(Endpoint(server.url))
+        assert not is_local_server(Endpoint("https://models.example/v1"))
 
 
 def llama(temperature: float, weights: object) -> dict[str, Any]:

@@ -8,10 +8,12 @@ import pytest
 from ebbtide.agent.errors import BadRequest, ContextOverflow, Overloaded, RateLimited, StreamCut
 from ebbtide.agent.messages import Assistant, AssistantPart, ProviderItem, Reasoning, StopReason, Text, ToolCall, Usage
 from ebbtide.agent.providers.base import CallChunk, Chunk, Endpoint, ReasoningChunk, Reply, TextChunk
-from ebbtide.agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
+from ebbtide.agent.providers.wires import anthropic, ollama, openai_responses
+from ebbtide.agent.providers.wires.chat_decoder import ChatDecoder
 from ebbtide.agent.providers.wires.decoder import Decoder, decode
 from ebbtide.agent.providers.wires.http import (
     STREAM_END,
+    UNREADABLE_EVENT,
     EventReader,
     Json,
     LineReader,
@@ -28,7 +30,7 @@ ORIGIN = Origin("p/m", Endpoint("http://127.0.0.1"))
 def recorded(name: str, reader: EventReader, size: int) -> list[Json]:
     raw = (STREAMS / name).read_bytes()
     texts = [text for at in range(0, len(raw), size) for text in reader.feed(raw[at : at + size])]
-    return [parse_event(text, ORIGIN) for text in [*texts, *reader.close()]]
+    return [parse_event(text) for text in [*texts, *reader.close()]]
 
 
 def reply_of(events: Iterable[Json], decoder: Decoder) -> Reply:
@@ -50,7 +52,7 @@ def test_a_recorded_anthropic_stream(size: int) -> None:
         "end_char_index": 2,
         "file_id": None,
     }
-    said = "As the page says, it is 東京."
+    text = "As the page says, it is 東京."
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "tokyo"}}
     assert chunks == [
         ReasoningChunk("The file "),
@@ -66,7 +68,7 @@ def test_a_recorded_anthropic_stream(size: int) -> None:
                 (
                     Reasoning("The file comes first.", thinking),
                     Reasoning("", {"type": "redacted_thinking", "data": "EmwKAh=="}),
-                    Text(said, {"type": "text", "text": said, "citations": [citation]}),
+                    Text(text, {"type": "text", "text": text, "citations": [citation]}),
                     ProviderItem(search),
                     ToolCall("toolu_01", "read", {"path": "a.txt"}, '{"path": "a.txt"}'),
                     ToolCall("toolu_02", "list", {}),
@@ -122,7 +124,7 @@ def test_a_responses_stream_without_places_in_the_output() -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 100_000])
 def test_a_recorded_chat_stream(size: int) -> None:
-    chunks = list(decode(recorded("chat.sse", SseReader(), size), openai_chat.ChatDecoder(ORIGIN), ORIGIN))
+    chunks = list(decode(recorded("chat.sse", SseReader(), size), ChatDecoder(ORIGIN), ORIGIN))
     assert chunks == [
         ReasoningChunk("The file "),
         ReasoningChunk("comes first."),
@@ -205,7 +207,7 @@ STOP: Json = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
     ],
 )  # fmt: skip
 def test_calls_of_chat_servers_that_differ(events: list[Json]) -> None:
-    calls = reply_of([*events, STOP], openai_chat.ChatDecoder(ORIGIN)).message.calls
+    calls = reply_of([*events, STOP], ChatDecoder(ORIGIN)).message.calls
     assert [(call.id, call.name, dict(call.arguments), call.problem) for call in calls] == [
         ("a", "x", {}, ""),
         ("b", "y", {"n": 1}, ""),
@@ -214,7 +216,7 @@ def test_calls_of_chat_servers_that_differ(events: list[Json]) -> None:
 
 def test_calls_without_ids_get_ids_of_their_own() -> None:
     events = [delta(call(None, None, "x", "{}")), delta(call(None, None, "x", "{}")), STOP]
-    ids = [call.id for call in reply_of(events, openai_chat.ChatDecoder(ORIGIN)).message.calls]
+    ids = [call.id for call in reply_of(events, ChatDecoder(ORIGIN)).message.calls]
     assert len(set(ids)) == 2
     assert all(id.startswith("call_") for id in ids)
 
@@ -225,12 +227,14 @@ def test_calls_without_ids_get_ids_of_their_own() -> None:
 )
 def test_reasons_to_finish_a_chat(finish: str, stop: StopReason) -> None:
     events = [{"choices": [{"delta": {"content": "x"}, "finish_reason": finish}]}]
-    assert reply_of(events, openai_chat.ChatDecoder(ORIGIN)).stop_reason == stop
+    assert reply_of(events, ChatDecoder(ORIGIN)).stop_reason == stop
 
 
-def test_a_chat_ends_with_its_reason_and_not_with_its_frame() -> None:
+def test_a_chat_without_a_reason_or_a_last_frame_is_cut() -> None:
+    events: list[Json] = [{"choices": [{"delta": {"content": "x"}}]}]
     with pytest.raises(StreamCut):
-        reply_of([{"choices": [{"delta": {"content": "x"}}]}, STREAM_END], openai_chat.ChatDecoder(ORIGIN))
+        reply_of(events, ChatDecoder(ORIGIN))
+    assert reply_of([*events, STREAM_END], ChatDecoder(ORIGIN)).message.text == "x"
 
 
 def test_a_surrogate_pair_in_two_chunks_is_one_character() -> None:
@@ -238,7 +242,7 @@ def test_a_surrogate_pair_in_two_chunks_is_one_character() -> None:
         {"choices": [{"delta": {"content": "\ud83d"}}]},
         {"choices": [{"delta": {"content": "\ude00"}, "finish_reason": "stop"}]},
     ]
-    assert reply_of(events, openai_chat.ChatDecoder(ORIGIN)).message.text == "\U0001f600"
+    assert reply_of(events, ChatDecoder(ORIGIN)).message.text == "\U0001f600"
 
 
 @pytest.mark.parametrize(
@@ -310,7 +314,7 @@ def test_a_refusal_is_a_text_and_a_reason() -> None:
             {"type": "content_block_delta", "index": 5, "delta": {"type": "text_delta"}},
         ),
         (openai_responses.ResponsesDecoder(ORIGIN), {"type": "response.output_item.done"}),
-        (openai_chat.ChatDecoder(ORIGIN), {"choices": [{"delta": "text"}]}),
+        (ChatDecoder(ORIGIN), {"choices": [{"delta": "text"}]}),
         (ollama.OllamaDecoder(ORIGIN), {"message": {"tool_calls": [{}]}}),
     ],
     ids=["anthropic", "responses", "chat", "ollama"],
@@ -336,10 +340,9 @@ def test_data_of_several_lines_is_one_event() -> None:
     assert [*reader.feed(raw), *reader.close()] == ['{"a":\n1}', "last"]
 
 
-def test_a_frame_that_is_no_object_is_a_cut_stream() -> None:
-    for text in ("[1]", "7", '{"a', "[" * 100_000):
-        with pytest.raises(StreamCut):
-            parse_event(text, ORIGIN)
+def test_a_frame_that_is_no_object_cannot_be_read() -> None:
+    for text in ("[1]", "7", '{"a', "[" * 100_000, "", "null", "keep-alive"):
+        assert parse_event(text) is UNREADABLE_EVENT
 
 
 def test_half_a_character_in_a_native_item_is_mended() -> None:

@@ -10,27 +10,28 @@ from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-from ebbtide.agent.context.budget import Window
-from ebbtide.agent.context.tool_selection import Group, ToolSpec, select_tools
+from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.events.session import Noticed, ToolFinished
 from ebbtide.agent.events.view import CacheBroken, PrefixDrifted
 from ebbtide.agent.messages import Assistant, Message, ProviderItem, Reasoning, Text, ToolCall, ToolOutput, Usage, User
+from ebbtide.agent.prompt.tool_selection import select_tools
 from ebbtide.agent.providers.base import CallChunk, ModelFacts, Provider, Reply, Request
-from tests.agent.providers.wires.cases import ADAPTERS, READ, Adapter, Library, collect, endpoint_of, hello, last
+from ebbtide.agent.tool_specs import Group, ToolSpec
 from tests.agent.providers.wires.test_bodies import read_through
-from tests.fake_provider import Call, FakeProvider, Turn
+from tests.kit.adapters import ADAPTERS, READ, Adapter, Library, collect, endpoint_of, hello, last
+from tests.kit.fake_provider import Call, FakeProvider, Turn
+from tests.kit.server_tools import served_tools
 from tests.kit.session import USUAL_TOOLS, Home, events_of
-from tests.served import served_tools
 
 ANTHROPIC = replace(ADAPTERS[0], facts=replace(ADAPTERS[0].facts, tool_search="plain"))
 RESPONSES = replace(ADAPTERS[1], facts=replace(ADAPTERS[1].facts, tool_search="grouped"))
 PARAMS: dict[str, type] = {"anthropic": MessageCreateParamsStreaming, "responses": ResponseCreateParamsStreaming}
 ASK = ToolSpec("mcp__desk__ask", "Asks.", {"type": "object", "properties": {"what": {"type": "string"}}}, "mcp")
-TELL = ToolSpec("mcp__desk__tell", "Tells.", {"type": "object", "properties": {}}, "mcp")
+REPORT = ToolSpec("mcp__desk__tell", "Tells.", {"type": "object", "properties": {}}, "mcp")
 DESK = Group("mcp__desk", "Tools of desk: ask, tell")
 SERVED = served_tools()
 BUILTIN = tuple(tool for tool in USUAL_TOOLS if tool.name not in ("edit_notebook", "web_fetch", "web_search"))
-HELD = "mcp__chat__delete_invoice"
+DEFERRED = "mcp__chat__delete_invoice"
 """One of the sixty tools that are held back."""
 
 
@@ -40,8 +41,8 @@ def adapter(request: pytest.FixtureRequest) -> Adapter:
     return request.param
 
 
-def offer(adapter: Adapter, *held: str) -> tuple[ToolSpec, ...]:
-    return select_tools((READ, ASK, TELL), frozenset(held), adapter.facts.tool_search)
+def offer(adapter: Adapter, *deferred: str) -> tuple[ToolSpec, ...]:
+    return select_tools((READ, ASK, REPORT), frozenset(deferred), adapter.facts.tool_search)
 
 
 def body_of(adapter: Adapter, request: Request, facts: ModelFacts | None = None) -> dict[str, Any]:
@@ -65,16 +66,16 @@ async def searched(adapter: Adapter, wire: Library = "http") -> Assistant:
     turn = Turn(reasoning="Hm.", text="I look.", found=(ASK.name,), calls=(Call(ASK.name, {"what": "why"}),))
     with FakeProvider([turn]) as server:
         provider = adapter.make(adapter.facts, Window(32_000, 4_000), endpoint_of(adapter, server.url), wire)
-        reply = await last(provider, replace(hello(), tools=offer(adapter, ASK.name, TELL.name)))
+        reply = await last(provider, replace(hello(), tools=offer(adapter, ASK.name, REPORT.name)))
         await provider.close()
     assert reply.passes == 2
     return reply.message
 
 
-def after(adapter: Adapter, reply: Message, *held: str) -> Request:
+def after(adapter: Adapter, reply: Message, *deferred: str) -> Request:
     """The request that follows on such a reply."""
     answer = User((ToolOutput("toolu_0_0" if adapter is ANTHROPIC else "call_0_0", "because"),))
-    return replace(hello(), messages=(*hello().messages, reply, answer), tools=offer(adapter, *held))
+    return replace(hello(), messages=(*hello().messages, reply, answer), tools=offer(adapter, *deferred))
 
 
 def test_anthropic_is_sent_deferred_definitions_and_its_own_search() -> None:
@@ -82,17 +83,17 @@ def test_anthropic_is_sent_deferred_definitions_and_its_own_search() -> None:
     assert body["tools"] == [
         {"name": "read", "description": READ.description, "input_schema": READ.schema},
         {"name": ASK.name, "description": "Asks.", "input_schema": ASK.schema, "defer_loading": True},
-        {"name": TELL.name, "description": "Tells.", "input_schema": TELL.schema},
+        {"name": REPORT.name, "description": "Tells.", "input_schema": REPORT.schema},
         {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"},
     ]
 
 
 def test_openai_is_sent_deferred_definitions_in_namespaces_and_its_own_search() -> None:
-    body = body_of(RESPONSES, replace(hello(), tools=offer(RESPONSES, ASK.name, TELL.name)))
+    body = body_of(RESPONSES, replace(hello(), tools=offer(RESPONSES, ASK.name, REPORT.name)))
     common: dict[str, Any] = {"type": "function", "strict": False}
     deferred = [
         {**common, "name": spec.name, "description": spec.description, "parameters": spec.schema, "defer_loading": True}
-        for spec in (ASK, TELL)
+        for spec in (ASK, REPORT)
     ]
     assert body["tools"] == [
         {**common, "name": "read", "description": READ.description, "parameters": READ.schema},
@@ -147,8 +148,8 @@ async def test_a_search_and_what_it_found_are_kept_as_they_came(adapter: Adapter
 
 async def test_it_goes_back_verbatim_and_the_beginning_stays(adapter: Adapter) -> None:
     reply = await searched(adapter)
-    first = body_of(adapter, replace(hello(), tools=offer(adapter, ASK.name, TELL.name)))
-    second = body_of(adapter, after(adapter, reply, ASK.name, TELL.name))
+    first = body_of(adapter, replace(hello(), tools=offer(adapter, ASK.name, REPORT.name)))
+    second = body_of(adapter, after(adapter, reply, ASK.name, REPORT.name))
     sent = conversation_in(second)
     for part in reply.parts:
         if isinstance(part, ProviderItem):
@@ -159,10 +160,10 @@ async def test_it_goes_back_verbatim_and_the_beginning_stays(adapter: Adapter) -
     assert call.get("namespace") == (DESK.name if adapter is RESPONSES else None)
 
 
-@pytest.mark.parametrize("held", [(), (TELL.name,)], ids=["nothing is deferred", "another tool is deferred"])
-async def test_what_does_not_hold_any_more_stays_here(adapter: Adapter, held: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("deferred", [(), (REPORT.name,)], ids=["nothing is deferred", "another tool is deferred"])
+async def test_what_does_not_hold_any_more_stays_here(adapter: Adapter, deferred: tuple[str, ...]) -> None:
     """After a rewrite other tools may be deferred: a reference to one that is not would be refused."""
-    body = body_of(adapter, after(adapter, await searched(adapter), *held))
+    body = body_of(adapter, after(adapter, await searched(adapter), *deferred))
     text = json.dumps(body["messages"] if adapter is ANTHROPIC else body["input"])
     assert "tool_search" not in text
     assert ASK.name in text
@@ -174,9 +175,9 @@ async def test_reasoning_before_a_search_goes_with_it() -> None:
     sealed = Reasoning("Hm.", RESPONSES.native)
     _, _, search, found, call = (await searched(RESPONSES)).parts
     reply = Assistant((sealed, search, found, call), RESPONSES.facts.id)
-    kept = conversation_in(body_of(RESPONSES, after(RESPONSES, reply, ASK.name, TELL.name)))
+    items = conversation_in(body_of(RESPONSES, after(RESPONSES, reply, ASK.name, REPORT.name)))
     left = conversation_in(body_of(RESPONSES, after(RESPONSES, reply)))
-    kinds = [item.get("type", "message") for item in kept]
+    kinds = [item.get("type", "message") for item in items]
     assert kinds == ["message", "reasoning", "tool_search_call", "tool_search_output", "function_call",
                      "function_call_output"]  # fmt: skip
     assert [item.get("type", "message") for item in left] == ["message", "function_call", "function_call_output"]
@@ -185,7 +186,7 @@ async def test_reasoning_before_a_search_goes_with_it() -> None:
 async def test_no_other_model_is_sent_a_search(adapter: Adapter) -> None:
     reply = await searched(adapter)
     facts = replace(adapter.facts, name="another-5")
-    text = json.dumps(conversation_in(body_of(adapter, after(adapter, reply, ASK.name, TELL.name), facts)))
+    text = json.dumps(conversation_in(body_of(adapter, after(adapter, reply, ASK.name, REPORT.name), facts)))
     assert "tool_search" not in text
     for other in ADAPTERS:
         if other.name != adapter.name:
@@ -210,8 +211,8 @@ async def test_in_a_session_what_was_found_is_called_by_its_name(adapter: Adapte
     doubled = Usage(input=9_000, cache_read=4_000, output=40)
     turns = [
         Turn(text="first", usage=Usage(input=4_000, cache_write=500, output=10)),
-        Turn(found=(HELD,), calls=(Call(HELD, {"title": "May"}),), usage=doubled),
-        Turn(calls=(Call(HELD, {"title": "June"}),), usage=Usage(input=900, cache_read=4_500, output=10)),
+        Turn(found=(DEFERRED,), calls=(Call(DEFERRED, {"title": "May"}),), usage=doubled),
+        Turn(calls=(Call(DEFERRED, {"title": "June"}),), usage=Usage(input=900, cache_read=4_500, output=10)),
         Turn(text="done", usage=Usage(input=100, cache_read=5_400, output=10)),
     ]
     with FakeProvider(turns) as server:
@@ -222,7 +223,9 @@ async def test_in_a_session_what_was_found_is_called_by_its_name(adapter: Adapte
         await session.close()
         await provider.close()
     done = [(event.name, event.status, event.text) for event in events if isinstance(event, ToolFinished)]
-    assert done == [(HELD, "done", f"{HELD} was called with {{'title': '{title}'}}") for title in ("May", "June")]
+    assert done == [
+        (DEFERRED, "done", f"{DEFERRED} was called with {{'title': '{title}'}}") for title in ("May", "June")
+    ]
     assert len({json.dumps(body["tools"]) for body in bodies}) == 1
     text = json.dumps(bodies[0]["tools"])
     assert text.count('"defer_loading": true') == (56 if adapter is ANTHROPIC else 60)

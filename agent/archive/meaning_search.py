@@ -1,0 +1,47 @@
+"""Interface to search by meaning, which an optional integration implements."""
+
+from typing import TYPE_CHECKING, Protocol, cast
+
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.integration_rows import MEANING_SEARCHES, load_integration
+
+if TYPE_CHECKING:  # imported for types only, because few runs search by meaning
+    from ebbtide.agent.archive.indexer import Indexer
+    from ebbtide.agent.records.store_thread import StoreThread
+    from ebbtide.store.queries import SearchQuery
+    from ebbtide.store.search import SearchMatch
+    from ebbtide.store.sessions import SessionStore
+    from ebbtide.tools.outputs.recalled import OnProgress
+
+
+class EmbeddingFailed(AgentError):
+    """The model cannot be used."""
+
+
+class MeaningIndex(Protocol):
+    async def find(
+        self, indexer: "Indexer", wanted: "SearchQuery", on_progress: "OnProgress", /
+    ) -> "tuple[SearchMatch, ...]":
+        """Return the documents that contain the words or are similar in meaning, best first. Raises `StoreFailed`."""
+
+
+class MeaningSearch(Protocol):
+    def why_not(self, model: str, /) -> str:
+        """Return why the model cannot be loaded; empty if no problem is visible without loading it."""
+
+    def open_index(self, thread: "StoreThread", store: "SessionStore", model: str, /) -> MeaningIndex:
+        """Load the model. Raises `EmbeddingFailed`."""
+
+
+class _NoSearch:
+    def why_not(self, model: str, /) -> str:
+        return "search by meaning is not installed; searches use words only"
+
+    def open_index(self, thread: "StoreThread", store: "SessionStore", model: str, /) -> MeaningIndex:
+        raise EmbeddingFailed(self.why_not(model))
+
+
+def meaning_search() -> MeaningSearch:
+    for place in MEANING_SEARCHES.values():
+        return cast(MeaningSearch, load_integration(place))
+    return _NoSearch()

@@ -1,0 +1,291 @@
+"""Common prefix of consecutive requests, and cache breakpoints. Pure.
+
+Providers charge a fraction of the price for the prefix that a request shares with an earlier one, up to the first byte
+that differs. So each request is compared with the previous one by digests. Each part is hashed only once.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from functools import cache
+from hashlib import blake2b
+from operator import is_
+from typing import TypeAlias
+
+from ebbtide.agent.events.view import BreakCause
+from ebbtide.agent.messages import (
+    AssistantPart,
+    Image,
+    Message,
+    ToolOutput,
+    Usage,
+    User,
+    UserPart,
+    digest_name,
+    extend_tuple,
+)
+from ebbtide.agent.tokens.estimate import estimate_message
+from ebbtide.agent.tokens.incremental import IncrementalFold, is_prefix, memoized
+from ebbtide.agent.tool_specs import ToolSpec
+from ebbtide.agent.view.stubs import is_worth_masking
+from ebbtide.tools.lazy import dataclass
+
+MAX_BREAKPOINTS = 4
+"""Maximum number of breakpoints in one request."""
+BREAKPOINT_SPACING_PARTS = 18
+"""Number of parts between two breakpoints. It must be less than 20: providers look for cached content at most 20 blocks
+before each breakpoint."""
+
+DIGEST_BYTES = 12
+"""Size of a digest, in bytes."""
+
+PromptPart: TypeAlias = UserPart | AssistantPart
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoints:
+    """Positions at which a provider may set cache breakpoints, in ascending order."""
+
+    system: tuple[int, ...] = ()
+    """Offsets in the system prompt, in characters."""
+    parts: tuple[int, ...] = ()
+    """Message parts after which a breakpoint is set, counted from 1 in the order they are sent."""
+
+    @property
+    def count(self) -> int:
+        return len(self.system) + len(self.parts)
+
+
+def plan_breakpoints(
+    messages: Sequence[Message],
+    previous_length: int,
+    min_tokens: int,
+    *,
+    system: str = "",
+    shared_system_chars: int = 0,
+    static_tokens: int = 0,
+    settled_parts: int = 0,
+    known_length: "PartCounts | None" = None,
+) -> Breakpoints:
+    """Plan at most four breakpoints, none where the request up to it takes fewer than `min_tokens` tokens. They are
+    placed at the end of the system prompt; after the newest part; after the newest part of the previous request, which
+    had `previous_length` parts; and after the first `settled_parts` parts, which the next masking will not change. If
+    the newest part is far from the others, extra ones are placed before it. One that remains is placed after the first
+    `shared_system_chars` characters of the system prompt, which other sessions share. `static_tokens`: the size of
+    system prompt and tools. `known_length`: the part counts of the messages, if already computed."""
+    measured = known_length or PartCounter(min_tokens - static_tokens).counts_for(tuple(messages))
+    length, first = measured.parts, measured.first_allowed
+    system_ends: tuple[int, ...] = (len(system),) if system and static_tokens >= min_tokens else ()
+    first_allowed = max(first, 1)
+    parts = {
+        place for place in (length, min(previous_length, length), min(settled_parts, length)) if place >= first_allowed
+    }
+    extra_places = range(
+        length - BREAKPOINT_SPACING_PARTS, max(previous_length, first_allowed - 1), -BREAKPOINT_SPACING_PARTS
+    )
+    parts |= set(extra_places[: MAX_BREAKPOINTS - len(parts) - len(system_ends)])
+    if (
+        system_ends
+        and 0 < shared_system_chars < len(system)
+        and len(parts) + 1 < MAX_BREAKPOINTS
+        and static_tokens >= 2 * min_tokens
+    ):
+        system_ends = (shared_system_chars, *system_ends)
+    return Breakpoints(system_ends, tuple(sorted(parts)))
+
+
+@dataclass(slots=True)
+class PartCounts:
+    """Counts of the parts of messages: all of them, and those before the first output that masking would change."""
+
+    parts: int = 0
+    settled_parts: int | None = None
+    """Number of parts sent before the first output that masking would change; None if there is no such output yet."""
+    min_tokens: int = 0
+    """Minimum number of tokens before a breakpoint."""
+    tokens: int = 0
+    """Tokens of the messages. No longer updated once the minimum is reached."""
+    parts_at_minimum: int | None = None
+    """Number of parts that together reach the minimum; None if all of them do not."""
+
+    def plus(self, message: Message) -> "PartCounts":
+        if self.settled_parts is None and isinstance(message, User):
+            worth = (index for index, output in enumerate(message.outputs) if is_worth_masking(output))
+            first = next(worth, None)
+            self.settled_parts = None if first is None else self.parts + first
+        self.parts += len(message.parts)
+        if self.parts_at_minimum is None and self.tokens < self.min_tokens:
+            self.tokens += estimate_message(message)
+            self.parts_at_minimum = self.parts if self.tokens >= self.min_tokens else None
+        return self
+
+    @property
+    def first_allowed(self) -> int:
+        """First position where a breakpoint is allowed; if there is none, a position after the last part."""
+        return 0 if self.min_tokens <= 0 else self.parts + 1 if self.parts_at_minimum is None else self.parts_at_minimum
+
+
+class PartCounter:
+    """Computes the part counts of a session's requests. Each message is measured once."""
+
+    def __init__(self, least: int = 0) -> None:
+        self._length: IncrementalFold[PartCounts, Message] = IncrementalFold(
+            lambda: PartCounts(min_tokens=least), PartCounts.plus
+        )
+
+    def counts_for(self, messages: tuple[Message, ...]) -> PartCounts:
+        return replace(self._length.value_for(messages))
+
+
+def parts_in_sent_order(message: Message) -> tuple[PromptPart, ...]:
+    """Return a message's parts in the order they are sent: outputs before the user's text."""
+    if not isinstance(message, User):
+        return message.parts
+    return (*message.outputs, *(part for part in message.parts if not isinstance(part, ToolOutput)))
+
+
+@dataclass(slots=True)
+class RequestDigester:
+    """Computes digests of a session's requests. Content that is the same object as in the last request is not hashed
+    again."""
+
+    _tools: tuple[tuple[ToolSpec, ...], str] = ((), "")
+    _last_messages: tuple[tuple[Message, ...], tuple[tuple[str, ...], ...]] = ((), ())
+
+    def tools_digest(self, tools: Sequence[ToolSpec]) -> str:
+        known, found = self._tools
+        if len(known) != len(tools) or not found or not all(map(is_, known, tools)):
+            found = digest(" ".join(digest(canonical(spec)) for spec in tools).encode())
+            self._tools = tuple(tools), found
+        return found
+
+    def message_digests(self, messages: tuple[Message, ...]) -> tuple[tuple[str, ...], ...]:
+        """Return the role and part digests of each message."""
+        digested, known = self._last_messages if is_prefix(self._last_messages[0], messages) else ((), ())
+        digests = extend_tuple(known, *map(part_digests, messages[len(digested) :]))
+        self._last_messages = messages, digests
+        return digests
+
+
+@memoized
+def part_digests(message: Message) -> tuple[str, ...]:
+    """Return a message's role and part digests; cached for the lifetime of the message."""
+    return (type(message).__name__, *(digest(canonical(part)) for part in parts_in_sent_order(message)))
+
+
+_UNSENT_FIELDS = ("whole", "stored", "pictures", "files", "digest", "tools", "note")
+"""Fields that are never sent, because they concern storage or other fields."""
+
+
+def canonical(value: PromptPart | ToolSpec) -> bytes:
+    """Serialise the fields of a value that can reach a provider. If two results are equal, the same bytes are sent."""
+    sent_fields = {name: content for name, content in _sent_values(value).items() if content not in (None, "")}
+    return json.dumps([digest_name(value), sent_fields], default=_json_default, separators=(",", ":")).encode()
+
+
+def _sent_values(value: object) -> dict[str, object]:
+    return {name: getattr(value, name) for name in _sent_fields(type(value))}  # type: ignore[arg-type]  # a class
+
+
+@cache
+def _sent_fields(kind: type) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind) if item.name not in _UNSENT_FIELDS)
+
+
+def _json_default(value: object) -> object:
+    if isinstance(value, Image):
+        return _sent_values(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return f"{digest_name(value)}{repr(value).removeprefix(type(value).__name__)}"
+
+
+def digest(content: bytes) -> str:
+    return blake2b(content, digest_size=DIGEST_BYTES).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """A request as digests."""
+
+    model: str
+    settings: str
+    """The settings that the provider's cache depends on, which is the thinking effort."""
+    system: str
+    tools: str
+    messages: tuple[tuple[str, ...], ...]
+    """Role and part digests of each message."""
+
+    @property
+    def combined_digest(self) -> str:
+        """Digest of everything, for comparison with that of a restored session."""
+        digests = (self.system, self.tools, *(part for message in self.messages for part in message))
+        return digest(" ".join(digests).encode())
+
+
+def fingerprint(
+    system: str,
+    tools: Sequence[ToolSpec],
+    messages: tuple[Message, ...],
+    *,
+    model: str = "",
+    settings: str = "",
+    digests: RequestDigester | None = None,
+) -> Fingerprint:
+    """Return the fingerprint of a request. With the session's `digests`, only new content is hashed."""
+    known = digests if digests is not None else RequestDigester()
+    system_digest = digest(system.encode("utf-8", "surrogatepass"))
+    return Fingerprint(model, settings, system_digest, known.tools_digest(tools), known.message_digests(messages))
+
+
+def first_difference(previous: Fingerprint, current: Fingerprint) -> str | None:
+    """Return where a request first differs from the previous one: `model`, `settings`, `system`, `tools` or `message
+    N`. None if it begins with the whole previous request. The last message of that request may have grown, because
+    adjacent messages of the same role are merged."""
+    for where in ("model", "settings", "system", "tools"):
+        if getattr(previous, where) != getattr(current, where):
+            return where
+    if is_prefix(previous.messages, current.messages):
+        return None
+    for index, before in enumerate(previous.messages):
+        is_last = index == len(previous.messages) - 1
+        now = current.messages[index] if index < len(current.messages) else ()
+        if (now[: len(before)] if is_last else now) != before:
+            return f"message {index + 1}"
+    return None
+
+
+def difference_after_rewrite(previous: Fingerprint, current: Fingerprint, unchanged: int) -> str | None:
+    """Return where the first request after a rewrite has changed although no rewrite may change it: in `system`,
+    `tools`, or one of the first `unchanged` messages. Model and settings may differ."""
+    expected = replace(previous, model=current.model, settings=current.settings, messages=previous.messages[:unchanged])
+    return first_difference(expected, current)
+
+
+MIN_CACHE_DROP_TOKENS = 2_000
+MIN_CACHE_DROP_SHARE = 0.05
+
+
+def is_cache_broken(cached: int, usage: Usage) -> bool:
+    """Whether a request read far fewer tokens from the cache than the previous request had left in it."""
+    drop = cached - usage.cache_read
+    return drop > MIN_CACHE_DROP_TOKENS and drop > MIN_CACHE_DROP_SHARE * cached
+
+
+def tokens_left_cached(usage: Usage) -> int:
+    """Return the number of tokens that a request has certainly left in the cache. If a provider does not report cache
+    writes, only cache reads count."""
+    return usage.cache_read + usage.cache_write
+
+
+def cache_break_cause(previous: Fingerprint, current: Fingerprint, idle_seconds: float, ttl: float) -> BreakCause:
+    """Return the likely reason for a cache miss. `idle_seconds`: seconds since the cache was last used."""
+    match first_difference(previous, current):
+        case "model":
+            return "model switched"
+        case "tools":
+            return "tools changed"
+        case "system":
+            return "system changed"
+        case _:
+            return "ttl expired" if idle_seconds > ttl else "unknown"

@@ -1,0 +1,223 @@
+"""Whether a request or a tool's output will fit, projected from counters before anything is sent. Pure.
+
+    projected = current + pending + new + extra        limit = window - buffer - output
+
+Counters only grow until the turn commits. Tool definitions are counted separately; from the second request on the
+provider's count includes them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from ebbtide.agent.budget.request_budget import ContextBudget, Window
+from ebbtide.tools.lazy import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """A session's token counts, from those of finished turns to the newest."""
+
+    current: int = 0
+    """Tokens of finished turns."""
+    pending: int = 0
+    """Tokens added at the start of the turn."""
+    new: int = 0
+    """Tokens of replies and outputs since the turn began."""
+    schema: int = 0
+    """Tokens of the tool definitions. They are included in `current` once the provider has counted them."""
+    schema_counted: bool = False
+    reasoning: int = 0
+    """Reasoning tokens, for display only: they belong to the output reserve, not to the projection."""
+
+    def projected_tokens(self, extra: int = 0) -> int:
+        return self.current + self.pending + self.new + max(extra, 0)
+
+    def at_turn_start(self, pending: int, reasoning: int = 0) -> "Counters":
+        """Return the counters at the start of a turn."""
+        return replace(self, pending=self.pending + max(pending, 0), reasoning=max(reasoning, 0))
+
+    def plus(self, tokens: int) -> "Counters":
+        """Return the counters after a reply or output of `tokens`."""
+        return replace(self, new=self.new + max(tokens, 0))
+
+    def with_measurement(self, budget: ContextBudget, *, is_counted: bool = False) -> "Counters":
+        """Return the counters after a measurement of the next request. Tokens beyond the known ones count as new.
+        `is_counted`: the provider has counted most of the request, including the tool definitions, so its count
+        replaces estimates."""
+        if is_counted and not self.schema_counted:
+            new = max(budget.used - self.current - self.pending, 0)
+            return replace(self, new=new, schema=budget.tools, schema_counted=True)
+        base = budget.used if self.schema_counted else budget.used - budget.tools
+        grown = max(self.new, base - self.current - self.pending)
+        return replace(self, new=grown, schema=budget.tools if is_counted else max(self.schema, budget.tools))
+
+    def at_turn_end(self, counted: int | None = None) -> "Counters":
+        """Return the counters at the end of a turn, when all tokens become `current`. `counted`: the provider's count
+        of the whole conversation, including the tool definitions."""
+        if counted is None:
+            return replace(self, current=self.projected_tokens(), pending=0, new=0)
+        return replace(self, current=max(counted, 0), pending=0, new=0, schema_counted=True)
+
+    def debug_fields(self) -> dict[str, int]:
+        """Return the counters under the names used in the debug log."""
+        return {
+            "currentCtxTokens": self.current,
+            "pendingCtxTokens": self.pending,
+            "newCtxTokens": self.new,
+            "schemaCtxTokens": self.schema,
+        }
+
+    def debug_projection(self, extra: int = 0) -> dict[str, int]:
+        """Return the projection and its components under the names used in the debug log."""
+        return {
+            "projectedTokens": self.projected_tokens(extra),
+            **self.debug_fields(),
+            "extraTokens": max(extra, 0),
+            "currentReasoningTokens": self.reasoning,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTarget:
+    """A model to which the next request could be sent."""
+
+    provider: str
+    model: str
+    window: Window
+    share: float = 1.0
+    """Share of the limit that a request may take before the next target is tried."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+    @property
+    def limit(self) -> int:
+        return self.window.effective
+
+    @property
+    def max_request_tokens(self) -> int:
+        """Maximum size of a request to this target, in tokens."""
+        return int(self.share * self.limit)
+
+    def debug_fields(self) -> dict[str, str | int]:
+        """Return the limit and its sources under the names used in the debug log."""
+        return {
+            "provider": self.provider,
+            "model": self.model,
+            "contextWindow": self.window.size,
+            "bufferTokens": self.window.buffer,
+            "maxOutputTokens": self.window.output,
+            "limit": self.limit,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedTarget:
+    """A target whose limit is too low for the request."""
+
+    provider: str
+    model: str
+    limit: int
+    projected: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    verdict: Literal["ok", "skip", "final"]
+    """`ok`: the request fits the first target. `skip`: it fits a later one. `final`: it fits none."""
+    target: ModelTarget | None
+    """The model to which the request is sent; None if the request fits none."""
+    blocked: tuple[BlockedTarget, ...] = ()
+    schema_only: bool = False
+    """Whether the request exceeds the limit only because of the tool definitions. It is sent nevertheless."""
+
+
+def turn_preflight(
+    counters: Counters, targets: Sequence[ModelTarget], extra: int = 0, *, allow_large_tools: bool = True
+) -> Preflight:
+    """Choose the first target that the request fits. If there is none, choose the first one whose limit it exceeds only
+    because of the tool definitions, if the buffer has room for them and `allow_large_tools` is set."""
+    projected = counters.projected_tokens(extra)
+    tokens_without_tools = projected - counters.schema if counters.schema_counted else projected
+    request_tokens = tokens_without_tools + counters.schema
+    blocked = tuple(
+        BlockedTarget(target.provider, target.model, target.limit, request_tokens)
+        for target in targets
+        if request_tokens > target.max_request_tokens
+    )
+    for target in targets:
+        if request_tokens <= target.max_request_tokens:
+            return Preflight("ok" if target is targets[0] else "skip", target, blocked[: targets.index(target)])
+    for index, target in enumerate(targets):
+        if (
+            allow_large_tools
+            and tokens_without_tools <= target.max_request_tokens
+            and request_tokens <= target.limit + target.window.buffer
+        ):
+            return Preflight("skip" if index else "ok", target, blocked[:index], schema_only=True)
+    return Preflight("final", None, blocked)
+
+
+def settle_for_final_turn(counters: Counters) -> Counters:
+    """Return the counters for a forced final turn. All tokens count as settled, so the projection stays the same."""
+    return replace(counters, current=counters.current + counters.pending + counters.new, pending=0, new=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolBudget:
+    """Space for the outputs of one step."""
+
+    limit: int
+    used: int
+    """Tokens of the request without these outputs."""
+    reserved: int = 0
+    """Tokens of the outputs accepted so far."""
+    exceeded: bool = False
+    """Whether an output did not fit. If so, no further call is run."""
+
+    @property
+    def remaining(self) -> int:
+        return max(self.limit - self.used - self.reserved, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    ok: bool
+    tokens: int
+    budget: ToolBudget
+    """The budget after the reservation."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPreview:
+    fits: bool
+    tokens: int
+    remaining: int
+    """Number of tokens left after the output; negative if it does not fit."""
+
+
+def tool_preflight(counters: Counters, window: Window, extra: int = 0) -> ToolBudget:
+    """Return the space for outputs, according to the projection of the next request."""
+    projected = counters.projected_tokens(extra) + (0 if counters.schema_counted else counters.schema)
+    return ToolBudget(window.effective, projected, exceeded=projected > window.effective)
+
+
+def reserve_tool_output(budget: ToolBudget, tokens: int) -> Reservation:
+    """Reserve space for an output. An output that does not fit reserves nothing and prevents further calls."""
+    tokens = max(tokens, 0)
+    if budget.exceeded or tokens > budget.remaining:
+        return Reservation(False, tokens, replace(budget, exceeded=True))
+    return Reservation(True, tokens, replace(budget, reserved=budget.reserved + tokens))
+
+
+def preview_tool_output(budget: ToolBudget, tokens: int) -> OutputPreview:
+    """Return what `reserve_tool_output` would do, without reserving anything."""
+    tokens = max(tokens, 0)
+    remaining = budget.limit - budget.used - budget.reserved - tokens
+    return OutputPreview(not budget.exceeded and remaining >= 0, tokens, remaining)
+
+
+def can_execute_tool(budget: ToolBudget) -> bool:
+    return not budget.exceeded

@@ -1,0 +1,254 @@
+"""Detects from token counts whether a server silently truncated a request. Pure.
+
+A server whose window is smaller than stated may silently drop the beginning of requests. Its counts then stay the same
+or fall while requests grow. So the growth of its counts is compared with a lower bound for the new text, half of its
+words, which is valid for any tokenizer. A server whose counts are off by a constant factor, or that does not count
+tools, never falls below that bound. A server that counts only uncached text is recognised because its counts follow the
+size of the new text.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from ebbtide.agent.messages import Assistant, Conversation, Message, Note, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.tokens.incremental import memoized
+from ebbtide.tools.lazy import dataclass, regex
+
+TruncationFinding: TypeAlias = Literal["whole", "fresh", "doubtful", "truncated"]
+"""`whole`: as far as can be known, the server read everything. `fresh`: it counted only new text. `doubtful`: its count
+is impossibly low, which may happen once. `truncated`: it dropped the beginning."""
+
+MIN_WINDOW_TOKENS = 1000
+"""Smallest window that any server has, in tokens. A lower count does not reveal the window."""
+MAX_DOUBTS = 2
+"""Number of impossibly low counts after which the server is assumed to truncate."""
+_MIN_CHARS_PER_WORD = 5
+"""Minimum number of characters per word. It keeps the lower bound valid for servers that count characters."""
+_MIN_OPENING_SHARE = 0.1
+"""Minimum size of the content before the messages, as a share of its estimate. It is valid even if a server does not
+count tools."""
+_TOLERANCE_TOKENS, _TOLERANCE_SHARE = 100, 0.02
+"""Tolerance for low counts: a number of tokens, plus a share of the count."""
+_MIN_GROWTH_TOKENS = 200
+"""Growth of a request, in tokens, that must be visible in its count."""
+_MIN_EQUAL_COUNTS = 3
+"""Number of equal counts in a row that prove a full window, if the requests grew."""
+_MAX_STORED_COUNTS = 8
+_TRUNCATION_RATIO = 1.25
+"""Ratio of expected to counted tokens above which a request may have been truncated."""
+_WORD = regex(r"[a-zA-Z0-9]{1,16}|[^\W_]{1,4}")
+
+
+@dataclass(frozen=True, slots=True)
+class CountedRequest:
+    """A request and the server's count of it."""
+
+    min_tokens: int
+    """Lower bound for the tokens of its messages under any tokenizer: their words. System prompt and tools are not
+    included."""
+    new_tokens: tuple[int, int]
+    """Estimated tokens that are new to the server: without and with the reply, which the server wrote itself."""
+    counted: int
+    expected: int
+    """Estimated tokens of the whole request."""
+    opening_tokens: int = 0
+    """Estimated tokens of the content before the messages."""
+    is_first: bool = False
+    """Whether this is the first request of the session, so that the server cannot have read its messages before."""
+    exceeds_window: bool = False
+    """Whether the request exceeds the window by our estimate, but not by the server's count."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountRecord:
+    """History of the server's counts in a session."""
+
+    height: float = 0.0
+    """Largest amount by which a count exceeds half the words of its request, since the last rewrite."""
+    most: int = 0
+    """Largest complete count since the last rewrite."""
+    counts: tuple[int, ...] = ()
+    """The latest counts, oldest first."""
+    short: tuple[tuple[int, int], ...] = ()
+    """Pairs of an impossibly low count and the expected one, since the last count that cleared the suspicion."""
+    low: tuple[tuple[int, ...], ...] = ()
+    """The latest incomplete counts, each with the size of the new text at that time, with and without the reply."""
+    is_fresh: bool = False
+    """Whether the server has counted only new text at least once."""
+    constant: int = 0
+    """The token count that the server reports for any request; 0 if it is not known to be constant."""
+    standing: tuple[int, int, int] = (0, 0, 0)
+    """The last count since the last rewrite, the expected size when the server first reported it, and how many times in
+    a row it was reported."""
+    low_height: float | None = None
+    """Amount by which the last impossibly low count exceeds half the words of its request; None if there was no such
+    count since the last rewrite."""
+
+    @property
+    def window(self) -> int:
+        """The window of a truncating server: its largest recent count. If the server drops whole messages, that count
+        may be too low, so the result is at least half of the smallest request that was truncated."""
+        sent = min(expected for _, expected in self.short)
+        shortest = max(counted for counted, _ in self.short)
+        most = max((counted for counted in self.counts if counted <= sent), default=shortest)
+        return max(most, sent // 2) if most > 1.1 * shortest else most
+
+    def after_rewrite(self) -> "CountRecord":
+        """Return the record without the values that new counts are compared with, since requests are shorter after a
+        rewrite."""
+        return replace(self, height=0.0, most=0, standing=(0, 0, 0), low_height=None)
+
+    def with_earlier_count(self, min_tokens: int, counted: int) -> "CountRecord":
+        """Return the record with a request that was counted in an earlier run of the program."""
+        return replace(self, height=max(counted - min_tokens / 2, 0.0), most=counted, standing=(counted, counted, 1))
+
+
+def assess_count(record: CountRecord, sent: CountedRequest) -> tuple[TruncationFinding, CountRecord]:
+    """Compare a count with the record. Return the finding and the updated record."""
+    updated, height = _with_count(record, sent), sent.counted - sent.min_tokens / 2
+    shortfall = record.height - height
+    is_fresh = _counts_only_new(record, sent)
+    is_stuck = not is_fresh and _is_count_stuck(updated, sent, shortfall)
+    is_low = shortfall > _TOLERANCE_TOKENS + _TOLERANCE_SHARE * sent.counted
+    if not (is_stuck or sent.exceeds_window or is_fresh or is_low):
+        return "whole", _with_complete_count(updated, sent, height)
+    updated = replace(updated, low=(*record.low, (sent.counted, *reversed(sent.new_tokens)))[-_MAX_STORED_COUNTS:])
+    if is_fresh and not _ignores_new_text(record, sent):
+        return "fresh", replace(updated, is_fresh=True, most=max(record.most, sent.counted))
+    updated = replace(
+        updated, short=(*record.short, (sent.counted, sent.expected))[-_MAX_STORED_COUNTS:], low_height=height
+    )
+    # The count of a full window cannot grow. But a relay may have switched to a server with another tokenizer, whose
+    # counts grow with new text.
+    is_higher = record.low_height is not None and height >= record.low_height
+    is_repeated = len(updated.short) >= MAX_DOUBTS and not is_higher
+    is_proven = sent.is_first or is_stuck or is_repeated or _are_low_counts_equal(updated)
+    is_window = sent.counted >= MIN_WINDOW_TOKENS and updated.constant != sent.counted
+    return ("truncated" if is_proven and is_window else "doubtful"), updated
+
+
+def _with_count(record: CountRecord, sent: CountedRequest) -> CountRecord:
+    counts = (*record.counts, sent.counted)[-_MAX_STORED_COUNTS:]
+    _, expected, times = record.standing if record.standing[0] == sent.counted else (0, sent.expected, 0)
+    standing = sent.counted, expected, times + 1
+    return replace(record, counts=counts, constant=_constant_usage(record.constant, counts, sent), standing=standing)
+
+
+def _is_count_stuck(record: CountRecord, sent: CountedRequest, shortfall: float) -> bool:
+    """Whether the latest counts are identical although the requests grew. The lower bound alone would detect this much
+    later, for example in Chinese: it is only half of `shortfall`."""
+    _, expected, times = record.standing
+    return times >= _MIN_EQUAL_COUNTS and max(sent.expected - expected, 2 * shortfall) >= _MIN_GROWTH_TOKENS
+
+
+def _constant_usage(known: int, counts: tuple[int, ...], sent: CountedRequest) -> int:
+    """Return the constant token count that a relay or test server reports for every request; 0 if none is known.
+
+    A count may be constant if it is smaller than the content before the messages, or if the first request was about
+    that large, so that nothing can have been dropped from it. It must not be a count that Ollama reports for a full
+    window: the window size or half of it, plus up to three (ollama/ollama issues 3839, 10368, 17427 and 17889).
+    """
+    if len(set(counts)) > 1:
+        return 0
+    is_full_window = (sent.counted + 1) % 256 <= 4
+    is_too_small = sent.counted < sent.opening_tokens
+    was_about_as_large = len(counts) == 1 and sent.expected < _TRUNCATION_RATIO * sent.counted
+    is_constant = not sent.exceeds_window and not is_full_window and (is_too_small or was_about_as_large)
+    return sent.counted if is_constant or known == sent.counted else 0
+
+
+def _are_low_counts_equal(record: CountRecord) -> bool:
+    """Whether the latest three low counts are equal, give or take one. Complete counts in between are ignored: every
+    other request may go to a server with a larger window."""
+    last = [low[0] for low in record.low[-3:]]
+    return len(last) == 3 and max(last) - min(last) <= 1
+
+
+def _with_complete_count(record: CountRecord, sent: CountedRequest, height: float) -> CountRecord:
+    """Record a complete count. It clears the suspicion if it is larger than the requests that raised it, since a full
+    window cannot grow."""
+    short = () if record.short and sent.counted > min(expected for _, expected in record.short) else record.short
+    return replace(record, height=max(record.height, height), most=max(record.most, sent.counted), short=short)
+
+
+def _counts_only_new(record: CountRecord, sent: CountedRequest) -> bool:
+    """Whether a low count can be explained by a server that counts only new text. The count must differ from the last
+    complete one, and from the size of new text plus the content before the messages, which is what a truncating server
+    would read. The server may have cached the system prompt before the session started. After a rewrite, a server that
+    has counted this way before may report anything between the new text and the full size."""
+    is_most = not record.is_fresh and abs(record.most - sent.counted) <= 1
+    if sent.exceeds_window or is_most:
+        return False
+    if record.is_fresh and record.most == 0:
+        return sent.counted < 0.85 * sent.expected
+    if sent.is_first and sent.counted < _MIN_OPENING_SHARE * sent.opening_tokens:
+        return True
+    least, most = sent.new_tokens
+    highest = min(1.35 * most + 300, 1.1 * most + (200 if sent.is_first else max(sent.opening_tokens / 2, 200)))
+    return 0.7 * least - 100 <= sent.counted <= min(highest, 0.75 * sent.expected)
+
+
+def _ignores_new_text(record: CountRecord, sent: CountedRequest) -> bool:
+    """Whether the count does not depend on the new text: a similar count was reported before with far more or far less
+    new text, or the same count twice with different new text."""
+    similar = [one for one in record.low if abs(one[0] - sent.counted) <= 0.1 * sent.counted]
+    equal = [one for one in similar if abs(one[0] - sent.counted) <= 1 and not _has_similar_growth(one, sent, 1.01)]
+    return len(equal) >= 2 or any(not _has_similar_growth(one, sent, 1.6) for one in similar)
+
+
+def _has_similar_growth(low: tuple[int, ...], sent: CountedRequest, within: float) -> bool:
+    """Whether about the same amount of text was new at an earlier count. It is compared both with and without the
+    reply, since a server that counts new text counts it in one of these two ways."""
+    pairs = zip(low[1:], reversed(sent.new_tokens), strict=False)  # an earlier version stored only one size
+    return any(1 / within < max(before, 1) / max(new, 1) < within for before, new in pairs)
+
+
+def min_tokens(messages: Iterable[Message]) -> int:
+    """Return a lower bound for the tokens of messages under any tokenizer."""
+    return sum(map(_min_message_tokens, messages))
+
+
+def has_no_reply(conversation: Conversation) -> bool:
+    """Whether no request of the session has been answered yet."""
+    opened = conversation.summary.retain or conversation.summary.summary or conversation.summary.ledger
+    return not opened and not any(isinstance(message, Assistant) for message in conversation.messages)
+
+
+def messages_since_reply(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return the user messages after the newest reply."""
+    at = next((i for i in range(len(messages), 0, -1) if isinstance(messages[i - 1], Assistant)), 0)
+    return tuple(message for message in messages[at:] if isinstance(message, User))
+
+
+def _part_texts(message: Message) -> Iterable[str]:
+    for part in message.parts:
+        match part:
+            case Text(text=text) | Note(text=text) | ToolOutput(text=text):
+                yield text
+            case ToolCall(source=source):
+                yield source
+            case _:
+                pass  # servers may drop reasoning; the size of images is unknown
+
+
+@memoized
+def _min_message_tokens(message: Message) -> int:
+    return sum(min(len(_WORD.findall(text)), len(text) // _MIN_CHARS_PER_WORD) for text in _part_texts(message))
+
+
+def truncation_notice(counted: int, expected: int) -> str:
+    """Return the notice about a truncating server, with advice."""
+    return (
+        f"the server read only {counted:,} of about {expected:,} tokens: it drops the beginning of "
+        "requests. From now on requests are kept within what it reads. Set `agent.context_window` to the window that "
+        "the server really has, or configure a larger one there (`num_ctx` of Ollama, `--ctx-size` of llama.cpp)"
+    )
+
+
+def window_restored_notice(counted: int, known: int) -> str:
+    """Return the notice that withdraws an earlier truncation notice."""
+    return (
+        f"the server has now read {counted:,} tokens, more than its counts suggested: its window is "
+        f"assumed to be {known:,} tokens again. Its counts of the same text vary"
+    )

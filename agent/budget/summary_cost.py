@@ -1,0 +1,105 @@
+"""The cost of a summary, and whether another model writes it for less than the session's model, which has the
+conversation in its cache. Pure."""
+
+from collections.abc import Sequence
+
+from ebbtide.tools.lazy import dataclass
+
+SUMMARY_REQUEST_TOKENS, SUMMARY_REPLY_TOKENS = 400, 1800
+"""Estimated tokens of the request for a summary, and of the summary."""
+
+MAX_COST_RATIO = 0.7
+"""Maximum cost of another model as a share of the cost of the session's model. Token counts differ between models by up
+to a third, and one summary in ten may be rejected after it was paid for: 0.75 · 0.9 is about this."""
+
+
+@dataclass(frozen=True, slots=True)
+class DollarsPerToken:
+    """US dollars for one token."""
+
+    input: float
+    output: float
+    cache_read: float
+    cache_write: float
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryJob:
+    """A summary to be written."""
+
+    context: int
+    """Tokens of the conversation as counted for the session's model."""
+    transcript: int
+    """Tokens of the transcript that another model would read."""
+    is_cached: bool = True
+    """Whether the session's model would read the conversation from its cache. If not, it reads the transcript like any
+    other model."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryCandidate:
+    """A model that could write summaries in place of the session's model."""
+
+    model: str
+    """`provider/name`."""
+    prices: DollarsPerToken | None
+    """None if unknown."""
+    window: int
+
+
+def cost_with_cache(prices: DollarsPerToken, context: int) -> float:
+    """Return the cost, in US dollars, of asking for a summary in a request that continues the last one."""
+    return (
+        prices.cache_read * context + prices.cache_write * SUMMARY_REQUEST_TOKENS + prices.output * SUMMARY_REPLY_TOKENS
+    )
+
+
+def cost_of_transcript(prices: DollarsPerToken, transcript: int) -> float:
+    """Return the cost, in US dollars, of a summary by a model that reads the transcript."""
+    return prices.input * (transcript + SUMMARY_REQUEST_TOKENS) + prices.output * SUMMARY_REPLY_TOKENS
+
+
+def cheapest_summary_model(
+    own_prices: DollarsPerToken | None, job: SummaryJob, offers: Sequence[SummaryCandidate]
+) -> str | None:
+    """Return the cheapest model for the summary if it is clearly cheaper than the session's model, otherwise None.
+    Models with unknown prices are never chosen, nor are models whose window is so small that the transcript must be
+    split."""
+    if own_prices is None:
+        return None
+    own_cost = (
+        cost_with_cache(own_prices, job.context) if job.is_cached else cost_of_transcript(own_prices, job.transcript)
+    )
+    needed_tokens = job.transcript + SUMMARY_REQUEST_TOKENS + SUMMARY_REPLY_TOKENS
+    costs = [
+        (cost_of_transcript(offer.prices, job.transcript), offer.model)
+        for offer in offers
+        if offer.prices is not None and needed_tokens <= offer.window // 2
+    ]
+    cheapest = min(costs, default=(own_cost, ""))
+    return cheapest[1] if cheapest[0] < MAX_COST_RATIO * own_cost else None
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSummaryModel:
+    """A model that could write summaries, with its measured speed."""
+
+    model: str
+    """`provider/name`."""
+    seconds: float | None
+    """Seconds that the model took to answer a short question; None if it did not answer."""
+    window: int
+    price: float | None = None
+    """US dollars per million input tokens; None if unknown."""
+
+
+MIN_SUMMARY_WINDOW_TOKENS = 16_000
+"""Minimum window of a summary model, in tokens. A smaller one would split a conversation into too many chunks."""
+
+
+def fastest_first(candidates: Sequence[TimedSummaryModel]) -> tuple[str, ...]:
+    """Return the models that answered and have a large enough window, fastest first, then cheapest. Models with an
+    unknown price come after those with a known one."""
+    usable = [found for found in candidates if found.seconds is not None and found.window >= MIN_SUMMARY_WINDOW_TOKENS]
+    order = sorted(usable, key=lambda found: (found.seconds, found.price is None, found.price or 0.0, found.model))
+    return tuple(dict.fromkeys(found.model for found in order))

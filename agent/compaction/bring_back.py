@@ -1,0 +1,122 @@
+"""Brings stored content back into view, at the end of the conversation. Messages already in view stay unchanged,
+because unmasking an output in its place would change the cached prefix."""
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import TypeVar
+
+from ebbtide.agent.archive.recall import SessionRecall
+from ebbtide.agent.budget.prices import Prices
+from ebbtide.agent.budget.request_budget import ContextBudget
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.view import BroughtBack
+from ebbtide.agent.messages import Conversation, Message, Note, User
+from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.session_context import ModelContext, TurnContext, WindowContext
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.files.pictures import PICTURE_TYPES
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.outputs.plain_text import is_mostly_noise
+from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.read_result import referenced_range
+
+Part = TypeVar("Part")
+
+MAX_BROUGHT_BACK_BYTES = 51_200
+"""Maximum bytes brought back at once."""
+SNIFF_BYTES = 1 << 14
+"""Bytes examined to tell whether the content is text."""
+MIN_RETRY_BYTES = 64
+"""If the content does not fit at this size, only the note without content is added."""
+
+
+@dataclass(frozen=True, slots=True)
+class BringBackResult:
+    conversation: Conversation
+    event: BroughtBack
+
+
+async def bring_back(
+    conversation: Conversation,
+    window: WindowContext,
+    turn: TurnContext,
+    ref: str,
+    recall: SessionRecall,
+    *,
+    only_price: bool = False,
+) -> BringBackResult:
+    """Add the content of a reference to the conversation, limited to half of the remaining room. `only_price`: change
+    nothing, and return the event that would be emitted. Raises `AgentError`."""
+    before = budget_of(conversation, window)
+    room = before.remaining // 2
+    if room <= 0:
+        raise AgentError("the window is full: free space with `/compact` first")
+    stored = await recall.fetch(ref)
+    with closing(stored.content):
+        note, is_whole = _largest_fitting_note(stored, room, window.model.meter.message_tokens)
+    message = User((note,))
+    after = conversation.plus(message)
+    event = _event(stored.ref, before, budget_of(after, window), is_whole, window.model)
+    if only_price:
+        return BringBackResult(conversation, event)
+    await turn.recorder.record_user_message(message)
+    turn.emit(event)
+    return BringBackResult(after, event)
+
+
+def _largest_fitting_note(stored: StoredContent, room: int, size_of: Callable[[Message], int]) -> tuple[Note, bool]:
+    """Return a note with as much of the content as fits into `room` tokens, and whether it is complete."""
+    max_bytes = MAX_BROUGHT_BACK_BYTES
+    while True:
+        note, is_whole = bring_back_note(stored, max_bytes)
+        size = size_of(User((note,)))
+        if size <= room or max_bytes == 0:
+            return note, is_whole
+        max_bytes = max_bytes * room * 9 // (size * 10) if max_bytes > MIN_RETRY_BYTES else 0
+
+
+def _event(ref: str, before: ContextBudget, after: ContextBudget, is_whole: bool, model: ModelContext) -> BroughtBack:
+    size = after.used - before.used
+    cost = cost_of_new_tokens(size, after.used, model.facts.prices)
+    return BroughtBack(ref, size, is_whole, after.used, after.window.effective, cost)
+
+
+def cost_of_new_tokens(size: int, used: int, prices: Prices | None) -> float | None:
+    """Return the US dollars for `size` new tokens in a request of `used` tokens; None if prices are unknown."""
+    if prices is None:
+        return None
+    price = prices.per_token(used)
+    return size * max(price.cache_write, price.input)
+
+
+def require_stored(part: Part | None) -> Part:
+    """Return `part`, an object that looks up stored content. Raises `AgentError` if it is None because the session is
+    not stored."""
+    if part is None:
+        raise AgentError("this session is not stored, so there is nothing to look up")
+    return part
+
+
+def bring_back_note(stored: StoredContent, max_bytes: int) -> tuple[Note, bool]:
+    """Return a note with the content, or its beginning, and whether it is complete. Raises `AgentError`."""
+    if not stored.media_type.startswith("text/"):
+        advice = (
+            "let the model read it with `recall`"
+            if stored.media_type in PICTURE_TYPES
+            else "`/archive` says how to save it"
+        )
+        raise AgentError(f"`{stored.ref}` is {stored.media_type}: {advice}")
+    try:
+        start, end = referenced_range(stored)
+    except ToolError as error:
+        raise AgentError(str(error)) from error
+    data = stored.content.read(start, min(end - start, max_bytes))
+    head = stored.content.read(0, SNIFF_BYTES)
+    if b"\0" in head or is_mostly_noise(head.decode("utf-8", "replace")):
+        raise AgentError(f"`{stored.ref}` is not text: let the model read it with `read_result`")
+    omitted_bytes = end - start - len(data)
+    text = data.decode("utf-8", "ignore" if omitted_bytes > 0 else "replace")
+    left_out = f"\n[… {pluralize(omitted_bytes, 'byte')} left out; `recall` shows them …]" if omitted_bytes > 0 else ""
+    note_text = f"[The user brings `{stored.ref}` back into view:]\n{text}{left_out}"
+    return Note(note_text, kind="brought", name=stored.ref), omitted_bytes <= 0

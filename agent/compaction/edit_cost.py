@@ -1,0 +1,180 @@
+"""Cost and savings of a manual view edit, before it is applied. Pure.
+
+Costs are in units of one fresh input token. Everything after the first change must be written to the provider's cache
+again. Removed content need no longer be read from the cache with each request.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ebbtide.agent.budget.prices import UnitPrices
+from ebbtide.agent.budget.request_budget import ContextBudget
+from ebbtide.agent.events.view import Act
+from ebbtide.agent.eviction.settings import CompactionCaps
+from ebbtide.agent.messages import Conversation, Message, User
+from ebbtide.agent.view.visible import messages_in_view, summary_messages, visible_messages
+
+
+@dataclass(frozen=True, slots=True)
+class EditPricing:
+    """How view edits are measured and priced."""
+
+    size: Callable[[Message], int]
+    """Estimated tokens of a single message."""
+    used: int
+    """Tokens of the next request."""
+    fixed_tokens: int
+    """Tokens before the messages: system prompt and tools."""
+    effective_tokens: int
+    """Tokens available to a request."""
+    prices: UnitPrices = UnitPrices()  # noqa: RUF009  # a frozen value
+    caps: CompactionCaps = CompactionCaps()  # noqa: RUF009  # a frozen value
+    is_cold: bool = False
+    """Whether nothing of the session is in the provider's cache."""
+    cached: int | None = None
+    """Number of sent messages that are unchanged since the last request; None if all are."""
+    scale: float = 1.0
+    """Actual tokens per estimated token."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewEditPlan:
+    """The effect of a view edit."""
+
+    act: Act
+    name: str
+    """The reference of the item, or the name of a tool."""
+    what: str
+    after: Conversation
+    """The conversation after the edit. If a model must be asked first, this is the conversation without the model's
+    text."""
+    unchanged_messages: int
+    """Number of sent messages that stay unchanged."""
+    freed: int = 0
+    """Tokens saved in every further request; negative if the view grows."""
+    cache_write_tokens: int = 0
+    """Tokens that must be written to the cache again."""
+    cost: float = 0.0
+    """One-time cost, in fresh input tokens."""
+    saves: float = 0.0
+    """Saving per further request, in fresh input tokens."""
+    asks: bool = False
+    """Whether a model must be asked."""
+    key: str = ""
+    """Key of the item that a model summarises."""
+    cut: int = 0
+    """Number of messages that a summary would replace."""
+    is_rewrite: bool = True
+    """Whether the edit changes what was sent before."""
+
+    @property
+    def break_even_requests(self) -> int | None:
+        """Number of requests after which the edit has paid for itself; None if it never does."""
+        if self.cost <= 0:
+            return 0
+        return math.ceil(self.cost / self.saves) if self.saves > 0 else None
+
+
+def price_edit(
+    act: Act, name: str, what: str, before: Conversation, after: Conversation, pricing: EditPricing
+) -> ViewEditPlan:
+    """Return the plan of an edit that needs no model."""
+    unchanged, first = first_change(before, after)
+    if first is None:
+        return ViewEditPlan(act, name, what, after, unchanged, is_rewrite=before.excluded_tools != after.excluded_tools)
+    freed = round((_view_tokens(before, pricing) - _view_tokens(after, pricing)) * pricing.scale)
+    behind = invalidated_cache_tokens(before, after, pricing)
+    cost = 0.0 if pricing.is_cold else (pricing.prices.write - pricing.prices.read) * behind
+    changed = replace(after, anchor=None, anchored=0)
+    return ViewEditPlan(act, name, what, changed, unchanged, freed, behind, cost, pricing.prices.read * freed)
+
+
+def invalidated_cache_tokens(before: Conversation, after: Conversation, pricing: EditPricing) -> int:
+    """Return the tokens that must be written to the cache again after the view changed from `before` to `after`: those
+    after the first change, except those that an earlier change has already invalidated."""
+    unchanged, first = first_change(before, after)
+    if first is None:
+        return 0
+    limit = (
+        _sent_message_count(after)
+        if pricing.cached is None
+        else min(_sent_message_count(after), _index_after_sent(after, pricing.cached))
+    )
+    visible = visible_messages(after)[first:limit]
+    opening = summary_messages(after.summary) if unchanged == 0 and limit > 0 and pricing.cached != 0 else ()
+    return round(sum(map(pricing.size, (*opening, *visible))) * pricing.scale)
+
+
+def _view_tokens(conversation: Conversation, pricing: EditPricing) -> int:
+    return sum(map(pricing.size, messages_in_view(conversation)))
+
+
+def first_change(before: Conversation, after: Conversation) -> tuple[int, int | None]:
+    """Return the number of sent messages that stay unchanged, and the index of the first message of `after` that may
+    differ (None if all are unchanged)."""
+    sent_positions = sent_indices(after)
+    if (
+        summary_messages(before.summary) != summary_messages(after.summary)
+        or before.messages_before != after.messages_before
+    ):
+        return 0, 0
+    for index, (old, new) in enumerate(zip(visible_messages(before), visible_messages(after), strict=False)):
+        if old != new:
+            return sent_positions[index], index
+    if len(before.messages) != len(after.messages):
+        index = min(len(before.messages), len(after.messages) - 1)
+        return sent_positions[index], index
+    return (sent_positions[-1] + 1 if sent_positions else 0), None
+
+
+def sent_indices(conversation: Conversation) -> tuple[int, ...]:
+    """Return, for each message, the index of the sent message that contains it. Adjacent user messages are merged for
+    sending."""
+    indices, sent_index = list[int](), 0 if summary_messages(conversation.summary) else -1
+    before: Message | None = User(()) if sent_index == 0 else None
+    for message in conversation.messages:
+        if before is None or not (isinstance(message, User) and isinstance(before, User)):
+            sent_index += 1
+        indices.append(sent_index)
+        before = message
+    return tuple(indices)
+
+
+def _index_after_sent(conversation: Conversation, sent_count: int) -> int:
+    """Return the index of the first message after the first `sent_count` sent ones."""
+    indices = sent_indices(conversation)
+    return next((index for index, found in enumerate(indices) if found >= sent_count), len(indices))
+
+
+def _sent_message_count(conversation: Conversation) -> int:
+    """Return the number of messages in the last request, which are those before the newest reply."""
+    messages = conversation.messages
+    return next((index for index in range(len(messages) - 1, -1, -1) if not isinstance(messages[index], User)), 0)
+
+
+MAX_HOLD_TOKENS, HOLD_WINDOW_DIVISOR = 20_000, 10
+"""After an undo, nothing is rewritten automatically until the view has grown by this many tokens, or by
+1/`HOLD_WINDOW_DIVISOR` of the effective window if that is less."""
+
+
+def min_size_after_undo(used: int, effective: int) -> int:
+    """Return the size of a request below which nothing is rewritten automatically, after an undo has made the request
+    `used` tokens long. A nearly full window is rewritten nevertheless."""
+    return used + max(min(effective // HOLD_WINDOW_DIVISOR, MAX_HOLD_TOKENS), 1)
+
+
+def tokens_after_prefix(budget: ContextBudget) -> int:
+    """Return the tokens after system prompt and tools. A rewrite leaves only these two in the cache."""
+    fixed = budget.system + budget.instructions + budget.memories + budget.skills + budget.tools
+    return max(budget.used - fixed, 0)
+
+
+def undo_refusal(before: ContextBudget) -> str:
+    """Return why the earlier view cannot be restored; empty if it can."""
+    if before.verdict == "fits":
+        return ""
+    return (
+        f"the previous view now takes about {before.used:,} tokens, and a request has room for "
+        f"{before.window.effective:,}: nothing was undone; `/bring` restores single parts of it"
+    )

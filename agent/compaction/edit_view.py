@@ -1,0 +1,281 @@
+"""Applies manual view edits: pins, evictions, previews, summaries and deferred tools. Their effect and cost are
+computed in `ebbtide.agent.compaction.view_edits`."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from ebbtide.agent.archive.session_archive import SessionArchive
+from ebbtide.agent.budget.prices import dollars_per_token, unit_prices
+from ebbtide.agent.budget.request_budget import ContextBudget
+from ebbtide.agent.calls.output_reader import OutputReader
+from ebbtide.agent.calls.policy import server_prefix
+from ebbtide.agent.compaction.edit_cost import EditPricing, ViewEditPlan
+from ebbtide.agent.compaction.ladder import ForcedStrategy
+from ebbtide.agent.compaction.rewrite import compact_now
+from ebbtide.agent.compaction.room import conversation_tokens
+from ebbtide.agent.compaction.view_edits import (
+    EditRequest,
+    Refusal,
+    plan_tool_deferral,
+    plan_view_edit,
+    with_item_summary,
+)
+from ebbtide.agent.errors import AgentError, ReferenceFailed, StoreFailed
+from ebbtide.agent.events.session import Event, ReplyFinished
+from ebbtide.agent.events.view import ContextCompacted, Price, ViewChanged
+from ebbtide.agent.messages import Conversation, Message, ToolCall, User
+from ebbtide.agent.tool_specs import ToolSpec
+from ebbtide.agent.view.message_text import message_text
+from ebbtide.agent.view.visible import numbered_outputs
+from ebbtide.agent.window.measure import budget_of, choose_tools, request_mark, request_sizer
+from ebbtide.agent.window.session_context import TurnContext, WindowContext
+
+
+def edit_pricing(conversation: Conversation, budget: ContextBudget, window: WindowContext) -> EditPricing:
+    """Return how view edits are measured and priced in this session."""
+    model = window.model
+    fixed = budget.system + budget.instructions + budget.memories + budget.skills + budget.tools
+    facts = model.facts
+    return EditPricing(
+        model.meter.message_tokens,
+        budget.used,
+        fixed,
+        budget.effective_window,
+        unit_prices(facts.prices, is_uncached=window.watch.is_uncached),
+        window.compaction_settings.caps,
+        window.watch.is_cache_cold(facts),
+        window.watch.unchanged_messages,
+        token_scale(budget.used - fixed, conversation, model.meter.message_tokens),
+    )
+
+
+def token_scale(counted: int, conversation: Conversation, size: Callable[[Message], int]) -> float:
+    """Return the number of actual tokens per estimated token of a conversation."""
+    estimated = conversation_tokens(conversation, size)
+    return min(max(counted / estimated, 0.25), 3.0) if estimated else 1.0
+
+
+MAX_ITEM_BYTES = 1 << 20
+"""Maximum number of bytes of one item that a model summarises."""
+ITEM_SUMMARY_PURPOSE = (
+    "Extract what the ongoing work still needs from this text; quote verbatim where exact wording matters."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EditQuote:
+    """The plan of an edit, or the reason why it is refused. Nothing has changed yet."""
+
+    conversation: Conversation
+    plan: ViewEditPlan | Refusal
+    dollars: float | None
+    """US dollars per fresh input token; None if the model's prices are unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditOutcome:
+    """The conversation after an edit."""
+
+    conversation: Conversation
+    events: tuple[Event, ...]
+    """The events to show."""
+
+
+async def quote_edit(
+    conversation: Conversation, window: WindowContext, turn: TurnContext, request: EditRequest
+) -> EditQuote:
+    """Return the effect and cost of an edit without applying it."""
+    return EditQuote(
+        conversation, await plan_edit(request, conversation, window), dollars_per_token(window.model.facts.prices)
+    )
+
+
+async def apply_edit(
+    conversation: Conversation, window: WindowContext, turn: TurnContext, request: EditRequest
+) -> EditOutcome:
+    """Apply an edit. Raises `AgentError` if it is refused or no model returned a usable summary; nothing has changed in
+    that case."""
+    plan = await plan_edit(request, conversation, window)
+    if isinstance(plan, Refusal):
+        raise AgentError(plan.why)
+    match plan.act:
+        case "summarise_before":
+            return await _summarise_before(plan, conversation, window, turn)
+        case "summarise":
+            return await _summarise_item(plan, conversation, window, turn)
+        case _:
+            return await _apply_view(plan, plan.after, conversation, window, turn)
+
+
+async def plan_edit(request: EditRequest, conversation: Conversation, window: WindowContext) -> ViewEditPlan | Refusal:
+    """Return the effect of an edit if it were applied now, or the reason why it is refused."""
+    if not conversation.messages:
+        return Refusal("this session has no messages yet, so there is nothing to edit")
+    return await asyncio.to_thread(_plan_edit, request, conversation, budget_of(conversation, window), window)
+
+
+def _plan_edit(
+    request: EditRequest, conversation: Conversation, budget: ContextBudget, window: WindowContext
+) -> ViewEditPlan | Refusal:
+    pricing = edit_pricing(conversation, budget, window)
+    match request.act:
+        case "defer" | "offer":
+            return _plan_tool_edit(request, conversation, pricing, window)
+        case _:
+            plan = plan_view_edit(request, conversation, pricing)
+    if isinstance(plan, Refusal) or plan.asks or not plan.is_rewrite:
+        return plan
+    freed = pricing.used - request_sizer(conversation, window)(plan.after)  # measured as for the report
+    return replace(plan, freed=freed, saves=pricing.prices.read * freed)
+
+
+def _plan_tool_edit(
+    request: EditRequest, conversation: Conversation, pricing: EditPricing, window: WindowContext
+) -> ViewEditPlan | Refusal:
+    """Plan deferring one tool or all tools of a server, or offering them again."""
+    names = tools_named(request.key, window.tools.present)
+    if not names:
+        return Refusal(f"there is no tool or server `{request.key}` to disable")
+    disabled_names = names & conversation.excluded_tools
+    if request.act == "offer" and not disabled_names:
+        return Refusal(f"`{request.key}` is not disabled")
+    if request.act == "defer" and names <= conversation.excluded_tools:
+        return Refusal(f"`{request.key}` is already disabled")
+    new_excluded = (
+        conversation.excluded_tools | names if request.act == "defer" else conversation.excluded_tools - names
+    )
+
+    def visible_size(deferred: frozenset[str], tools: Sequence[ToolSpec]) -> int:
+        return window.tools.deferral.size_with_deferred(
+            deferred, tools, pricing.effective_tokens, window.model.meter.definition_tokens
+        )
+
+    before, after = (
+        visible_size(conversation.excluded_tools, window.tools.all),
+        visible_size(new_excluded, window.tools.present),
+    )
+    if request.act == "defer" and after >= before:
+        return Refusal(f"disabling `{request.key}` saves nothing: the tool search takes as much")
+    return plan_tool_deferral(request.act, request.key, names, conversation, pricing, before, after)
+
+
+def tools_named(name: str, tools: Sequence[ToolSpec]) -> frozenset[str]:
+    """Return the deferrable tools that a name refers to: one tool, or all tools of a server."""
+    names = {spec.name for spec in tools if spec.kind != "builtin"}
+    server = name if name.startswith("mcp__") else f"mcp__{name}"
+    return frozenset({name} & names or {known for known in names if server_prefix(known) == server})
+
+
+async def _apply_view(
+    plan: ViewEditPlan,
+    after: Conversation,
+    conversation: Conversation,
+    window: WindowContext,
+    turn: TurnContext,
+    cost: float | None = 0.0,
+) -> EditOutcome:
+    """Replace the view with the edited one, and record it with its cost."""
+    model = window.model
+    budget = budget_of(conversation, window)
+    before = window.tools.offered
+    if after.excluded_tools != conversation.excluded_tools:
+        window.tools.deferral.user_deferred = after.excluded_tools
+        window.watch.note_rewrite(plan.unchanged_messages)
+        choose_tools(window, turn.emit)
+    elif plan.is_rewrite:
+        window.watch.note_rewrite(plan.unchanged_messages)
+    is_rewrite = plan.is_rewrite or window.tools.offered != before
+    if is_rewrite:
+        model.meter.update_scale(conversation, budget)
+        model.meter.reset_counters()
+        window.carrying_cost.reset()
+    event = ViewChanged(
+        plan.act,
+        plan.name,
+        plan.what,
+        budget.used,
+        budget_of(after, window).used if is_rewrite else budget.used,
+        budget.window.effective,
+        Price(plan.freed, plan.cache_write_tokens, round(plan.cost), 0, dollars_per_token(model.facts.prices))
+        if is_rewrite
+        else None,
+        cost,
+    )
+    turn.emit(event)
+    await turn.recorder.record_snapshot(after, User(()), request_mark(window), conversation if is_rewrite else None)
+    return EditOutcome(after, (event,))
+
+
+async def _summarise_item(
+    plan: ViewEditPlan, conversation: Conversation, window: WindowContext, turn: TurnContext
+) -> EditOutcome:
+    """Replace an item with a summary. It is written by a model that the user set for summaries, or by the session's
+    own."""
+    model = window.model
+    costs: list[float | None] = []
+
+    def forward(event: Event) -> None:
+        if isinstance(event, ReplyFinished):
+            costs.append(event.cost)
+        turn.emit(event)
+
+    call, text = _summary_input(plan.key, conversation)
+    data = await _fetch_item(plan.name, turn.records.archive) or text.encode("utf-8", "replace")
+    reader = OutputReader(lambda: model.provider, turn.recorder.session_id, turn.interrupt, forward, window.summarisers)
+    summary = await reader(call, ITEM_SUMMARY_PURPOSE, iter((data,)), len(data))
+    if summary is None:
+        raise AgentError(f"no model summarised `{plan.name}`: nothing has changed")
+    after = with_item_summary(plan, summary)
+    freed = round(
+        conversation_tokens(conversation, model.meter.message_tokens)
+        - conversation_tokens(after, model.meter.message_tokens)
+    )
+    if freed <= 0:
+        raise AgentError(f"the summary of `{plan.name}` is no shorter: nothing has changed")
+    cost = None if None in costs else sum(cost for cost in costs if cost is not None)
+    return await _apply_view(replace(plan, freed=freed), after, conversation, window, turn, cost)
+
+
+async def _fetch_item(ref: str, archive: SessionArchive | None) -> bytes | None:
+    """Return the content of a reference, up to the length that a model reads; None if it is not text or not stored."""
+    try:
+        found = await archive.recall.fetch(ref) if archive is not None else None
+    except (ReferenceFailed, StoreFailed):
+        return None
+    if found is None:
+        return None
+    with closing(found.content):
+        return found.content.read(0, MAX_ITEM_BYTES) if found.media_type.startswith("text/") else None
+
+
+def _summary_input(key: str, conversation: Conversation) -> tuple[ToolCall, str]:
+    """Return the call that the item answers, and the text to summarise."""
+    for found in numbered_outputs(conversation):
+        if found.ref == key:
+            return found.call, found.output.text
+    message = conversation.messages[int(key.removeprefix("m")) - conversation.messages_before]
+    return ToolCall("", "message", {}), message_text(message)
+
+
+async def _summarise_before(
+    plan: ViewEditPlan, conversation: Conversation, window: WindowContext, turn: TurnContext
+) -> EditOutcome:
+    """Summarise everything up to an item, like any other compaction, and return the receipts."""
+    received: list[Event] = []
+
+    def emit(event: Event) -> None:
+        turn.emit(event)
+        received.append(event)
+
+    compacted = await compact_now(
+        conversation, window, replace(turn, emit=emit), "asked", chosen=ForcedStrategy("summary", cut=plan.cut)
+    )
+    if compacted.result.is_interrupted:
+        raise AgentError("the summary was interrupted: nothing has changed")
+    if not compacted.result.strategies:
+        raise AgentError("no usable summary was written: nothing has changed")
+    return EditOutcome(
+        compacted.conversation, tuple(event for event in received if isinstance(event, ContextCompacted))
+    )

@@ -1,0 +1,275 @@
+"""Runs a compaction: tries one strategy after the other, from the cheapest to the last resort, until there is enough
+room. The strategies run in a thread, so that the interface stays responsive."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ebbtide.agent.compaction.carried_files import with_carried_files
+from ebbtide.agent.compaction.model_summary import CompactionContext, SummaryCost, summarise
+from ebbtide.agent.compaction.plan import (
+    CompactionFloor,
+    CompactionPlan,
+    apply_compaction,
+    can_save_enough,
+    is_worthwhile,
+    plan_at,
+    plan_compaction,
+    solve_floor,
+)
+from ebbtide.agent.compaction.receipt import receipt_items
+from ebbtide.agent.compaction.room import DEFER_TOOLS, Room, conversation_tokens, fitting_caps, is_enough
+from ebbtide.agent.compaction.strategies import (
+    CUT_STRATEGIES,
+    LADDERS,
+    Strategy,
+    cut_outputs,
+    mask_least_needed,
+    run_strategy,
+)
+from ebbtide.agent.compaction.summary import Draft
+from ebbtide.agent.events.session import Noticed
+from ebbtide.agent.events.view import (
+    Cause,
+    CompactionFailed,
+    CompactionStarted,
+    ContextCompacted,
+    NothingCompacted,
+    Price,
+    ReceiptItem,
+)
+from ebbtide.agent.eviction.carrying_costs import mask_by_keys, newly_masked_keys
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.providers.learned_limits import MAX_SUMMARY_FAILURES, SMALL_WINDOW_TOKENS
+from ebbtide.agent.view.items import PINS_STRATEGY, shrink_pins
+
+SUMMARIES_STOPPED = (
+    f"{MAX_SUMMARY_FAILURES} summaries in a row were unusable, so no more are requested; `/compact` tries again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactResult:
+    before_tokens: int
+    after_tokens: int
+    before_messages: int
+    after_messages: int
+    strategies: tuple[str, ...]
+    """The strategies that took effect, in order; empty if none did. `tools`: tools were deferred; `pins`: pins were
+    reduced; the others are described at `Strategy`."""
+    is_interrupted: bool = False
+    """Whether the user interrupted it; the conversation is then unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedConversation:
+    conversation: Conversation
+    result: CompactResult
+    problem: str = ""
+    """Which component is too large, if even the compacted view leaves too little room; otherwise empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForcedStrategy:
+    """The only strategy to try, with the price that was the reason to choose it, if any."""
+
+    strategy: Strategy
+    price: Price | None = None
+    cut: int | None = None
+    """Index before which a summary must end, if that was also chosen."""
+    keys: frozenset[str] = frozenset()
+    """Keys of the items to mask, if they were also chosen."""
+
+
+async def compact(
+    conversation: Conversation,
+    context: CompactionContext,
+    cause: Cause,
+    focus: str | None = None,
+    forced: ForcedStrategy | None = None,
+) -> CompactedConversation:
+    """Compact the conversation. The result is smaller or unchanged. If no model returns a usable summary, the ledger
+    replaces the removed messages, unless a single strategy was `forced`. An interrupted compaction changes nothing."""
+    if cause == "asked":
+        context.learned_limits.summary_failures, context.learned_limits.silent_summarisers = 0, frozenset()
+    # The price of a chosen strategy assumes that the tools stay in the cache.
+    room = context.room if forced is None else replace(context.room, deferrable=0)
+    context = replace(context, settings=replace(context.settings, caps=fitting_caps(context.settings.caps, room)))
+    floor = await asyncio.to_thread(solve_floor, conversation, context.settings.caps, room)
+    after, applied, writer = conversation, list[str](), ""
+    if floor.deferred:
+        # The provider's count included the deferred tools.
+        after, applied = replace(conversation, anchor=None, anchored=0), [DEFER_TOOLS]
+        room = room.with_tools_deferred
+    if floor.pins != "whole" and forced is None:
+        shrunk = shrink_pins(after, floor.pins)
+        applied = applied if shrunk is after else [*applied, PINS_STRATEGY]
+        after = shrunk
+    is_done = bool(applied) and cause != "asked" and is_enough(DEFER_TOOLS, after, room)
+    strategies = LADDERS[cause] if forced is None else (forced.strategy,)
+    if cause != "asked" and forced is None and context.learned_limits.is_in_cooldown(room.effective):
+        strategies = tuple(strategy for strategy in strategies if strategy not in ("summary", "chunks"))
+    summary_cost = SummaryCost(context.emit)
+    max_chunks = (
+        context.pieces if cause == "asked" or room.effective > SMALL_WINDOW_TOKENS else 1
+    )  # in a small window, a summary in many chunks would cost more than the work itself
+    context = replace(context, emit=summary_cost.record_event, pieces=max_chunks)
+    context.emit(CompactionStarted(await asyncio.to_thread(context.size, conversation)))
+    for strategy in () if is_done else strategies:
+        candidate = await _try_strategy(strategy, after, context, floor, focus, forced)
+        if context.interrupt.is_requested():
+            unchanged = compaction_result(conversation, conversation, (), context.size)
+            context.emit(NothingCompacted())
+            return CompactedConversation(conversation, replace(unchanged, is_interrupted=True), floor.problem)
+        if candidate is None:
+            continue
+        is_only = forced is not None
+        is_size_unknown = cause == "pictures" or (strategy == "pictures" and cause == "overflow")
+        has_room, is_accepted = await asyncio.to_thread(
+            _judge_outcome, strategy, after, candidate, room, context.size, is_only=is_only
+        )
+        if not is_size_unknown and not is_accepted:
+            continue
+        after, applied = candidate, [*applied, strategy]
+        writer = summary_cost.model if strategy in ("summary", "chunks") else writer
+        if cause == "asked" or has_room:
+            break
+    deferred = floor.deferred if DEFER_TOOLS in applied else 0
+    result = await asyncio.to_thread(compaction_result, conversation, after, applied, context.size, deferred)
+    if "pictures" in applied and cause == "overflow":
+        # How the provider counts pictures is unknown, but the request exceeded the available room.
+        result = replace(result, before_tokens=max(result.before_tokens, room.effective, result.after_tokens + 1))
+    if applied:
+        items = await asyncio.to_thread(receipt_items, conversation, after, applied, floor.deferred, room.ratio)
+        event = compaction_event(result, cause, items)
+        price = (forced.price if forced else None) or context.price_of(applied, newly_masked_keys(conversation, after))
+        context.emit(replace(event, price=price, model=writer, cost=summary_cost.cost))
+    else:
+        context.emit(NothingCompacted())
+    if floor.problem and (cause == "asked" or not context.learned_limits.is_floor_reported):
+        context.emit(Noticed(f"{floor.problem}; use a model with a larger window for more room"))
+        context.learned_limits.is_floor_reported = True
+    return CompactedConversation(after, result, floor.problem)
+
+
+def _judge_outcome(
+    strategy: Strategy,
+    before: Conversation,
+    after: Conversation,
+    room: Room,
+    size: Callable[[Conversation], int],
+    *,
+    is_only: bool,
+) -> tuple[bool, bool]:
+    """Return whether a strategy's outcome leaves enough room, and whether it is accepted. `is_only`: no other strategy
+    will be tried."""
+    has_room = room.used_share(after) <= 1.0 if is_only else is_enough(strategy, after, room)
+    return has_room, _is_accepted(strategy, before, after, has_room, size)
+
+
+def _is_accepted(
+    strategy: Strategy, before: Conversation, after: Conversation, has_room: bool, size: Callable[[Conversation], int]
+) -> bool:
+    """Whether a strategy's outcome is accepted. It must be smaller; with a summary, by at least a tenth. `mask` and
+    `cut` must also leave enough room: without that, masking would only invalidate the cache from which a summary is
+    read, and cutting would hide unseen outputs in vain. The last resorts must also be smaller as measured by `size`."""
+    match strategy:
+        case "mask" | "cut":
+            return conversation_tokens(after) < conversation_tokens(before) and has_room
+        case "summary" | "chunks" | "ledger":
+            return is_worthwhile(before, after)
+        case "share" | "mask_all" | "attachments" | "drop" | "last" | "pictures":
+            return conversation_tokens(after) < conversation_tokens(before)
+        case "least" | "references" | "step" | "words":
+            return conversation_tokens(after) < conversation_tokens(before) and size(after) < size(before)
+
+
+async def _try_strategy(
+    strategy: Strategy,
+    conversation: Conversation,
+    context: CompactionContext,
+    floor: CompactionFloor,
+    focus: str | None,
+    forced: ForcedStrategy | None = None,
+) -> Conversation | None:
+    cut = forced.cut if forced else None
+    if strategy == "mask":
+        return await asyncio.to_thread(_apply_mask, conversation, context, forced)
+    if strategy in CUT_STRATEGIES:
+        return await asyncio.to_thread(cut_outputs, strategy, conversation, context.room)
+    if strategy not in ("summary", "chunks"):
+        return await asyncio.to_thread(run_strategy, strategy, conversation, context.settings.caps, floor)
+    plan = (
+        None
+        if context.learned_limits.has_failed_repeatedly
+        else await asyncio.to_thread(_worthwhile_plan, conversation, floor, cut)
+    )
+    if plan is None:
+        return None
+    context.learned_limits.requests_since_summary = 0
+    draft = await summarise(conversation, plan, context, floor, focus, cached=strategy == "summary")
+    after = await asyncio.to_thread(_with_summary, conversation, plan, draft, floor) if draft else None
+    if after is not None:
+        context.learned_limits.summary_failures = 0
+        return after
+    if draft:
+        context.emit(CompactionFailed(context.provider.facts.id, "it saves too little"))
+    if not context.interrupt.is_requested():
+        context.learned_limits.summary_failures += 1
+    if context.learned_limits.summary_failures == MAX_SUMMARY_FAILURES:
+        context.emit(Noticed(SUMMARIES_STOPPED))
+    return None
+
+
+def _apply_mask(
+    conversation: Conversation, context: CompactionContext, forced: ForcedStrategy | None
+) -> Conversation | None:
+    if forced is None or not forced.keys:
+        return mask_least_needed(conversation, context.settings.caps, context.room)
+    after = mask_by_keys(conversation, forced.keys)
+    return None if after is conversation else after
+
+
+def _worthwhile_plan(conversation: Conversation, floor: CompactionFloor, cut: int | None) -> CompactionPlan | None:
+    """Return the plan of a summary; None if no summary would save enough."""
+    if cut is None:
+        plan = plan_compaction(conversation, floor.caps.tail, min_steps=floor.min_steps, max_turns=floor.caps.turns)
+    else:
+        plan = plan_at(conversation, cut)
+    if plan is None or not can_save_enough(conversation, plan):
+        return None
+    return with_carried_files(conversation, plan, floor.caps)
+
+
+def _with_summary(
+    conversation: Conversation, plan: CompactionPlan, draft: Draft, floor: CompactionFloor
+) -> Conversation | None:
+    """Return the conversation with the summary; None if that saves too little."""
+    after = apply_compaction(plan, draft, floor.caps)
+    return after if is_worthwhile(conversation, after) else None
+
+
+def compaction_event(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -> ContextCompacted:
+    return ContextCompacted(
+        result.before_tokens,
+        result.after_tokens,
+        result.before_messages,
+        result.after_messages,
+        result.strategies,
+        cause,
+        items,
+    )
+
+
+def compaction_result(
+    before: Conversation,
+    after: Conversation,
+    applied: Sequence[str],
+    size: Callable[[Conversation], int],
+    deferred: int = 0,
+) -> CompactResult:
+    """Return the result of a compaction. Sizes are those of whole requests, with system prompt and tools, as shown
+    everywhere. `deferred`: tokens of the tools that it deferred."""
+    return CompactResult(
+        size(before), size(after) - deferred, len(before.messages), len(after.messages), tuple(applied)
+    )

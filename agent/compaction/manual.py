@@ -1,0 +1,237 @@
+"""Manual compaction in three steps: preview its effect and cost, draft the summary for the user to review and edit, and
+apply it. Nothing changes before the last step. The cost of a draft is recorded even if the draft is not used."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ebbtide.agent.budget.summary_cost import SUMMARY_REQUEST_TOKENS
+from ebbtide.agent.compaction.carried_files import with_carried_files
+from ebbtide.agent.compaction.ladder import CompactedConversation, CompactResult, compaction_event, compaction_result
+from ebbtide.agent.compaction.model_summary import CompactionContext, SummaryCost, summarise, summary_job
+from ebbtide.agent.compaction.plan import (
+    CompactionFloor,
+    CompactionPlan,
+    apply_compaction,
+    caps_for_draft,
+    is_worthwhile,
+    missing_from_summary,
+    plan_compaction,
+    solve_floor,
+    worthwhile_caps,
+)
+from ebbtide.agent.compaction.receipt import receipt_items
+from ebbtide.agent.compaction.rewrite import compaction_context, record_rewrite, run_compaction_hooks
+from ebbtide.agent.compaction.room import DEFER_TOOLS, Room
+from ebbtide.agent.compaction.summary import Draft
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.events.view import ContextCompacted, ReceiptItem
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.providers.base import ModelFacts
+from ebbtide.agent.view.items import PINS_STRATEGY, shrink_pins
+from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.session_context import TurnContext, WindowContext
+
+NOTHING_TO_COMPACT = "nothing was compacted: a summary would not save anything yet"
+STALE_PREVIEW = "nothing was compacted: the conversation has changed since the preview; `/compact` makes a new one"
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryQuote:
+    """The maximum cost of a summary by the session's own model, in tokens and dollars."""
+
+    model: str
+    read_tokens: int
+    """Tokens read."""
+    is_cached: bool
+    """Whether they are read from the provider's cache."""
+    written_tokens: int
+    cost: float | None
+    """US dollars; None if the price is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The effect of a compaction; nothing has changed yet."""
+
+    conversation: Conversation
+    """The conversation that the summary is about."""
+    focus: str | None
+    expected: ContextCompacted
+    """The expected event, assuming a summary of the usual size."""
+    quote: SummaryQuote
+    plan: CompactionPlan
+    floor: CompactionFloor
+    room: Room
+    size: Callable[[Conversation], int]
+    """Same as `CompactionContext.size`."""
+
+    def with_summary(self, draft: Draft | None) -> Conversation:
+        """Return the conversation with this summary; with only the facts if it is None."""
+        caps = caps_for_draft(self.floor.caps, draft) if draft is not None else self.floor.caps
+        return apply_compaction(self.plan, draft, caps)
+
+    def result(self, draft: Draft | None) -> CompactResult:
+        """Return the result of a compaction with this summary, or with only the facts."""
+        strategies = _applied_strategies("summary" if draft else "ledger", self.floor)
+        return compaction_result(
+            self.conversation, self.with_summary(draft), strategies, self.size, self.floor.deferred
+        )
+
+    def missing(self, draft: Draft) -> tuple[str, ...]:
+        """Return the required facts that a summary omits, as lines to add."""
+        return missing_from_summary(self.plan, draft, caps_for_draft(self.floor.caps, draft))
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryDraft:
+    """A draft summary that has not been applied."""
+
+    conversation: Conversation
+    """The conversation that the draft summarises."""
+    draft: Draft | None
+    """The summary; None if no model returned a usable one, or if the user interrupted."""
+    model: str = ""
+    """The model that wrote it."""
+    cost: float | None = 0.0
+    """US dollars of all requests for it; None if a price is unknown."""
+    is_interrupted: bool = False
+
+
+async def preview_compaction(
+    conversation: Conversation, window: WindowContext, turn: TurnContext, focus: str | None = None
+) -> Preview:
+    """Preview a compaction with a summary short enough to be worthwhile. Raises `AgentError` if that is impossible."""
+    context = await compaction_context(conversation, budget_of(conversation, window), window, turn)
+    return await asyncio.to_thread(_build_preview, conversation, focus, context, window.model.facts)
+
+
+def _build_preview(
+    conversation: Conversation, focus: str | None, context: CompactionContext, facts: ModelFacts
+) -> Preview:
+    floor = solve_floor(conversation, context.settings.caps, context.room)
+    shrunk = shrink_pins(conversation, floor.pins)
+    plan = plan_compaction(shrunk, floor.caps.tail, min_steps=floor.min_steps, max_turns=floor.caps.turns)
+    caps = worthwhile_caps(conversation, plan, floor.caps) if plan is not None else None
+    if plan is None or caps is None:
+        raise AgentError(
+            NOTHING_TO_COMPACT if plan is None else _no_gain_message(conversation, plan, floor, context.size)
+        )
+    floor, plan = replace(floor, caps=caps), with_carried_files(shrunk, plan, caps)
+    after = apply_compaction(plan, Draft("", ""), caps)
+    result = compaction_result(conversation, after, _applied_strategies("summary", floor), context.size, floor.deferred)
+    result = replace(
+        result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * context.room.ratio)
+    )
+    items = receipt_items(conversation, after, result.strategies, floor.deferred, context.room.ratio)
+    expected = compaction_event(result, "asked", items)
+    quote = _summary_quote(conversation, plan, floor, context, facts)
+    return Preview(conversation, focus, expected, quote, plan, floor, context.room, context.size)
+
+
+def _no_gain_message(
+    conversation: Conversation, plan: CompactionPlan, floor: CompactionFloor, size: Callable[[Conversation], int]
+) -> str:
+    smallest = compaction_result(conversation, apply_compaction(plan, Draft("", ""), floor.caps), (), size)
+    return (
+        f"nothing to gain: a request takes {smallest.before_tokens:,} tokens, and with an empty summary it would "
+        f"take {smallest.after_tokens:,}. Try `/compact` again later"
+    )
+
+
+async def draft_summary(
+    conversation: Conversation,
+    window: WindowContext,
+    turn: TurnContext,
+    preview: Preview,
+    on_event: Callable[[Event], None],
+) -> SummaryDraft:
+    """Let a model write the summary. `on_event` receives the events, because no turn is running that would show them.
+    Raises `HookRefused`."""
+    _require_unchanged(conversation, preview)
+    await run_compaction_hooks(turn, "asked", preview.focus)
+
+    def emit(event: Event) -> None:
+        turn.emit(event)
+        on_event(event)
+
+    window.model.learned_limits.summary_failures = 0
+    summary_cost = SummaryCost(emit)
+    context = await compaction_context(conversation, budget_of(conversation, window), window, turn)
+    context = replace(context, emit=summary_cost.record_event)
+    draft = await summarise(conversation, preview.plan, context, preview.floor, preview.focus, cached=True)
+    if turn.interrupt.is_requested():
+        return SummaryDraft(conversation, None, summary_cost.model, summary_cost.cost, is_interrupted=True)
+    return SummaryDraft(conversation, draft, summary_cost.model, summary_cost.cost)
+
+
+async def apply_summary(
+    conversation: Conversation,
+    window: WindowContext,
+    turn: TurnContext,
+    preview: Preview,
+    draft: Draft | None,
+    drafted: SummaryDraft,
+    emit: Callable[[Event], None],
+) -> CompactedConversation:
+    """Compact with a reviewed and possibly edited summary. Without one, only the facts replace the removed messages.
+    Raises `AgentError` if the summary omits required facts or saves too little; nothing has changed in that case."""
+    _require_unchanged(conversation, preview)
+    after, result, items = await asyncio.to_thread(_apply_draft, preview, draft)
+    writer = drafted.model if draft is not None else ""
+    is_edited = draft is not None and drafted.draft is not None and draft != drafted.draft
+    budget = budget_of(conversation, window)
+    price = (await compaction_context(conversation, budget, window, turn)).price_of(result.strategies, ())
+    event = replace(
+        compaction_event(result, "asked", items),
+        model=f"{writer}, edited by you" if is_edited else writer or ("you" if draft is not None else ""),
+        cost=drafted.cost,
+        price=price,
+    )
+    turn.emit(event)
+    emit(event)
+    done = CompactedConversation(after, result, preview.floor.problem)
+    await record_rewrite(conversation, budget, done, window, turn, "asked")
+    return done
+
+
+def _apply_draft(preview: Preview, draft: Draft | None) -> tuple[Conversation, CompactResult, tuple[ReceiptItem, ...]]:
+    """Return the conversation with the summary, the result and the receipt. Raises `AgentError`."""
+    missing = preview.missing(draft) if draft is not None else ()
+    if missing:
+        raise AgentError(f"the summary omits required facts: {'; '.join(missing)}")
+    after = preview.with_summary(draft)
+    if not is_worthwhile(preview.conversation, after):
+        raise AgentError("the summary saves too little: make it shorter")
+    result = preview.result(draft)
+    items = receipt_items(preview.conversation, after, result.strategies, preview.floor.deferred, preview.room.ratio)
+    return after, result, items
+
+
+def _require_unchanged(conversation: Conversation, preview: Preview) -> None:
+    if conversation != preview.conversation:
+        raise AgentError(STALE_PREVIEW)
+
+
+def _applied_strategies(strategy: str, floor: CompactionFloor) -> tuple[str, ...]:
+    tool_steps, pins = (DEFER_TOOLS,) if floor.deferred else (), (PINS_STRATEGY,) if floor.pins != "whole" else ()
+    return (*tool_steps, *pins, strategy)
+
+
+def _summary_quote(
+    conversation: Conversation,
+    plan: CompactionPlan,
+    floor: CompactionFloor,
+    context: CompactionContext,
+    facts: ModelFacts,
+) -> SummaryQuote:
+    job = summary_job(conversation, plan, context, cached=True)
+    written_tokens = floor.caps.retain + floor.caps.summary
+    read_tokens = SUMMARY_REQUEST_TOKENS + (job.context if context.room.has_room_for(conversation) else job.transcript)
+    cost = None
+    if facts.prices is not None:
+        price = facts.prices.per_token(read_tokens)
+        token_price = price.cache_read if job.is_cached else max(price.input, price.cache_write)
+        cost = read_tokens * token_price + written_tokens * price.output
+    return SummaryQuote(facts.id, read_tokens, job.is_cached, written_tokens, cost)

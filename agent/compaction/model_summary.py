@@ -1,0 +1,241 @@
+"""Summaries written by a model: by the session's model, which has the conversation in its cache, or by another one,
+which reads it as text. `ebbtide.agent.compaction.summary` contains the prompt and the parser."""
+
+import asyncio
+from collections.abc import Callable, Container, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ebbtide.agent.budget.summary_cost import SummaryJob
+from ebbtide.agent.channel import Interrupt
+from ebbtide.agent.compaction.plan import MIN_SUMMARY_TOKENS, CompactionFloor, CompactionPlan
+from ebbtide.agent.compaction.room import Room
+from ebbtide.agent.compaction.summary import (
+    Draft,
+    SummaryReading,
+    UnusableSummary,
+    parse_summary,
+    summary_instruction,
+    without_open_calls,
+)
+from ebbtide.agent.compaction.transcript import output_reference_lines, split_into_chunks, transcript
+from ebbtide.agent.errors import AgentError, ContextOverflow, EmptyAnswer, ProviderError, TimedOut, Unreachable
+from ebbtide.agent.events.session import Event, Noticed, ReplyFinished, RetryScheduled
+from ebbtide.agent.events.view import CompactionFailed, Price
+from ebbtide.agent.eviction.settings import CompactionSettings
+from ebbtide.agent.messages import Conversation, Text, User
+from ebbtide.agent.providers.base import Provider, Reply, Request
+from ebbtide.agent.providers.learned_limits import LearnedLimits, SummariserSource
+from ebbtide.agent.providers.stream import (
+    OPTIONAL_REQUEST_LIMITS,
+    REPLACEABLE_MODEL_LIMITS,
+    RetryLimits,
+    RetryPolicy,
+    stream_reply,
+)
+from ebbtide.agent.providers.summarisers import with_silence_timeout
+from ebbtide.agent.tokens.estimate import estimate_text
+from ebbtide.agent.view.visible import first_unseen_index
+
+SUMMARISER_PROMPT = (
+    "You write down what a coding session has been about, so that somebody else can go on with it without having "
+    "seen it."
+)
+MAX_CHUNKS = 24
+"""Maximum number of chunks in which a conversation is summarised, one after the other. For longer conversations, the
+ledger is used instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionContext:
+    """Everything that a compaction needs."""
+
+    provider: Provider
+    request: Callable[[Conversation], Request]
+    """Returns the request that would continue a conversation, with the same system prompt and tools."""
+    room: Room
+    size: Callable[[Conversation], int]
+    """Returns the tokens of a request with this conversation, measured like all other figures."""
+    settings: CompactionSettings
+    interrupt: Interrupt
+    emit: Callable[[Event], None]
+    learned_limits: LearnedLimits = field(default_factory=LearnedLimits)
+    summarisers: SummariserSource | None = None
+    is_cold: bool = False
+    """Whether nothing of the conversation is in the provider's cache."""
+    price_of: Callable[[Sequence[str], Container[str]], Price | None] = lambda strategies, keys: None
+    """Returns the cost and savings of a rewrite with these strategies and item keys."""
+    pieces: int = MAX_CHUNKS
+    """Maximum number of requests for one summary by a model that has not seen the conversation."""
+
+
+@dataclass(slots=True)
+class SummaryCost:
+    """Collects the cost of a compaction's summaries, and the model that wrote the last one."""
+
+    emit: Callable[[Event], None]
+    cost: float | None = 0.0
+    """US dollars; None if the price of any request is unknown."""
+    model: str = ""
+
+    def record_event(self, event: Event) -> None:
+        if isinstance(event, ReplyFinished):
+            self.model = event.model
+            self.cost = None if event.cost is None or self.cost is None else self.cost + event.cost
+        self.emit(event)
+
+
+async def summarise(
+    conversation: Conversation,
+    plan: CompactionPlan,
+    context: CompactionContext,
+    floor: CompactionFloor,
+    focus: str | None,
+    *,
+    cached: bool,
+) -> Draft | None:
+    """Let a model write the summary: first the models that the user set for summaries, then the session's own. Return
+    None if none of them returned a usable summary."""
+    prompt = summary_instruction(
+        context.settings.preferences, focus, retain_tokens=floor.caps.retain, summary_tokens=floor.caps.summary
+    )
+    for provider in await _summarisers_of(context, conversation, plan, cached=cached):
+        draft = await _summarise_in_chunks(provider, plan, prompt, context)
+        if draft is not None or context.interrupt.is_requested():
+            return draft
+    if not cached:
+        return await _summarise_in_chunks(context.provider, plan, prompt, context)
+    request = await asyncio.to_thread(_summary_request, conversation, plan, context, floor, focus)
+    if request is None:
+        return await _summarise_in_chunks(context.provider, plan, prompt, context)
+    try:
+        reading = await _request_summary(context.provider, request, context)
+    except ContextOverflow:
+        return await _summarise_in_chunks(context.provider, plan, prompt, context)
+    except ProviderError as error:
+        reading = UnusableSummary(str(error))
+    return _draft_or_none(reading, context.provider, context)
+
+
+def _summary_request(
+    conversation: Conversation,
+    plan: CompactionPlan,
+    context: CompactionContext,
+    floor: CompactionFloor,
+    focus: str | None,
+) -> Request | None:
+    """Return the request to the model that has the conversation in its cache; None if it does not fit the window."""
+    caps, outputs = floor.caps, output_reference_lines(plan)
+    prompt = summary_instruction(
+        context.settings.preferences, focus, retain_tokens=caps.retain, summary_tokens=caps.summary, outputs=outputs
+    )
+    with_instruction = _seen_messages(conversation).plus(User((Text(prompt),)))
+    return context.request(with_instruction) if context.room.has_room_for(with_instruction) else None
+
+
+def _seen_messages(conversation: Conversation) -> Conversation:
+    """Return the conversation without the messages that the model has not seen yet. They are in no cache, and they stay
+    in view after a summary."""
+    seen = conversation.messages[: first_unseen_index(conversation.messages) + 1]
+    return replace(conversation, messages=without_open_calls(seen))
+
+
+def summary_job(
+    conversation: Conversation, plan: CompactionPlan, context: CompactionContext, *, cached: bool
+) -> SummaryJob:
+    """Return the size of the input for a summary, in tokens as the provider counts them."""
+    conversation_tokens = context.size(_seen_messages(conversation))
+    transcript_tokens = round(sum(map(estimate_text, transcript(plan))) * context.room.scale)
+    return SummaryJob(
+        conversation_tokens,
+        transcript_tokens,
+        is_cached=cached
+        and not context.is_cold
+        and conversation_tokens <= context.room.effective + context.room.buffer,
+    )
+
+
+async def _summarisers_of(
+    context: CompactionContext, conversation: Conversation, plan: CompactionPlan, *, cached: bool
+) -> Sequence[Provider]:
+    if context.summarisers is None:
+        return ()
+    job = await asyncio.to_thread(summary_job, conversation, plan, context, cached=cached)
+    try:
+        found = await context.summarisers(job, context.emit)
+        return [provider for provider in found if provider.facts.id not in context.learned_limits.silent_summarisers]
+    except AgentError as error:
+        context.emit(Noticed(f"the summary model cannot be used: {error}"))
+        return ()
+
+
+async def _summarise_in_chunks(
+    provider: Provider, plan: CompactionPlan, instructions: str, context: CompactionContext
+) -> Draft | None:
+    """Summarise with a model that has not seen the conversation. It reads the conversation in chunks of at most half
+    its window, each together with the summary of the previous ones."""
+    window = (context.learned_limits.window if provider is context.provider else None) or provider.window
+    summary_tokens = context.settings.caps.retain + context.settings.caps.summary
+    room = window.effective - estimate_text(SUMMARISER_PROMPT) - estimate_text(instructions) - summary_tokens
+    # In a small window, most of the output reserve is used for input, because a summary needs little of it.
+    unused_reserve = (
+        max(window.output - max(2 * summary_tokens, MIN_SUMMARY_TOKENS), 0) if room < window.size // 4 else 0
+    )
+    size = max(min(window.size // 2, room + unused_reserve), 500)
+    chunk_texts = await asyncio.to_thread(lambda: split_into_chunks(transcript(plan), size))
+    if not 0 < len(chunk_texts) <= context.pieces:
+        return None
+    so_far = ""
+    draft: Draft | None = None
+    for piece in chunk_texts:
+        prompt = f"{so_far}{piece}\n\n{instructions}"
+        request = Request(
+            SUMMARISER_PROMPT,
+            (User((Text(prompt),)),),
+            (),
+            window.output - unused_reserve,
+            context.request(Conversation()).session,
+        )
+        try:
+            reading = await _request_summary(provider, request, context)
+        except ProviderError as error:
+            reading = UnusableSummary(str(error))
+            if provider is not context.provider and isinstance(error, TimedOut | Unreachable):
+                context.learned_limits.silent_summarisers |= {provider.facts.id}
+        draft = _draft_or_none(reading, provider, context)
+        if draft is None:
+            return None
+        so_far = f"[summary of what came before]\n{draft.retain}\n{draft.summary}\n\n"
+    return draft
+
+
+async def _request_summary(provider: Provider, request: Request, context: CompactionContext) -> SummaryReading:
+    """Send one request for a summary. Of its events, only its cost and its retries are emitted."""
+
+    def forward_cost(event: Event) -> None:
+        if isinstance(event, ReplyFinished):
+            context.emit(replace(event, purpose="summary"))
+        elif isinstance(event, RetryScheduled):
+            context.emit(event)
+
+    def ask(
+        emit: Callable[[Event], None], persistence: RetryLimits = REPLACEABLE_MODEL_LIMITS
+    ) -> Coroutine[Any, Any, Reply]:
+        return stream_reply(provider, request, context.interrupt, emit, retries=RetryPolicy(persistence))
+
+    try:
+        if provider is context.provider:
+            reply = await ask(forward_cost, OPTIONAL_REQUEST_LIMITS)
+        else:
+            reply = await with_silence_timeout(provider.facts.id, ask, forward_cost, context.emit)
+    except EmptyAnswer:
+        return UnusableSummary("it is empty")
+    return parse_summary(reply.message.text, reply.message.calls, reply.stop_reason)
+
+
+def _draft_or_none(reading: SummaryReading, provider: Provider, context: CompactionContext) -> Draft | None:
+    if isinstance(reading, Draft):
+        return reading
+    if not context.interrupt.is_requested():
+        context.emit(CompactionFailed(provider.facts.id, reading.reason))
+    return None

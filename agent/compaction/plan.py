@@ -1,0 +1,333 @@
+"""What is removed from the view when it gets too large, and the resulting conversation. Pure.
+
+The strategies, from the cheapest to the last resort: old outputs become one line each; unseen outputs are cut to a fair
+share; a model writes a summary; the ledger's facts replace the history; attachments of the open request are shortened;
+unseen outputs are cut to the remaining room; the older half of the turns is dropped; only the user's last message and
+the newest step remain; that message loses its pictures; the newest outputs become references; the step itself is
+dropped and its outputs are named. If no model accepts even that, long user text is reduced to head and tail.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ebbtide.agent.compaction.room import (
+    Room,
+    conversation_tokens,
+    covered_request,
+    limit_unseen_outputs,
+    unseen_tokens,
+    without_pictures,
+)
+from ebbtide.agent.compaction.summary import Draft, truncate_lines, with_facts
+from ebbtide.agent.eviction.settings import CompactionCaps
+from ebbtide.agent.messages import Assistant, CarriedPart, Conversation, Image, Message, Summary, User
+from ebbtide.agent.prompt.attachments import has_large_parts, shrink_attachments, with_picture_notes
+from ebbtide.agent.tokens.estimate import estimate_message, estimate_messages, estimate_text
+from ebbtide.agent.view.items import PinForm, pin_tokens, shrink_pins, view_after_cut
+from ebbtide.agent.view.ledger import Ledger, missing_facts, render_ledger, updated_ledger
+from ebbtide.agent.view.visible import (
+    first_unseen_index,
+    is_request,
+    non_empty_summary,
+    open_request_messages,
+    starts_step,
+    turn_starts,
+    visible_messages,
+)
+
+MAX_REMAINING_SHARE = 0.9
+"""A summary must reduce the conversation to less than this share of its size."""
+
+
+MIN_OUTPUT_SHARE = 0.2
+"""Minimum share of the window for unseen outputs. If they would get less, other messages are removed first."""
+
+FLOOR_SHARE = 0.6
+"""Target share of the window after any compaction."""
+
+MIN_CAP_TOKENS = 900
+
+MIN_SUMMARY_TOKENS = 200
+"""Minimum size of a summary, in tokens. A shorter one is not worth its price."""
+
+_HEADING_TOKENS = 40
+"""Maximum tokens of a summary's own headings."""
+
+MESSAGE_COMPONENT, STEP_COMPONENT = "your message", "the newest step"
+"""Names of two components that remain after a compaction, used if one of them is too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """How a conversation is cut: always between steps, so that no call is separated from its output."""
+
+    earlier_summary: Summary
+    """The existing summary of what precedes `covered`."""
+    covered: tuple[Message, ...]
+    """Messages that the new summary replaces."""
+    tail: tuple[Message, ...]
+    """Messages that stay unchanged."""
+    request: User
+    """The open turn's user message, if it is among `covered`; it stays unchanged."""
+    facts: Ledger
+    """Facts that code can extract from the whole conversation, including the tail."""
+    tail_view: Conversation = Conversation()  # noqa: RUF009  # a frozen value
+    """The conversation after the cut, as the model sees it. Content that was pinned before the cut takes the place of
+    its summary."""
+    outputs_before: int = 0
+    """Number of outputs in the session before `covered`."""
+    carried: tuple[CarriedPart, ...] = ()
+    """Covered files that stay in view as they were read, next to a model's summary."""
+    names: str = ""
+    """One line for each covered output, with the names found in it."""
+
+
+def plan_compaction(
+    conversation: Conversation, tail_tokens: int, *, min_steps: int = 1, max_turns: int = 1
+) -> CompactionPlan | None:
+    """Return a plan that keeps as many of the newest steps as fit into `tail_tokens`, but at least the last finished
+    one. Of earlier turns, only complete ones are kept, and at most the `tail_tokens` turns in total. With `min_steps`
+    0, no finished step need be kept, so the tail may be a single unanswered message. Unseen outputs are always kept.
+    None if nothing would be removed."""
+    cut = _tail_start(conversation, tail_tokens, min_steps, max_turns)
+    return plan_at(conversation, cut) if cut else None
+
+
+def _tail_start(conversation: Conversation, tail_tokens: int, min_steps: int, max_turns: int) -> int:
+    """Return the index at which the tail begins. Messages that the model has not seen always belong to the tail."""
+    return min(
+        _tail_start_by_size(visible_messages(conversation), tail_tokens, min_steps, max_turns),
+        first_unseen_index(conversation.messages),
+    )
+
+
+def _tail_start_by_size(messages: Sequence[Message], tail_tokens: int, min_steps: int, max_turns: int) -> int:
+    """Return the index at which the tail begins; 0 if everything belongs to it."""
+    turns = turn_starts(messages)
+    last_turn, first_turn = (turns[-1], turns[-max_turns:][0]) if turns else (0, 0)
+    allowed_cuts = {*turns, *(index for index in range(last_turn, len(messages)) if starts_step(messages[index]))}
+    cut, size, steps = len(messages), 0, 0
+    for index in range(len(messages) - 1, -1, -1):
+        size += estimate_message(messages[index])
+        has_enough = cut < len(messages) and steps >= min_steps
+        if has_enough and (size > tail_tokens or index < first_turn):
+            break
+        steps += isinstance(messages[index], Assistant)
+        if index in allowed_cuts or (steps == min_steps == 1 and isinstance(messages[index], Assistant)):
+            cut = index
+    return 0 if cut == len(messages) else cut
+
+
+def plan_at(conversation: Conversation, cut: int) -> CompactionPlan:
+    """Return the plan that keeps all messages from index `cut` on, which must begin a step."""
+    messages, earlier = conversation.messages, conversation.summary
+    facts = updated_ledger(earlier.facts or earlier.ledger, messages, conversation.outputs_before)
+    request = covered_request(conversation, cut)
+    rest, before = view_after_cut(conversation, cut), conversation.outputs_before
+    return CompactionPlan(earlier, messages[:cut], messages[cut:], request, facts, rest, before)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionFloor:
+    """The content that remains after any summary, and the caps with which it fits."""
+
+    caps: CompactionCaps
+    min_steps: int
+    """Minimum number of finished steps in the tail."""
+    problem: str = ""
+    """Which component is too large, if even the smallest caps leave too little room; otherwise empty."""
+    deferred: int = 0
+    """Tokens of the tool definitions that must be deferred."""
+    pins: PinForm = "whole"
+    """The form in which pinned content fits."""
+    request: int = MIN_CAP_TOKENS
+    """Tokens that the open request may take, with its attachments, before other parts of the turn are dropped."""
+
+
+def solve_floor(conversation: Conversation, caps: CompactionCaps, room: Room) -> CompactionFloor:
+    """Return caps with which system prompt, tools, ledger and tail take at most 60 % of the window. First, the caps of
+    tail and ledger are halved repeatedly, down to one step and 900 tokens. Then tools are deferred, pinned content is
+    reduced to previews and then to one line each, and finally attachments of the open request are shortened. Unseen
+    outputs count with their share of the window. Always terminates."""
+    min_steps, all_tool_tokens, shortenings = 1, room.tools, 0
+    conversation = limit_unseen_outputs(conversation, room)
+    pins: PinForm = "whole"
+    while True:
+        sizes = _floor_sizes(conversation, caps, min_steps)
+        request = _room_for_request(sizes, room)
+        if room.request_tokens(sum(sizes.values())) <= FLOOR_SHARE * room.effective:
+            return CompactionFloor(caps, min_steps, deferred=all_tool_tokens - room.tools, pins=pins, request=request)
+        if caps.ledger > MIN_CAP_TOKENS or caps.tail > MIN_CAP_TOKENS:
+            caps = replace(caps, tail=_halve_cap(caps.tail), ledger=_halve_cap(caps.ledger))
+        elif room.deferrable:
+            room = room.with_tools_deferred
+        elif pins != "line" and conversation.pinned:
+            pins = "line" if pins == "preview" else "preview"
+            conversation = shrink_pins(conversation, pins)
+        elif min_steps:
+            min_steps = 0
+        elif shortenings < 2:
+            conversation = (
+                shorten_request(conversation, caps, request, keeps_pictures=False, shortens_text=shortenings > 0)
+                or conversation
+            )
+            shortenings += 1
+        else:
+            break
+    sizes[STEP_COMPONENT] = max(
+        sizes[STEP_COMPONENT] - unseen_tokens(conversation), 0
+    )  # unseen outputs can be cut further
+    if room.request_tokens(sum(sizes.values())) <= FLOOR_SHARE * room.effective:
+        return CompactionFloor(caps, 0, deferred=all_tool_tokens - room.tools, pins=pins, request=request)
+    share = round(100 * room.request_tokens(sum(sizes.values())) / max(room.effective, 1))
+    section_sizes = {name: round(size * room.scale) for name, size in sizes.items()}
+    section_sizes |= {"the system prompt": room.system, "the tool definitions": room.tools}
+    name, size = max(section_sizes.items(), key=lambda item: item[1])
+    return CompactionFloor(
+        caps,
+        0,
+        f"a compacted conversation still takes {share} % of the room for a request, most of it {name} with "
+        f"about {size:,} tokens",
+        all_tool_tokens - room.tools,
+        pins,
+        request,
+    )
+
+
+def _halve_cap(cap: int) -> int:
+    return min(cap, max(cap // 2, MIN_CAP_TOKENS))
+
+
+def _room_for_request(sizes: Mapping[str, int], room: Room) -> int:
+    """Return the tokens that the other components leave for the open request."""
+    others = sum(size for name, size in sizes.items() if name != MESSAGE_COMPONENT)
+    return max(int((FLOOR_SHARE * room.effective - room.fixed_tokens) / room.scale) - others, MIN_CAP_TOKENS)
+
+
+def _floor_sizes(conversation: Conversation, caps: CompactionCaps, min_steps: int) -> dict[str, int]:
+    """Return the estimated tokens of the components that remain after a compaction, by name, without system prompt and
+    tools."""
+    messages, cut = visible_messages(conversation), _tail_start(conversation, caps.tail, min_steps, caps.turns)
+    tail, request = messages[cut:], covered_request(conversation, cut)
+    request_tokens, tail_tokens = estimate_message(request) if request.parts else 0, estimate_messages(tail)
+    ends_in_request = bool(tail) and is_request(tail[-1])
+    return {
+        "the ledger": caps.ledger,
+        "pinned content": pin_tokens(conversation, cut),
+        MESSAGE_COMPONENT: request_tokens + (tail_tokens if ends_in_request else 0),
+        STEP_COMPONENT: 0 if ends_in_request else tail_tokens,
+    }
+
+
+def apply_compaction(plan: CompactionPlan, draft: Draft | None, caps: CompactionCaps) -> Conversation:
+    """Build the compacted conversation: the draft, with required facts that it omits; half of the ledger; the open
+    request; and the tail. The rest of the ledger is stored for the next compaction. Without a draft, the whole ledger
+    replaces everything since the earlier summary."""
+    pinned = plan.tail_view.summary.pinned
+    ledger = full_ledger = render_ledger(plan.facts, caps.ledger)
+    if draft is None:
+        retain, summary_text = (
+            truncate_lines(plan.earlier_summary.retain, caps.retain),
+            truncate_lines(plan.earlier_summary.summary, caps.summary),
+        )
+        summary = Summary(retain, summary_text, ledger, plan.request, pinned=pinned)
+    else:
+        ledger = render_ledger(plan.facts, caps.ledger // 2)
+        retain, summary_text = truncate_lines(draft.retain, caps.retain), truncate_lines(draft.summary, caps.summary)
+        summary_text = with_facts(summary_text, missing_from_summary(plan, draft, caps), caps.summary)
+        facts = full_ledger if full_ledger != ledger else ""
+        summary = Summary(retain, summary_text, ledger, plan.request, facts, pinned, plan.carried, plan.names)
+    return replace(plan.tail_view, summary=non_empty_summary(summary, plan.tail_view.messages_before))
+
+
+def missing_from_summary(plan: CompactionPlan, draft: Draft, caps: CompactionCaps) -> tuple[str, ...]:
+    """Return, as lines, the required facts that are neither in the summary nor in the half of the ledger shown with
+    it."""
+    retain, summary_text = truncate_lines(draft.retain, caps.retain), truncate_lines(draft.summary, caps.summary)
+    return missing_facts(plan.facts, "\n".join((retain, summary_text, render_ledger(plan.facts, caps.ledger // 2))))
+
+
+def is_worthwhile(before: Conversation, after: Conversation) -> bool:
+    """Whether at least a tenth of the size is saved."""
+    return conversation_tokens(after) < MAX_REMAINING_SHARE * conversation_tokens(before)
+
+
+def can_save_enough(conversation: Conversation, plan: CompactionPlan) -> bool:
+    """Whether at least a tenth of the size would be saved if the summary were empty."""
+    return is_worthwhile(
+        conversation, replace(plan.tail_view, summary=replace(plan.tail_view.summary, request=plan.request))
+    )
+
+
+def worthwhile_caps(conversation: Conversation, plan: CompactionPlan, caps: CompactionCaps) -> CompactionCaps | None:
+    """Return caps for a summary short enough to save a tenth of the size; None if that leaves too little room for a
+    summary."""
+    smallest = apply_compaction(replace(plan, carried=(), names=""), Draft("", ""), caps)
+    room = (
+        int(MAX_REMAINING_SHARE * conversation_tokens(conversation)) - conversation_tokens(smallest) - _HEADING_TOKENS
+    )
+    if room < MIN_SUMMARY_TOKENS:
+        return None
+    share = min(1.0, room / max(caps.retain + caps.summary, 1))
+    return replace(caps, retain=int(caps.retain * share), summary=int(caps.summary * share))
+
+
+def shorten_request(
+    conversation: Conversation,
+    caps: CompactionCaps,
+    max_tokens: int,
+    *,
+    keeps_pictures: bool = True,
+    shortens_text: bool = False,
+) -> Conversation | None:
+    """Shorten the attachments of the open request until it takes at most `max_tokens` tokens, or as far as possible.
+    `keeps_pictures`: keep its pictures; `shortens_text`: long user text may be shortened as well. For this, the request
+    moves next to the summary, and the ledger replaces everything before it. None if nothing gets smaller."""
+    first_unseen = first_unseen_index(conversation.messages)
+    large_indices = [
+        index
+        for index, message in open_request_messages(conversation.messages)
+        if has_large_parts(message) and index < first_unseen
+    ]
+    moved = (
+        apply_compaction(plan_at(conversation, large_indices[-1] + 1), None, caps) if large_indices else conversation
+    )
+    request = shrink_attachments(
+        moved.summary.request, max_tokens, keeps_pictures=keeps_pictures, shortens_text=shortens_text
+    )
+    return None if request is moved.summary.request else _with_request(moved, request)
+
+
+def _with_request(conversation: Conversation, request: User) -> Conversation:
+    return replace(conversation, summary=replace(conversation.summary, request=request), anchor=None, anchored=0)
+
+
+def remove_pictures(conversation: Conversation, caps: CompactionCaps, max_tokens: int) -> Conversation | None:
+    """Remove pictures from the open request until it takes at most `max_tokens` tokens. If it does so already, remove
+    all its pictures and those of unseen outputs. None if there are none."""
+    shortened = shorten_request(conversation, caps, max_tokens, keeps_pictures=False)
+    if shortened is not None:
+        return shortened
+    without_output_pictures = without_pictures(conversation)
+    request_indices = [
+        index
+        for index, message in open_request_messages(without_output_pictures.messages)
+        if index < first_unseen_index(without_output_pictures.messages)
+    ]
+    has_pictures = any(
+        isinstance(part, Image) for index in request_indices for part in without_output_pictures.messages[index].parts
+    )
+    moved = (
+        apply_compaction(plan_at(without_output_pictures, request_indices[-1] + 1), None, caps)
+        if has_pictures
+        else without_output_pictures
+    )
+    request = with_picture_notes(moved.summary.request)
+    after = moved if request == moved.summary.request else _with_request(moved, request)
+    return None if after is conversation else after
+
+
+def caps_for_draft(caps: CompactionCaps, draft: Draft) -> CompactionCaps:
+    """Return caps that fit the whole draft, because a summary edited by the user must not be cut."""
+    retain, summary = estimate_text(draft.retain), estimate_text(draft.summary)
+    return replace(caps, retain=max(caps.retain, retain), summary=max(caps.summary, summary))

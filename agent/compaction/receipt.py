@@ -1,0 +1,160 @@
+"""Describes what a rewrite did to each part of the view, as a list and as one line for the user. Pure."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ebbtide.agent.compaction.room import DEFER_TOOLS, unseen_outputs
+from ebbtide.agent.events.view import Cause, ContextCompacted, ReceiptItem
+from ebbtide.agent.messages import Assistant, Conversation, Message, User
+from ebbtide.agent.tokens.estimate import estimate_message, estimate_messages, estimate_output
+from ebbtide.agent.tool_specs import unwrapped_call
+from ebbtide.agent.view.items import PINS_STRATEGY, MessagePart, OutputPart, view_parts
+from ebbtide.agent.view.stubs import one_line
+from ebbtide.agent.view.visible import message_key, numbered_outputs, turn_starts, visible_messages
+from ebbtide.tools.outputs.extent import pluralize
+
+SHORTENED_REQUEST_REASON = "your request; its attachments are shortened"
+SHORTENED_REPLY_REASON = "an older, long reply; shortened, with a reference to the full text"
+SHORTENED_STEP_REASON = "a step with a long reply: shortened text, and its calls"
+MASKED_OUTPUT_REASON = "an older output; its line has the reference"
+NO_ROOM_REASON = "a new output without room; its line has the reference"
+CUT_OUTPUT_REASON = "a new output larger than its share; shortened, with a reference to the full text"
+CARRIED_REASON = "a recently read file, unchanged as far as known"
+DEFERRED_TOOLS_REASON = "too little room for the rest; `tool_search` finds them"
+
+
+def receipt_items(
+    before: Conversation, after: Conversation, strategies: Sequence[str], deferred: int = 0, ratio: float = 1.0
+) -> tuple[ReceiptItem, ...]:
+    """Return what became of each part of the view, with one item for each removed turn, shortened part and remaining
+    step. `deferred`: tokens of the tool definitions that were deferred; `ratio`: actual tokens per estimated token."""
+    cut = len(before.messages) - len(after.messages)
+    by_model = bool({"summary", "chunks"} & set(strategies))
+    carried_keys = {one.key for one in after.summary.carried}
+    carried_tokens = {
+        one.output.call_id: estimate_output(one.output) for one in numbered_outputs(before) if one.ref in carried_keys
+    }
+    removed = _removed_items(visible_messages(before)[:cut], by_model, carried_tokens)
+    tools = (ReceiptItem("tool definitions", "deferred", deferred, DEFERRED_TOOLS_REASON),) if deferred else ()
+    counted = [
+        replace(item, tokens=round(item.tokens * ratio)) for item in (*removed, *_shortened_items(before, after))
+    ]
+    remaining = [replace(item, tokens=round(item.tokens * ratio)) for item in _remaining_items(after, strategies)]
+    return (*counted, *tools, *remaining)
+
+
+def _removed_items(
+    messages: Sequence[Message], by_model: bool, carried_tokens: Mapping[str, int]
+) -> Iterator[ReceiptItem]:
+    """Yield an item for each removed turn. `carried_tokens`: tokens of the outputs that stay, by call id; they are not
+    counted here, because they have items of their own."""
+    starts = [start for start in turn_starts(messages) if start] if messages else []
+    bounds = [0, *starts, len(messages)] if messages else []
+    for start, end in itertools.pairwise(bounds):
+        outputs = (output for one in messages[start:end] if isinstance(one, User) for output in one.outputs)
+        tokens = estimate_messages(messages[start:end]) - sum(
+            carried_tokens.get(output.call_id, 0) for output in outputs
+        )
+        item = f"{_message_label(messages[start])} ({pluralize(end - start, 'message')})"
+        if by_model:
+            yield ReceiptItem(item, "summarised", tokens, "older steps, replaced by a summary")
+        else:
+            yield ReceiptItem(item, "dropped", tokens, "older steps; key facts kept")
+
+
+def _shortened_items(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
+    """Yield an item for each output and reply that is now shown in a shorter form."""
+    unseen_refs, visible_before = (
+        {found.ref for found in unseen_outputs(after)},
+        {part.key: part.visible for part in view_parts(before)},
+    )
+    for part in view_parts(after):
+        if part.state == "visible" or part.visible == visible_before.get(part.key):
+            continue
+        if isinstance(part, OutputPart):
+            name, tokens = f"{part.what} [{part.ref}]", estimate_output(part.numbered.output)
+            if part.state == "masked":
+                yield ReceiptItem(
+                    name, "masked", tokens, NO_ROOM_REASON if part.ref in unseen_refs else MASKED_OUTPUT_REASON
+                )
+            elif part.ref in unseen_refs:
+                yield ReceiptItem(name, "cut", tokens, CUT_OUTPUT_REASON)
+        elif isinstance(part, MessagePart) and isinstance(part.original, Assistant):
+            yield ReceiptItem(
+                f"{_message_label(part.original)} [{part.ref}]",
+                "cut",
+                estimate_message(part.original),
+                SHORTENED_REPLY_REASON,
+            )
+
+
+def _remaining_items(after: Conversation, strategies: Sequence[str]) -> Iterator[ReceiptItem]:
+    if after.summary.request.parts:
+        tokens = estimate_message(after.summary.request)
+        is_whole = {"attachments", "pictures", "words"}.isdisjoint(strategies)
+        why = "your request, unchanged" if is_whole else SHORTENED_REQUEST_REASON
+        yield ReceiptItem(_message_label(after.summary.request), "kept", tokens, why)
+    for one in after.summary.carried:
+        yield ReceiptItem(one.title, "kept", estimate_message(User(one.parts)), CARRIED_REASON)
+    messages, cut = visible_messages(after), {one.key for one in after.retold}
+    for position, (message, following) in enumerate(
+        itertools.zip_longest(messages, messages[1:]), after.messages_before
+    ):
+        if not _has_outputs(message):
+            tokens = estimate_messages((message, following) if _has_outputs(following) else (message,))
+            is_cut = isinstance(message, Assistant) and message_key(position) in cut
+            yield ReceiptItem(
+                _message_label(message), "kept", tokens, SHORTENED_STEP_REASON if is_cut else "among the newest steps"
+            )
+
+
+def _has_outputs(message: Message | None) -> bool:
+    """Whether a message contains outputs and so belongs to the step before it."""
+    return isinstance(message, User) and bool(message.outputs)
+
+
+def _message_label(message: Message) -> str:
+    text = one_line(message.text, 60)
+    if isinstance(message, User):
+        return f"you: {text}" if text else "outputs"
+    calls = ", ".join(unwrapped_call(call).name for call in message.calls)
+    return f"step: {calls}" if calls else f"answer: {text}"
+
+
+_STRATEGY_TEXTS: Mapping[str, str] = {
+    DEFER_TOOLS: "tools were deferred",
+    PINS_STRATEGY: "pins were shortened",
+    "mask": "old outputs were reduced to one line each",
+    "share": "new outputs were cut to their share",
+    "summary": "a summary replaces what came before",
+    "chunks": "a summary, written in chunks, replaces what came before",
+    "ledger": "collected facts replace what came before",
+    "mask_all": "all seen outputs were reduced to one line each",
+    "attachments": "attachments of your message were shortened",
+    "cut": "new outputs were cut to the remaining room",
+    "drop": "the older half of the turns was removed",
+    "last": "all but your last message and the newest step was removed",
+    "pictures": "pictures of your message were replaced by their names",
+    "least": "new outputs were cut as far as possible",
+    "references": "new outputs were reduced to one line each",
+    "step": "the newest step was removed; its outputs are listed",
+    "words": "your long text was shortened in the middle",
+}
+_CAUSE_TEXTS: Mapping[Cause, str] = {
+    "full": "the window was full",
+    "background": "the window was full",
+    "asked": "it was requested",
+    "overflow": "the provider found the request too large",
+    "rent": "it saves more than it costs",
+    "cold": "nothing was cached",
+    "budget": "old outputs exceeded their budget",
+    "pictures": "the provider rejected an image",
+}
+
+
+def announcement(event: ContextCompacted) -> str:
+    """Return a line that says what was rewritten, why, and the sizes before and after."""
+    done = [_STRATEGY_TEXTS[name] for name in dict.fromkeys(event.strategies)]
+    sizes = f"about {event.before_tokens:,} tokens became {event.after_tokens:,}"
+    return f"context rewritten because {_CAUSE_TEXTS[event.cause]}: {sizes}; {', '.join(done)}. Nothing is lost"

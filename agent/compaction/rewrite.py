@@ -1,0 +1,384 @@
+"""Rewrites of the view: the points of a turn at which one may be due, and its price, hooks, records and debug lines.
+`plan` and `ebbtide.agent.eviction` decide what to rewrite. Most turns rewrite nothing, so those modules are loaded only
+when needed."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from ebbtide.agent import compaction
+from ebbtide.agent.budget.prices import unit_prices
+from ebbtide.agent.budget.request_budget import ContextBudget
+from ebbtide.agent.control_calls import compaction_request
+from ebbtide.agent.debug import DebugLog
+from ebbtide.agent.errors import HookRefused
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.events.view import Cause, Price
+from ebbtide.agent.eviction.carrying_costs import decision_debug_fields, old_maskable_items, rewrite_pricer
+from ebbtide.agent.messages import Conversation, Note, User
+from ebbtide.agent.prompt.build import Instructions, build_prompt
+from ebbtide.agent.providers.base import Request
+from ebbtide.agent.window.measure import (
+    MeasuredConversation,
+    budget_of,
+    choose_tools,
+    is_compaction_needed,
+    request_mark,
+    request_sizer,
+    to_request,
+)
+from ebbtide.agent.window.session_context import TurnContext, WindowContext
+from ebbtide.tools.outputs.extent import pluralize
+
+if TYPE_CHECKING:  # types only: loaded when needed
+    from ebbtide.agent.compaction.ladder import CompactedConversation, CompactResult, ForcedStrategy
+    from ebbtide.agent.compaction.model_summary import CompactionContext
+    from ebbtide.agent.compaction.strategies import Strategy
+
+
+async def rewrite_if_due(
+    conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext
+) -> MeasuredConversation:
+    """Rewrite the conversation if its accumulated carrying cost has reached the cost of a rewrite. Return it with its
+    budget. After an undo, nothing is rewritten until the view has grown."""
+    if budget.verdict != "fits" or budget.used < conversation.min_rewrite_size:
+        return conversation, budget
+    settings, facts, prefix_watch = window.compaction_settings, window.model.facts, window.watch
+    cause: Cause
+    if settings.policy == "total_budget":
+        keys = frozenset(
+            item.key for item in old_maskable_items(conversation, settings.caps.protect, settings.caps.newest)
+        )
+        if not keys:
+            return conversation, budget
+        cause, chosen = "budget", forced_strategy("mask", keys=keys)
+    elif settings.policy == "cost":
+        is_cold, prices = prefix_watch.is_cache_cold(facts), unit_prices(facts.prices)
+        is_cooling_down = window.model.learned_limits.is_in_cooldown(budget.effective_window)
+        decision = window.carrying_cost.decide(
+            conversation, budget, prices, settings, is_cold=is_cold, masks_only=is_cooling_down
+        )
+        window.debug.log("context/cost", **decision_debug_fields(decision, prices, is_cold))
+        if decision.action == "nothing":
+            return conversation, budget
+        price = rewrite_pricer(
+            window.carrying_cost,
+            conversation,
+            budget,
+            facts.prices,
+            settings,
+            is_cold=is_cold,
+            is_uncached=prefix_watch.is_uncached,
+            triggering_cost=decision.accrued,
+        )
+        strategy: Strategy = "mask" if decision.action == "mask" else "summary"
+        cause, keys = "cold" if is_cold else "rent", decision.offer.keys
+        chosen = forced_strategy(strategy, price((strategy,), keys), keys)
+    else:
+        return conversation, budget
+    compacted, budget = await compact_and_measure(conversation, budget, window, turn, cause, chosen)
+    return compacted.conversation, budget
+
+
+async def compact_to_fit(
+    conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext
+) -> tuple[Conversation, ContextBudget, str]:
+    """Compact a conversation that is too large. Return it with its budget, and the name of a component that is still
+    too large, if any. If there is still no room, a summary is tried although one was written recently."""
+    compacted, budget = await compact_and_measure(conversation, budget, window, turn, "full")
+    limits = window.model.learned_limits
+    if budget.is_blocked and limits.is_in_cooldown(budget.effective_window) and not turn.interrupt.is_requested():
+        limits.end_cooldown()
+        compacted, budget = await compact_and_measure(compacted.conversation, budget, window, turn, "full")
+    return compacted.conversation, budget, compacted.problem
+
+
+async def correct_budget_note(
+    conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext
+) -> MeasuredConversation:
+    """If a rewrite has made a visible note about context usage wrong, add a note with the current usage."""
+    if budget.verdict != "fits":
+        return conversation, budget
+    used = 100 * budget.used / max(budget.window.effective, 1)
+    note = window.reminders.correction(conversation, used, window.watch.epoch)
+    if note is None:
+        return conversation, budget
+    message = User((note,))
+    await turn.recorder.record_user_message(message)
+    conversation = conversation.plus(message)
+    return conversation, budget_of(conversation, window)
+
+
+async def compact_between_turns(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Conversation:
+    """Compact between turns, if the next turn would have to wait for a compaction, or if the conversation is long and a
+    summary will pay off."""
+    due = background_compaction_due(conversation, window)
+    if due is None:
+        return conversation
+    chosen = forced_strategy("summary") if due == "summary" else None
+    return (await compact_now(conversation, window, turn, "background", chosen=chosen)).conversation
+
+
+def background_compaction_due(conversation: Conversation, window: WindowContext) -> Literal["room", "summary"] | None:
+    """Return which compaction is due between turns: `room` (free space by any strategy) if the window is nearly full,
+    `summary` if there are many messages, None if neither is the case or it would not pay off."""
+    settings = window.compaction_settings
+    if not settings.is_automatic or settings.on_full != "compact":
+        return None
+    budget = budget_of(conversation, window)
+    if budget.verdict != "fits":
+        return "room"
+    is_cooling_down = window.model.learned_limits.is_in_cooldown(budget.effective_window)
+    if settings.policy != "cost" or budget.used < conversation.min_rewrite_size or is_cooling_down:
+        return None
+    is_large, is_long = (
+        budget.used_percentage >= settings.background_at,
+        len(conversation.messages) >= settings.background_messages,
+    )
+    if not is_large and not is_long:
+        return None
+    if not window.carrying_cost.will_pay_off(conversation, budget, unit_prices(window.model.facts.prices), settings):
+        return None
+    return "room" if is_large else "summary"
+
+
+async def mask_after_turn(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Conversation:
+    """Mask old outputs at the end of a turn, if the next request would have to wait for that. No summary is written,
+    because there may be no next request."""
+    if not is_compaction_needed(conversation, window):
+        return conversation
+    return (await compact_now(conversation, window, turn, "background", chosen=forced_strategy("mask"))).conversation
+
+
+async def compact_if_asked(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Conversation:
+    """Compact the conversation if the last step's calls asked for it, and add a note on the result."""
+    requested = compaction_request(conversation.messages)
+    if requested is None:
+        return conversation
+    try:
+        compacted = await compact_now(conversation, window, turn, "asked", requested.focus)
+        conversation, report = compacted.conversation, compaction_note(compacted.result)
+    except HookRefused as error:
+        report = f"[compact_context: nothing was compacted: {error}]"
+    message = User((Note(report),))
+    await turn.recorder.record_user_message(message)
+    return conversation.plus(message)
+
+
+def compaction_note(result: "CompactResult") -> str:
+    """Return the note that tells the model the result of a compaction that it asked for."""
+    if result.is_interrupted:
+        return "[compact_context: the user interrupted it; nothing was compacted.]"
+    if not result.strategies:
+        return "[compact_context: nothing was compacted; there was too little before the newest steps.]"
+    return (
+        f"[compact_context: about {result.before_tokens:,} tokens in {pluralize(result.before_messages, 'message')} "
+        f"became {result.after_tokens:,} in {result.after_messages}. Go on with the work.]"
+    )
+
+
+async def compact_by_hand(
+    conversation: Conversation,
+    window: WindowContext,
+    turn: TurnContext,
+    focus: str | None,
+    on_event: Callable[[Event], None],
+) -> "CompactedConversation":
+    """Compact at the user's request. `on_event` receives the events, because no turn is running that would show
+    them."""
+
+    def emit(event: Event) -> None:
+        turn.emit(event)
+        on_event(event)
+
+    return await compact_now(conversation, window, replace(turn, emit=emit), "asked", focus)
+
+
+def ignore_event(event: Event) -> None:
+    """Ignore the event."""
+
+
+def forced_strategy(
+    strategy: "Strategy", price: Price | None = None, keys: frozenset[str] = frozenset()
+) -> "ForcedStrategy":
+    """Return the choice of a single strategy, with the price that was the reason to choose it and, for a mask, the keys
+    of the items to mask."""
+    return compaction.ladder.ForcedStrategy(strategy, price, keys=keys)
+
+
+async def compact_and_measure(
+    conversation: Conversation,
+    budget: ContextBudget,
+    window: WindowContext,
+    turn: TurnContext,
+    cause: Cause,
+    chosen: "ForcedStrategy | None" = None,
+    counted: int | None = None,
+) -> "tuple[CompactedConversation, ContextBudget]":
+    """Compact the conversation, whose budget is `budget`, and measure the result. `chosen`: the only strategy to try;
+    `counted`: the provider's count of the request, if it found the request too large."""
+    compacted = await _compact(conversation, budget, window, turn, cause, None, counted, chosen)
+    return compacted, budget_of(compacted.conversation, window)
+
+
+async def compact_now(
+    conversation: Conversation,
+    window: WindowContext,
+    turn: TurnContext,
+    cause: Cause = "asked",
+    focus: str | None = None,
+    *,
+    chosen: "ForcedStrategy | None" = None,
+) -> "CompactedConversation":
+    """Compact the conversation and record the result. `chosen`: the only strategy to try. Raises `HookRefused` if the
+    cause is `asked`."""
+    return await _compact(conversation, budget_of(conversation, window), window, turn, cause, focus, None, chosen)
+
+
+async def _compact(
+    conversation: Conversation,
+    budget: ContextBudget,
+    window: WindowContext,
+    turn: TurnContext,
+    cause: Cause,
+    focus: str | None,
+    counted: int | None,
+    chosen: "ForcedStrategy | None",
+) -> "CompactedConversation":
+    if chosen is None or chosen.strategy == "summary":
+        await run_compaction_hooks(turn, cause, focus)
+    context = await compaction_context(conversation, budget, window, turn, counted)
+    compacted = await compaction.ladder.compact(conversation, context, cause, focus, chosen)
+    await record_rewrite(conversation, budget, compacted, window, turn, cause, chosen)
+    return compacted
+
+
+async def run_compaction_hooks(turn: TurnContext, cause: Cause, focus: str | None) -> None:
+    """Run the hooks that precede a summary. If the user or the model asked for the summary, a hook can prevent it,
+    which raises `HookRefused`. A summary that the window needs cannot be prevented."""
+    if turn.hooks is not None:
+        answer = await turn.hooks.ask_before_compaction(_trigger_of(cause), focus or "")
+        if answer.verdict == "deny" and cause == "asked":
+            raise HookRefused(f"a hook prevents the compaction: {answer.reason}")
+
+
+def _trigger_of(cause: Cause) -> Literal["manual", "auto"]:
+    return "manual" if cause == "asked" else "auto"
+
+
+async def compaction_context(
+    conversation: Conversation,
+    budget: ContextBudget,
+    window: WindowContext,
+    turn: TurnContext,
+    counted: int | None = None,
+) -> "CompactionContext":
+    """Return the context for compacting the conversation. `counted`: as in `compact_and_measure`."""
+    return await asyncio.to_thread(_compaction_context, conversation, budget, window, turn, counted)
+
+
+def _compaction_context(
+    conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext, counted: int | None
+) -> "CompactionContext":
+    """Runs in a thread, so it measures with copies; meanwhile, the session may measure a new message."""
+
+    model = window.model
+
+    def request(asked: Conversation) -> Request:
+        prompt = build_prompt(asked, window.instructions, images=model.facts.images)
+        return to_request(prompt, window.tools.offered, window)
+
+    deferrable_share = window.tools.deferral.deferrable_share(
+        window.tools.all, budget.effective_window, model.meter.definition_tokens
+    )
+    room = compaction.room.room_of(budget, conversation, counted, deferrable_share)
+    facts, prefix_watch = model.facts, window.watch
+    is_uncached = prefix_watch.is_uncached
+    is_cold = prefix_watch.is_cache_cold(facts) or is_uncached
+    return compaction.model_summary.CompactionContext(
+        model.provider,
+        request,
+        room,
+        request_sizer(conversation, window),
+        window.compaction_settings,
+        turn.interrupt,
+        turn.emit,
+        model.learned_limits,
+        window.summarisers,
+        is_cold,
+        rewrite_pricer(
+            window.carrying_cost,
+            conversation,
+            budget,
+            facts.prices,
+            window.compaction_settings,
+            is_cold=is_cold,
+            is_uncached=is_uncached,
+        ),
+    )
+
+
+async def record_rewrite(
+    before: Conversation,
+    budget: ContextBudget,
+    compacted: "CompactedConversation",
+    window: WindowContext,
+    turn: TurnContext,
+    cause: Cause,
+    chosen: "ForcedStrategy | None" = None,
+) -> None:
+    """Update everything that depends on the view, and store the rewrite with the previous view. `budget`: the budget of
+    `before`. Does nothing if nothing was rewritten."""
+    strategies, after = compacted.result.strategies, compacted.conversation
+    if not strategies:
+        return
+    window.model.meter.update_scale(before, budget)
+    window.model.meter.reset_counters()
+    window.watch.note_rewrite(await asyncio.to_thread(unchanged_message_count, before, after, strategies))
+    if compaction.room.DEFER_TOOLS in strategies:
+        window.tools.deferral.defer_all()
+    # Masking keeps the cache valid up to the first masked output, tools included, unless the cache is cold. So the
+    # tools stay as they are.
+    if not set(strategies) <= {"mask", *compaction.strategies.CUT_STRATEGIES} or cause == "cold":
+        choose_tools(window, turn.emit)
+    if chosen is None or chosen.price is None:
+        window.carrying_cost.reset()
+    await turn.recorder.record_snapshot(after, User(()), request_mark(window), before)
+    log_rewrite(before, compacted, cause, chosen, window.debug)
+    if turn.hooks is not None and after.summary != before.summary:
+        await turn.hooks.report_compaction(_trigger_of(cause), after.summary.text)
+
+
+def unchanged_message_count(before: Conversation, after: Conversation, strategies: Sequence[str]) -> int:
+    """Return the number of messages that a rewrite left unchanged: those before the first changed output, or 0 if
+    anything other than outputs was changed."""
+    if not set(strategies) <= {"mask", "mask_all", "references", *compaction.strategies.CUT_STRATEGIES}:
+        return 0
+    messages_after, messages_before = (build_prompt(view, Instructions("")).messages for view in (after, before))
+    changed_indices = (
+        place for place, (now, then) in enumerate(zip(messages_after, messages_before, strict=True)) if now != then
+    )
+    return next(changed_indices, 0)
+
+
+def log_rewrite(
+    before: Conversation,
+    compacted: "CompactedConversation",
+    cause: Cause,
+    chosen: "ForcedStrategy | None",
+    debug: DebugLog,
+) -> None:
+    """Log the rewrite."""
+    result = compacted.result
+    sizes = {"beforeTokens": result.before_tokens, "afterTokens": result.after_tokens}
+    price = chosen.price if chosen else None
+    if cause == "overflow":
+        debug.log("context/emergency", reason=cause, strategy=result.strategies[-1], **sizes)
+    elif result.strategies == ("mask",):
+        outputs = len(compacted.conversation.masked - before.masked)
+        removed = result.before_tokens - result.after_tokens
+        debug.log("context/mask", reason=cause, outputs=outputs, removedTokens=removed, price=price)
+    else:
+        counts = {"beforeMessages": result.before_messages, "afterMessages": result.after_messages}
+        debug.log("context/compact", reason=cause, strategies=result.strategies, price=price, **sizes, **counts)

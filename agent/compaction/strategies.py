@@ -1,0 +1,179 @@
+"""The compaction strategies, their order for each cause, and those that need no model. Pure."""
+
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from ebbtide.agent.compaction.plan import (
+    MIN_CAP_TOKENS,
+    MIN_OUTPUT_SHARE,
+    CompactionFloor,
+    apply_compaction,
+    plan_at,
+    plan_compaction,
+    remove_pictures,
+    shorten_request,
+)
+from ebbtide.agent.compaction.room import (
+    Room,
+    conversation_tokens,
+    cut_to_fit,
+    limit_unseen_outputs,
+    mask_unseen_outputs,
+    unseen_outputs,
+    unseen_tokens,
+    with_dropped_step_note,
+    without_dropped_step_note,
+)
+from ebbtide.agent.events.view import Cause
+from ebbtide.agent.eviction.carrying_costs import least_needed_items, mask_by_keys, mask_outputs
+from ebbtide.agent.eviction.settings import CompactionCaps
+from ebbtide.agent.messages import Assistant, Conversation, Summary, User
+from ebbtide.agent.view.ledger import render_ledger
+from ebbtide.agent.view.visible import first_unseen_index, is_by_user, is_request, non_empty_summary, turn_starts
+
+Strategy: TypeAlias = Literal[
+    "mask", "share", "summary", "chunks", "ledger", "mask_all", "attachments", "cut", "drop", "last", "pictures",
+    "least", "references", "step", "words",
+]  # fmt: skip
+"""One strategy, in this order: mask old outputs; cut unseen outputs to a fair share; summary by the model that has the
+conversation cached (or one that the user set); summary in chunks; facts only; mask all seen outputs; shorten
+attachments of the open request; cut unseen outputs to the remaining room, if that leaves enough to read; drop the older
+half of the turns; keep only the last message and the unseen step; remove the pictures of both; cut unseen outputs as
+far as possible; reduce each of them to a line; drop the step and name its outputs; shorten long user text."""
+
+CUT_STRATEGIES: frozenset[str] = frozenset({"share", "cut", "least"})
+"""Strategies that only shorten outputs that the model has not seen, so nothing that was already sent changes."""
+
+
+LADDERS: dict[Cause, tuple[Strategy, ...]] = {
+    "full": (
+        "mask", "share", "summary", "ledger", "mask_all", "attachments", "cut", "drop", "last", "pictures", "least",
+        "references", "step",
+    ),
+    "background": ("mask", "summary", "ledger", "mask_all"),
+    "asked": ("summary", "ledger"),
+    "overflow": (
+        "mask_all", "share", "chunks", "ledger", "attachments", "cut", "drop", "last", "least", "pictures",
+        "references", "words",
+    ),
+    "rent": ("mask", "summary"),
+    "cold": ("mask",),
+    "budget": ("mask",),
+    "pictures": ("pictures", "mask_all", "ledger"),
+}  # fmt: skip
+"""The strategies for each cause, in the order in which they are tried. After an overflow, pictures are removed only
+when no more text can be removed, because their size is a guess, and often the room is as well."""
+
+MASK_TARGET_SHARE = 0.45
+"""Target share for masking. It is below `MAX_SHARE_AFTER_MASK`, because stubs may turn out longer than estimated."""
+
+
+def cut_outputs(strategy: Strategy, conversation: Conversation, room: Room) -> Conversation | None:
+    """Cut unseen outputs as far as possible: to their share of the window ("share"), or to the room that everything
+    else leaves ("cut"). None if nothing gets smaller."""
+    if strategy == "share":
+        after = limit_unseen_outputs(conversation, room)
+    else:
+        unseen_size = unseen_tokens(conversation)
+        remaining = room.message_tokens - (conversation_tokens(conversation) - unseen_size)
+        if strategy == "cut" and remaining < min(unseen_size, int(MIN_OUTPUT_SHARE * room.effective / room.scale)):
+            return None
+        after = cut_to_fit(conversation, remaining)
+    return None if after is conversation else after
+
+
+def drop_half(conversation: Conversation, caps: CompactionCaps) -> Conversation | None:
+    """Drop the older half of the turns; only the ledger's facts remain of them. None if there is only one turn, or if
+    the only possible cut would remove work that the model has not seen."""
+    first_unseen = first_unseen_index(conversation.messages)
+    droppable_starts = [start for start in turn_starts(conversation.messages) if 0 < start <= first_unseen]
+    if not droppable_starts:
+        return None
+    plan = plan_at(conversation, droppable_starts[(len(droppable_starts) - 1) // 2])
+    return apply_compaction(plan, None, caps)
+
+
+def keep_last_message(conversation: Conversation, ledger: int = MIN_CAP_TOKENS) -> Conversation | None:
+    """Reduce the conversation to the open request, the facts and the unseen step, whose calls may still lack outputs.
+    None if there is nothing to remove."""
+    cut = first_unseen_index(conversation.messages)
+    # The note about a dropped step stays in view until the model has replied to it.
+    has_replied = any(isinstance(message, Assistant) and not is_by_user(message) for message in conversation.messages)
+    request = conversation.summary.request
+    if not cut and (not has_replied or without_dropped_step_note(request) == request):
+        return None
+    after = _keep_from(conversation, cut, ledger)
+    if not has_replied:
+        return after
+    summary = replace(after.summary, request=without_dropped_step_note(after.summary.request))
+    return replace(after, summary=non_empty_summary(summary, after.messages_before))
+
+
+def drop_unseen_step(conversation: Conversation, ledger: int = MIN_CAP_TOKENS) -> Conversation | None:
+    """Drop the unseen step and name its outputs. Calls without an output stay, because their outputs are still to come.
+    None if there is no such step."""
+    outputs = unseen_outputs(conversation)
+    if not outputs:
+        return None
+    after = _keep_from(conversation, len(conversation.messages) - (1 if conversation.unanswered_calls else 0), ledger)
+    request = with_dropped_step_note(after.summary.request, outputs)
+    return replace(after, summary=replace(after.summary, request=request))
+
+
+def _keep_from(conversation: Conversation, cut: int, ledger_tokens: int) -> Conversation:
+    """Keep the messages from index `cut` on. Everything before is replaced by the open request and at most
+    `ledger_tokens` tokens of facts."""
+    plan = plan_at(conversation, cut)
+    has_request = any(map(is_request, plan.tail))
+    request = plan.request if plan.request.parts or has_request else _last_request(conversation)
+    facts = render_ledger(plan.facts, min(ledger_tokens, MIN_CAP_TOKENS))
+    summary = Summary(ledger=facts, request=request, pinned=plan.tail_view.summary.pinned)
+    return replace(plan.tail_view, summary=non_empty_summary(summary, plan.tail_view.messages_before))
+
+
+def _last_request(conversation: Conversation) -> User:
+    for message in reversed(conversation.messages):
+        if is_request(message) and isinstance(message, User):
+            return message
+    return conversation.summary.request
+
+
+def mask_least_needed(conversation: Conversation, caps: CompactionCaps, room: Room) -> Conversation | None:
+    """Mask the items that are least likely to be needed, until there is enough room or nothing is left to mask. None if
+    nothing can be masked."""
+    seen = conversation_tokens(conversation) - unseen_tokens(conversation)
+    chosen = least_needed_items(
+        conversation, caps.protect, seen - int(MASK_TARGET_SHARE * room.message_tokens), caps.newest
+    )
+    after = mask_by_keys(conversation, {item.key for item in chosen})
+    return None if after is conversation else after
+
+
+def run_strategy(
+    strategy: Strategy, conversation: Conversation, caps: CompactionCaps, floor: CompactionFloor
+) -> Conversation | None:
+    """Apply a strategy that needs no model and is neither `mask` nor one of `cut_outputs`. None if it changes
+    nothing."""
+    match strategy:
+        case "mask_all":
+            after = mask_outputs(conversation, 0)
+        case "ledger":
+            plan = plan_compaction(conversation, floor.caps.tail, min_steps=floor.min_steps, max_turns=caps.turns)
+            return apply_compaction(plan, None, floor.caps) if plan else None
+        case "attachments":
+            return shorten_request(conversation, floor.caps, floor.request)
+        case "pictures":
+            return remove_pictures(conversation, floor.caps, floor.request)
+        case "words":
+            return shorten_request(conversation, floor.caps, floor.request, shortens_text=True)
+        case "drop":
+            return drop_half(conversation, floor.caps)
+        case "last":
+            return keep_last_message(conversation, floor.caps.ledger)
+        case "references":
+            after = mask_unseen_outputs(conversation)
+        case "step":
+            return drop_unseen_step(conversation, floor.caps.ledger)
+        case "mask" | "summary" | "chunks" | "share" | "cut" | "least":
+            return None
+    return None if after is conversation else after

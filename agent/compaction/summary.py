@@ -1,0 +1,188 @@
+"""Summaries of removed messages: prompting for one, parsing it, and adding facts that it omits. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from ebbtide.agent.eviction.settings import SummaryPreferences
+from ebbtide.agent.messages import (
+    Assistant,
+    Message,
+    StopReason,
+    Text,
+    ToolCall,
+    User,
+)
+from ebbtide.agent.tokens.estimate import estimate_text
+from ebbtide.agent.view.visible import RETAIN_HEADING, SUMMARY_HEADING
+from ebbtide.tools.lazy import dataclass, regex
+
+REQUIRED_FACTS_HEADING = "Not to be forgotten:"
+MORE_FACTS_LINE = "- and {} more, which `recall` finds"
+
+_TAGS = regex(r"</?(?:retain|summary)>", re.IGNORECASE)
+
+
+OUTPUT_REFS_PROMPT = (
+    "Outputs above by their references; where one will be needed again, write its reference beside what it told:"
+)
+
+DEFAULT_SUMMARY_PROMPT = """\
+- the user's goals, and every constraint they stated, in their own words
+- what is done, and what is still open, with the very next step
+- files read and changed, with what matters about each
+- decisions taken and why; what was tried and failed, so that it is not tried again
+- commands that matter, their last result, and anything still running in the background"""
+DEFAULT_RETAIN_PROMPT = """\
+- what must survive letter by letter: names, paths, commands, error texts, numbers, references such as [recall:r12]"""
+
+
+def summary_instruction(
+    preferences: SummaryPreferences,
+    focus: str | None = None,
+    *,
+    retain_tokens: int = 1200,
+    summary_tokens: int = 1800,
+    outputs: Sequence[str] = (),
+) -> str:
+    """Return the prompt for a summary of everything above it. `outputs`: lines that name the references of outputs
+    above, because the outputs themselves do not show them."""
+    retain = "\n".join(
+        [preferences.retain_prompt or DEFAULT_RETAIN_PROMPT, *(f"- {extra}" for extra in preferences.retain_directives)]
+    )
+    summary = "\n".join(
+        [
+            preferences.summary_prompt or DEFAULT_SUMMARY_PROMPT,
+            *(f"- {extra}" for extra in preferences.summary_directives),
+        ]
+    )
+    extra = f"\n\nPay most attention to this: {focus}" if focus else ""
+    extra += f"\n\n{OUTPUT_REFS_PROMPT}\n" + "\n".join(outputs) if outputs else ""
+    return f"""\
+The context window is nearly full. Write down what is needed to go on without the messages above; they will no longer \
+be visible. Do not go on with the work now, do not answer what was asked, and call no tool. Answer with one `<retain>` \
+element of at most {retain_tokens * 3 // 4} words and one `<summary>` element of at most {summary_tokens * 3 // 4} \
+words, and nothing else:
+
+<retain>
+{retain}
+</retain>
+<summary>
+{summary}
+</summary>{extra}"""
+
+
+def without_open_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the messages in a form to which a question can be appended: if the last one is a reply with unanswered
+    calls, it is reduced to its text, or dropped if it has none."""
+    last = messages[-1] if messages else User(())
+    if not isinstance(last, Assistant) or not last.calls:
+        return tuple(messages)
+    texts = tuple(part for part in last.parts if isinstance(part, Text) and part.text)
+    return (*messages[:-1], replace(last, parts=texts)) if texts else tuple(messages[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A summary written by a model."""
+
+    retain: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnusableSummary:
+    """The reason why a model's reply is not a summary."""
+
+    reason: str
+
+
+SummaryReading: TypeAlias = Draft | UnusableSummary
+
+# A string, so that the pattern is compiled only when a summary is read, which most runs never do.
+_EMPTY_SUMMARY = (
+    r"(?is)^\W*(?:\(?\s*)?(?:n/?a|none|nothing|empty|null|todo|tbd|\.{3}|…"
+    r"|(?:there (?:is|was) )?no (?:\w+ ){0,3}"
+    r"(?:summary|content|conversation|history|messages?|information|context)\b.{0,60}"
+    r"|(?:i(?:'m| am) )?(?:sorry|unable|afraid)\b.{0,120}"
+    r"|i (?:cannot|can't|can not|could not|couldn't)\b.{0,120}"
+    r"|(?:summary|content) (?:is )?(?:not available|unavailable|omitted|goes here)\b.{0,40}"
+    r"|(?:your|the) (?:summary|retained facts?) (?:goes |go )?here.{0,40})\W*$"
+)
+
+
+def parse_summary(text: str, calls: Sequence[ToolCall], stop: StopReason) -> SummaryReading:
+    """Return the summary in a reply, or the reason why there is none."""
+    if calls:
+        return UnusableSummary("it calls a tool instead")
+    if stop in ("max_tokens", "overflow", "refusal", "interrupted", "repetition"):
+        return UnusableSummary("it was cut off" if stop != "refusal" else "the model declined")
+    if not text.strip():
+        return UnusableSummary("it is empty")
+    summary, retain = _element("summary", text), _element("retain", text)
+    if summary is None:
+        is_open = "<summary>" in text.lower()
+        return UnusableSummary("it was cut off" if is_open else "it lacks the `<summary>` element")
+    if not summary or re.match(_EMPTY_SUMMARY, summary):
+        return UnusableSummary("it says nothing")
+    return Draft("" if retain is None or re.match(_EMPTY_SUMMARY, retain) else retain, summary)
+
+
+def _element(name: str, text: str) -> str | None:
+    """Return the content of the last complete element of that name, without tags; None if there is none."""
+    open_starts: list[int] = []
+    span: tuple[int, int] | None = None
+    for tag in re.finditer(f"</?{name}>", text, re.IGNORECASE):
+        if not tag[0].startswith("</"):
+            open_starts.append(tag.end())
+        elif open_starts:
+            start = open_starts.pop()
+            span = (start, tag.start())
+    return None if span is None else without_tags(text[slice(*span)]).strip()
+
+
+def without_tags(text: str) -> str:
+    """Return the text without `<retain>` and `<summary>` tags, which must not get into a view."""
+    while (cleaned := _TAGS.sub("", text)) != text:
+        text = cleaned
+    return text
+
+
+def with_facts(text: str, facts: Sequence[str], tokens: int | None = None) -> str:
+    """Return the text with the given facts appended: all of them, or as many as fit into `tokens`."""
+    if not facts:
+        return text
+    listed = "\n".join(facts) if tokens is None else truncate_lines("\n".join(facts), tokens)
+    left = len(facts) - len(listed.splitlines())
+    return "\n".join((text, "", REQUIRED_FACTS_HEADING, listed, *([MORE_FACTS_LINE.format(left)] if left > 0 else ())))
+
+
+def truncate_lines(text: str, tokens: int) -> str:
+    """Return as many whole lines from the beginning as fit into `tokens`. If not even the first line fits, it is
+    cut."""
+    if estimate_text(text) <= tokens:
+        return text
+    retained_lines: list[str] = []
+    room = tokens
+    for line in text.splitlines():
+        room -= estimate_text(line + "\n")
+        if room < 0:
+            break
+        retained_lines.append(line)
+    return "\n".join(retained_lines) if retained_lines else text[: tokens * 2 // 3]
+
+
+def draft_text(draft: Draft) -> str:
+    """Return both parts of a summary as one text that the user can edit."""
+    return "\n".join((RETAIN_HEADING, draft.retain, "", SUMMARY_HEADING, draft.summary))
+
+
+def parse_edited_summary(text: str) -> Draft | None:
+    """Parse an edited summary. Without headings, all of it belongs to the summary, and nothing to the part kept word
+    for word. None if it is empty."""
+    lines = without_tags(text).splitlines()
+    heading_index = next((at for at, line in enumerate(lines) if line.strip() == SUMMARY_HEADING), None)
+    parts = ([], lines) if heading_index is None else (lines[:heading_index], lines[heading_index + 1 :])
+    retain, summary = ("\n".join(line for line in part if line.strip() != RETAIN_HEADING).strip() for part in parts)
+    return Draft(retain, summary) if retain or summary else None

@@ -1,0 +1,145 @@
+"""Undoes the last rewrite: restores the previous view, followed by all messages since. The pricing is in
+`ebbtide.agent.compaction.edit_cost`."""
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from ebbtide.agent.budget.prefix import RequestDigester
+from ebbtide.agent.budget.request_budget import ContextBudget
+from ebbtide.agent.compaction.edit_cost import (
+    first_change,
+    invalidated_cache_tokens,
+    min_size_after_undo,
+    tokens_after_prefix,
+    undo_refusal,
+)
+from ebbtide.agent.compaction.edit_view import edit_pricing
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.view import RewriteUndone
+from ebbtide.agent.messages import Conversation, User
+from ebbtide.agent.providers.usage import without_foreign_counts
+from ebbtide.agent.view.message_text import has_unique_ids
+from ebbtide.agent.window.measure import budget_of, choose_tools, measuring_copy, request_mark
+from ebbtide.agent.window.session_context import TurnContext, WindowContext
+
+NOTHING_TO_UNDO = "nothing to undo: there was no rewrite, or it was too long ago"
+REUSED_IDS = (
+    "the previous view cannot be restored: the server has since reused ids of its calls; "
+    "`/bring` restores single parts of it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UndoOffer:
+    """The effect of undoing the last rewrite; nothing has changed yet."""
+
+    conversation: Conversation
+    """The present conversation, unchanged."""
+    number: int
+    """Number of the previous view."""
+    event: RewriteUndone
+    """The expected event."""
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneRewrite:
+    conversation: Conversation
+    event: RewriteUndone
+
+
+async def offer_undo(conversation: Conversation, window: WindowContext, turn: TurnContext) -> UndoOffer:
+    """Return the effect and cost of an undo. Raises `AgentError` if there is nothing to undo or the previous view does
+    not fit."""
+    number, _, event, _ = await _restore_view(conversation, window, turn)
+    return UndoOffer(conversation, number, event)
+
+
+async def undo(conversation: Conversation, window: WindowContext, turn: TurnContext) -> UndoneRewrite:
+    """Restore the view from before the last rewrite, and store it. Nothing is rewritten automatically until the view
+    has grown. Raises `AgentError`; nothing has changed in that case."""
+    number, restored, event, has_its_tools = await _restore_view(conversation, window, turn)
+    window.model.meter.reset_counters()
+    window.watch.note_rewrite(first_change(conversation, restored)[0])
+    window.carrying_cost.reset()
+    if not has_its_tools:  # if the tools are the same, an earlier rewrite deferred them, and that one is not undone
+        window.tools.deferral.defer_as_usual()
+    window.tools.deferral.user_deferred = restored.excluded_tools
+    choose_tools(window, turn.emit)
+    turn.emit(event)
+    await turn.recorder.record_snapshot(restored, User(()), request_mark(window), restored_view=number)
+    window.debug.log(
+        "context/undo",
+        beforeTokens=event.before_tokens,
+        afterTokens=event.after_tokens,
+        writtenTokens=event.written,
+        heldTokens=restored.min_rewrite_size,
+    )
+    return UndoneRewrite(restored, event)
+
+
+async def _restore_view(
+    conversation: Conversation, window: WindowContext, turn: TurnContext
+) -> tuple[int, Conversation, RewriteUndone, bool]:
+    """Return the number of the previous view, the view itself, the event, and whether the tools are unchanged."""
+    model = window.model
+    earlier_view = await turn.recorder.log.view_before_rewrite(conversation)
+    if earlier_view is None:
+        raise AgentError(NOTHING_TO_UNDO)
+    number, restored, mark = earlier_view
+    restored = replace(
+        restored, pinned=conversation.pinned, recalls=replace(restored.recalls, back=conversation.recalls.back)
+    )
+    restored = without_foreign_counts(restored, model.facts.id)
+    has_its_tools = mark is not None and mark.tools == RequestDigester().tools_digest(window.tools.offered)
+    if not has_its_tools:
+        restored = replace(restored, anchor=None, anchored=0)  # the provider's count included other tools
+    current_budget = budget_of(conversation, window)
+    model.meter.update_scale(conversation, current_budget)
+    restored_budget, written = await asyncio.to_thread(_measure_undo, conversation, current_budget, restored, window)
+    cost, prices = None, model.facts.prices
+    if prices is not None:
+        price = prices.per_token(restored_budget.used)
+        cost = written * (price.input if window.watch.is_uncached else max(price.cache_write, price.input))
+    event = RewriteUndone(
+        current_budget.used,
+        restored_budget.used,
+        written,
+        cost,
+        restored_budget.window.effective,
+        not window.watch.is_uncached,
+    )
+    return (
+        number,
+        replace(restored, min_rewrite_size=min_size_after_undo(restored_budget.used, restored_budget.window.effective)),
+        event,
+        has_its_tools,
+    )
+
+
+def _measure_undo(
+    conversation: Conversation, current_budget: ContextBudget, restored: Conversation, window: WindowContext
+) -> tuple[ContextBudget, int]:
+    """Return the budget of the previous view, and how many of its tokens must be written to the cache again. Raises
+    `AgentError`."""
+    restored_budget = budget_of(restored, measuring_copy(window))
+    refusal = undo_refusal(restored_budget) if has_unique_ids(restored.messages) else REUSED_IDS
+    if refusal:
+        raise AgentError(refusal)
+    return restored_budget, _cache_write_tokens(conversation, current_budget, restored, restored_budget, window)
+
+
+def _cache_write_tokens(
+    conversation: Conversation,
+    current_budget: ContextBudget,
+    restored: Conversation,
+    restored_budget: ContextBudget,
+    window: WindowContext,
+) -> int:
+    """Return the tokens that must be written to the cache again; 0 if no request has been sent since the rewrite.
+    Without a cache, return the tokens by which the next request grows."""
+    if window.watch.is_uncached:
+        return max(restored_budget.used - current_budget.used, 0)
+    if conversation.excluded_tools != restored.excluded_tools:
+        return restored_budget.used if window.watch.unchanged_messages is None else 0
+    invalidated = invalidated_cache_tokens(conversation, restored, edit_pricing(conversation, current_budget, window))
+    return min(invalidated, tokens_after_prefix(restored_budget))

@@ -1,0 +1,146 @@
+"""Models of Anthropic and OpenAI at a cloud provider: the address that follows from the environment variables that the
+cloud's own tools use."""
+
+import os
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
+
+from ebbtide.agent.errors import ConfigError
+from ebbtide.tools.lazy import regex
+
+CloudName: TypeAlias = Literal["azure", "bedrock", "foundry", "vertex"]
+
+
+class Cloud(NamedTuple):
+    """A cloud provider. `extra` names the optional packages that its sign-in needs."""
+
+    address_variable: str
+    key_variable: str
+    extra: str
+    modules: tuple[str, ...]
+    """Modules of these packages."""
+    needs_extra: bool
+    """Whether the packages are required even with a key."""
+    sign_in: str
+    """How a user signs in without a key."""
+
+
+CLOUDS: Mapping[str, Cloud] = {
+    "azure": Cloud("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "azure", ("azure.identity",), False, "az login"),
+    "bedrock": Cloud(
+        "ANTHROPIC_BEDROCK_BASE_URL", "AWS_BEARER_TOKEN_BEDROCK", "bedrock", ("boto3", "botocore"), True,
+        "aws configure",
+    ),
+    "foundry": Cloud(
+        "ANTHROPIC_FOUNDRY_BASE_URL", "ANTHROPIC_FOUNDRY_API_KEY", "azure", ("azure.identity",), False, "az login"
+    ),
+    "vertex": Cloud(
+        "ANTHROPIC_VERTEX_BASE_URL", "", "vertex", ("google.auth", "requests"), True,
+        "gcloud auth application-default login",
+    ),
+}  # fmt: skip
+"""The variables are those that the SDKs of Anthropic and OpenAI read. `vertex` has no keys."""
+
+_VERTEX_HOSTS = {"global": "aiplatform", "us": "aiplatform.us.rep", "eu": "aiplatform.eu.rep"}
+"""Hosts of Vertex AI for locations that are not a single region, without `.googleapis.com`."""
+_PROJECT = regex(r"/projects/[^/]+/locations/[^/]+$")
+_DEPLOYMENT = regex(r"/openai(?:/deployments/[^/?]+)?$")
+_REQUEST_PATH = regex(r"/(?:chat/completions|completions|responses|v1/messages)$")
+"""The end of the address of a whole request."""
+_DATED = regex(r"\d{4}-\d{2}-\d{2}")
+
+
+def cloud_address(name: str, address: str, environment: Mapping[str, str]) -> str:
+    """Return the address of a cloud's API. `address`: the one that is configured, empty for the usual one. Raises
+    `ConfigError` if a variable is missing."""
+    address = address.rstrip("/")
+    match name:
+        case "azure":
+            return _azure(address, environment)
+        case "bedrock":
+            return address or f"https://bedrock-runtime.{_aws_region(environment)}.amazonaws.com"
+        case "foundry":
+            return _foundry(address, environment)
+        case _:
+            return _vertex(address, environment)
+
+
+def _azure(address: str, environment: Mapping[str, str]) -> str:
+    """The address of the newer API, or with a dated `OPENAI_API_VERSION` that of the older one. Azure's portal shows
+    the address of a whole request, which is accepted too."""
+    if not address:
+        raise ConfigError("no address for azure: set `AZURE_OPENAI_ENDPOINT`, such as `https://NAME.openai.azure.com`")
+    parts = urlsplit(address)
+    path = _REQUEST_PATH.sub("", parts.path.rstrip("/"))
+    root = f"{parts.scheme}://{parts.netloc}{path}"
+    version = dict(parse_qsl(parts.query)).get("api-version") or environment.get("OPENAI_API_VERSION", "").strip()
+    if "openai" not in path.split("/"):
+        root = f"{root}/openai"
+    elif path.endswith("/v1"):
+        return root
+    if not _DATED.match(version):  # `v1`, `preview` and `latest` are versions of the newer API
+        return f"{_DEPLOYMENT.sub('/openai', root)}/v1"
+    return f"{root}?api-version={version}"
+
+
+def _foundry(address: str, environment: Mapping[str, str]) -> str:
+    resource = environment.get("ANTHROPIC_FOUNDRY_RESOURCE", "").strip().partition(".")[0]
+    if not address and not resource:
+        raise ConfigError("no resource for foundry: set `ANTHROPIC_FOUNDRY_RESOURCE` to its name")
+    root = _REQUEST_PATH.sub("", address) or f"https://{resource}.services.ai.azure.com"
+    parts = urlsplit(root)
+    is_bare = not parts.path.strip("/") and (parts.hostname or "").endswith(".azure.com")
+    return f"{root}/anthropic" if is_bare else root
+
+
+def deployment_address(address: str, model: str) -> str:
+    """Return the address with the deployment of a model, which Azure's older API has in the path."""
+    root, question, query = address.partition("?")
+    if not question or "/deployments/" in root:
+        return address
+    return f"{root.rstrip('/')}/deployments/{model}?{query}"
+
+
+def _vertex(address: str, environment: Mapping[str, str]) -> str:
+    if _PROJECT.search(address):
+        return address
+    project = _first(environment, "ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
+    if not project:
+        raise ConfigError("no project for vertex: set `ANTHROPIC_VERTEX_PROJECT_ID` to its id")
+    region = _first(environment, "CLOUD_ML_REGION", "GOOGLE_CLOUD_LOCATION") or "global"
+    host = _VERTEX_HOSTS.get(region, f"{region}-aiplatform")
+    root = address or f"https://{host}.googleapis.com/v1"
+    return f"{root}/projects/{project}/locations/{region}"
+
+
+def _aws_region(environment: Mapping[str, str]) -> str:
+    """The region from the environment, or from the user's AWS profile."""
+    if region := _first(environment, "AWS_REGION", "AWS_DEFAULT_REGION"):
+        return region
+    profile = _first(environment, "AWS_PROFILE", "AWS_DEFAULT_PROFILE") or "default"
+    folder = os.path.join(environment.get("HOME", "~"), ".aws")
+    for variable, name in (("AWS_CONFIG_FILE", "config"), ("AWS_SHARED_CREDENTIALS_FILE", "credentials")):
+        if region := _profile_region(environment.get(variable) or os.path.join(folder, name), profile):
+            return region
+    raise ConfigError("no region for bedrock: set `AWS_REGION`, such as `us-east-1`")
+
+
+def _profile_region(path: str, profile: str) -> str:
+    """Return the region of a profile in one of AWS's files; empty if there is none."""
+    import configparser  # noqa: PLC0415  # deferred: only Bedrock without a region in the environment needs it
+
+    config = configparser.RawConfigParser()
+    try:
+        config.read(os.path.expanduser(path), encoding="utf-8")
+    except (configparser.Error, OSError, UnicodeDecodeError):
+        return ""
+    for section in config.sections():
+        name = section.removeprefix("profile").strip().strip("\"'") if section.startswith("profile ") else section
+        if name == profile and (region := config.get(section, "region", fallback="").strip()):
+            return region
+    return ""
+
+
+def _first(environment: Mapping[str, str], *names: str) -> str:
+    return next((value for name in names if (value := environment.get(name, "").strip())), "")

@@ -1,1 +1,0 @@
-"""The model's view of the conversation: what it contains, what is removed from it, and what that costs. Pure."""

@@ -1,1 +1,0 @@
-"""`ebb doctor`: checks settings, folders, the store and all references, and repairs a damaged database."""

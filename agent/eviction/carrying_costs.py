@@ -1,0 +1,463 @@
+"""Decides which outputs and replies leave the view, and when a rewrite pays for itself. Pure. Costs are in units of one
+fresh input token.
+
+Every request reads removable content from the cache again; that is its carrying cost. The carrying cost is accumulated
+for each kind of rewrite, and the rewrite is done when the sum reaches its one-time cost. If the conversation grows
+evenly, this is optimal for any window and needs no forecast (the ski-rental problem). An output may be masked once
+carrying it has cost more than the expected cost of fetching it again.
+"""
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, field, replace
+from typing import Literal, TypeAlias
+
+from ebbtide.agent.budget.prices import Prices, UnitPrices, dollars_per_token, unit_prices
+from ebbtide.agent.budget.request_budget import ContextBudget
+from ebbtide.agent.events.view import Price
+from ebbtide.agent.eviction.inventory import Inventory, MaskableItem, MaskableOutputs
+from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings, RewritePatience
+from ebbtide.agent.messages import Conversation, Message, ShortenedPart, ToolOutput, User
+from ebbtide.agent.tokens.estimate import estimate_output
+from ebbtide.agent.view.items import pin_tokens
+from ebbtide.agent.view.long_replies import long_reply
+from ebbtide.agent.view.recalls import MIN_AGE_REQUESTS, content_kind, with_removed_outputs
+from ebbtide.agent.view.visible import (
+    first_unseen_index,
+    message_key,
+    newest_reply_index,
+    numbered_outputs,
+    output_stub,
+    visible_output,
+)
+from ebbtide.tools.lazy import dataclass
+
+MIN_MASKED_TOKENS, MIN_COMPACTED_TOKENS = 2_000, 8_000
+"""Minimum number of tokens that masking and compaction must remove."""
+SUMMARY_PROMPT_TOKENS = 400
+"""Tokens of the prompt for a summary."""
+MAX_REFETCHED_TOKENS, REFETCH_CALL_TOKENS = 2_500, 90
+"""Cost of fetching a masked output again, in tokens: maximum size of the content, and size of the call."""
+REREAD_FILE_TOKENS, REREAD_CALL_TOKENS, REREAD_FILES = 2_200, 120, 3
+"""What is typically read again after a summary: tokens of each file, tokens of each call, and number of files."""
+_RECALL_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_000, 2_500
+"""Cost of recalling an output, in tokens: the fixed part, and the maximum size of the content."""
+MIN_RECACHE_WORTH = 1.0
+"""Threshold of `miss_cost_per_token` above which an item is kept, although it must be written to the cache again. An
+item that stays is written once and read about twenty times, which together costs two and a half times as much as the
+writing. The cost of missing it is also multiplied by two and a half (`RewritePatience.wanted`), so the threshold is 1.
+"""
+
+RewriteAction: TypeAlias = Literal["nothing", "mask", "compact"]
+
+PriceOf: TypeAlias = Callable[[Sequence[str], Container[str]], Price]
+
+
+@dataclass(frozen=True, slots=True)
+class CarryingCosts:
+    """Carrying cost since the last rewrite, for each kind of rewrite that would have saved it."""
+
+    mask: float = 0.0
+    compact: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteOffer:
+    """A rewrite that could be done now."""
+
+    removed_tokens: int = 0
+    """Tokens that would leave the view."""
+    cache_write_tokens: int = 0
+    """Tokens after the first change, which must be written to the cache again."""
+    cost: float = 0.0
+    """One-time cost, including the expected cost of fetching removed content again."""
+    keys: frozenset[str] = frozenset()
+    """Keys of the outputs and texts that would be masked."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteDecision:
+    action: RewriteAction
+    carrying_costs: CarryingCosts
+    """Accumulated costs after this decision; zero for the rewrites that it makes or includes."""
+    accrued: float = 0.0
+    """Carrying cost that triggered the rewrite."""
+    offer: RewriteOffer = RewriteOffer()
+    """The chosen rewrite; if none was chosen, the mask that was considered."""
+
+
+@dataclass(slots=True)
+class CarryingCostTracker:
+    """Accumulates the carrying cost of removable content since the last rewrite, and decides when to rewrite."""
+
+    costs: CarryingCosts = field(default_factory=CarryingCosts)
+    _inventory: Inventory = field(default_factory=Inventory)
+
+    def reset(self) -> None:
+        """Reset the accumulated cost, because the view was rewritten for another reason."""
+        self.costs = CarryingCosts()
+
+    def rewrite_offers(
+        self,
+        conversation: Conversation,
+        budget: ContextBudget,
+        prices: UnitPrices,
+        settings: CompactionSettings,
+        *,
+        is_cold: bool,
+    ) -> tuple[RewriteOffer, RewriteOffer]:
+        """Return the two possible rewrites, masking and compaction, with their cost and savings."""
+        fixed = _fixed_tokens(budget)
+        mask = mask_offer(
+            conversation,
+            settings.caps,
+            budget.used,
+            fixed,
+            prices,
+            settings.patience,
+            is_cold=is_cold,
+            inventory=self._inventory,
+        )
+        pinned = pin_tokens(conversation) if conversation.pinned else 0
+        return mask, compaction_offer(settings.caps, budget.used, fixed, prices, pinned)
+
+    def decide(
+        self,
+        conversation: Conversation,
+        budget: ContextBudget,
+        prices: UnitPrices,
+        settings: CompactionSettings,
+        *,
+        is_cold: bool,
+        masks_only: bool = False,
+    ) -> RewriteDecision:
+        """Add the carrying cost of the next request, and decide what to do before it. `masks_only`: a summary is not
+        allowed yet."""
+        mask, compaction = self.rewrite_offers(conversation, budget, prices, settings, is_cold=is_cold)
+        # No summary is written if a full window is to end the turn in a report.
+        compaction = compaction if settings.on_full == "compact" and not masks_only else RewriteOffer()
+        decision = decide_rewrite(mask, compaction, self.costs, prices, settings.patience, is_cold=is_cold)
+        self.costs = decision.carrying_costs
+        return decision
+
+    def will_pay_off(
+        self, conversation: Conversation, budget: ContextBudget, prices: UnitPrices, settings: CompactionSettings
+    ) -> bool:
+        """Whether a summary written while the session is idle will pay off. Does not change the accumulated cost."""
+        _, compaction = self.rewrite_offers(conversation, budget, prices, settings, is_cold=False)
+        return will_pay_off(compaction, self.costs, prices)
+
+
+def rewrite_pricer(
+    carrying: CarryingCostTracker,
+    conversation: Conversation,
+    budget: ContextBudget,
+    prices: Prices | None,
+    settings: CompactionSettings,
+    *,
+    is_cold: bool,
+    is_uncached: bool,
+    triggering_cost: float | None = None,
+) -> PriceOf:
+    """Return a function that prices a rewrite from its strategies and the keys that it masked, at the prices that the
+    provider actually charges. `triggering_cost`: the carrying cost that triggered the rewrite; None to use the cost
+    accumulated so far."""
+    charged_prices = unit_prices(prices, is_uncached=is_uncached)
+    _, compaction = carrying.rewrite_offers(conversation, budget, charged_prices, settings, is_cold=is_cold)
+    listed_read_price, accumulated = unit_prices(prices).read, carrying.costs
+    price_ratio = charged_prices.read / listed_read_price if listed_read_price else 1.0
+
+    def price(strategies: Sequence[str], keys: Container[str] = ()) -> Price:
+        is_mask = set(strategies) <= {"mask", "mask_all"}
+        mask = masked_offer(conversation, keys, budget.used, _fixed_tokens(budget), charged_prices, is_cold=is_cold)
+        offer, accumulated_cost = (mask, accumulated.mask) if is_mask else (compaction, accumulated.compact)
+        carried_cost = (accumulated_cost if triggering_cost is None else triggering_cost) * price_ratio
+        return Price(
+            offer.removed_tokens,
+            offer.cache_write_tokens,
+            round(offer.cost),
+            round(carried_cost),
+            dollars_per_token(prices),
+        )
+
+    return price
+
+
+def _fixed_tokens(budget: ContextBudget) -> int:
+    """Return the number of tokens before the messages."""
+    return budget.used - budget.history - budget.pending - budget.retain - budget.summary
+
+
+def decision_debug_fields(decision: RewriteDecision, prices: UnitPrices, is_cold: bool) -> dict[str, object]:
+    """Return the fields of a debug line about a decision. The carrying costs are those before the rewrite."""
+    mask = decision.accrued if decision.action == "mask" else decision.carrying_costs.mask
+    compact = decision.accrued if decision.action == "compact" else decision.carrying_costs.compact
+    return {
+        "action": decision.action,
+        "cold": is_cold,
+        "carrying_costs": {"mask": round(mask), "compact": round(compact)},
+        "prices": {name: round(price, 6) for name, price in asdict(prices).items()},
+        "removed": decision.offer.removed_tokens,
+        "behind": decision.offer.cache_write_tokens,
+        "cost": round(decision.offer.cost),
+    }
+
+
+def decide_rewrite(
+    mask: RewriteOffer,
+    compaction: RewriteOffer,
+    costs: CarryingCosts,
+    prices: UnitPrices,
+    patience: RewritePatience,
+    *,
+    is_cold: bool,
+) -> RewriteDecision:
+    """Add the carrying cost of the next request, and decide what to do before it. `is_cold`: the provider's cache
+    has nothing of the session. Then masking costs only what is fetched again, and a summary is most expensive."""
+    accumulated = CarryingCosts(
+        costs.mask + prices.read * mask.removed_tokens, costs.compact + prices.read * compaction.removed_tokens
+    )
+    if is_cold:
+        is_worthwhile = mask.removed_tokens >= MIN_MASKED_TOKENS and prices.write * mask.removed_tokens >= mask.cost
+        remaining = CarryingCosts(0.0, accumulated.compact) if is_worthwhile else accumulated
+        return RewriteDecision(
+            "mask" if is_worthwhile else "nothing", remaining, accumulated.mask if is_worthwhile else 0.0, mask
+        )
+    if (
+        compaction.removed_tokens > MIN_COMPACTED_TOKENS
+        and accumulated.compact >= patience.compact * compaction.cost > 0
+    ):
+        return RewriteDecision("compact", CarryingCosts(), accumulated.compact, compaction)
+    if mask.removed_tokens >= MIN_MASKED_TOKENS and accumulated.mask >= patience.mask * mask.cost > 0:
+        return RewriteDecision("mask", CarryingCosts(0.0, accumulated.compact), accumulated.mask, mask)
+    return RewriteDecision("nothing", accumulated, offer=mask)
+
+
+def will_pay_off(compaction: RewriteOffer, costs: CarryingCosts, prices: UnitPrices) -> bool:
+    """Whether a summary written while the session is idle will pay off, assuming that as many requests follow as there
+    were since the last rewrite. If tokens are free, it always does, because it saves waiting time."""
+    if compaction.removed_tokens <= MIN_COMPACTED_TOKENS:
+        return False
+    return prices.read <= 0 or 2 * (costs.compact + prices.read * compaction.removed_tokens) >= compaction.cost
+
+
+def mask_offer(
+    conversation: Conversation,
+    caps: CompactionCaps,
+    size: int,
+    fixed: int,
+    prices: UnitPrices,
+    patience: RewritePatience,
+    *,
+    is_cold: bool = False,
+    inventory: Inventory | None = None,
+) -> RewriteOffer:
+    """Return the offer to mask everything that is due. `size`: tokens of the next request; `fixed`: tokens before its
+    messages. Both serve to scale the estimates of single messages. With the session's `inventory`, only new messages
+    are measured."""
+    measured = (inventory or Inventory()).of(conversation)
+    due_items = [
+        item
+        for item in maskable_items(conversation, measured, caps.newest)
+        if _is_due(item, measured, caps.protect, size, prices, patience.wanted, is_cold=is_cold)
+    ]
+    return _offer_for(due_items, measured, size, fixed, prices, is_cold=is_cold)
+
+
+def masked_offer(
+    conversation: Conversation, keys: Container[str], size: int, fixed: int, prices: UnitPrices, *, is_cold: bool
+) -> RewriteOffer:
+    """Return the offer to mask the items with these keys, whether or not they are due."""
+    measured = Inventory().of(conversation)
+    chosen = [item for item in reversed(measured.items) if item.key in keys]
+    return _offer_for(chosen, measured, size, fixed, prices, is_cold=is_cold)
+
+
+def _offer_for(
+    chosen: Sequence[MaskableItem],
+    measured: MaskableOutputs,
+    size: int,
+    fixed: int,
+    prices: UnitPrices,
+    *,
+    is_cold: bool,
+) -> RewriteOffer:
+    """Return the offer to mask these items, which are ordered newest first."""
+    if not chosen:
+        return RewriteOffer()
+    total_tokens = measured.cumulative_tokens[-1]
+    scale = max(size - fixed, 0) / max(total_tokens, 1)
+    removed = int(scale * sum(item.freed_tokens for item in chosen))
+    behind = max(int(scale * (total_tokens - measured.cumulative_tokens[chosen[-1].message_index])) - removed, 0)
+    refetch_cost = sum(_refetch_cost(item, measured, size, prices) for item in chosen)
+    cache_write_cost = 0.0 if is_cold else (prices.write - prices.read) * behind
+    return RewriteOffer(removed, behind, cache_write_cost + refetch_cost, frozenset(item.key for item in chosen))
+
+
+def _is_due(
+    item: MaskableItem,
+    measured: MaskableOutputs,
+    protect: int,
+    size: int,
+    prices: UnitPrices,
+    patience: float,
+    *,
+    is_cold: bool,
+) -> bool:
+    """Whether an item is due for masking: it is not protected as one of the newest (with a cold cache, nothing is), and
+    carrying it has cost more than missing it would."""
+    if item.is_reply:
+        return measured.tokens_since(item) > protect
+    if item.is_superseded:
+        return True
+    age = measured.replies_since(item)
+    if age < MIN_AGE_REQUESTS or (not is_cold and measured.tokens_since(item) <= protect):
+        return False
+    carried_cost = (prices.read * age + (prices.write if is_cold else 0.0)) * item.freed_tokens
+    return carried_cost >= patience * _refetch_cost(item, measured, size, prices)
+
+
+def _refetch_cost(item: MaskableItem, measured: MaskableOutputs, size: int, prices: UnitPrices) -> float:
+    """Return the expected cost of fetching an output again: one more request, the call and the fetched tokens, times
+    the probability. Zero for a reply, because later work already contains what it said."""
+    if item.is_reply:
+        return 0.0
+    fetched = prices.write * min(item.tokens, MAX_REFETCHED_TOKENS)
+    return measured.reread_probability(item) * (prices.read * size + fetched + prices.output * REFETCH_CALL_TOKENS)
+
+
+def compaction_offer(caps: CompactionCaps, size: int, fixed: int, prices: UnitPrices, pinned: int = 0) -> RewriteOffer:
+    """Return the offer of a summary by the session's model, which has the conversation in its cache. `fixed`: tokens of
+    system prompt and tool definitions; `pinned`: tokens that stay in any case."""
+    written = caps.summary
+    retained_tokens = written + min(caps.tail + pinned, max(size - fixed, 0))
+    remaining = fixed + retained_tokens
+    summary_cost = prices.read * size + prices.write * SUMMARY_PROMPT_TOKENS + prices.output * written
+    reread = REREAD_FILES * (
+        prices.read * remaining + REREAD_FILE_TOKENS * prices.write + REREAD_CALL_TOKENS * prices.output
+    )
+    return RewriteOffer(
+        max(size - remaining, 0),
+        retained_tokens,
+        (prices.write - prices.read) * retained_tokens + summary_cost + reread,
+    )
+
+
+def maskable_items(
+    conversation: Conversation, measured: MaskableOutputs, newest_messages: int = 0
+) -> list[MaskableItem]:
+    """Return the items that may be masked, newest first. Excluded are unseen outputs, the last step, the
+    `newest_messages` messages, the model's last reply, and pinned items."""
+    messages = conversation.messages
+    end = min(first_unseen_index(messages), max(len(messages) - newest_messages, 0))
+    last_output_index = next((place for place in range(len(messages) - 1, -1, -1) if _outputs(messages[place])), -1)
+    reply_index = min(end, newest_reply_index(messages))
+    return [
+        item
+        for item in reversed(measured.items)
+        if (
+            item.message_index < reply_index
+            if item.is_reply
+            else item.message_index < end and item.message_index != last_output_index
+        )
+    ]
+
+
+def _outputs(message: Message) -> Sequence[ToolOutput]:
+    return message.outputs if isinstance(message, User) else ()
+
+
+def old_maskable_items(conversation: Conversation, protect: int, newest_messages: int = 0) -> list[MaskableItem]:
+    """Return the maskable items that precede the newest `protect` tokens of outputs (for replies: of outputs and
+    replies), and those of any age that a newer item repeats. Newest first. `newest_messages`: number of newest messages
+    to exclude."""
+    measured = Inventory().of(conversation)
+    return [
+        item
+        for item in maskable_items(conversation, measured, newest_messages)
+        if item.is_superseded or measured.tokens_since(item) > protect
+    ]
+
+
+def least_needed_items(
+    conversation: Conversation, protect: int, wanted_tokens: int, newest_messages: int = 0
+) -> list[MaskableItem]:
+    """Return the `old_maskable_items` that are least likely to be needed for their size, until `wanted_tokens` tokens
+    are freed, or all of them. Everything after the first chosen item must be written to the cache again, so later items
+    not worth that are chosen as well."""
+    measured, chosen = Inventory().of(conversation), list[MaskableItem]()
+    first_changed = len(conversation.messages)
+    for item in sorted(
+        old_maskable_items(conversation, protect, newest_messages), key=lambda item: miss_cost_per_token(item, measured)
+    ):
+        if wanted_tokens > 0 or (
+            item.message_index >= first_changed and miss_cost_per_token(item, measured) < MIN_RECACHE_WORTH
+        ):
+            first_changed = min(first_changed, item.message_index)
+            chosen.append(item)
+            wanted_tokens -= item.freed_tokens
+    return chosen
+
+
+def miss_cost_per_token(item: MaskableItem, measured: MaskableOutputs) -> float:
+    """Return the expected cost of missing an item, per token freed."""
+    if item.is_reply or item.is_superseded:
+        return 0.0
+    return (
+        measured.reread_probability(item)
+        * (_RECALL_COST_TOKENS + min(item.tokens, _MAX_FETCHED_TOKENS))
+        / max(item.freed_tokens, 1)
+    )
+
+
+def mask_outputs(conversation: Conversation, protect: int, newest_messages: int = 0) -> Conversation:
+    """Return the conversation with all `old_maskable_items` masked; the same conversation if there are none."""
+    return mask_by_keys(conversation, {item.key for item in old_maskable_items(conversation, protect, newest_messages)})
+
+
+def mask_by_keys(conversation: Conversation, keys: AbstractSet[str]) -> Conversation:
+    """Return the conversation with the items with these keys masked: outputs that take at least twice as many tokens as
+    their stub become stubs, and replies are reduced to head and tail. Return the same conversation if there are none.
+    """
+    replacements = {one.key: one for one in conversation.retold}
+    outputs = [
+        found
+        for found in numbered_outputs(conversation)
+        if found.ref in keys
+        and found.output.call_id not in conversation.masked
+        and 2 * estimate_output(replace(found.output, text=output_stub(found), images=()))
+        <= estimate_output(visible_output(found, frozenset(), replacements))
+    ]
+    chosen = {found.output.call_id: found.ref for found in outputs}
+    replies = tuple(_shortened_replies(conversation, keys))
+    if not chosen and not replies:
+        return conversation
+    retold = tuple(one for one in conversation.retold if one.key not in chosen.values()) + replies
+    return replace(
+        conversation,
+        masked=conversation.masked | chosen.keys(),
+        retold=retold,
+        anchor=None,
+        anchored=0,
+        recalls=with_removed_outputs(
+            conversation.recalls, (content_kind(one.call) for one in outputs if not one.output.is_part)
+        ),
+    )
+
+
+def newly_masked_keys(before: Conversation, after: Conversation) -> frozenset[str]:
+    """Return the keys of the outputs that were masked, and of the texts that were shortened, between the two
+    conversations."""
+    masked, shortened = (
+        after.masked - before.masked,
+        {one.key for one in after.retold} - {one.key for one in before.retold},
+    )
+    return frozenset(shortened | {one.ref for one in numbered_outputs(before) if one.output.call_id in masked})
+
+
+def _shortened_replies(conversation: Conversation, keys: AbstractSet[str]) -> Iterator[ShortenedPart]:
+    before: Message | None = None
+    for position, message in enumerate(conversation.messages, conversation.messages_before):
+        if message_key(position) in keys and (reply := long_reply(message, before)) is not None:
+            yield ShortenedPart(message_key(position), "preview", reply.short_text)
+        before = message

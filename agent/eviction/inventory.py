@@ -1,0 +1,298 @@
+"""Measures a session's outputs and messages: their size, and whether the files they show have changed since. Each is
+measured once. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+
+from ebbtide.agent.messages import Assistant, Conversation, Message, ShortenedPart, ToolCall, ToolOutput
+from ebbtide.agent.tokens.estimate import estimate_message, estimate_output, estimate_text
+from ebbtide.agent.tokens.incremental import IncrementalFold, memoized
+from ebbtide.agent.tool_specs import executed_call
+from ebbtide.agent.view.long_replies import long_reply
+from ebbtide.agent.view.name_index import names_of
+from ebbtide.agent.view.recalls import content_kind, reread_probability, reuse_factors
+from ebbtide.agent.view.stub_identifiers import StubIdentifiers
+from ebbtide.agent.view.stubs import MIN_MASKED_TOKENS, STUB_TOKENS, call_paths
+from ebbtide.agent.view.visible import (
+    NumberedOutput,
+    message_key,
+    visible_output,
+)
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.tool_traits import OutputContent, role_of
+
+_ALL_LINES = (1, 2**62)
+_MAX_NOTE_LINES = 3
+"""Maximum number of note lines that may follow the numbered lines of a read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewedLines:
+    """A range of lines of a file that an output shows or a call has written."""
+
+    path: str
+    first: int
+    last: int
+
+    def covers(self, other: "ViewedLines") -> bool:
+        return self.path == other.path and self.first <= other.first and other.last <= self.last
+
+
+def viewed_lines(call: ToolCall, output: ToolOutput) -> ViewedLines | None:
+    """Return the lines of a file that a call has read or written: the numbered lines of a read, or the whole file for a
+    write. None for other calls."""
+    path, role = call.arguments.get("path"), role_of(call.name)
+    if output.status != "done" or not isinstance(path, str) or role not in ("read_file", "write_file"):
+        return None
+    path = path.removeprefix("./")
+    if role == "write_file":
+        return ViewedLines(path, *_ALL_LINES)
+    span = _numbered_span(output.text)
+    return ViewedLines(path, *span) if span else None
+
+
+def _numbered_span(text: str) -> tuple[int, int] | None:
+    """Return the first and last line number of a read; None if lines between them were left out."""
+    first, end, notes = _line_number(text, 0), len(text), 0
+    while first is not None and notes <= _MAX_NOTE_LINES:
+        start = text.rfind("\n", 0, end) + 1
+        last = _line_number(text, start)
+        if last is not None:
+            is_whole = text.count("\n", 0, start) == last - first
+            return (first, last) if is_whole else None
+        if start == 0:
+            break
+        end, notes = start - 1, notes + 1
+    return None
+
+
+def _line_number(text: str, start: int) -> int | None:
+    digits = text[start : text.find("\t", start, start + 12)] if "\t" in text[start : start + 12] else ""
+    return int(digits) if digits.isascii() and digits.isdecimal() else None
+
+
+MAX_NAME_HOLDERS = 3
+"""A name identifies outputs only if at most this many outputs contain it."""
+
+
+@dataclass(slots=True)
+class NamedOutputs:
+    """The outputs so far, indexed by the names that occur in them."""
+
+    last_mentions: dict[str, int] = field(default_factory=dict)
+    """The number of the last reply that mentions an output, by the output's key."""
+    _holders: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Keys of the outputs that contain a name; empty if too many outputs contain it."""
+
+    def record_mentions(self, message: Message, reply: int) -> None:
+        """Record which outputs a message mentions. `reply`: the number of replies so far, including this message."""
+        for name in _mentioned_names(message):
+            for key in self._holders.get(name, ()):
+                self.last_mentions[key] = reply
+
+    def add(self, key: str, output: ToolOutput) -> None:
+        for name in _names_in(output):
+            before = self._holders.get(name)
+            if before is None:
+                self._holders[name] = (key,)
+            elif before:
+                self._holders[name] = (*before, key) if len(before) < MAX_NAME_HOLDERS else ()
+
+
+@memoized
+def _names_in(output: ToolOutput) -> frozenset[str]:
+    return names_of(output.text)
+
+
+@memoized
+def _mentioned_names(message: Message) -> frozenset[str]:
+    """Return the names in a message's text and calls; outputs do not count as mentions."""
+    texts = [message.text]
+    if isinstance(message, Assistant):
+        texts += [text for call in message.calls for text in strings_in(call.arguments)]
+    return frozenset().union(*map(names_of, texts))
+
+
+def strings_in(value: object) -> Iterator[str]:
+    """Yield all strings in an argument."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from strings_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from strings_in(inner)
+
+
+@dataclass(slots=True)
+class MaskableItem:
+    """An output or a long reply that masking would shorten."""
+
+    key: str
+    """The output's reference, such as `r12`, or the key of the message."""
+    message_index: int
+    """Index of the message that contains it."""
+    tokens: int
+    """Tokens when shown in full."""
+    tokens_before: int
+    """Tokens of the outputs before it, as shown; for a long reply, also of the long replies before it."""
+    content: OutputContent = "other"
+    is_superseded: bool = False
+    """Whether a newer item shows everything that this one shows."""
+    is_stale: bool = False
+    """Whether its file was changed or read again later."""
+    stub_tokens: int = STUB_TOKENS
+    """Tokens of its stub."""
+    is_reply: bool = False
+    """Whether it is a long reply of the model."""
+
+    @property
+    def freed_tokens(self) -> int:
+        """Tokens that masking it saves."""
+        return self.tokens - self.stub_tokens
+
+
+@dataclass(slots=True)
+class MaskableOutputs:
+    """Measurements of the messages so far. `masked`, `pinned` and `retold` are taken from the conversation."""
+
+    masked: frozenset[str]
+    pinned: frozenset[str]
+    retold: Mapping[str, ShortenedPart]
+    output_count: int
+    """Number of outputs in the session so far."""
+    reuse_factors: Mapping[str, float] = field(default_factory=dict)
+    """Factors for the reread probability, by kind of content, learned from what this session's model has recalled."""
+    messages_before: int = 0
+    items: list[MaskableItem] = field(default_factory=list)
+    output_tokens: int = 0
+    """Tokens of all outputs, as they are shown."""
+    reply_tokens: int = 0
+    """Tokens of all long replies."""
+    cumulative_tokens: list[int] = field(default_factory=lambda: [0])
+    """Tokens of the messages before each index; the last entry is the total."""
+    cumulative_replies: list[int] = field(default_factory=lambda: [0])
+    """Number of replies before each index; the last entry is the total."""
+    _calls: Mapping[str, ToolCall] = field(default_factory=dict)
+    _stub_identifiers: StubIdentifiers = field(default_factory=StubIdentifiers)
+    _named_outputs: NamedOutputs = field(default_factory=NamedOutputs)
+    _reads_by_file: dict[str, list[tuple[ViewedLines, MaskableItem]]] = field(default_factory=dict)
+    """For each file, reads that a later read may repeat."""
+    _fresh_reads_by_file: dict[str, list[MaskableItem]] = field(default_factory=dict)
+    """For each file, reads that a later change may make stale."""
+    _last_message: Message | None = None
+
+    def plus(self, message: Message) -> "MaskableOutputs":
+        replies = self.cumulative_replies[-1] + isinstance(message, Assistant)
+        self._named_outputs.record_mentions(message, replies)
+        if isinstance(message, Assistant):
+            self._calls = {call.id: call for call in message.calls}
+            self._add_reply(message, len(self.cumulative_tokens) - 1)
+        else:
+            for output in message.outputs:
+                self._add_output(output, len(self.cumulative_tokens) - 1)
+        self.cumulative_tokens.append(self.cumulative_tokens[-1] + estimate_message(message))
+        self.cumulative_replies.append(replies)
+        self._last_message = message
+        return self
+
+    def _add_reply(self, message: Assistant, message_index: int) -> None:
+        reply = long_reply(message, self._last_message)
+        if reply is None:
+            return
+        before, key = self.output_tokens + self.reply_tokens, message_key(self.messages_before + message_index)
+        self.reply_tokens += reply.tokens
+        if key not in self.retold and key not in self.pinned:
+            self.items.append(
+                MaskableItem(key, message_index, reply.tokens, before, stub_tokens=reply.short_tokens, is_reply=True)
+            )
+
+    def _add_output(self, output: ToolOutput, message_index: int) -> None:
+        self.output_count += 1
+        call = self._calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
+        numbered = NumberedOutput(executed_call(call, output), output, self.output_count)
+        tokens = estimate_output(output)
+        is_shortened = numbered.ref in self.retold
+        visible_size = estimate_output(visible_output(numbered, frozenset(), self.retold)) if is_shortened else tokens
+        item = MaskableItem(numbered.ref, message_index, tokens, self.output_tokens, content_kind(numbered.call))
+        self.output_tokens += visible_size
+        self._named_outputs.add(item.key, output)
+        if output.status == "done":
+            self._mark_stale(numbered.call, item)
+        names = self._stub_identifiers.suffix_for(output)
+        is_cut = is_shortened or output.call_id in self.masked
+        self._mark_superseded(numbered, item, is_shortened=is_cut)
+        if visible_size > MIN_MASKED_TOKENS and output.call_id not in self.masked and numbered.ref not in self.pinned:
+            item.stub_tokens = STUB_TOKENS + estimate_text(names)
+            self.items.append(item)
+
+    def _mark_superseded(self, numbered: NumberedOutput, item: MaskableItem, *, is_shortened: bool) -> None:
+        viewed = viewed_lines(numbered.call, numbered.output)
+        if viewed is None:
+            return
+        earlier_reads = self._reads_by_file.setdefault(viewed.path, [])
+        if not is_shortened:
+            for before, one in earlier_reads:
+                one.is_superseded = one.is_superseded or viewed.covers(before)
+        if role_of(numbered.call.name) == "read_file":
+            earlier_reads.append((viewed, item))
+
+    def _mark_stale(self, call: ToolCall, item: MaskableItem) -> None:
+        if item.content not in ("file", "change"):
+            return
+        for path in call_paths(call):
+            earlier_reads = self._fresh_reads_by_file.setdefault(path.removeprefix("./"), [])
+            for one in earlier_reads:
+                one.is_stale = True
+            earlier_reads.clear()
+            if item.content == "file":
+                earlier_reads.append(item)
+
+    def replies_since(self, item: MaskableItem) -> int:
+        """Return the number of replies since the item was added."""
+        return self.cumulative_replies[-1] - self.cumulative_replies[item.message_index + 1]
+
+    def idle_replies(self, item: MaskableItem) -> int:
+        """Return the number of replies since the item was added, or since the last mention of a name in it that occurs
+        in few outputs."""
+        return self.cumulative_replies[-1] - max(
+            self.cumulative_replies[item.message_index + 1], self._named_outputs.last_mentions.get(item.key, 0)
+        )
+
+    def reread_probability(self, item: MaskableItem) -> float:
+        """Return the probability that an output is needed again."""
+        base_probability = reread_probability(
+            item.content, item.tokens, self.idle_replies(item), is_stale=item.is_stale or item.is_superseded
+        )
+        return min(base_probability * self.reuse_factors.get(item.content, 1.0), 1.0)
+
+    def tokens_since(self, item: MaskableItem) -> int:
+        """Return the tokens of this item and all newer ones: of outputs, and if the item is a reply, also of long
+        replies."""
+        return self.output_tokens + (self.reply_tokens if item.is_reply else 0) - item.tokens_before
+
+
+class Inventory:
+    """A session's measurements, reused between requests until masks, pins or replacements change."""
+
+    def __init__(self) -> None:
+        self._key: tuple[object, ...] | None = None
+        self._measured: IncrementalFold[MaskableOutputs, Message] | None = None
+
+    def of(self, conversation: Conversation) -> MaskableOutputs:
+        masked, pinned, before = conversation.masked, conversation.pinned, conversation.outputs_before
+        first_position = conversation.messages_before
+        key = (masked, pinned, conversation.retold, before, first_position)
+        if self._measured is None or key != self._key:
+            replacements = {one.key: one for one in conversation.retold}
+            self._key, self._measured = (
+                key,
+                IncrementalFold(
+                    lambda: MaskableOutputs(masked, pinned, replacements, before, messages_before=first_position),
+                    MaskableOutputs.plus,
+                ),
+            )
+        measured = self._measured.value_for(conversation.messages)
+        measured.reuse_factors = reuse_factors(conversation.recalls)
+        return measured

@@ -1,0 +1,79 @@
+"""The user's compaction settings. Pure."""
+
+from typing import Literal, TypeAlias
+
+from ebbtide.tools.lazy import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryPreferences:
+    """The user's prompts and directives for summaries."""
+
+    summary_prompt: str = ""
+    """Replaces the default list of what the summary should contain."""
+    summary_directives: tuple[str, ...] = ()
+    retain_prompt: str = ""
+    retain_directives: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionCaps:
+    """Maximum tokens of the parts of a compacted view."""
+
+    tail: int = 6_000
+    ledger: int = 3600
+    retain: int = 1200
+    summary: int = 1800
+    protect: int = 4_000
+    """The newest outputs, which masking spares as long as possible."""
+    newest: int = 0
+    """Number of newest messages whose outputs masking spares as long as possible, regardless of their size."""
+    carried: int = 6_000
+    """Files that stay in view across a summary because they have not changed since they were read."""
+    names: int = 2_500
+    """The list of names from outputs that a summary removes."""
+    turns: int = 1
+    """Number of newest turns that the tail may contain if they fit."""
+
+
+RewritePolicy: TypeAlias = Literal["cost", "total_budget", "fixed", "off"]
+"""When the view is rewritten automatically. `cost`: as soon as a rewrite pays off. `total_budget`: when its outputs
+exceed `protect`. `fixed`: only when the window is nearly full. `off`: never."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewritePatience:
+    """Factors by which carrying cost must exceed a rewrite's cost. Compaction loses text, so its factor is higher."""
+
+    mask: float = 1.5
+    compact: float = 6.0
+    wanted: float = 2.5
+    """An output is masked only once carrying it has cost this many times the expected cost of recalling it. A missing
+    output does more harm than the price of recalling it, and the model may not notice that it is missing."""
+
+    @property
+    def careful(self) -> "RewritePatience":
+        """Return the factors for a user who prefers higher cost to missing content."""
+        return RewritePatience(5 * self.mask, 1.5 * self.compact)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionSettings:
+    """The user's compaction settings."""
+
+    caps: CompactionCaps = CompactionCaps()
+    preferences: SummaryPreferences = SummaryPreferences()
+    on_full: Literal["compact", "final"] = "compact"
+    """`final`: a full window ends the turn with a report instead of a compaction."""
+    policy: RewritePolicy = "cost"
+    patience: RewritePatience = RewritePatience()
+    background_at: float = 0.65
+    """Share of the effective window above which a summary is written between turns, if it will pay off."""
+    background_messages: int = 400
+    """Number of messages above which a summary is written between turns, if it will pay off."""
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether the view is rewritten automatically. If not, only the user and the model start compactions, and a
+        full window ends the turn."""
+        return self.policy != "off"

@@ -1,0 +1,60 @@
+"""Prints JSON lines, and escapes text for CI logs, because CI runners execute some printed lines as commands."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import TextIO
+
+from ebbtide.tools.lazy import regex
+
+_CI_RUNNER_VARIABLES = {"GITHUB_ACTIONS": "true", "TF_BUILD": "True", "TEAMCITY_VERSION": ""}
+"""Environment variables set by GitHub Actions (also Gitea and Forgejo), Azure Pipelines and TeamCity, each with the
+value that identifies the runner; empty if any value does."""
+
+_LINE_START_COMMAND = regex(
+    r"(?im)((?:^|\r)[^\S\r\n]*)::(?=(?:add-mask|add-matcher|add-path|debug|echo|endgroup|error|group|internal-set-repo-path|notice"
+    r"|remove-matcher|save-state|set-env|set-output|stop-commands|warning)\b)"
+)
+"""A command of a GitHub runner: `::NAME` at the start of a line, possibly after blanks."""
+_INLINE_COMMAND = regex(r"(?i)##(?=(?:vso|teamcity)?\[)")
+"""`##[NAME`, `##vso[NAME` and `##teamcity[NAME`, which are executed anywhere in a line (actions/runner issue 4692)."""
+
+
+def is_ci_log(environment: Mapping[str, str]) -> bool:
+    """Whether a CI runner that executes commands in its log reads the output of this process."""
+    return any(
+        environment.get(name, "").startswith(value)
+        for name, value in _CI_RUNNER_VARIABLES.items()
+        if name in environment
+    )
+
+
+def log_safe(text: str, environment: Mapping[str, str]) -> str:
+    """Return text in which each command that a CI runner could execute is escaped by a backslash."""
+    if not is_ci_log(environment):
+        return text
+    return _INLINE_COMMAND.sub(r"##\\", _LINE_START_COMMAND.sub(r"\1\\::", text))
+
+
+def log_safe_json(text: str, environment: Mapping[str, str]) -> str:
+    """Escape runner commands in JSON without changing its value."""
+    return _INLINE_COMMAND.sub(r"#\\u0023", text) if is_ci_log(environment) else text
+
+
+def log_safe_xml(text: str, environment: Mapping[str, str]) -> str:
+    """Escape runner commands in XML without changing its meaning."""
+    return _INLINE_COMMAND.sub("#&#35;", _LINE_START_COMMAND.sub(r"\1&#58;:", text)) if is_ci_log(environment) else text
+
+
+def print_json(out: TextIO, value: Mapping[str, object]) -> None:
+    """Print an object on one line. Non-ASCII characters are escaped if the output's encoding lacks any of them, or if
+    the output is a terminal and the text contains control characters."""
+    text = json.dumps(value, ensure_ascii=False)
+    if out.isatty() and not text.isprintable():
+        text = json.dumps(value)
+    try:
+        text.encode(out.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    out.write(log_safe_json(text, os.environ) + "\n")
+    out.flush()

@@ -1,0 +1,62 @@
+"""Writes the output of a call to a file, for hooks."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ebbtide.tools.base import PrintedLog, Result
+from ebbtide.tools.files.private_folder import make_private
+
+_CHUNK_BYTES = 1 << 20
+
+
+@contextmanager
+def output_file(result: Result, folder: Path) -> Iterator[Path]:
+    """Yield the path for a file with the raw bytes of an output, which `write_output` writes. It can be read only by
+    the user, and is deleted afterwards."""
+    for each in (folder.parent, folder):  # each separately, because `mkdir` does not apply the mode to parents
+        make_private(each)
+    path = (result.log.path.parent if result.log else folder) / f"hook-{secrets.token_hex(8)}"
+    try:
+        yield path
+    finally:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def write_output(result: Result, path: Path) -> int:
+    """Write the output to a file and return its size in bytes. A program's log is hard-linked if it contains only this
+    output, and copied otherwise, without loading all of it into memory."""
+    if result.log is not None:
+        if not _try_hard_link(result.log, path):
+            _copy(result.log, path)
+        return result.log.end - result.log.start
+    data = (result.text if result.full_text is None else result.full_text).encode("utf-8", "surrogatepass")
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+    return len(data)
+
+
+def _try_hard_link(log: PrintedLog, path: Path) -> bool:
+    """Hard-link the log at the path, if possible, and return whether that succeeded. The link is made read-only."""
+    if not log.is_finished or log.start != 0 or log.path.stat().st_size != log.end:
+        return False
+    try:
+        os.link(log.path, path)
+    except OSError:  # the file system has no hard links
+        return False
+    path.chmod(0o400)
+    return True
+
+
+def _copy(log: PrintedLog, path: Path) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as copied, log.path.open("rb") as file:
+        file.seek(log.start)
+        left = log.end - log.start
+        while left > 0 and (chunk := file.read(min(_CHUNK_BYTES, left))):
+            copied.write(chunk)
+            left -= len(chunk)

@@ -1,0 +1,277 @@
+"""Runs hooks around a call: before it, in place of the user's approval, and after it, with feedback that is added to
+the output."""
+
+import asyncio
+import json
+import posixpath
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.config.hook_tables import HookEvent
+from ebbtide.agent.config.option_values import AfterToolHook
+from ebbtide.agent.events.session import Noticed
+from ebbtide.agent.hooks.answers import HookAnswer, HookDecision, not_run_answer, stricter
+from ebbtide.agent.hooks.declarations import DeclaredHook, after_tool_hooks
+from ebbtide.agent.hooks.output_file import output_file, write_output
+from ebbtide.agent.hooks.runner import run_and_parse, run_program
+from ebbtide.agent.hooks.session_hooks import SaveCheckpoint, SessionHooks
+from ebbtide.agent.hooks.tool_names import absolute_path
+from ebbtide.agent.messages import OutputStatus, ToolCall
+from ebbtide.agent.view.stubs import HOOK_NOTE_PREFIX
+from ebbtide.tools.base import AppliedChange, Arguments, Result, Tool, ToolError, Workspace
+from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.change import comparable_content
+from ebbtide.tools.files.line_diff import Region, differing_regions
+from ebbtide.tools.files.paths import display
+from ebbtide.tools.files.text import binary_kind, decode_file
+from ebbtide.tools.foreign_calls import translated_arguments
+from ebbtide.tools.outputs.extent import join_limited
+from ebbtide.tools.tool_traits import role_of
+
+MAX_HOOK_OUTPUT_BYTES = 1_000_000
+"""Maximum size of the part of an output that is sent to hooks, in bytes. Hooks can read all of it in a file."""
+MAX_LISTED_REGIONS = 10
+"""Maximum number of changed regions that are listed for a file. The model must read a file with more of them again."""
+
+
+class ToolHooks:
+    """The hooks around the calls of one session, or of one of its sub-agents."""
+
+    def __init__(
+        self,
+        hooks: SessionHooks | None,
+        after_tool: Sequence[AfterToolHook],
+        session: str,
+        project: Path,
+        workspace: Workspace,
+        channel: Channel,
+        save_checkpoint: SaveCheckpoint,
+        agent_fields: Mapping[str, object],
+    ) -> None:
+        """`after_tool`: the hooks of `hooks.after_tool`, which run even without other hooks. `save_checkpoint`
+        saves checkpoints before hooks, such as formatters, change files after a call. `agent_fields`: fields for hooks
+        about the sub-agent that makes the calls, if any."""
+        self._hooks, self._after_tool, self._agent_fields = hooks, after_tool_hooks(after_tool), agent_fields
+        self._session, self._project = session, project
+        self._workspace, self._channel, self._save_checkpoint = workspace, channel, save_checkpoint
+        self.root = str(workspace.root)
+        self._contexts: dict[str, str] = {}
+        """Context that hooks added before calls, by call id. It is appended to the calls' outputs."""
+
+    async def run_before(
+        self, call: ToolCall, find_tool: Callable[[ToolCall], Tool]
+    ) -> tuple[ToolCall, HookDecision | None]:
+        """Run hooks before a call. Return the call as changed by them, and their decision. Hooks are not run for
+        invalid calls, for which `find_tool` raises `ToolError`."""
+        if self._hooks is None:
+            return call, None
+        try:
+            tool = find_tool(call)
+        except ToolError:
+            return call, None
+        rule_decision = self._hooks.rule_decision(call)
+        if (rule_decision is not None and rule_decision.verdict == "deny") or not self._hooks.has_hooks("PreToolUse"):
+            return call, rule_decision
+        answer, name = await self._hooks.ask_before_call(call, self._agent_fields)
+        if answer.context and answer.verdict != "deny":
+            self._contexts[call.id] = _context_note(name, answer.context)
+        decision = stricter(answer.decision, rule_decision)
+        if answer.arguments is None or answer.verdict == "deny":
+            return call, decision
+        try:
+            properties = tool.schema.get("properties")
+            known = tuple(properties) if isinstance(properties, Mapping) else ()
+            new_arguments = translated_arguments(tool.name, name, answer.arguments, known, self.root)
+            changed_call = replace(
+                call, arguments=_keep_equal_paths(new_arguments, call.arguments, self.root), source=""
+            )
+            find_tool(changed_call)
+        except ToolError as error:
+            return call, HookDecision("deny", f"it changed the input into one that cannot be used: {error}")
+        return changed_call, stricter(decision, self._hooks.rule_decision(changed_call))
+
+    async def decide_for_user(self, call: ToolCall) -> HookDecision | None:
+        """Run `PermissionRequest` hooks for a call that needs the user's approval, and return their decision; None if
+        they do not decide."""
+        if self._hooks is None or not self._hooks.has_hooks("PermissionRequest"):
+            return None
+        return (await self._hooks.ask_about_call("PermissionRequest", call, self._agent_fields)).decision
+
+    async def run_after(
+        self, call: ToolCall, status: OutputStatus, raw: Result, *, reads_only: bool, is_for: Callable[[str], bool]
+    ) -> tuple[str, Result]:
+        """Run hooks after a call. Return their feedback for the model, and the result, whose output they may have
+        replaced. `reads_only`: the call cannot have changed files. `is_for`: returns whether a permission rule
+        is about the call."""
+        context = self._contexts.pop(call.id, "")
+        after_tool = [hook for hook in self._after_tool if is_for(hook.entry.matcher)]
+        event: HookEvent = "PostToolUseFailure" if status == "failed" else "PostToolUse"
+        hooks = self._hooks if self._hooks is not None and self._hooks.has_hooks(event) else None
+        if role_of(call.name) == "recall_output" or not (after_tool or hooks):
+            return context, raw
+        feedback, answer = list[str](), HookAnswer()
+        try:
+            with output_file(raw, self._workspace.outputs) as path:
+                size = await asyncio.to_thread(write_output, raw, path)
+                payload = await self._output_fields(call, status, raw, path) if hooks is not None else {}
+                file = {"output_path": str(path), "bytes": size}
+                async with self._save_checkpoint(reads_only=reads_only):
+                    feedback = await self._run_after_tool(after_tool, call, status, file)
+                    if hooks is not None:
+                        answer = await hooks.ask_about_call(event, call, {**self._agent_fields, **file, **payload})
+        except OSError as error:
+            self._report_unwritten(after_tool, hooks, error)
+        changed = changes_after_write(call, raw.file_changes, self._workspace)
+        lines = (context, changed, *feedback, *feedback_lines(call.name, answer))
+        return "\n".join(filter(None, lines)), raw if answer.output is None else _with_replaced_output(
+            raw, answer.output
+        )
+
+    async def _output_fields(
+        self, call: ToolCall, status: OutputStatus, raw: Result, path: Path
+    ) -> Mapping[str, object]:
+        """Return the fields that describe an output to the session's hooks."""
+        text = (await asyncio.to_thread(read_beginning, path, MAX_HOOK_OUTPUT_BYTES)).decode("utf-8", "replace")
+        if status == "failed":
+            return {"error": text, "is_interrupt": False}
+        return {"tool_response": _claude_response(call, text, raw, self.root)}
+
+    async def _run_after_tool(
+        self, hooks: Sequence[DeclaredHook], call: ToolCall, status: OutputStatus, file_fields: Mapping[str, object]
+    ) -> list[str]:
+        """Run the hooks of `hooks.after_tool` one after the other, and return their feedback. An interrupt cancels
+        them."""
+        payload = {
+            "session": self._session,
+            "tool": call.name,
+            "arguments": dict(call.arguments),
+            "status": status,
+            "cwd": self.root,
+            **file_fields,
+        }
+        answers = []
+        for hook in hooks:
+            run = partial(run_program, hook, json.dumps(payload).encode(), self._workspace, str(self._project))
+            answer = await self._channel.interrupt.race(run_and_parse(hook, run))
+            answers.append(answer or HookAnswer())
+        for line in (line for answer in answers for line in answer.problems):
+            self._channel.emit(Noticed(line))
+        return [
+            line
+            for hook, answer in zip(hooks, answers, strict=True)
+            for line in feedback_lines(hook.entry.matcher, answer)
+        ]
+
+    def _report_unwritten(self, after_tool: Sequence[DeclaredHook], hooks: SessionHooks | None, error: OSError) -> None:
+        problem = f"could not be written to a file: {error}"
+        for hook in after_tool[:1]:
+            self._channel.emit(Noticed(not_run_answer(hook.event, hook.label, f"the output {problem}").problems[0]))
+        if hooks is not None:
+            self._channel.emit(Noticed(f"hooks were not run for an output, since it {problem}"))
+
+
+def feedback_lines(source: str, answer: HookAnswer) -> Iterator[str]:
+    """Yield the lines that report a hook's answer to the model after a call. `source`: the name of the tool, or the
+    hook's rule."""
+    if answer.verdict == "deny":
+        yield f"{HOOK_NOTE_PREFIX}`{source}` objects; take it into account:]\n{answer.reason}"
+    if answer.context:
+        yield _context_note(source, answer.context)
+    if answer.output is not None:
+        yield f"{HOOK_NOTE_PREFIX}`{source}` has put this in the place of the output]"
+
+
+def _context_note(name: str, context: str) -> str:
+    return f"{HOOK_NOTE_PREFIX}`{name}` notes:]\n{context}"
+
+
+def _with_replaced_output(raw: Result, output: str) -> Result:
+    """Return the result with its output replaced. Only the exit status of a program is kept from the original."""
+    if raw.log is not None and raw.log.is_finished:
+        raw.log.path.unlink(missing_ok=True)
+    exit_text = raw.program.told if raw.program is not None else ""
+    text = f"{output.rstrip(chr(10))}\n{exit_text}" if exit_text else output
+    program = replace(raw.program, is_silent=False) if raw.program is not None else None
+    stripped = replace(raw, log=None, full_text=None, pictures=(), files=(), extent=None, problems=None)
+    return replace(stripped, text=text, program=program)
+
+
+def _keep_equal_paths(new_arguments: Arguments, old_arguments: Arguments, root: str) -> Arguments:
+    """Return the new arguments, but with paths as the model wrote them if they lead to the same place."""
+    unchanged = {
+        name: old_arguments[name]
+        for name in new_arguments
+        if name in old_arguments and _is_same_path(new_arguments[name], old_arguments[name], root)
+    }
+    return {**new_arguments, **unchanged}
+
+
+def _is_same_path(one: object, other: object, root: str) -> bool:
+    return (
+        isinstance(one, str) and isinstance(other, str) and posixpath.isabs(one) and one == absolute_path(other, root)
+    )
+
+
+def _claude_response(call: ToolCall, text: str, raw: Result, root: str) -> object:
+    """Return the result of a call in the format of Claude Code's tools, which hooks expect."""
+    path = absolute_path(str(call.arguments.get("path", "")), root)
+    match role_of(call.name):
+        case "run_command" | "read_job":
+            printed = raw.program.printed_in(text) if raw.program is not None else text
+            code = raw.program.code if raw.program is not None else None
+            return {"stdout": printed, "stderr": "", "interrupted": False, "isImage": False, "exit_code": code}
+        case "write_file" | "edit_file" | "edit_cells" | "patch_files":
+            paths = [str(each) for each in raw.changed_files] or [path]
+            return {"filePath": paths[0], "filePaths": paths, "success": True, "content": text}
+        case "read_file":
+            return {"type": "text", "file": {"filePath": path, "content": text}}
+        case _ if call.name.startswith("mcp__"):
+            return [{"type": "text", "text": text}]
+        case _:
+            return {"content": text}
+
+
+# Changes that hooks made.
+
+
+def changes_after_write(call: ToolCall, written_files: Sequence[AppliedChange], workspace: Workspace) -> str:
+    """List the line numbers that hooks, such as formatters, changed in files that the call has just written. The files
+    then count as read, so that the model can edit them again without reading them. The text of the lines is not
+    included, because rules may forbid reading the file."""
+    file_lines = []
+    for written_file in written_files:
+        current_content = comparable_content(written_file.path) if written_file.after is not None else None
+        if (
+            written_file.after is None
+            or current_content is None
+            or workspace.seen.view_state(written_file.path, current_content) == "current"
+        ):
+            continue
+        changed_lines = _changed_lines_text(written_file.after, current_content)
+        if changed_lines:
+            workspace.seen.record_partial_view(written_file.path, current_content)
+            file_lines.append(f"`{display(written_file.path, workspace.root)}`, {changed_lines}")
+    return (
+        f"{HOOK_NOTE_PREFIX}`{call.name}` has changed what it wrote:]\n" + "\n".join(file_lines) if file_lines else ""
+    )
+
+
+def _changed_lines_text(before: bytes, after: bytes) -> str:
+    """Return the new numbers of the changed lines, as text; empty if there are too many or the file is binary."""
+    if binary_kind(before) or binary_kind(after):
+        return ""
+    old, new = (decode_file(content).normalised_text.splitlines() for content in (before, after))
+    regions = differing_regions(old, new)
+    return (
+        join_limited(list(map(_region_text, regions)), MAX_LISTED_REGIONS) if len(regions) <= MAX_LISTED_REGIONS else ""
+    )
+
+
+def _region_text(region: Region) -> str:
+    first, last = region.new_start + 1, region.new_end
+    if last < first:
+        return f"lines gone before line {first}"
+    return f"line {first}" if first == last else f"lines {first}-{last}"

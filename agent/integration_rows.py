@@ -1,0 +1,60 @@
+"""Registry of the integrations in `ebbtide.agent.integrations`. A folder can be deleted together with its row; the rest
+works without it."""
+
+from collections.abc import Mapping
+from importlib import import_module
+
+EVENT_SINKS: Mapping[str, str] = {
+    "telemetry_endpoint": "telemetry:open_telemetry",
+}
+"""Functions that open event sinks, by the configuration field that enables them; see `channel.EventSink`."""
+
+STREAM_FORMATS: Mapping[str, str] = {
+    "claude-stream-json": "claude_code.stream_format:ClaudeFormat",
+}
+"""Output formats of headless runs that other programs define, by option name; see `headless.run`."""
+
+REPLY_READERS: Mapping[str, str] = {
+    "small_models": "small_models.reply_reader:TextReplyReader",
+}
+"""Readers of replies in which models write calls as text; see `request.reply_reader`."""
+
+SMALL_MODEL_HELPS: Mapping[str, str] = {
+    "small_models": "small_models.model_help:MODEL_HELP",
+}
+"""Extra context and reminders for small models; see `request.reply_reader`."""
+
+MEANING_SEARCHES: Mapping[str, str] = {
+    "semantic_search": "semantic_search.model_search:MODEL_SEARCH",
+}
+"""Semantic search of stored sessions; see `archive.meaning_search`."""
+
+LANGUAGE_SERVICES: Mapping[str, str] = {
+    "lsp": "lsp.session_languages:SessionLanguages",
+}
+"""Language services, which report problems after edits and answer the code tools; see
+`compose_project.language_servers_of`."""
+
+MCP_CLIENTS: Mapping[str, str] = {
+    "mcp": "mcp.running:RunningServers",
+}
+"""Clients that run a session's MCP servers; see `compose_project.servers_of`."""
+
+TRUST_ITEMS: Mapping[str, str] = {
+    "mcp": "mcp.approvals:project_items",
+    "lsp": "lsp.find:project_items",
+}
+"""Functions that list further items of a project that need approval, for `ebb trust`."""
+
+DOCTOR_CHECKS: Mapping[str, str] = {
+    "mcp": "mcp.checks:check_servers",
+    "lsp": "lsp.checks:check_language_servers",
+    "semantic_search": "semantic_search.checks:check_embedding_model",
+}
+"""Further checks of `ebb doctor`."""
+
+
+def load_integration(object_path: str) -> object:
+    """Import and return the object at `MODULE:NAME` in the integrations. Raises `ImportError`."""
+    module, _, name = object_path.partition(":")
+    return getattr(import_module(f"ebbtide.agent.integrations.{module}"), name)

@@ -1,0 +1,264 @@
+"""Runs the tasks of a file concurrently, each once, within a common budget.
+
+Each task has a session in the store. If the batch is killed or stopped, the next run resumes the sessions of unfinished
+tasks: no prompt is sent twice, no call is run twice, and an existing answer is used as the result. All tasks run in
+this process, because most of the time is spent waiting for models.
+"""
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.headless.stop import interrupted_by_signals
+from ebbtide.agent.integrations.batch.journal import BatchJournal
+from ebbtide.agent.integrations.batch.task_run import TaskRun
+from ebbtide.agent.integrations.batch.tasks import BatchTask
+from ebbtide.agent.integrations.batch.worktrees import BatchWorktrees
+from ebbtide.agent.sessions import ID_BYTES, Sessions
+from ebbtide.tools.process.git import GitError
+from ebbtide.tools.process.git_worktrees import Worktree
+
+BatchEnd: TypeAlias = Literal["done", "interrupted", "cost_limit", "stopped"]
+
+
+class BatchProgress(Protocol):
+    """Receives the progress of a batch."""
+
+    def begin(self, run: TaskRun, *, goes_on: bool) -> None: ...
+
+    def show(self, run: TaskRun, event: Event) -> None: ...
+
+    def end(self, run: TaskRun) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """The outcome of a batch, including its earlier runs."""
+
+    end: BatchEnd
+    tasks: int
+    answered: int
+    """Number of tasks that ended with exit code 0."""
+    failed: int
+    """Number of tasks that ended with another exit code."""
+    left: int
+    """Number of unfinished tasks."""
+    cost: float
+    """Cost of all tasks in US dollars, without requests whose price is unknown."""
+    message: str
+    """Why the batch stopped early; empty if it did not."""
+    exit_code: int
+
+
+@dataclass(eq=False)
+class Batch:
+    """The tasks of a file and their state."""
+
+    tasks: Sequence[BatchTask]
+    journal: BatchJournal
+    sessions: Callable[[BatchTask, Path | None], Sessions]
+    """Opens the sessions of the project for a task, in the task's own folder or in the given one. The caller closes
+    them. Raises `AgentError`."""
+    store: Sessions
+    """Keeps the store open during the batch, because opening it is slow."""
+    progress: BatchProgress
+    jobs: int
+    """Number of tasks that run at the same time."""
+    max_cost: float | None = None
+    """Cost limit for all tasks in US dollars, including earlier runs."""
+    worktrees: BatchWorktrees | None = None
+    """The worktrees, if each task gets its own; otherwise None."""
+    max_time: float | None = None
+    """Default time limit of a task in seconds."""
+    running: list[TaskRun] = field(default_factory=list)
+    _shared_sessions: dict[str, Sessions] = field(default_factory=dict)
+    """Open sessions that tasks with the same settings share, by settings."""
+    _unfinished_by_settings: Counter[str] = field(default_factory=Counter)
+    """Number of unfinished tasks for each key of the shared sessions."""
+    _opening_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _end: BatchEnd = "done"
+    _message: str = ""
+    _exit_code: int = 0
+    _blocked_reason: str = ""
+    """Why a task could not be resumed; empty if all could."""
+    _finished_cost: float = 0.0
+    """Cost of finished runs in US dollars."""
+
+    async def run(self) -> BatchResult:
+        """Run the unfinished tasks, starting with those that an earlier run began."""
+        done = self.journal.results
+        self._finished_cost = sum(_result_cost(done[task.id]) for task in self.tasks if task.id in done)
+        unfinished = [task for task in self.tasks if task.id not in done]
+        pending = iter(sorted(unfinished, key=lambda task: task.id not in self.journal.begun))
+        self._unfinished_by_settings = Counter(task.settings for task in unfinished)
+        if unfinished or self.worktrees is not None:
+            await self._run_all(pending, min(self.jobs, len(unfinished)))
+        return self._result()
+
+    async def _run_all(self, pending: Iterator[BatchTask], jobs: int) -> None:
+        try:
+            await self.store.library()
+            await self._remove_leftover_worktrees()
+            with interrupted_by_signals(self.interrupt):
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(jobs):
+                        group.create_task(self._run_worker(pending))
+        finally:
+            for sessions in (*self._shared_sessions.values(), self.store):
+                await sessions.close()
+
+    async def _remove_leftover_worktrees(self) -> None:
+        """Remove worktrees of finished tasks that a killed run has left behind. If Git fails, they are kept."""
+        done, begun = self.journal.results, self.journal.begun
+        finished = ((task, begun[task.id].session) for task in self.tasks if task.id in done and task.id in begun)
+        for task, session in self.worktrees.leftover_tasks(finished) if self.worktrees is not None else ():
+            if self.worktrees is not None and "commit" in done[task.id]:
+                with suppress(AgentError, GitError):
+                    root = self.sessions(task, None).root
+                    worktree = await asyncio.to_thread(self.worktrees.enter, task, session, root)
+                    await asyncio.to_thread(self.worktrees.remove, worktree, done[task.id])
+
+    def interrupt(self) -> None:
+        """Interrupt all running tasks. The next run of the batch resumes them."""
+        self._stop("interrupted", 130)
+        self._interrupt_running()
+
+    @property
+    def cost(self) -> float:
+        """Cost so far in US dollars, without requests whose price is unknown."""
+        return self._finished_cost + sum(run.cost for run in self.running)
+
+    async def _run_worker(self, pending: Iterator[BatchTask]) -> None:
+        """Run tasks one after another, until none are left or the batch ends."""
+        while self._end == "done" and (task := next(pending, None)) is not None:
+            if self._is_over_budget():
+                self._stop("cost_limit", 6)
+                return
+            try:
+                await self._run_task(task)
+            except OSError as error:
+                self._stop("stopped", 1, f"cannot write `{self.journal.output}`: {error.strerror or error}")
+                self._interrupt_running()
+
+    async def _run_task(self, task: BatchTask) -> None:
+        begun = self.journal.begun.get(task.id)
+        is_resumed = begun is not None and begun.digest == task.digest
+        id = begun.session if begun is not None and is_resumed else secrets.token_hex(ID_BYTES)
+        run = TaskRun(task, id, was_stopped=task.id in self.journal.interrupted_ids, should_stop=self._is_over_budget)
+        run.max_time = task.options.get("max_time", self.max_time)
+        self.running.append(run)
+        try:
+            if not is_resumed:
+                await asyncio.to_thread(self.journal.record_start, task, id)
+            self.progress.begin(run, goes_on=is_resumed)
+            worktree = await self._run_in_sessions(run)
+        finally:
+            self.running.remove(run)
+            self._finished_cost += run.cost
+        self._blocked_reason = run.blocked_reason or self._blocked_reason
+        if run.batch_problem:
+            self._stop("stopped", run.outcome.exit_code, run.batch_problem)
+        is_batch_limit = run.outcome.stop_reason == "cost_limit" and self._is_over_budget()
+        if run.is_done and not is_batch_limit:
+            await asyncio.to_thread(self._finish_task, run, worktree)
+        self.progress.end(run)
+
+    async def _run_in_sessions(self, run: TaskRun) -> Worktree | None:
+        """Run a task, and return the worktree that it used, if any."""
+        worktree = None
+        try:
+            sessions = await self._shared_sessions_for(run.task)
+            if self.worktrees is None:
+                await run.run(sessions, partial(self.progress.show, run))
+            else:
+                worktree = await asyncio.to_thread(self.worktrees.enter, run.task, run.session, sessions.root)
+                worktree_sessions = self.sessions(run.task, worktree.folder)
+                try:
+                    await run.run(worktree_sessions, partial(self.progress.show, run))
+                finally:
+                    await worktree_sessions.close()
+        except AgentError as error:
+            run.outcome.fail(error.code, str(error), error.exit_code)
+        finally:
+            await self._release_sessions(run.task)
+        return worktree
+
+    async def _shared_sessions_for(self, task: BatchTask) -> Sessions:
+        """Return open sessions for a task; tasks with the same settings share them. Raises `AgentError`."""
+        async with self._opening_lock:
+            if task.settings not in self._shared_sessions:
+                sessions = self.sessions(task, None)
+                try:
+                    await sessions.library()
+                except AgentError:
+                    await sessions.close()
+                    raise
+                self._shared_sessions[task.settings] = sessions
+            return self._shared_sessions[task.settings]
+
+    async def _release_sessions(self, task: BatchTask) -> None:
+        self._unfinished_by_settings[task.settings] -= 1
+        if (
+            self._unfinished_by_settings[task.settings] <= 0
+            and (sessions := self._shared_sessions.pop(task.settings, None)) is not None
+        ):
+            await sessions.close()
+
+    def _finish_task(self, run: TaskRun, worktree: Worktree | None) -> None:
+        """Write the result of a task. If Git fails, the worktree is kept and the result contains the error."""
+        result = run.result_line()
+        if self.worktrees is None or worktree is None:
+            self.journal.record_result(run.task, result)
+            return
+        worktree_field = {"worktree": str(worktree.path)}
+        try:
+            changes = self.worktrees.commit_changes(run.task, worktree)
+            self.journal.record_result(run.task, {**result, **changes})
+            self.worktrees.remove(worktree, changes)
+        except GitError as error:
+            if run.task.id not in self.journal.results:
+                self.journal.record_result(run.task, {**result, **worktree_field, "worktree_error": str(error)})
+
+    def _interrupt_running(self) -> None:
+        if self.running:
+            with suppress(OSError):  # the disk is full, which is reported when a result cannot be written
+                self.journal.record_interruption(*(run.task.id for run in self.running))
+        for run in self.running:
+            run.stop.request()
+
+    def _is_over_budget(self) -> bool:
+        return self.max_cost is not None and self.cost >= self.max_cost
+
+    def _stop(self, end: BatchEnd, exit_code: int, message: str = "") -> None:
+        """Start no more tasks. Only the first reason for stopping is reported."""
+        if self._end == "done":
+            self._end, self._exit_code, self._message = end, exit_code, message
+
+    def _result(self) -> BatchResult:
+        results = [self.journal.results[task.id] for task in self.tasks if task.id in self.journal.results]
+        answered = sum(result["exit_code"] == 0 for result in results)
+        failed, left = len(results) - answered, len(self.tasks) - len(results)
+        if left and self._end == "done":
+            if self._is_over_budget():
+                self._stop("cost_limit", 6)
+            else:
+                self._stop("stopped", 1, self._blocked_reason)
+        code = self._exit_code or (1 if failed else 0)
+        return BatchResult(self._end, len(self.tasks), answered, failed, left, round(self.cost, 6), self._message, code)
+
+
+def _result_cost(result: Mapping[str, Any]) -> float:
+    """Return the cost of a task in US dollars; 0 if it is unknown."""
+    match result:
+        case {"usage": {"cost": int() | float() as cost}}:
+            return float(cost)
+        case _:
+            return 0.0

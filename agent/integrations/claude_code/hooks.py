@@ -1,0 +1,115 @@
+"""Hooks that are callbacks of the client program: their declarations, and the exchange of requests and answers with the
+client."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
+from uuid import uuid4
+
+from ebbtide.agent.config.hook_tables import HOOK_EVENTS, HookEntry, HookEvent, ProgramCall
+from ebbtide.agent.headless.stream_events import HookCalled, HookLeft, OutputEvent
+from ebbtide.agent.hooks.declarations import DeclaredHook
+
+_BLOCKING_EVENTS = frozenset({"UserPromptSubmit", "PreToolUse", "PermissionRequest"})
+"""Events for which a missing answer blocks the action."""
+
+
+class ProgramHooks:
+    """Pending hook requests of one run."""
+
+    def __init__(self, show: Callable[[OutputEvent], None]) -> None:
+        self._show = show
+        self._pending: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
+        self._client_exited = False
+
+    async def ask(self, callback: str, payload: bytes) -> bytes:
+        """Ask the client's hook; see `AskProgram`."""
+        request: Mapping[str, Any] = json.loads(payload)
+        if self._client_exited:
+            return _answer_without_program(request)
+        id = f"hook-{uuid4().hex[:12]}"
+        answer = self._pending[id] = asyncio.get_running_loop().create_future()
+        try:
+            self._show(HookCalled(id, callback, request))
+            return json.dumps(await answer).encode()
+        except _ProgramExited:
+            return _answer_without_program(request)
+        except asyncio.CancelledError:
+            self._show(HookLeft(id))
+            raise
+        finally:
+            del self._pending[id]
+
+    def handle_response(self, id: str, response: Mapping[str, Any]) -> bool:
+        """Handle a response; return whether it answers a hook request."""
+        answer = self._pending.get(id)
+        if answer is None:
+            return False
+        if answer.done():
+            return True
+        result = response.get("response") or {}
+        if response.get("subtype") != "success" or not isinstance(result, Mapping):
+            answer.set_exception(ValueError(f"it failed: {response.get('error', 'it did not return an object')}"))
+        else:
+            answer.set_result(result)
+        return True
+
+    def end(self) -> None:
+        """Fail all pending requests, because the client has ended."""
+        self._client_exited = True
+        for answer in self._pending.values():
+            if not answer.done():
+                answer.set_exception(_ProgramExited())
+
+
+class _ProgramExited(Exception):
+    """The client ended without an answer."""
+
+
+def _answer_without_program(request: Mapping[str, Any]) -> bytes:
+    """Return the answer of a hook whose client has exited. Raises `ValueError` for events that hooks cannot block."""
+    why = "the program that decides about this has exited"
+    if request.get("hook_event_name") not in _BLOCKING_EVENTS:
+        raise ValueError(why)
+    return json.dumps({"decision": "block", "reason": why}).encode()
+
+
+def parse_hooks(declared: object) -> tuple[Sequence[DeclaredHook], Sequence[str]]:
+    """Return the hooks declared in an `initialize` request, and its problems, each as a clause."""
+    problems = list[str]()
+    hooks = [*_declared_hooks(declared, problems)]
+    problems += filter(None, (hook.problem for hook in hooks))
+    return hooks, problems
+
+
+def _declared_hooks(declared: object, problems: list[str]) -> Iterator[DeclaredHook]:
+    if not declared:
+        return
+    if not isinstance(declared, Mapping):
+        problems.append("`hooks` is not an object")
+        return
+    for event, groups in declared.items():
+        if not groups:
+            continue
+        if event not in HOOK_EVENTS:
+            problems.append(f"hooks for `{event}` are not supported")
+            continue
+        for group in groups if isinstance(groups, list) else [groups]:
+            match group:
+                case {"hookCallbackIds": list(ids)}:
+                    yield from _group_hooks(cast(HookEvent, event), ids, group, problems)
+                case _:
+                    problems.append(f"a hook for `{event}` has no list `hookCallbackIds`")
+
+
+def _group_hooks(
+    event: HookEvent, ids: Sequence[object], group: Mapping[str, Any], problems: list[str]
+) -> Iterator[DeclaredHook]:
+    matcher, timeout = group.get("matcher") or "", group.get("timeout")
+    if not isinstance(matcher, str) or not (timeout is None or (isinstance(timeout, int | float) and timeout > 0)):
+        problems.append(f"the matcher or the timeout of a hook for `{event}` is invalid")
+        return
+    for id in ids:
+        call = ProgramCall(str(id), must_answer=group.get("onFailure") not in (None, "continue"))
+        yield DeclaredHook(HookEntry(event, matcher, call, timeout), "user", "the program that drives the session")

@@ -1,0 +1,282 @@
+"""Converts session events to Claude Code's `stream-json` messages, for programs written for it. docs/scripts.md lists
+the differences."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias, cast
+from uuid import uuid4
+
+from ebbtide.agent.config.options import Mode
+from ebbtide.agent.events.permissions import (
+    CallDenied,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+)
+from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
+from ebbtide.agent.events.session import (
+    AgentActivity,
+    CallsRead,
+    ReasoningDelta,
+    ReplyFinished,
+    RetryScheduled,
+    StepStarted,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnStarted,
+)
+from ebbtide.agent.events.view import ContextCompacted
+from ebbtide.agent.headless.result import RunOutcome, RunStop
+from ebbtide.agent.headless.stream_events import (
+    ControlDone,
+    ControlFailed,
+    HookCalled,
+    HookLeft,
+    InputRefused,
+    ModeChanged,
+    OutputEvent,
+    RunStarted,
+)
+from ebbtide.agent.hooks.tool_names import CLAUDE_MODES, claude_name_and_arguments, claude_views
+from ebbtide.agent.integrations.claude_code.reply_parts import ReplyParts
+from ebbtide.agent.messages import ToolCall, Usage
+
+ClaudeMessage: TypeAlias = dict[str, Any]
+
+OUR_MODES: Mapping[str, Mode] = {theirs: ours for ours, theirs in CLAUDE_MODES.items()} | {"auto": "auto"}
+_SERVER_STATES = {"ready": "connected", "starting": "pending", "needs_login": "needs-auth", "disabled": "disabled"}
+_RESULT_SUBTYPES: Mapping[RunStop, str] = {
+    "answered": "success", "denied": "success", "step_limit": "error_max_turns", "cost_limit": "error_max_budget_usd",
+    "schema": "error_max_structured_output_retries",
+}  # fmt: skip
+
+
+def question_input(question: QuestionAsked) -> ClaudeMessage:
+    """Return the arguments of `AskUserQuestion` for a question."""
+    options = [{"label": option, "description": ""} for option in question.options]
+    return {"questions": [
+        {"question": question.question, "header": "", "options": options, "multiSelect": question.several}
+    ]}  # fmt: skip
+
+
+def suggested_update(question: PermissionAsked) -> ClaudeMessage | None:
+    """Return the narrowest rule that allows the call for the rest of the session, as a permission update that the
+    client may send back."""
+    if not question.offers:
+        return None
+    tool, _, rule_content = question.offers[0].partition("(")
+    name = claude_views(ToolCall("", tool, {}), "/")[0].name
+    rule = {"toolName": name} | ({"ruleContent": rule_content.removesuffix(")")} if rule_content else {})
+    return {"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"}
+
+
+class ClaudeMessages:
+    """Converts events to messages, with a result for each turn."""
+
+    def __init__(self, clock: Callable[[], float], *, includes_partials: bool = False) -> None:
+        """`clock` returns seconds. `includes_partials` adds partial messages."""
+        self._parts = ReplyParts() if includes_partials else None
+        self._clock = clock
+        self._started: RunStarted | None = None
+        self._model = ""
+        self._texts: list[str] = []
+        self._thoughts: list[str] = []
+        self._usage = Usage()
+        """Token usage of the latest reply."""
+        self._message_id = ""
+        """The id of the latest reply."""
+        self._running_calls: set[str] = set()
+        """Ids of the calls already sent."""
+        self._denied: list[ClaudeMessage] = []
+        self._turn_began = self._step_began = clock()
+        self._api_seconds = 0.0
+        """Seconds of this turn spent waiting for the provider."""
+        self._totals_before_turn = (Usage(), 0)
+        """Tokens and steps of the run before the current turn."""
+
+    def convert(self, event: OutputEvent) -> Iterator[ClaudeMessage]:
+        """Yield the messages for an event."""
+        if isinstance(event, StepStarted):
+            self._message_id = f"msg_{uuid4().hex[:24]}"
+        if self._parts is not None:
+            for part in self._parts.convert(event, self._message_id, self._model):
+                yield self._with_ids({"type": "stream_event", "event": part, "parent_tool_use_id": None})
+        match event:
+            case RunStarted():
+                self._started, self._model = event, event.model
+            case ModeChanged(mode=mode) if self._started is not None:
+                self._started = replace(self._started, mode=mode)
+            case TurnStarted(model=model):
+                self._model = model
+                self._turn_began, self._api_seconds = self._clock(), 0.0
+                yield self._init_message()
+            case StepStarted():
+                self._step_began = self._clock()
+                self._clear_reply()
+            case TextDelta(text=text):
+                self._texts.append(text)
+            case ReasoningDelta(text=text):
+                self._thoughts.append(text)
+            case CallsRead(text=text):
+                self._texts = [text]
+            case RetryScheduled():
+                self._clear_reply()
+            case ReplyFinished(usage=usage, purpose="step", model=model):
+                self._usage, self._model = usage, model
+                self._api_seconds += self._clock() - self._step_began
+                yield from self._reply_messages()
+            case ToolStarted() | ToolFinished():
+                yield from self._call_messages(event, None)
+            case CallDenied(call_id=id, name=name, arguments=arguments):
+                tool_name, tool_input = self._claude_call(name, arguments)
+                self._denied.append({"tool_name": tool_name, "tool_use_id": id, "tool_input": tool_input})
+            case AgentActivity(call_id=parent, event=ToolStarted() | ToolFinished() as inner):
+                yield from self._call_messages(inner, parent)
+            case ContextCompacted(cause=cause, before_tokens=tokens):
+                metadata = {"trigger": "manual" if cause == "asked" else "auto", "pre_tokens": tokens}
+                yield self._with_ids({"type": "system", "subtype": "compact_boundary", "compact_metadata": metadata})
+            case InputRefused(line=line, reason=reason):
+                yield self._with_ids({"type": "system", "subtype": "input_refused", "line": line, "reason": reason})
+            case PermissionAsked() | PlanSubmitted() | QuestionAsked():
+                yield {"type": "control_request", "request_id": event.id, "request": self._permission_request(event)}
+            case PermissionAnswered(id=id) | PlanAnswered(id=id) | QuestionAnswered(id=id):
+                yield {"type": "control_cancel_request", "request_id": id}
+            case HookCalled(request_id=id, callback=callback, payload=payload):
+                request = {"subtype": "hook_callback", "callback_id": callback, "input": payload}
+                call = {"tool_use_id": payload["tool_use_id"]} if "tool_use_id" in payload else {}
+                yield {"type": "control_request", "request_id": id, "request": {**request, **call}}
+            case HookLeft(request_id=id):
+                yield {"type": "control_cancel_request", "request_id": id}
+            case ControlDone(request_id=id, response=response):
+                yield _response({"subtype": "success", "request_id": id, "response": response})
+            case ControlFailed(request_id=id, reason=reason):
+                yield _response({"subtype": "error", "request_id": id, "error": reason})
+            case _:
+                pass
+
+    def end_turn(self, outcome: RunOutcome) -> Iterator[ClaudeMessage]:
+        """Yield any text that was streamed but not yet sent as a message, then the result of the turn."""
+        yield from self._reply_messages()
+        total, (usage_before, steps_before) = outcome.usage, self._totals_before_turn
+        usage = Usage(
+            total.input - usage_before.input,
+            total.cache_read - usage_before.cache_read,
+            total.cache_write - usage_before.cache_write,
+            total.output - usage_before.output,
+        )
+        subtype = _RESULT_SUBTYPES.get(outcome.stop_reason, "error_during_execution")
+        result: ClaudeMessage = {
+            "type": "result", "subtype": subtype, "is_error": subtype != "success",
+            "duration_ms": round(1_000 * (self._clock() - self._turn_began)),
+            "duration_api_ms": round(1_000 * self._api_seconds), "num_turns": outcome.steps - steps_before,
+            "result": outcome.result, "stop_reason": outcome.stop_reason, "session_id": outcome.session or "",
+            "total_cost_usd": outcome.cost, "usage": _usage_json(usage),
+            "modelUsage": {self._model: _model_usage_json(total, outcome.cost)} if self._model else {},
+            "permission_denials": self._denied, "uuid": str(uuid4()),
+        }  # fmt: skip
+        if outcome.error is not None:
+            result["errors"] = [outcome.error.message]
+        if outcome.is_json and subtype == "success":
+            result["structured_output"] = json.loads(outcome.result)
+        self._totals_before_turn, self._denied = (total, outcome.steps), []
+        yield result
+
+    def _init_message(self) -> ClaudeMessage:
+        started = self._started
+        assert started is not None, "a session that has turns was opened"
+        return self._with_ids({
+            "type": "system", "subtype": "init", "cwd": started.folder, "model": self._model,
+            "tools": [self._claude_call(name, {})[0] for name in started.tools],
+            "mcp_servers": [
+                {"name": server.name, "status": _SERVER_STATES.get(server.state, "failed")}
+                for server in started.servers
+            ],
+            "permissionMode": CLAUDE_MODES[cast(Mode, started.mode)], "slash_commands": [*started.commands],
+            "agents": [*started.agents], "apiKeySource": "user", "output_style": "default",
+            "claude_code_version": f"ebbtide {started.version}",
+        })  # fmt: skip
+
+    def _reply_messages(self) -> Iterator[ClaudeMessage]:
+        """Yield what the model has written so far, if anything."""
+        content: list[ClaudeMessage] = []
+        if thoughts := "".join(self._thoughts):
+            content.append({"type": "thinking", "thinking": thoughts, "signature": ""})
+        if text := "".join(self._texts):
+            content.append({"type": "text", "text": text})
+        self._clear_reply()
+        if content:
+            yield self._assistant_message(content, None)
+
+    def _call_messages(self, event: ToolStarted | ToolFinished, parent: str | None) -> Iterator[ClaudeMessage]:
+        if event.call_id not in self._running_calls:
+            self._running_calls.add(event.call_id)
+            name, tool_input = self._claude_call(event.name, event.arguments if isinstance(event, ToolStarted) else {})
+            yield self._assistant_message(
+                [{"type": "tool_use", "id": event.call_id, "name": name, "input": tool_input}], parent
+            )
+        if isinstance(event, ToolFinished):
+            self._running_calls.discard(event.call_id)
+            tool_result: ClaudeMessage = {"type": "tool_result", "tool_use_id": event.call_id, "content": event.text}
+            if event.status != "done":
+                tool_result["is_error"] = True
+            message = {"role": "user", "content": [tool_result]}
+            yield self._with_ids({"type": "user", "message": message, "parent_tool_use_id": parent})
+
+    def _assistant_message(self, content: list[ClaudeMessage], parent: str | None) -> ClaudeMessage:
+        message = {
+            "id": self._message_id, "type": "message", "role": "assistant", "model": self._model, "content": content,
+            "stop_reason": None, "stop_sequence": None, "usage": _usage_json(self._usage),
+        }  # fmt: skip
+        return self._with_ids({"type": "assistant", "message": message, "parent_tool_use_id": parent})
+
+    def _permission_request(self, event: PermissionAsked | PlanSubmitted | QuestionAsked) -> ClaudeMessage:
+        suggested: list[ClaudeMessage] = []
+        match event:
+            case PermissionAsked(name=name, arguments=arguments, call_id=id, reason=reason):
+                tool_name, tool_input = self._claude_call(name, arguments)
+                extra_fields = {"tool_use_id": id, "decision_reason": reason}
+                suggested += filter(None, [suggested_update(event)])
+            case PlanSubmitted(plan=plan, call_id=id):
+                tool_name, tool_input, extra_fields = "ExitPlanMode", {"plan": plan}, {"tool_use_id": id}
+            case QuestionAsked():
+                tool_name, tool_input, extra_fields = "AskUserQuestion", question_input(event), {}
+        return {
+            "subtype": "can_use_tool",
+            "tool_name": tool_name,
+            "input": tool_input,
+            "permission_suggestions": suggested,
+            **extra_fields,
+        }
+
+    def _claude_call(self, name: str, arguments: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
+        return claude_name_and_arguments(
+            ToolCall("", name, arguments), self._started.folder if self._started is not None else "/"
+        )
+
+    def _with_ids(self, message: ClaudeMessage) -> ClaudeMessage:
+        session = self._started.session if self._started is not None else ""
+        return {**message, "session_id": session, "uuid": str(uuid4())}
+
+    def _clear_reply(self) -> None:
+        self._texts, self._thoughts = [], []
+
+
+def _response(response: ClaudeMessage) -> ClaudeMessage:
+    return {"type": "control_response", "response": response}
+
+
+def _usage_json(usage: Usage) -> ClaudeMessage:
+    return {
+        "input_tokens": usage.input, "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read, "output_tokens": usage.output,
+    }  # fmt: skip
+
+
+def _model_usage_json(usage: Usage, cost: float | None) -> ClaudeMessage:
+    return {
+        "inputTokens": usage.input, "outputTokens": usage.output, "cacheReadInputTokens": usage.cache_read,
+        "cacheCreationInputTokens": usage.cache_write, "webSearchRequests": 0, "costUSD": cost,
+    }  # fmt: skip

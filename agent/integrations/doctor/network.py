@@ -1,0 +1,93 @@
+"""Checks the connection to providers: proxies, certificates and, on request, whether the providers' servers answer."""
+
+import asyncio
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.integrations.doctor.check_result import CheckResult
+from ebbtide.agent.providers.factory import proxy_route, reach_provider
+from ebbtide.agent.providers.setup import default_model, provider_address
+
+CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+
+REPLY_TIMEOUT_S = 15.0
+"""Timeout for a server's answer, in seconds."""
+
+
+def examine_network(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
+    """Check the proxies and certificates in the environment, without network access."""
+    hosts_by_proxy: dict[str, list[str]] = {}
+    for name in providers_in_use(config, environment):
+        try:
+            url = provider_address(name, config.provider(name), environment)
+            route = proxy_route(url)
+        except AgentError as error:
+            yield CheckResult("network", "broken", str(error))
+            continue
+        hosts_by_proxy.setdefault(route or "no proxy", []).append(urlsplit(url).netloc.rpartition("@")[2])
+    for route, hosts in hosts_by_proxy.items():
+        yield CheckResult("network", "well", f"{route} between here and {', '.join(dict.fromkeys(hosts))}")
+    yield _check_certificates(environment)
+
+
+def _check_certificates(environment: Mapping[str, str]) -> CheckResult:
+    variable = next((name for name in CERTIFICATE_VARIABLES if environment.get(name)), None)
+    try:
+        context = ssl.create_default_context()
+        if variable == CERTIFICATE_VARIABLES[0]:
+            context.load_verify_locations(environment[variable])
+    except OSError as error:  # TLS errors are OSErrors as well
+        reason = "it contains none" if isinstance(error, ssl.SSLError) else error.strerror
+        problem = f"cannot read `{environment[variable]}`, set by `{variable}`: {reason}" if variable else reason
+        return CheckResult(
+            "certificates", "broken", str(problem), "set the variable to a PEM file of certificates, or unset it"
+        )
+    if variable:
+        return CheckResult("certificates", "well", f"from `{environment[variable]}`, set by `{variable}`")
+    return CheckResult("certificates", "well", "from this system")
+
+
+def examine_providers(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
+    """Check whether the servers of the providers in use answer and accept the key. Each server gets one free
+    request."""
+    names = providers_in_use(config, environment)
+    if not names:
+        yield CheckResult("provider", "note", "none to check: no model and no key is set")
+    yield from asyncio.run(_check_providers(names, config, environment))
+
+
+async def _check_providers(
+    names: Sequence[str], config: Config, environment: Mapping[str, str]
+) -> Sequence[CheckResult]:
+    return await asyncio.gather(*(_check_provider(name, config, environment) for name in names))
+
+
+async def _check_provider(name: str, config: Config, environment: Mapping[str, str]) -> CheckResult:
+    try:
+        async with asyncio.timeout(REPLY_TIMEOUT_S):
+            host, status, milliseconds = await reach_provider(name, config, environment)
+    except AgentError as error:
+        return CheckResult("provider", "broken", f"{name}: {error}")
+    except TimeoutError:
+        return CheckResult("provider", "broken", f"{name}: no answer within {REPLY_TIMEOUT_S:.0f} s")
+    outcome = "and accepts the key" if status == 200 else f"but lists no models (HTTP {status})"
+    return CheckResult(
+        "provider", "well" if status < 500 else "note", f"{name}: {host} answers in {milliseconds:.0f} ms, {outcome}"
+    )
+
+
+def providers_in_use(config: Config, environment: Mapping[str, str]) -> Sequence[str]:
+    """Return the providers of the configured models (of the default model, if none is configured), and all providers
+    whose address the user has set."""
+    models = [config.model, *config.fallback_models, config.summary_model, config.agents_model]
+    providers = [model.partition("/")[0] for model in models if model]
+    if not config.model:
+        with suppress(AgentError):  # the model check reports this
+            providers.append(default_model(environment).partition("/")[0])
+    with_own_address = [name for name, provider in config.providers.items() if provider.base_url]
+    return [name for name in dict.fromkeys((*providers, *with_own_address)) if name in PROVIDERS and name != "scripted"]

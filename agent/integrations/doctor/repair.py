@@ -1,0 +1,68 @@
+"""Repairs a damaged database and reports what was saved and what was lost, for `ebb doctor --repair`."""
+
+from collections.abc import Iterator, Mapping
+
+from ebbtide.agent.config.values import Folders
+from ebbtide.agent.integrations.doctor.check_result import CheckResult, ReportProgress
+from ebbtide.store.checks import check_database
+from ebbtide.store.errors import StoreError
+from ebbtide.store.locks import is_open
+from ebbtide.store.migrations import MIGRATIONS
+from ebbtide.store.repair import is_damaged, repair_database
+
+_TABLE_LABELS = {
+    "sessions": "sessions",
+    "messages": "messages",
+    "outputs": "references to outputs",
+    "summaries": "summaries",
+}
+
+
+def repair_store(folders: Folders, report: ReportProgress) -> Iterator[CheckResult]:
+    """Repair the database if it is damaged and no session is open."""
+    path, locks = folders.data / "sessions.db", folders.data / "locks"
+    if not path.exists() and not path.with_name(f"{path.name}-wal").exists():
+        yield CheckResult("repair", "well", "no database yet")
+        return
+    open_sessions = [lock.stem for lock in locks.glob("*.lock") if is_open(locks, lock.stem)]
+    if open_sessions:
+        names = ", ".join(f"`{session}`" for session in open_sessions[:5])
+        yield CheckResult("repair", "broken", f"nothing was repaired: {names} is open", "close it and run this again")
+        return
+    problems: tuple[str, ...] = ()
+    try:
+        examined = check_database(path, lambda: report("the database", 0, 0))
+        if examined.version > len(MIGRATIONS):
+            yield CheckResult(
+                "repair",
+                "broken",
+                "nothing was repaired: the database was created by a newer version of the program",
+                "update this program",
+            )
+            return
+        problems = examined.problems
+    except StoreError as error:
+        if path.exists() and error.reason in ("locked", "newer"):
+            yield CheckResult("repair", "broken", f"nothing was repaired: {error}")
+            return
+        problems = (str(error),)
+    try:
+        if not is_damaged(path, problems):
+            yield CheckResult("repair", "well", "the database is not damaged; nothing was changed")
+            return
+        repaired = repair_database(path, lambda: report("saving the database", 0, 0))
+    except StoreError as error:
+        yield CheckResult("repair", "broken", f"nothing was changed: {error}")
+        return
+    yield CheckResult("repair", "note", f"saved {_saved_counts(repaired.saved)} in a new `{path}`")
+    yield CheckResult(
+        "repair", "note", f"the damaged one was moved to `{repaired.damaged_path}`", "remove it when everything works"
+    )
+    for lost in repaired.lost:
+        yield CheckResult("repair", "note", f"could not be saved: {lost}")
+    if not repaired.lost:
+        yield CheckResult("repair", "note", "no losses were found, except data that no page of the file refers to")
+
+
+def _saved_counts(saved: Mapping[str, int]) -> str:
+    return ", ".join(f"{saved[table]:,} {name}" for table, name in _TABLE_LABELS.items())

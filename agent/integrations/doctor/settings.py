@@ -1,0 +1,119 @@
+"""Checks settings, keys, model, sandbox and servers, without contacting or starting any server."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias, cast
+
+from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import AgentError, ConfigError
+from ebbtide.agent.integration_rows import DOCTOR_CHECKS, load_integration
+from ebbtide.agent.integrations.doctor.check_result import CheckResult
+from ebbtide.agent.providers.keys import KeyStore, stored_key
+from ebbtide.agent.providers.setup import default_model, find_endpoint, key_variable
+from ebbtide.tools.outputs.extent import join_limited
+from ebbtide.tools.process.shell import child_environment
+from ebbtide.tools.process.user_variables import withheld_direnv_variables
+from ebbtide.tools.sandbox.network_namespace import namespace_problem
+from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, found_sandbox
+
+DoctorCheck: TypeAlias = Callable[[Config, Mapping[str, str]], Iterator[CheckResult]]
+
+
+def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
+    """Check the configuration files, the model and the API keys."""
+    files = [config.folders.config / "config.toml", config.project / ".ebb" / "config.toml"]
+    existing = [str(path) for path in files if path.exists()]
+    yield CheckResult(
+        "configuration", "well", f"read from {' and '.join(existing)}" if existing else "no file; using defaults"
+    )
+    for notice in config.notices:
+        yield CheckResult("configuration", "note", notice)
+    yield from _check_keys(config, environment)
+    yield from _check_models(config, environment)
+    yield _check_sandbox(config)
+    yield from _check_environment(environment)
+    for integration in DOCTOR_CHECKS.values():
+        yield from cast(DoctorCheck, load_integration(integration))(config, environment)
+
+
+def _check_sandbox(config: Config) -> CheckResult:
+    if config.sandbox == "off":
+        return CheckResult("sandbox", "well", "commands run without one (`agent.sandbox` is `off`)")
+    match found_sandbox():
+        case SandboxProgram(kind=kind, note=note):
+            no_network_reason = namespace_problem()
+            description = f"commands run in {kind}"
+            network = (
+                f"they have no network access; the rule `network` grants all of it: {no_network_reason}"
+                if no_network_reason
+                else "rules such as `network(example.org)` grant network access"
+            )
+            return CheckResult(
+                "sandbox",
+                "note" if note or no_network_reason else "well",
+                "; ".join(filter(None, (description, note, network))),
+            )
+        case NoSandbox(why=why):
+            if config.sandbox == "require":
+                return CheckResult("sandbox", "broken", f"no sandbox is available, so commands are refused: {why}")
+            return CheckResult(
+                "sandbox",
+                "note",
+                f"no sandbox is available, so every mode asks before commands that are not read-only: {why}",
+            )
+
+
+def _check_environment(environment: Mapping[str, str]) -> Iterator[CheckResult]:
+    """Report variables set by direnv that commands do not receive. Other withheld variables are not reported, because a
+    shell has many."""
+    withheld = withheld_direnv_variables(environment, child_environment(environment))
+    if withheld:
+        names = " ".join(sorted(withheld))
+        yield CheckResult(
+            "environment",
+            "note",
+            f"direnv sets variables that may contain secrets; commands do not get them: {', '.join(sorted(withheld))}",
+            f"set `EBB_PASS_ENV='{names}'` to pass them on",
+        )
+
+
+def _check_keys(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
+    variables = dict.fromkeys(filter(None, (key_variable(name, config.provider(name)) for name in PROVIDERS)))
+    set_variables = [variable for variable in variables if environment.get(variable)]
+    store = KeyStore(config.folders.config)
+    try:
+        stored = store.stored_keys()
+    except ConfigError as error:
+        stored = {}
+        yield CheckResult("keys", "broken", str(error))
+    for name, key in stored.items():
+        location = "the keyring of this system" if key.place == "keyring" else f"`{store.path}`"
+        if stored_key(environment, name) is None:
+            yield CheckResult(
+                "keys", "broken", f"{location} does not return the key for {name}; run `ebb key set {name}` again"
+            )
+        else:
+            yield CheckResult("keys", "well", f"key for {name} from {location}, used only for {key.origin}")
+    if set_variables or stored:
+        if not set_variables:
+            return
+        yield CheckResult("keys", "well", f"found in {', '.join(set_variables)}")
+    else:
+        yield CheckResult("keys", "note", f"none set in {join_limited(list(variables), 3)}; local servers need none")
+
+
+def _check_models(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
+    for model in (config.model, *config.fallback_models):
+        try:
+            chosen = model or default_model(environment)
+            name = chosen.partition("/")[0]
+            if name in PROVIDERS and name != "scripted":
+                find_endpoint(name, config.provider(name), environment)
+        except AgentError as error:
+            yield CheckResult("model", "broken", str(error))
+            continue
+        if name in PROVIDERS:
+            yield CheckResult("model", "well", f"`{chosen}`; the server was not contacted")
+        else:
+            advice = f"write PROVIDER/NAME; providers are {', '.join(PROVIDERS)}"
+            yield CheckResult("model", "broken", f"unknown provider in `{chosen}`", advice)

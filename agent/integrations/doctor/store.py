@@ -1,0 +1,255 @@
+"""Checks the integrity of the database, all references in it, and the stored blobs. Its only change is to migrate an
+old database."""
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ebbtide.agent.config.values import Folders
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.integrations.doctor.check_result import CheckResult, ReportProgress
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.records.damage import message_numbers
+from ebbtide.agent.records.garbage import excess_note
+from ebbtide.agent.records.message_rows import decode_message
+from ebbtide.agent.records.rows import decode_snapshot, decode_summary_row
+from ebbtide.agent.records.store_access import opened_store
+from ebbtide.agent.view.visible import numbered_outputs
+from ebbtide.store.archive import MIN_ORPHAN_AGE_SECONDS, ArchiveStore
+from ebbtide.store.blobs import Blobs
+from ebbtide.store.checks import ReferenceChecks, check_database, damaged_blobs, unreadable_blobs
+from ebbtide.store.errors import StoreError
+from ebbtide.store.session_rows import OutputRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.tools.outputs.extent import join_limited, pluralize
+
+MAX_NAMED_REFERENCES = 5
+"""Maximum number of references listed per session."""
+
+UNREADABLE_ADVICE = "resuming the session shows a placeholder for what cannot be read"
+
+_RECALL_REFERENCE = re.compile(r"\[recall:r([1-9]\d{0,17})\]")
+
+
+def examine_store(
+    folders: Folders, report: ReportProgress, *, deep: bool = False, max_stored_bytes: int | None = None
+) -> Iterator[CheckResult]:
+    """Check the database, all references and the blobs. `deep` reads all blobs. The last argument is the limit on
+    stored outputs."""
+    path = folders.data / "sessions.db"
+    if not path.exists() and not path.with_name(f"{path.name}-wal").exists():
+        yield CheckResult("store", "well", "no sessions yet")
+        return
+    advice = "run `ebb doctor --repair`: it saves what can be read and moves the damaged database aside"
+    try:
+        examined = check_database(path, lambda: report("the database", 0, 0))
+    except StoreError as error:
+        yield CheckResult("store", "broken", str(error))
+        return
+    if examined.version > examined.newest:
+        text = f"`{path}` has schema {examined.version}; this version supports up to {examined.newest}"
+        yield CheckResult("store", "broken", text, "update this program")
+        return
+    for problem in examined.problems:
+        yield CheckResult("store", "broken", f"`{path}` is damaged: {problem}", advice)
+    for problem in examined.index_problems:
+        yield CheckResult("store", "note", f"the search index is damaged: {problem}", "the next search rebuilds it")
+    if not examined.problems:
+        text = f"`{path}` is intact: {examined.size / 1e6:,.1f} MB, schema {examined.version}"
+        yield CheckResult("store", "well", text)
+    try:
+        with opened_store(folders) as store:
+            yield from _check_references(store, report, deep=deep)
+            yield from _check_unused_data(store, folders)
+            yield from _check_stored_size(store, max_stored_bytes)
+    except StoreFailed as error:
+        yield CheckResult("store", "broken", str(error))
+
+
+def _check_references(store: SessionStore, report: ReportProgress, *, deep: bool) -> Iterator[CheckResult]:
+    checks = ReferenceChecks(store)
+    stored = frozenset(store.blobs.sizes()) if store.blobs is not None else frozenset[str]()
+    damaged = frozenset[str]()
+    if store.blobs is not None:
+        existing_sizes = {digest: size for digest, size in checks.referenced_blobs().items() if digest in stored}
+        damaged = frozenset(unreadable_blobs(store.blobs, existing_sizes))
+        if deep:
+            undamaged = frozenset(existing_sizes) - damaged
+            damaged |= frozenset(
+                damaged_blobs(store.blobs, undamaged, lambda done: report("stored outputs", done, len(undamaged)))
+            )
+    sessions = checks.sessions()
+    references, removed, broken = 0, 0, 0
+    for number, session in enumerate(sessions):
+        report("sessions", number, len(sessions))
+        session_report = _SessionChecker(store, checks, session, stored, damaged).check_session()
+        for finding in session_report.findings:
+            broken += finding.state == "broken"
+            yield finding
+        references += session_report.references
+        removed += session_report.removed
+    if not broken:
+        depth_note = "every byte was read" if deep else "`--deep` reads every byte"
+        counts = f"{references - removed:,} of {references:,}" if removed else f"all {references:,}"
+        removal_note = f"; {removed:,} were removed for their age or size" if removed else ""
+        yield CheckResult(
+            "references",
+            "well",
+            f"{counts} in {pluralize(len(sessions), 'session')} resolve{removal_note}; {depth_note}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _SessionReport:
+    references: int
+    removed: int
+    """Number of references whose bytes were removed."""
+    findings: tuple[CheckResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _SessionChecker:
+    """Checks one session."""
+
+    store: SessionStore
+    checks: ReferenceChecks
+    session: str
+    stored_digests: frozenset[str]
+    """Digests of the existing blobs."""
+    damaged_digests: frozenset[str]
+    """Digests of blobs known to be damaged."""
+
+    def check_session(self) -> _SessionReport:
+        archive = ArchiveStore(self.store)
+        rows = archive.all_output_parts(self.session)
+        results = [*self._check_context(rows)]
+        missing = [row for row in rows if row.digest is not None and row.digest not in self.stored_digests]
+        damaged = [row for row in rows if row.digest in self.damaged_digests]
+        orphaned = self.checks.orphaned_outputs(self.session)
+        rerun = "run the calls again if they are needed"
+        if missing:
+            results.append(
+                self._broken_result(f"the bytes of {_reference_list(row.number for row in missing)} are gone", rerun)
+            )
+        if damaged:
+            results.append(
+                self._broken_result(f"the bytes of {_reference_list(row.number for row in damaged)} are damaged", rerun)
+            )
+        if orphaned:
+            results.append(self._broken_result(f"the messages with {_reference_list(iter(orphaned))} are gone", rerun))
+        changed = self.checks.altered_messages(self.session)
+        if changed and not results:  # unreadable rows were already reported
+            results.append(
+                self._broken_result(
+                    f"{message_numbers(changed)} changed on disk since being written", UNREADABLE_ADVICE
+                )
+            )
+        if self.checks.has_gaps(self.session):
+            results.append(
+                self._broken_result("some of its messages are missing", "restore the database from a backup")
+            )
+        summaries = archive.summaries(self.session)
+        for row in summaries:
+            try:
+                decode_summary_row(row)
+            except StoreFailed as error:
+                results.append(self._broken_result(str(error), "the messages that it replaced are still there"))
+        removed = {row.number for row in rows if row.removed is not None}
+        return _SessionReport(len({row.number for row in rows}) + len(summaries), len(removed), tuple(results))
+
+    def _check_context(self, rows: tuple[OutputRow, ...]) -> Iterator[CheckResult]:
+        """Check that the session's context can be read, and that the references in it resolve."""
+        snapshot = self.store.snapshot(self.session)
+        decoded = decode_snapshot(snapshot.body) if snapshot else (0, Conversation())
+        if decoded is None:
+            yield CheckResult(
+                "session", "note", f"{self.session}: its snapshot cannot be read", "it can be resumed without it"
+            )
+        start, view = decoded or (0, Conversation())
+        try:
+            messages = tuple(decode_message(row) for row in self.store.messages(self.session, start))
+        except StoreFailed as error:
+            yield self._broken_result(str(error), UNREADABLE_ADVICE)
+            return
+        if start and not view.outputs_before:  # earlier versions did not store this count
+            view = replace(view, outputs_before=ArchiveStore(self.store).count_before(self.session, start))
+        rows_by_number = {row.number: row for row in rows if row.part == 0}
+        unresolved = [
+            output.number
+            for output in numbered_outputs(replace(view, messages=messages))
+            if not _row_matches_output(rows_by_number.get(output.number), output.output.call_id, output.output.stored)
+        ]
+        if unresolved:
+            yield self._broken_result(
+                f"{_reference_list(iter(unresolved))} in its context refer to nothing",
+                "compact the session to continue",
+            )
+        mentioned = [int(number) for number in _RECALL_REFERENCE.findall(view.summary.text)]
+        unknown = [number for number in dict.fromkeys(mentioned) if number not in rows_by_number]
+        if unknown:
+            text = f"{self.session}: its summary mentions {_reference_list(iter(unknown))}, which never existed"
+            yield CheckResult("session", "note", text, "a model invented it; `/compact` writes a new summary")
+
+    def _broken_result(self, text: str, advice: str) -> CheckResult:
+        return CheckResult("session", "broken", f"{self.session}: {text}", advice)
+
+
+def _row_matches_output(row: OutputRow | None, call: str, stored: object) -> bool:
+    """Whether a row matches an output in the context: the call is the same and, if only part of the output is in the
+    context, its bytes are in the store or were removed."""
+    if row is None or row.call != call:
+        return False
+    return stored is None or row.digest is not None or row.removed is not None
+
+
+def _reference_list(numbers: Iterator[int]) -> str:
+    """Format a list of references, such as "`r1`, `r2` and 3 more"."""
+    return join_limited([f"`r{number}`" for number in dict.fromkeys(numbers)], MAX_NAMED_REFERENCES)
+
+
+def _check_unused_data(store: SessionStore, folders: Folders) -> Iterator[CheckResult]:
+    """Report data that is no longer needed. This is not a fault; most of it is removed automatically."""
+    if store.blobs is None:
+        return
+    checks, sizes = ReferenceChecks(store), store.blobs.sizes()
+    extra = sizes.keys() - checks.referenced_blobs().keys() - checks.file_version_digests()
+    if extra:
+        size = sum(sizes[digest] for digest in extra) / 1e6
+        text = f"{len(extra):,} not needed by any session ({size:,.1f} MB)"
+        yield CheckResult(
+            "stored outputs", "note", text, "they are removed within a day of use, or when a session is deleted"
+        )
+    else:
+        size = sum(sizes.values()) / 1e6
+        yield CheckResult("stored outputs", "well", f"{len(sizes):,}, {size:,.1f} MB, all needed by sessions")
+    unfinished = _unfinished_count(store.blobs)
+    if unfinished:
+        text = f"{unfinished:,} left unfinished by killed programs"
+        yield CheckResult("stored outputs", "note", text, "they are removed within a day of use")
+    session_ids = set(checks.sessions())
+    outputs = folders.data / "outputs"
+    folders_left = [path.name for path in outputs.glob("*") if path.name not in session_ids] if outputs.is_dir() else []
+    if folders_left:
+        text = f"{len(folders_left):,} folders in `{outputs}` belong to no session"
+        yield CheckResult("stored outputs", "note", text, "remove them if no program is running")
+
+
+def _check_stored_size(store: SessionStore, max_stored_bytes: int | None) -> Iterator[CheckResult]:
+    """Report if the stored outputs in use exceed the user's limit. This is not a fault, because outputs in use cannot
+    be removed."""
+    sizes = store.blobs.sizes() if store.blobs is not None else {}
+    stored_bytes = sum(sizes.get(digest, 0) for digest in ReferenceChecks(store).referenced_blobs())
+    if max_stored_bytes is not None and stored_bytes > max_stored_bytes:
+        yield CheckResult("stored outputs", "note", excess_note(stored_bytes, max_stored_bytes))
+
+
+def _unfinished_count(blobs: Blobs) -> int:
+    oldest = time.time() - MIN_ORPHAN_AGE_SECONDS
+    count = 0
+    for path in (blobs.folder / "incoming").glob("*"):
+        try:
+            count += path.stat().st_mtime < oldest
+        except FileNotFoundError:  # another process finished it
+            continue
+    return count

@@ -1,0 +1,116 @@
+"""Masks secrets in the rows and outputs of an exported session, character by character, so that sizes and positions
+stay the same."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
+
+from ebbtide.agent.records.codec import as_json
+from ebbtide.store.transfer import TransferRow
+from ebbtide.tools.secrets.key_formats import detect_secrets, incomplete_secret_start
+from ebbtide.tools.secrets.redaction import find_secrets, secret_forms
+from ebbtide.tools.secrets.secret_pieces import FoundSecret
+
+MASK_CHAR = "*"
+MAX_SEARCHED_LINE_BYTES = 1 << 16
+"""Maximum length of the part of a line that is searched at once, in bytes."""
+MAX_LABELLED_CHARS = 200
+"""Maximum length of a text without blanks that is searched for labelled secrets, in characters."""
+_UNMASKED_COLUMNS = ("role", "kind", "media_type", "purpose")
+"""Columns whose values come from this program and contain no secrets."""
+
+
+class ExportMask:
+    """Masks the secrets of an environment, and anything that looks like a secret. Without an environment, it masks
+    nothing."""
+
+    def __init__(self, environment: Mapping[str, str] | None) -> None:
+        self.is_on = environment is not None
+        self._secret_forms = secret_forms(environment or {})
+        # Bytes are decoded as Latin-1, so that they can be cut anywhere and encoded again.
+        self._byte_forms = {
+            _decode_latin1(form.encode("utf-8", "surrogatepass")): name for form, name in self._secret_forms.items()
+        }
+        self.digests: dict[str, str] = {}
+        """Digests of the exported outputs, by their digests in the store."""
+        self.count = 0
+        """Number of secrets masked in the written data."""
+
+    def masked_row(self, row: TransferRow) -> TransferRow:
+        if not self.is_on:
+            return row
+        changed = {name: self._masked_cell(name, cell) for name, cell in row.items() if isinstance(cell, str)}
+        return {**row, **changed}
+
+    def masked_text(self, text: str, name: str = "") -> str:
+        """Return the text with its secrets masked. `name` is the name of its field, which may indicate a secret."""
+        # In a long text without blanks, such as a signature or encrypted data, only known keys are masked: providers
+        # reject it if any other character changes.
+        is_one_word = len(text) > MAX_LABELLED_CHARS and len(text.split(maxsplit=1)) == 1
+        if name and not is_one_word:
+            label = f"{name}: "
+            return self.masked_text(label + text)[len(label) :]
+        secrets = detect_secrets(text, self._secret_forms) if is_one_word else find_secrets(text, self._secret_forms)
+        self.count += len(secrets)
+        return _mask_secrets(text, secrets) if secrets else text
+
+    def masked_chunks(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Mask chunks of bytes, keeping their total size."""
+        if not self.is_on:
+            yield from chunks
+            return
+        pending = ""
+        for chunk in chunks:
+            text = pending + _decode_latin1(chunk)
+            secrets = find_secrets(text, self._byte_forms)
+            end = min(incomplete_secret_start(text, self._byte_forms), _last_lines_start(text))
+            end = min([end, *(one.start for one in secrets if one.start < end < one.end)])
+            pending = text[end:]
+            yield self._mask_decoded(text[:end])
+        yield self._mask_decoded(pending)
+
+    def _mask_decoded(self, text: str) -> bytes:
+        secrets = find_secrets(text, self._byte_forms)
+        self.count += len(secrets)
+        return _mask_secrets(text, secrets).encode("latin-1")
+
+    def _masked_cell(self, name: str, cell: str) -> str:
+        if name in _UNMASKED_COLUMNS:
+            return cell
+        if name != "body":
+            return self.digests.get(cell) or self.masked_text(cell)
+        try:
+            body = json.loads(cell)
+        except (ValueError, RecursionError):
+            return self.masked_text(cell)
+        masked = self._masked_value(body)
+        return cell if masked == body else as_json(cast(Mapping[str, object], masked))
+
+    def _masked_value(self, value: object, name: str = "") -> object:
+        match value:
+            case str():
+                return self.digests.get(value) or self.masked_text(value, name)
+            case dict():
+                return {key: self._masked_value(inner, key) for key, inner in value.items()}
+            case list():
+                return [self._masked_value(inner, name) for inner in value]
+            case _:
+                return value
+
+
+def _last_lines_start(text: str) -> int:
+    """Return the start of the second-to-last line, because a word in it may label the next line as a secret."""
+    return max(text.rfind("\n", 0, max(text.rfind("\n"), 0)) + 1, len(text) - MAX_SEARCHED_LINE_BYTES)
+
+
+def _decode_latin1(data: bytes) -> str:
+    return data.decode("latin-1")
+
+
+def _mask_secrets(text: str, secrets: Iterable[FoundSecret]) -> str:
+    pieces, position = list[str](), 0
+    for secret in secrets:
+        pieces += [text[position : secret.start], re.sub(r"[^\n]", MASK_CHAR, text[secret.start : secret.end])]
+        position = secret.end
+    return "".join([*pieces, text[position:]])

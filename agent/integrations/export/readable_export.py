@@ -1,0 +1,138 @@
+"""Writes a session as HTML, JSON or Markdown, a few messages at a time."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeAlias, get_args
+
+from ebbtide.agent.archive.session_page import info_from_listing
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.integrations import export
+from ebbtide.agent.integrations.export.json_page import json_pieces
+from ebbtide.agent.integrations.export.markdown_page import markdown_pieces
+from ebbtide.agent.integrations.export.transcript_entries import (
+    AgentTranscript,
+    PositionedMessage,
+    ReadableSession,
+    Redactor,
+    SessionDetails,
+    printable_text,
+)
+from ebbtide.agent.messages import Message, User
+from ebbtide.agent.records.damage import restore_messages
+from ebbtide.agent.records.images import with_image_bytes
+from ebbtide.agent.records.rows import decode_request_mark
+from ebbtide.agent.records.session_lookup import find_session, project_name
+from ebbtide.agent.records.store_access import opened_store
+from ebbtide.agent.records.usage import RequestUsage, Rewrite, request_usage_from_row, rewrite_from_row
+from ebbtide.store.catalogue import Catalogue, ListedRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.store.usage import UsageStore
+
+ReadableForm: TypeAlias = Literal["html", "json", "md"]
+READABLE_FORMS: tuple[ReadableForm, ...] = get_args(ReadableForm)
+
+MESSAGES_PER_BATCH = 50
+"""Number of messages read into memory at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableExportResult:
+    session: str
+    title: str
+    messages: int
+    problems: str = ""
+    """Problems with individual messages, such as unreadable ones; empty if there are none."""
+
+
+def session_from_messages(
+    about: SessionDetails, messages: Sequence[Message], requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite]
+) -> ReadableSession:
+    """Return the readable form of a session whose messages are in memory."""
+    entries = [PositionedMessage(position, message) for position, message in enumerate(messages)]
+    return ReadableSession(about, lambda: entries, lambda: requests, len(requests), rewrites)
+
+
+def readable_pieces(
+    form: ReadableForm, session: ReadableSession, environment: Mapping[str, str] | None
+) -> Iterator[str]:
+    """Yield the text in pieces. If an environment is given, its secrets and anything that looks like a secret are
+    removed."""
+    match form:
+        case "json":
+            yield from json_pieces(Redactor(environment).redacted_session(session))
+        case "md":
+            yield from markdown_pieces(Redactor(environment).redacted_session(session))
+        case "html":
+            yield from export.html_page.html_pieces(Redactor(environment, printable_text).redacted_session(session))
+
+
+def export_readable(
+    config: Config,
+    prefix: str,
+    form: ReadableForm,
+    write: Callable[[str], object],
+    environment: Mapping[str, str] | None,
+) -> ReadableExportResult:
+    """Write a stored session with `write`. Raises `AgentError`, and any error that `write` raises."""
+    with opened_store(config.folders) as store:
+        row = find_session(store, prefix, project_name(config))
+        (listed,) = Catalogue(store).sessions_by_id((row.id,)) or (None,)
+        if listed is None:
+            raise StoreFailed(f"session `{row.id}` was deleted in the meantime", "missing")
+        info, problems = info_from_listing(listed), list[str]()
+        agents = sorted(Catalogue(store).agent_sessions((info.id,)), key=lambda each: each.session.created)
+        usage = UsageStore(store)
+        session = ReadableSession(
+            _session_details(listed),
+            lambda: _entries(store, info.id, info.messages, problems, pictures=form == "html"),
+            lambda: map(request_usage_from_row, usage.requests(info.id)),
+            usage.request_count(info.id),
+            tuple(map(rewrite_from_row, store.rewrites(info.id))),
+            _request_limit(store, info.id),
+            tuple(_agent_transcript(store, each, problems, pictures=form == "html") for each in agents),
+        )
+        for piece in readable_pieces(form, session, environment):
+            write(piece)
+        return ReadableExportResult(info.id, info.title, info.messages, "; ".join(dict.fromkeys(problems)))
+
+
+def _session_details(listed: ListedRow) -> SessionDetails:
+    info = info_from_listing(listed)
+    return SessionDetails(
+        info.id, info.title, info.model, info.project, info.messages, info.cost, listed.session.created,
+        info.updated_at, info.tags,
+    )  # fmt: skip
+
+
+def _agent_transcript(
+    store: SessionStore, listed: ListedRow, problems: list[str], *, pictures: bool
+) -> AgentTranscript:
+    about = _session_details(listed)
+    first = next(iter(_entries(store, about.id, min(1, about.messages), [], pictures=False)), None)
+    prompt = first.message.text if first is not None and isinstance(first.message, User) else ""
+    entries = partial(_entries, store, about.id, about.messages, problems, pictures=pictures)
+    return AgentTranscript(listed.session.agent or "", about, prompt, entries)
+
+
+def _entries(
+    store: SessionStore, id: str, count: int, problems: list[str], *, pictures: bool
+) -> Iterator[PositionedMessage]:
+    """Yield each message at its position, with a placeholder for unreadable ones. Problems are added to `problems`."""
+    for start in range(0, count, MESSAGES_PER_BATCH):
+        end = min(start + MESSAGES_PER_BATCH, count)
+        rows = [row for row in store.messages_before(id, end, MESSAGES_PER_BATCH) if row.position >= start]
+        times = {row.position: row.created for row in rows}
+        decoded = restore_messages(rows, range(start, end), start)
+        problems += [decoded.problem] if decoded.problem else []
+        messages = with_image_bytes(decoded.messages, store.blobs) if pictures else decoded.messages
+        for position, message in enumerate(messages, start):
+            yield PositionedMessage(position, message, times.get(position))
+
+
+def _request_limit(store: SessionStore, id: str) -> int | None:
+    """Return the token limit of the last request."""
+    snapshot = store.snapshot(id)
+    mark = decode_request_mark(snapshot.body) if snapshot is not None else None
+    return mark.window.effective if mark is not None and mark.window is not None else None

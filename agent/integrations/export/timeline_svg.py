@@ -1,0 +1,155 @@
+"""Draws the requests of a session as SVG. Each column represents one or more requests, with the tokens read from the
+cache, written to it, sent uncached, and output. Context rewrites are marked. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.records.usage import RequestUsage, Rewrite
+
+MAX_COLUMNS = 240
+MAX_COLUMN_WIDTH = 24
+"""Maximum width of a column, in a session with few requests."""
+WIDTH, HEIGHT, LEFT_MARGIN, TOP_MARGIN, BOTTOM_MARGIN = 960, 220, 56, 14, 26
+"""Size of the image and its margins, in its own units."""
+
+_COLUMN_PARTS = (("read", "cache read"), ("written", "cache write"), ("fresh", "fresh"), ("output", "output"))
+"""Fields and labels of a column's parts, from bottom to top."""
+
+
+@dataclass(slots=True)
+class TimelineColumn:
+    """Consecutive requests drawn as one column. Mutable: requests are added to it."""
+
+    first: int
+    """The number of its first request, from 1."""
+    count: int = 0
+    usage: Usage = Usage()  # noqa: RUF009  # a frozen value
+    cost: float | None = 0.0
+    """US dollars; None if any price is unknown."""
+
+    def add(self, request: RequestUsage) -> None:
+        self.count += 1
+        self.usage += request.usage
+        self.cost = None if self.cost is None or request.cost is None else self.cost + request.cost
+
+    @property
+    def parts(self) -> tuple[int, int, int, int]:
+        """Tokens in each part of the column; for several requests, the mean per request."""
+        used, count = self.usage, max(self.count, 1)
+        return used.cache_read // count, used.cache_write // count, used.input // count, used.output // count
+
+    @property
+    def size(self) -> int:
+        return sum(self.parts)
+
+
+def timeline_columns(requests: Iterable[RequestUsage], count: int) -> list[TimelineColumn]:
+    """Group requests into columns. `count` is the total number of requests."""
+    requests_per_column = max(1, -(-count // MAX_COLUMNS))
+    columns: list[TimelineColumn] = []
+    for number, request in enumerate(requests):
+        if number % requests_per_column == 0:
+            columns.append(TimelineColumn(number + 1))
+        columns[-1].add(request)
+    return columns
+
+
+def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite], limit: int | None) -> str:
+    """Draw the timeline. `limit` is the token limit of a request, if known."""
+    if not columns:
+        return ""
+    top = max(max(column.size for column in columns), 1)
+    if limit is not None and limit < 4 * top:
+        top = max(top, limit)
+    plot_height, column_width = (
+        HEIGHT - TOP_MARGIN - BOTTOM_MARGIN,
+        min((WIDTH - LEFT_MARGIN - 8) / len(columns), MAX_COLUMN_WIDTH),
+    )
+    last = columns[-1].first + columns[-1].count - 1
+    pieces = [
+        f'<svg class="timeline" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-label="Tokens of {last} requests, {len(rewrites)} rewrites of the context">'
+    ]
+    for fraction in (0.0, 0.5, 1.0):
+        y = TOP_MARGIN + plot_height * (1 - fraction)
+        pieces.append(f'<line class="grid" x1="{LEFT_MARGIN}" y1="{y:.1f}" x2="{WIDTH - 8}" y2="{y:.1f}"/>')
+        pieces.append(
+            f'<text x="{LEFT_MARGIN - 6}" y="{y + 4:.1f}" text-anchor="end">'
+            f"{_short_count(round(top * fraction))}</text>"
+        )
+    for index, column in enumerate(columns):
+        pieces.append(_column_svg(column, LEFT_MARGIN + index * column_width, column_width, plot_height, top))
+    if limit is not None and limit <= top:
+        y = TOP_MARGIN + plot_height * (1 - limit / top)
+        pieces.append(f'<line class="limit" x1="{LEFT_MARGIN}" y1="{y:.1f}" x2="{WIDTH - 8}" y2="{y:.1f}">')
+        pieces.append(f"<title>a request may take {limit:,} tokens</title></line>")
+    requests_per_column = columns[0].count
+    pieces += [
+        _rewrite_svg(rewrite, LEFT_MARGIN + min(rewrite.requests / requests_per_column, len(columns)) * column_width)
+        for rewrite in rewrites
+    ]
+    end = LEFT_MARGIN + len(columns) * column_width
+    pieces.append(f'<text x="{LEFT_MARGIN}" y="{HEIGHT - 8}">request 1</text>')
+    pieces.append(f'<text x="{max(end, 120):.1f}" y="{HEIGHT - 8}" text-anchor="end">{last:,}</text></svg>')
+    return "".join(pieces)
+
+
+def timeline_legend() -> str:
+    """Return the legend of the colours."""
+    keys = "".join(f'<span class="key {name}">{words}</span>' for name, words in _COLUMN_PARTS)
+    return f'<p class="legend">{keys}<span class="key rewrite">context rewritten</span></p>'
+
+
+def timeline_totals(columns: Sequence[TimelineColumn], limit: int | None) -> str:
+    """Return the totals of all requests, and the limit of the last one, in words."""
+    used = sum((column.usage for column in columns), Usage())
+    count = sum(column.count for column in columns)
+    input_parts = f"{used.cache_read:,} read from the cache, {used.cache_write:,} written to it, {used.input:,} fresh"
+    largest = f"; limit of the last one: {limit:,}" if limit is not None else ""
+    return f"{count:,} request{'' if count == 1 else 's'}: {input_parts}, {used.output:,} tokens of output{largest}"
+
+
+def _column_svg(column: TimelineColumn, x: float, column_width: float, plot_height: int, top: int) -> str:
+    is_group = column.count > 1
+    label = (
+        f"requests {column.first:,}–{column.first + column.count - 1:,}, each"
+        if is_group
+        else f"request {column.first:,}"
+    )
+    sizes = ", ".join(f"{size:,} {words}" for (_, words), size in zip(_COLUMN_PARTS, column.parts, strict=True) if size)
+    cost = "price unknown" if column.cost is None else f"${column.cost:.4f}"
+    pieces, y, width = (
+        [f"<g><title>{label}: {sizes or 'nothing'}; {cost}</title>"],
+        float(TOP_MARGIN + plot_height),
+        max(column_width * 0.86, 0.6),
+    )
+    for (name, _), size in zip(_COLUMN_PARTS, column.parts, strict=True):
+        height = plot_height * size / top
+        y -= height
+        if height > 0:
+            pieces.append(f'<rect class="{name}" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}"/>')
+    return "".join([*pieces, "</g>"])
+
+
+def _rewrite_svg(rewrite: Rewrite, x: float) -> str:
+    tooltip = f"before request {rewrite.requests + 1:,}: {rewrite.reason}"
+    if rewrite.before != rewrite.after:
+        tooltip += f", {rewrite.before:,} to {rewrite.after:,} tokens"
+    if rewrite.strategies:
+        tooltip += f" ({', '.join(rewrite.strategies)})"
+    y = HEIGHT - BOTTOM_MARGIN
+    return (
+        f'<g class="rewrite"><title>{escape(tooltip)}</title>'
+        f'<line x1="{x:.2f}" y1="{TOP_MARGIN}" x2="{x:.2f}" y2="{y}"/>'
+        f'<path d="M{x:.2f} {y} l-4 7 h8 z"/></g>'
+    )
+
+
+def _short_count(count: int) -> str:
+    if count < 1_000:
+        return str(count)
+    if count < 9_950:
+        return f"{count / 1_000:.1f}k"
+    return f"{count / 1_000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M"

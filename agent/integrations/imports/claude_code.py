@@ -1,0 +1,331 @@
+"""Transcripts of Claude Code: one JSON Lines file per session, in one folder per project. Each line names its parent,
+so a file is a tree; its most recently continued branch is read."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from ebbtide.agent.integrations.imports.agent_folders import AgentFolders
+from ebbtide.agent.integrations.imports.assembly import storable_arguments
+from ebbtide.agent.integrations.imports.json_lines import (
+    MAX_LINE_BYTES,
+    Line,
+    Row,
+    decode_picture,
+    head_rows,
+    object_of,
+    objects_in,
+    open_regular_file,
+    parse_row,
+    read_lines,
+    text_of,
+    unix_time,
+)
+from ebbtide.agent.integrations.imports.transcript import (
+    CallEntry,
+    ForeignTranscript,
+    ImportProblems,
+    OpenTranscript,
+    OutputEntry,
+    ProgramEntry,
+    ReplyEntry,
+    SummaryEntry,
+    TranscriptEntry,
+    UnreadableTranscript,
+    UserEntry,
+    readable_files,
+)
+from ebbtide.agent.messages import Image
+from ebbtide.tools.lazy import dataclass, regex
+
+_ID_FIELD = regex(rb'"(uuid|parentUuid|tool_use_id)":\s*"([^"\\]{1,100})"')
+_REMINDER = regex(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+_COMMAND = regex(r"<command-name>\s*(/?[^<]*?)\s*</command-name>")
+_COMMAND_ARGUMENTS = regex(r"<command-args>(.*?)</command-args>", re.DOTALL)
+_SHELL = regex(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
+_PROGRAM_PREFIXES = (
+    "<local-command-",
+    "<bash-stdout>",
+    "<bash-stderr>",
+    "[Request interrupted",
+    "Caveat: The messages below",
+)
+_DENIAL_PREFIXES = ("The user doesn't want to", "The user doesn’t want to", "Permission to use")
+OUTPUT_TOO_LONG = "[This output had more than {:,} MiB and was not imported.]"
+
+
+class ClaudeTranscripts:
+    def find_transcripts(
+        self, folders: AgentFolders, project: Path, problems: ImportProblems
+    ) -> Iterator[ForeignTranscript]:
+        paths = (folders.claude / "projects").glob("*/*.jsonl")
+        sessions = (path for path in paths if not path.name.startswith("agent-"))  # skips the files of sub-agents
+        for file in readable_files(sessions, problems):
+            cwd = next((text_of(row.get("cwd")) for row in head_rows(file.path) if row.get("cwd")), "")
+            yield file.transcript("claude", file.path.stem, cwd)
+
+    def open_transcript(self, transcript: ForeignTranscript, problems: ImportProblems) -> OpenTranscript:
+        tree = _read_tree(transcript.path, problems)
+        offsets = tree.newest_branch(problems)
+        if not offsets:
+            raise UnreadableTranscript("it has no messages")
+        created, updated = tree.created or transcript.updated, tree.updated or transcript.updated
+        entries = _entries(transcript.path, offsets, created)
+        return OpenTranscript(entries, transcript.project, tree.title, created, updated, tree.version)
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A line that other lines can refer to."""
+
+    offset: int
+    uuid: str
+    parent: str
+    is_message: bool
+    is_sidechain: bool
+    """Whether it belongs to a sub-agent."""
+    reply_id: str = ""
+    """The id of the reply that this line is part of."""
+    calls: tuple[str, ...] = ()
+    answered_calls: tuple[str, ...] = ()
+
+
+class _Tree:
+    """The lines of a file, linked by their ids."""
+
+    def __init__(self) -> None:
+        self.nodes: list[_Node] = []
+        self.created = self.updated = 0.0
+        self.version = ""
+        self._titles: dict[str, str] = {}
+
+    @property
+    def title(self) -> str:
+        return next(
+            (self._titles[kind] for kind in ("customTitle", "aiTitle", "summary") if self._titles.get(kind)), ""
+        )
+
+    def add_line(self, line: Line, row: Row) -> None:
+        for kind in ("customTitle", "aiTitle", "summary"):
+            if row.get("type") in ("custom-title", "ai-title", "summary") and (title := text_of(row.get(kind)).strip()):
+                self._titles[kind] = title
+        uuid = row.get("uuid")
+        if not isinstance(uuid, str):
+            return
+        self.updated = unix_time(row.get("timestamp"), self.updated)
+        self.created = self.created or self.updated
+        self.version = text_of(row.get("version")) or self.version
+        parent = row.get("parentUuid") or row.get("logicalParentUuid")
+        message = object_of(row.get("message"))
+        blocks = objects_in(message.get("content"))
+        self.nodes.append(
+            _Node(
+                line.offset,
+                uuid,
+                parent if isinstance(parent, str) else "",
+                row.get("type") in ("user", "assistant"),
+                row.get("isSidechain") is True,
+                text_of(message.get("id")) if row.get("type") == "assistant" else "",
+                tuple(text_of(block.get("id")) for block in blocks if block.get("type") == "tool_use"),
+                tuple(text_of(block.get("tool_use_id")) for block in blocks if block.get("type") == "tool_result"),
+            )
+        )
+
+    def add_long_line(self, line: Line) -> None:
+        """Add a line that is too long to parse, with the ids found at its start and end."""
+        ids = dict[str, str]()
+        for name, value in _ID_FIELD.findall(line.data):
+            ids.setdefault(name.decode(), value.decode("utf-8", "replace"))
+        answers = (ids["tool_use_id"],) if "tool_use_id" in ids else ()
+        if "uuid" in ids:
+            self.nodes.append(_Node(line.offset, ids["uuid"], ids.get("parentUuid", ""), True, False, "", (), answers))
+
+    def newest_branch(self, problems: ImportProblems) -> list[int]:
+        """Return the offsets of the lines in the newest branch, in file order."""
+        index_by_uuid = dict[str, int]()
+        for index, node in enumerate(self.nodes):
+            if node.uuid in index_by_uuid:
+                problems.add("lines with a duplicate id")
+            index_by_uuid.setdefault(node.uuid, index)
+        main_indices = [
+            index
+            for index, node in enumerate(self.nodes)
+            if not node.is_sidechain and index_by_uuid[node.uuid] == index
+        ]
+        problems.add_skipped("lines of sub-agents", sum(node.is_sidechain and node.is_message for node in self.nodes))
+        current = next((index for index in reversed(main_indices) if self.nodes[index].is_message), None)
+        branch = set[int]()
+        while current is not None and current not in branch:
+            branch.add(current)
+            current = self._parent_index(current, index_by_uuid, main_indices, problems)
+        branch |= self._parallel_parts(branch, main_indices)
+        abandoned = sum(self.nodes[index].is_message and index not in branch for index in main_indices)
+        problems.add_skipped("lines on abandoned branches", abandoned)
+        return [self.nodes[index].offset for index in sorted(branch) if self.nodes[index].offset >= 0]
+
+    def _parent_index(
+        self, index: int, index_by_uuid: Mapping[str, int], main_indices: list[int], problems: ImportProblems
+    ) -> int | None:
+        """Return the index of a line's parent. If the parent is missing, return the index of the preceding line in the
+        file; None if there is none."""
+        parent = self.nodes[index].parent
+        if not parent or parent in index_by_uuid:
+            return index_by_uuid.get(parent)
+        earlier = [candidate for candidate in main_indices if candidate < index]
+        if not earlier:
+            return None  # the conversation continues in another file
+        problems.add("lines that are missing")
+        return earlier[-1]
+
+    def _parallel_parts(self, branch: set[int], main_indices: list[int]) -> set[int]:
+        """Return the lines on side branches that belong to this branch: other parts of its replies, and outputs of
+        calls that ran in parallel."""
+        replies = {self.nodes[index].reply_id for index in branch if self.nodes[index].reply_id}
+        parts = {index for index in main_indices if self.nodes[index].reply_id in replies}
+        calls_by_uuid = {self.nodes[index].uuid: self.nodes[index].calls for index in branch | parts}
+        calls = {call for line_calls in calls_by_uuid.values() for call in line_calls}
+        answered = {id for index in branch for id in self.nodes[index].answered_calls}
+        outputs = set[int]()
+        for index in main_indices:
+            node = self.nodes[index]
+            is_new = calls.issuperset(node.answered_calls) and not answered.intersection(node.answered_calls)
+            if (
+                node.answered_calls
+                and index not in branch
+                and (is_new or set(node.answered_calls) <= {*calls_by_uuid.get(node.parent, ())})
+            ):
+                outputs.add(index)
+                answered.update(node.answered_calls)
+        return parts | outputs
+
+
+def _read_tree(path: Path, problems: ImportProblems) -> _Tree:
+    tree = _Tree()
+    with open_regular_file(path) as file:
+        for line in read_lines(file):
+            row = parse_row(line)
+            if row is not None:
+                tree.add_line(line, row)
+            elif not line.is_complete:
+                tree.add_long_line(line)
+                problems.add(f"lines of more than {MAX_LINE_BYTES >> 20} MiB")
+            elif line.data.strip():
+                problems.add("lines that cannot be read")
+    return tree
+
+
+def _entries(path: Path, offsets: list[int], created: float) -> Iterator[TranscriptEntry]:
+    at = created
+    with open_regular_file(path) as file:
+        for offset in offsets:
+            file.seek(offset)
+            line = next(read_lines(file), None)
+            row = parse_row(line) if line is not None else None
+            if row is not None:
+                at = unix_time(row.get("timestamp"), at)
+                yield from _row_entries(row, at)
+            elif line is not None and not line.is_complete:
+                for name, value in _ID_FIELD.findall(line.data):
+                    if name == b"tool_use_id":
+                        yield OutputEntry(
+                            value.decode("utf-8", "replace"), OUTPUT_TOO_LONG.format(MAX_LINE_BYTES >> 20), at
+                        )
+                        break
+
+
+def _row_entries(row: Row, at: float) -> Iterator[TranscriptEntry]:
+    message = object_of(row.get("message"))
+    match row.get("type"):
+        case "assistant" if not row.get("isApiErrorMessage") and message.get("model") != "<synthetic>":
+            yield from _reply_entries(message, at)
+        case "user" if row.get("isCompactSummary") is True:
+            yield SummaryEntry("\n".join(_block_texts(message.get("content"))), at)
+        case "user":
+            yield from _user_entries(message.get("content"), at, is_meta=row.get("isMeta") is True)
+        case "attachment":
+            attached = object_of(row.get("attachment"))
+            if attached.get("type") == "queued_command":
+                yield from _user_entries(attached.get("prompt"), at, is_meta=attached.get("commandMode") != "prompt")
+        case _:
+            pass
+
+
+def _reply_entries(message: Row, at: float) -> Iterator[TranscriptEntry]:
+    key, model = text_of(message.get("id")), text_of(message.get("model"))
+    content = message.get("content")
+    for block in [{"type": "text", "text": content}] if isinstance(content, str) else objects_in(content):
+        match block.get("type"):
+            case "text":
+                yield ReplyEntry("text", text_of(block.get("text")), at, key, model)
+            case "thinking":
+                yield ReplyEntry("thought", text_of(block.get("thinking")), at, key, model)
+            case "tool_use":
+                id, name = text_of(block.get("id")), text_of(block.get("name"))
+                yield CallEntry(id, name or "tool", storable_arguments(block.get("input")), at, key, model)
+            case _:
+                pass
+
+
+def _user_entries(content: object, at: float, *, is_meta: bool) -> Iterator[TranscriptEntry]:
+    texts, images = list[str](), list[Image]()
+    for block in objects_in(content) if isinstance(content, list) else [{"type": "text", "text": content}]:
+        match block.get("type"):
+            case "tool_result":
+                yield _output_entry(block, at)
+            case "text":
+                texts.append(text_of(block.get("text")))
+            case "image":
+                source = object_of(block.get("source"))
+                image = decode_picture(source.get("data"))
+                images += [image] if image else []
+                texts += [] if image else ["[an image that was not imported]"]
+            case "document":
+                texts.append("[a document that was not imported]")
+            case _:
+                pass
+    for text in texts:
+        yield from _split_user_text(text, at, is_meta=is_meta)
+    if images:
+        yield UserEntry("", at, tuple(images))
+
+
+def _split_user_text(text: str, at: float, *, is_meta: bool) -> Iterator[TranscriptEntry]:
+    """Yield what the user wrote separately from what the program added in the user's name."""
+    if is_meta or text.lstrip().startswith(_PROGRAM_PREFIXES):
+        yield ProgramEntry(text, at)
+        return
+    if (command := _COMMAND.search(text)) is not None and text.lstrip().startswith("<command-"):
+        arguments = _COMMAND_ARGUMENTS.search(text)
+        yield UserEntry(f"{command[1]} {arguments[1] if arguments else ''}".strip(), at)
+        return
+    if (shell := _SHELL.search(text)) is not None:
+        yield UserEntry(f"!{shell[1]}", at)
+        return
+    typed = _REMINDER.sub("", text).strip()
+    for reminder in _REMINDER.findall(text):
+        yield ProgramEntry(reminder, at)
+    if typed:
+        yield UserEntry(typed, at)
+
+
+def _output_entry(block: Row, at: float) -> OutputEntry:
+    content = block.get("content")
+    texts, images = _block_texts(content), list[Image]()
+    for item in objects_in(content):
+        source = object_of(item.get("source"))
+        if item.get("type") == "image":
+            image = decode_picture(source.get("data"))
+            images += [image] if image else []
+            texts += [] if image else ["[an image that was not imported]"]
+    text = "\n".join(texts)
+    status: Literal["done", "failed", "denied"] = "failed" if block.get("is_error") is True else "done"
+    if status == "failed" and text.startswith(_DENIAL_PREFIXES):
+        status = "denied"
+    return OutputEntry(text_of(block.get("tool_use_id")), text, at, status, tuple(images))
+
+
+def _block_texts(content: Any) -> list[str]:  # noqa: ANN401  # any JSON
+    if isinstance(content, str):
+        return [text_of(content)]
+    return [text_of(one.get("text")) for one in objects_in(content) if one.get("type") == "text"]

@@ -1,0 +1,244 @@
+"""Transcripts of Codex: one rollout file of JSON lines per session, in one folder per day. Turns that the user rolled
+back remain in the file, and are skipped here."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from ebbtide.agent.integrations.imports.agent_folders import AgentFolders
+from ebbtide.agent.integrations.imports.assembly import storable_arguments
+from ebbtide.agent.integrations.imports.json_lines import (
+    MAX_LINE_BYTES,
+    Line,
+    Row,
+    head_rows,
+    object_of,
+    objects_in,
+    open_regular_file,
+    parse_row,
+    picture_from_url,
+    read_lines,
+    text_of,
+    unix_time,
+)
+from ebbtide.agent.integrations.imports.transcript import (
+    CallEntry,
+    ForeignTranscript,
+    ImportProblems,
+    OpenTranscript,
+    OutputEntry,
+    ProgramEntry,
+    ReplyEntry,
+    SummaryEntry,
+    TranscriptEntry,
+    UserEntry,
+    readable_files,
+)
+from ebbtide.agent.messages import Image
+from ebbtide.tools.lazy import dataclass, regex
+
+_PROGRAM_PREFIXES = (
+    "<environment_context>", "<user_instructions>", "<permissions instructions>", "<collaboration_mode>", "<skills",
+    "# AGENTS.md instructions", "<INSTRUCTIONS>", "<app-context>", "<apps_instructions>", "<plugins_instructions>",
+)  # fmt: skip
+"""Prefixes of texts that Codex adds in the user's name and that are useless after an import."""
+_EVENT_PREFIXES = ("<turn_aborted>", "<user_shell_command>", "<subagent_notification>", "<user_action>")
+_NONZERO_EXIT = regex(r"(?:exited with code|Exit code:?) ([1-9]\d*)\s*\n")
+_EXIT_SEARCH_CHARS = 400
+"""Number of characters at the start of an output that are searched for an exit code."""
+_CALL_ID = regex(rb'"call_id":\s*"([^"\\]{1,100})"')
+
+
+class CodexTranscripts:
+    def find_transcripts(
+        self, folders: AgentFolders, project: Path, problems: ImportProblems
+    ) -> Iterator[ForeignTranscript]:
+        for folder_name in ("sessions", "archived_sessions"):
+            for file in readable_files((folders.codex / folder_name).rglob("rollout-*.jsonl*"), problems):
+                if file.path.suffix != ".jsonl":
+                    problems.add("compressed transcripts")
+                    continue
+                meta = next((meta for row in head_rows(file.path) if (meta := _session_meta(row))), {})
+                if "subagent" in json.dumps([meta.get("source"), meta.get("thread_source")]):
+                    problems.add_skipped("conversations of sub-agents")
+                    continue
+                id = text_of(meta.get("id")) or file.path.stem.removeprefix("rollout-")
+                yield file.transcript("codex", id, text_of(meta.get("cwd")))
+
+    def open_transcript(self, transcript: ForeignTranscript, problems: ImportProblems) -> OpenTranscript:
+        outline = _outline(transcript.path)
+        created, updated = outline.created or transcript.updated, outline.updated or transcript.updated
+        entries = _EntryReader(outline, problems).entries(transcript.path, created)
+        return OpenTranscript(entries, transcript.project or outline.cwd, "", created, updated, outline.version)
+
+
+@dataclass(slots=True)
+class _Outline:
+    """Facts about a rollout, collected before its entries are read."""
+
+    created: float = 0.0
+    updated: float = 0.0
+    version: str = ""
+    cwd: str = ""
+    rolled_back: tuple[tuple[int, int], ...] = ()
+    """Start and end offsets of the parts that the user rolled back."""
+
+
+def _session_meta(row: Row) -> Row:
+    """Return the session's metadata from a line. In early versions, the first line was the metadata itself."""
+    if row.get("type") == "session_meta":
+        return object_of(row.get("payload"))
+    return row if "type" not in row and isinstance(row.get("id"), str) and "timestamp" in row else {}
+
+
+def _outline(path: Path) -> _Outline:
+    outline, turns, rolled_back = _Outline(), list[int](), list[tuple[int, int]]()
+    with open_regular_file(path) as file:
+        for line in read_lines(file):
+            if not (b'"user"' in line.data or b"rolled_back" in line.data or b"cwd" in line.data or not line.offset):
+                continue
+            row = parse_row(line)
+            if row is None:
+                continue
+            payload = object_of(row.get("payload"))
+            outline.updated = unix_time(row.get("timestamp"), outline.updated)
+            outline.created = outline.created or outline.updated
+            outline.version = outline.version or text_of(_session_meta(row).get("cli_version"))
+            outline.cwd = outline.cwd or text_of(payload.get("cwd"))
+            if payload.get("type") == "thread_rolled_back":
+                count = payload.get("num_turns")
+                undone_turns = turns[-count:] if isinstance(count, int) and count > 0 else []
+                del turns[len(turns) - len(undone_turns) :]
+                rolled_back += [(undone_turns[0], line.offset)] if undone_turns else []
+            elif any(isinstance(entry, UserEntry) for entry in _message_entries(_conversation_item(row), 0.0, "")):
+                turns.append(line.offset)
+    outline.rolled_back = tuple(rolled_back)
+    return outline
+
+
+def _conversation_item(row: Row) -> Row:
+    """Return the conversation item from a line. In early versions, the line was the item itself."""
+    if "payload" not in row:
+        return row
+    return object_of(row.get("payload")) if row.get("type") == "response_item" else {}
+
+
+class _EntryReader:
+    """Converts one rollout to entries."""
+
+    def __init__(self, outline: _Outline, problems: ImportProblems) -> None:
+        self._outline = outline
+        self._problems = problems
+        self._model = ""
+
+    def entries(self, path: Path, created: float) -> Iterator[TranscriptEntry]:
+        at = created
+        with open_regular_file(path) as file:
+            for line in read_lines(file):
+                if any(start <= line.offset < end for start, end in self._outline.rolled_back):
+                    continue
+                row = parse_row(line)
+                if row is None:
+                    yield from self._unreadable_entries(line, at)
+                    continue
+                at = unix_time(row.get("timestamp"), at)
+                payload = object_of(row.get("payload"))
+                if row.get("type") == "turn_context":
+                    self._model = text_of(payload.get("model")) or self._model
+                elif row.get("type") == "compacted":
+                    yield SummaryEntry(_compaction_summary(payload), at)
+                else:
+                    yield from self._item_entries(_conversation_item(row), at)
+
+    def _unreadable_entries(self, line: Line, at: float) -> Iterator[TranscriptEntry]:
+        if not line.is_complete:
+            self._problems.add(f"lines of more than {MAX_LINE_BYTES >> 20} MiB")
+            if (call := _CALL_ID.search(line.data)) is not None and b"_output" in line.data:
+                placeholder = f"[This output had more than {MAX_LINE_BYTES >> 20} MiB and was not imported.]"
+                yield OutputEntry(call[1].decode("utf-8", "replace"), placeholder, at)
+        elif line.data.strip():
+            self._problems.add("lines that cannot be read")
+
+    def _item_entries(self, item: Row, at: float) -> Iterator[TranscriptEntry]:
+        id, name = text_of(item.get("call_id") or item.get("id")), text_of(item.get("name")) or "tool"
+        match item.get("type"):
+            case "message":
+                yield from _message_entries(item, at, self._model)
+            case "reasoning":
+                for part in (*objects_in(item.get("summary")), *objects_in(item.get("content"))):
+                    yield ReplyEntry("thought", text_of(part.get("text")), at, "", self._model)
+            case "function_call":
+                yield CallEntry(id, name, _parse_arguments(item.get("arguments")), at, "", self._model)
+            case "custom_tool_call":
+                yield CallEntry(id, name, storable_arguments(item.get("input")), at, "", self._model)
+            case "local_shell_call":
+                action = object_of(item.get("action"))
+                yield CallEntry(
+                    id, "local_shell", storable_arguments({"command": action.get("command")}), at, "", self._model
+                )
+            case "function_call_output" | "custom_tool_call_output":
+                yield _output_entry(id, item.get("output"), at)
+            case _:
+                pass
+
+
+def _message_entries(item: Row, at: float, model: str) -> Iterator[TranscriptEntry]:
+    if item.get("type") != "message":
+        return
+    parts = objects_in(item.get("content"))
+    texts = [text for part in parts if (text := text_of(part.get("text"))).strip()]
+    if item.get("role") == "assistant":
+        for text in texts:
+            yield ReplyEntry("text", text, at, "", model)
+    elif item.get("role") == "user":
+        images = [image for part in parts if (image := picture_from_url(part.get("image_url"))) is not None]
+        for text in texts:
+            start = text.lstrip()
+            if start.startswith(_EVENT_PREFIXES):
+                yield ProgramEntry(text, at)
+            elif not start.startswith(_PROGRAM_PREFIXES):
+                yield UserEntry(text, at)
+        if images:
+            yield UserEntry("", at, tuple(images))
+
+
+def _compaction_summary(payload: Row) -> str:
+    """Return the summary of a compaction: its text, or the last message of the replacement history."""
+    if (text := text_of(payload.get("message"))).strip():
+        return text
+    messages = [
+        message
+        for message in objects_in(payload.get("replacement_history"))
+        if message.get("role") in ("user", "assistant")
+    ]
+    texts = (text_of(part.get("text")) for message in reversed(messages) for part in objects_in(message.get("content")))
+    return next((text for text in texts if text.strip() and not text.startswith(_PROGRAM_PREFIXES)), "")
+
+
+def _parse_arguments(text: object) -> Mapping[str, object]:
+    value = text
+    if isinstance(text, str):
+        with suppress(ValueError, RecursionError):  # kept as text if it is not JSON
+            value = json.loads(text)
+    return storable_arguments(value)
+
+
+def _output_entry(id: str, output: object, at: float) -> OutputEntry:
+    status: Literal["done", "failed"] = "done"
+    images = list[Image]()
+    if isinstance(output, str) and output.startswith('{"output"'):  # format of early versions
+        with suppress(ValueError, RecursionError):
+            output = json.loads(output)
+    if isinstance(output, dict):
+        if output.get("success") is False or object_of(output.get("metadata")).get("exit_code") not in (None, 0):
+            status = "failed"
+        output = output.get("output", output.get("content"))
+    if isinstance(output, list):
+        images = [image for one in objects_in(output) if (image := picture_from_url(one.get("image_url"))) is not None]
+        output = "\n".join(text_of(one.get("text")) for one in objects_in(output) if one.get("text"))
+    text = text_of(output)
+    return OutputEntry(
+        id, text, at, "failed" if _NONZERO_EXIT.search(text[:_EXIT_SEARCH_CHARS]) else status, tuple(images)
+    )

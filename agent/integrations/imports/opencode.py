@@ -1,0 +1,248 @@
+"""Transcripts of opencode: rows of a database or, in earlier versions, one file per session, message and part."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Protocol
+
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.integrations.imports.agent_folders import AgentFolders, read_settings
+from ebbtide.agent.integrations.imports.assembly import storable_arguments
+from ebbtide.agent.integrations.imports.json_lines import (
+    Row,
+    object_of,
+    objects_in,
+    picture_from_url,
+    text_of,
+    unix_time,
+)
+from ebbtide.agent.integrations.imports.opencode_database import OpencodeDatabase
+from ebbtide.agent.integrations.imports.transcript import (
+    CallEntry,
+    ForeignTranscript,
+    ImportProblems,
+    OpenTranscript,
+    OutputEntry,
+    ProgramEntry,
+    ReplyEntry,
+    SummaryEntry,
+    TranscriptEntry,
+    UnreadableTranscript,
+    UserEntry,
+)
+from ebbtide.agent.messages import Image
+from ebbtide.store.errors import StoreError
+from ebbtide.tools.lazy import regex
+
+_DATABASE_NAME = regex(r"opencode(-[\w.-]+)?\.db")
+"""Names of the databases; each release channel has its own."""
+
+
+class OpencodeTranscripts:
+    def find_transcripts(
+        self, folders: AgentFolders, project: Path, problems: ImportProblems
+    ) -> Iterator[ForeignTranscript]:
+        seen_ids = set[str]()
+        databases = sorted(
+            path for path in folders.opencode_data.glob("opencode*.db") if _DATABASE_NAME.fullmatch(path.name)
+        )
+        in_databases = (transcript for path in databases for transcript in _database_transcripts(path, problems))
+        for transcript in (*in_databases, *_file_transcripts(folders, problems)):
+            if transcript.id not in seen_ids:
+                seen_ids.add(transcript.id)
+                yield transcript
+
+    def open_transcript(self, transcript: ForeignTranscript, problems: ImportProblems) -> OpenTranscript:
+        try:
+            source: _TranscriptSource = (
+                _DatabaseSource(transcript) if transcript.path.suffix == ".db" else _FileSource(transcript)
+            )
+            created = unix_time(object_of(source.info.get("time")).get("created"), transcript.updated)
+        except StoreError as error:
+            raise UnreadableTranscript(str(error)) from error
+        title, version = text_of(source.info.get("title")), text_of(source.info.get("version"))
+        entries = _entries(source, created, problems)
+        return OpenTranscript(entries, transcript.project, title, created, transcript.updated, version)
+
+
+def _database_transcripts(path: Path, problems: ImportProblems) -> Iterator[ForeignTranscript]:
+    if not path.is_file():
+        return
+    try:
+        with closing(OpencodeDatabase(path)) as database:
+            rows = database.sessions()
+    except StoreError as error:
+        problems.add(f"databases that cannot be read: {error}")
+        return
+    for id, parent, folder, updated, size in rows:
+        if parent:
+            problems.add_skipped("conversations of sub-agents")
+            continue
+        yield ForeignTranscript("opencode", id, path, size, unix_time(updated), folder, f"{updated}:{size}")
+
+
+def _file_transcripts(folders: AgentFolders, problems: ImportProblems) -> Iterator[ForeignTranscript]:
+    storage = folders.opencode_data / "storage"
+    for path in sorted((storage / "session").glob("*/*.json")):
+        try:
+            info = read_settings(path)
+        except ConfigError:
+            problems.add("files that cannot be read")
+            continue
+        id, times = text_of(info.get("id")) or path.stem, object_of(info.get("time"))
+        if info.get("parentID"):
+            problems.add_skipped("conversations of sub-agents")
+            continue
+        messages = sorted((storage / "message" / id).glob("*.json"))
+        size = sum(
+            _file_size(part) for message in messages for part in (storage / "part" / message.stem).glob("*.json")
+        )
+        updated = unix_time(times.get("updated"), unix_time(times.get("created")))
+        yield ForeignTranscript(
+            "opencode", id, path, size, updated, text_of(info.get("directory")), f"{updated}:{size}"
+        )
+
+
+def _file_size(path: Path) -> int:
+    with suppress(OSError):
+        return path.stat().st_size
+    return 0
+
+
+class _TranscriptSource(Protocol):
+    """Provides the messages and parts of a transcript."""
+
+    info: Row
+
+    def messages(self, problems: ImportProblems) -> Iterator[tuple[str, Row]]: ...
+
+    def parts(self, message: str, problems: ImportProblems) -> Iterator[Row]: ...
+
+
+class _FileSource:
+    def __init__(self, transcript: ForeignTranscript) -> None:
+        self._storage = transcript.path.parent.parent.parent
+        self._id = transcript.id
+        try:
+            self.info: Row = read_settings(transcript.path)
+        except ConfigError as error:
+            raise UnreadableTranscript(str(error)) from error
+
+    def messages(self, problems: ImportProblems) -> Iterator[tuple[str, Row]]:
+        rows = [
+            (path.stem, _read_object(path, problems)) for path in (self._storage / "message" / self._id).glob("*.json")
+        ]
+        yield from sorted(rows, key=lambda one: (unix_time(object_of(one[1].get("time")).get("created")), one[0]))
+
+    def parts(self, message: str, problems: ImportProblems) -> Iterator[Row]:
+        for path in sorted((self._storage / "part" / message).glob("*.json")):
+            yield _read_object(path, problems)
+
+
+class _DatabaseSource:
+    def __init__(self, transcript: ForeignTranscript) -> None:
+        self._database = OpencodeDatabase(transcript.path)
+        self._id = transcript.id
+        row = self._database.session(self._id)
+        if row is None:
+            self._database.close()
+            raise UnreadableTranscript("it no longer exists")
+        title, version, revert, created = row
+        self.info: Row = {
+            "title": title, "version": version, "time": {"created": created},
+            "revert": _parse_row(revert, ImportProblems()),
+        }  # fmt: skip
+
+    def messages(self, problems: ImportProblems) -> Iterator[tuple[str, Row]]:
+        with closing(self._database):
+            for id, data in self._database.messages(self._id):
+                yield id, _parse_row(data, problems)
+
+    def parts(self, message: str, problems: ImportProblems) -> Iterator[Row]:
+        for data in self._database.parts(message):
+            yield _parse_row(data, problems)
+
+
+def _read_object(path: Path, problems: ImportProblems) -> Row:
+    try:
+        return read_settings(path)
+    except ConfigError:
+        problems.add("files that cannot be read")
+        return {}
+
+
+def _parse_row(text: str, problems: ImportProblems) -> Row:
+    with suppress(ValueError, RecursionError):
+        return object_of(json.loads(text))
+    problems.add("rows that cannot be read")
+    return {}
+
+
+def _entries(source: _TranscriptSource, created: float, problems: ImportProblems) -> Iterator[TranscriptEntry]:
+    at = created
+    first_reverted = text_of(object_of(source.info.get("revert")).get("messageID"))
+    try:
+        for id, message in source.messages(problems):
+            if first_reverted and id >= first_reverted:
+                problems.add_skipped("messages that were reverted")
+                continue
+            at = unix_time(object_of(message.get("time")).get("created"), at)
+            parts = source.parts(id, problems)
+            if message.get("role") == "user":
+                yield from _user_entries(parts, at)
+            elif message.get("summary") is True:
+                yield SummaryEntry(
+                    "\n".join(text_of(one.get("text")) for one in parts if one.get("type") == "text"), at
+                )
+            else:
+                yield from _reply_entries(id, parts, text_of(message.get("modelID")), at)
+    except StoreError as error:
+        problems.add(f"rows that cannot be read: {error}")
+
+
+def _user_entries(parts: Iterator[Row], at: float) -> Iterator[TranscriptEntry]:
+    images = list[Image]()
+    for part in parts:
+        text = text_of(part.get("text"))
+        match part.get("type"):
+            case "text" if part.get("ignored") is not True:
+                yield ProgramEntry(text, at) if part.get("synthetic") is True else UserEntry(text, at)
+            case "file" if (image := picture_from_url(part.get("url"))) is not None:
+                images.append(image)
+            case "file" if name := text_of(part.get("filename")):
+                yield ProgramEntry(f"[The file {name} was attached.]", at)
+            case _:
+                pass
+    if images:
+        yield UserEntry("", at, tuple(images))
+
+
+def _reply_entries(id: str, parts: Iterator[Row], model: str, at: float) -> Iterator[TranscriptEntry]:
+    step = 0
+    for part in parts:
+        key = f"{id}/{step}"
+        match part.get("type"):
+            case "step-start":
+                step += 1
+            case "text":
+                yield ReplyEntry("text", text_of(part.get("text")), at, key, model)
+            case "reasoning":
+                yield ReplyEntry("thought", text_of(part.get("text")), at, key, model)
+            case "tool":
+                call, state = text_of(part.get("callID")) or text_of(part.get("id")), object_of(part.get("state"))
+                name = text_of(part.get("tool")) or "tool"
+                yield CallEntry(call, name, storable_arguments(state.get("input")), at, key, model)
+                yield from _output_entries(call, state, at)
+            case _:
+                pass
+
+
+def _output_entries(call: str, state: Mapping[str, object], at: float) -> Iterator[OutputEntry]:
+    at = unix_time(object_of(state.get("time")).get("end"), at)
+    if state.get("status") == "completed":
+        pictures = (picture_from_url(one.get("url")) for one in objects_in(state.get("attachments")))
+        images = tuple(image for image in pictures if image is not None)
+        yield OutputEntry(call, text_of(state.get("output")), at, "done", images)
+    elif state.get("status") == "error":
+        yield OutputEntry(call, text_of(state.get("error")), at, "failed")

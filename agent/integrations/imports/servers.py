@@ -1,0 +1,372 @@
+"""Imports MCP servers configured in other programs: finds them, converts them to our keys, checks them without starting
+them, and writes them to our configuration."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from ebbtide.agent.config.aliases import snake_case
+from ebbtide.agent.config.table_keys import SERVER_KEYS
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import ConfigError, UsageError
+from ebbtide.agent.integrations.imports.agent_folders import AgentFolders, nested_table, read_settings
+from ebbtide.agent.integrations.mcp.declarations import declaration_problem, read_entries
+from ebbtide.agent.integrations.mcp.manage import write_server
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.files.read_write import write_bytes
+from ebbtide.tools.integrations.mcp.spec import ServerSpec
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.secrets.key_formats import SECRET_NAME
+from ebbtide.tools.secrets.redaction import (
+    REDACTION_MARK,
+    find_secrets,
+    redact_options,
+    redact_text,
+    redact_url,
+)
+
+Table: TypeAlias = dict[str, object]
+
+_KEY_ALIASES = {
+    "environment": "env",
+    "http_headers": "headers",
+    "transport": "type",
+    "http_url": "url",
+    "server_url": "url",
+    "include_tools": "enabled_tools",
+    "exclude_tools": "disabled_tools",
+    "startup_timeout_sec": "startup_timeout",
+    "tool_timeout_sec": "call_timeout",
+    "working_directory": "cwd",
+}
+"""Our key names, by the names that other programs use."""
+_SPECIAL_KEYS = frozenset(
+    {"disabled", "timeout", "env_vars", "env_http_headers", "bearer_token_env_var", "startup_timeout_ms", "oauth"}
+)
+_TYPE_ALIASES = {"local": "stdio", "remote": "http", "streamable-http": "http", "streamableHttp": "http"}
+_ENV_REFERENCE = regex(r"\$\{env:([A-Za-z_]\w*)\}|\{env:([A-Za-z_]\w*)\}")
+_INPUT_REFERENCE = regex(r"\$\{input:([^}]+)\}")
+_BARE_REFERENCE = regex(r"\$([A-Za-z_]\w*)")
+_UNSUPPORTED_REFERENCE = regex(r"\$\{([^}]*[^}\w][^}]*)\}|\{(file:[^}]*)\}")
+_VARIABLE = regex(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
+_PLAIN_USER_NAME = regex(r"://[^/\s:@]{,15}:?@")
+"""A user name without a password in an address. Longer names are not matched, because they may be tokens."""
+_SCHEMES = ("bearer", "basic", "token")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOffer:
+    """A server configured in another program, in our format."""
+
+    name: str
+    agent: str
+    """The program in which it is configured, as one word."""
+    source: str
+    """The file that contains it, with the project if the file contains several."""
+    table: Mapping[str, object]
+    notes: tuple[str, ...] = ()
+    """Notes for the user, for example about variables to set and ignored keys."""
+    problem: str = ""
+    """Why it cannot be used; empty if it can."""
+
+    @property
+    def target(self) -> str:
+        """Its command or address, with secrets removed."""
+        words = (*_string_list(self.table.get("command")), *_string_list(self.table.get("args")))
+        url = self.table.get("url")
+        return redact_text(" ".join(redact_options(words)) or redact_url(url if isinstance(url, str) else ""), {})
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """Names of the variables and headers that it sets."""
+        return tuple(name for key in ("env", "headers") for name in _string_values(self.table.get(key)))
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names of the user's environment variables that it refers to."""
+        texts = [*_string_list(self.table.get("command")), *_string_list(self.table.get("args"))]
+        texts += [*_string_values(self.table.get("env")).values(), *_string_values(self.table.get("headers")).values()]
+        texts += [text for key in ("url", "cwd") if isinstance(text := self.table.get(key), str)]
+        return tuple(dict.fromkeys(match[1] for text in texts for match in _VARIABLE.finditer(text)))
+
+    @property
+    def may_contain_secrets(self) -> bool:
+        """Whether its table may contain API keys or passwords."""
+        words = [*_string_list(self.table.get("command")), *_string_list(self.table.get("args"))]
+        tables = (self.table, self.table.get("env"), self.table.get("headers"))
+        named_values = [pair for table in tables for pair in _string_values(table).items()]
+        named_values += [(name, value) for name, _, value in (word.partition("=") for word in words)]
+        options = [
+            word.removeprefix(redacted.removesuffix(REDACTION_MARK))
+            for word, redacted in zip(words, redact_options(words), strict=True)
+            if word != redacted
+        ]
+        return (
+            any(_is_secret_name(name) and _has_literal(value) for name, value in named_values)
+            or any(map(_has_literal, options))
+            or any(map(_has_secret, (*words, *(value for _, value in named_values))))
+        )
+
+
+def _is_secret_name(name: str) -> bool:
+    """Whether a variable, header, key or option with this name contains a secret."""
+    if not re.fullmatch(r"[\w.-]+", name):
+        return False
+    return SECRET_NAME.search(name.replace("-", "_")) is not None or "authorization" in name.lower()
+
+
+def _without_variables(text: str) -> str:
+    """Return a text with references to variables replaced by their default values."""
+    return _VARIABLE.sub(lambda match: match[2] or "", text)
+
+
+def _has_literal(value: str) -> bool:
+    """Whether a secret value contains more than references to variables and an authentication scheme."""
+    return any(word.lower() not in _SCHEMES for word in re.findall(r"[^\s:]+", _without_variables(value)))
+
+
+def _has_secret(text: str) -> bool:
+    text = _PLAIN_USER_NAME.sub("://", _without_variables(text))
+    address = text.partition("?")[0]
+    return bool(find_secrets(text, {})) or redact_url(address) != address
+
+
+def server_offers(folders: AgentFolders, config: Config) -> tuple[list[ServerOffer], list[str]]:
+    """Return the servers configured in other programs, including files of the current project, in the order of the
+    files. Also return an error for each unreadable file."""
+    offers, problems = list[ServerOffer](), list[str]()
+    for agent, path, tables in _sources(folders, config.project):
+        try:
+            content = read_settings(path)
+        except ConfigError as error:
+            problems.append(str(error))
+            continue
+        for scope, servers in tables(content):
+            source = f"{path} ({scope})" if scope else str(path)
+            offers += [_server_offer(name, agent, source, entry, content, config) for name, entry in servers.items()]
+    return offers, problems
+
+
+Tables: TypeAlias = Callable[[Mapping[str, object]], Iterator[tuple[str, Table]]]
+
+
+def _sources(folders: AgentFolders, project: Path) -> Iterator[tuple[str, Path, Tables]]:
+    """Yield each program with one of its files, and a function that returns the tables of servers in it."""
+    yield "vscode", project / ".vscode" / "mcp.json", _tables_under("servers")
+    yield "vscode", folders.settings / "Code" / "User" / "mcp.json", _tables_under("servers")
+    yield "cursor", project / ".cursor" / "mcp.json", _tables_under("mcpServers")
+    yield "cursor", folders.home / ".cursor" / "mcp.json", _tables_under("mcpServers")
+    yield "codex", project / ".codex" / "config.toml", _tables_under("mcp_servers")
+    yield "codex", folders.codex / "config.toml", _tables_under("mcp_servers")
+    yield "claude", folders.claude_state, lambda content: _claude_tables(content, project)
+    for place in (folders.settings / "Claude", folders.home / "Library" / "Application Support" / "Claude"):
+        yield "claude-desktop", place / "claude_desktop_config.json", _tables_under("mcpServers")
+    for folder in (project, project / ".opencode", folders.opencode):
+        for name in ("opencode.json", "opencode.jsonc"):
+            yield "opencode", folder / name, _opencode_tables
+    yield "gemini", project / ".gemini" / "settings.json", _tables_under("mcpServers")
+    yield "gemini", folders.gemini / "settings.json", _tables_under("mcpServers")
+
+
+def _tables_under(*keys: str) -> Tables:
+    return lambda content: iter([("", nested_table(content, *keys))])
+
+
+def _claude_tables(content: Mapping[str, object], project: Path) -> Iterator[tuple[str, Table]]:
+    """Yield the user's servers, and those that the user added for this project only."""
+    yield "", nested_table(content, "mcpServers")
+    yield str(project), nested_table(content, "projects", str(project), "mcpServers")
+
+
+def _opencode_tables(content: Mapping[str, object]) -> Iterator[tuple[str, Table]]:
+    """Yield the servers; newer versions nest them one table deeper."""
+    servers = nested_table(content, "mcp")
+    yield (
+        "",
+        nested_table(servers, "servers")
+        if "servers" in servers and "type" not in nested_table(servers, "servers")
+        else servers,
+    )
+
+
+class _UnusableEntry(Exception):
+    """An entry cannot be used. The message gives the reason."""
+
+
+def _server_offer(
+    name: str, agent: str, source: str, entry: object, content: Mapping[str, object], config: Config
+) -> ServerOffer:
+    notes = list[str]()
+    table: Table = {}
+    try:
+        if not isinstance(entry, dict):
+            raise _UnusableEntry("it must be an object")
+        if not name.strip() or not name.isprintable():
+            raise _UnusableEntry("its name must be one line of printable characters")
+        table = _convert_entry(agent, entry, notes)
+        table = {
+            key: _convert_references(value, agent, _input_variables(content), config.project, notes)
+            for key, value in table.items()
+        }
+        problem = declaration_problem(name, {key: SERVER_KEYS[key](value) for key, value in table.items()}, config)
+    except _UnusableEntry as error:
+        problem = str(error)
+    label = "".join(sign if sign.isprintable() else "?" for sign in name)[:80]
+    return ServerOffer(label, agent, source, table, tuple(dict.fromkeys(notes)), problem)
+
+
+def _convert_entry(agent: str, entry: Mapping[str, object], notes: list[str]) -> Table:
+    """Convert an entry to our keys."""
+    table, ignored = Table(), list[str]()
+    for original_key, value in entry.items():
+        key = snake_case(original_key)
+        key = _KEY_ALIASES.get(key, key)
+        if key in _SPECIAL_KEYS or value is None:
+            continue
+        if key not in SERVER_KEYS:
+            ignored.append(original_key)
+            continue
+        if key == "type":
+            value = _TYPE_ALIASES.get(str(value), value)
+        if key in ("env", "headers") and isinstance(value, dict):
+            value = {name: one if isinstance(one, str) else json.dumps(one) for name, one in value.items()}
+        table[key] = value
+    _convert_special_keys(agent, entry, table)
+    for key, value in table.items():
+        try:
+            SERVER_KEYS[key](value)
+        except ValueError as error:
+            raise _UnusableEntry(f"`{key}` must be {error}") from error
+    if ignored:
+        notes.append(f"not supported: {', '.join(f'`{one}`' for one in ignored)}")
+    return table
+
+
+def _convert_special_keys(agent: str, entry: Mapping[str, object], table: Table) -> None:
+    """Convert the keys that need more than a new name."""
+    command = table.get("command")
+    if isinstance(command, list) and command:
+        table["command"], table["args"] = command[0], [*command[1:], *_string_list(table.get("args"))]
+    if agent == "gemini" and "url" in entry and "httpUrl" not in entry:
+        table.setdefault("type", "sse")
+    if entry.get("disabled") is True:
+        table["enabled"] = False
+    if isinstance(milliseconds := entry.get("timeout"), int | float) and milliseconds > 0:
+        table.setdefault("startup_timeout" if agent == "opencode" else "call_timeout", milliseconds / 1000)
+    if isinstance(milliseconds := entry.get("startup_timeout_ms"), int | float) and milliseconds > 0:
+        table.setdefault("startup_timeout", milliseconds / 1000)
+    oauth = entry.get("oauth")
+    for key, ours in (("clientId", "client_id"), ("clientSecret", "client_secret")):
+        if isinstance(oauth, dict) and isinstance(oauth.get(key), str):
+            table.setdefault(ours, oauth[key])
+    env_variables = {name: f"${{{name}}}" for name in _string_list(entry.get("env_vars"))}
+    if env_variables:
+        table["env"] = {**env_variables, **_string_values(table.get("env"))}
+    sent_headers = {header: f"${{{name}}}" for header, name in _string_values(entry.get("env_http_headers")).items()}
+    if isinstance(token := entry.get("bearer_token_env_var"), str):
+        sent_headers["Authorization"] = f"Bearer ${{{token}}}"
+    if sent_headers:
+        table["headers"] = {**_string_values(table.get("headers")), **sent_headers}
+
+
+def _input_variables(content: Mapping[str, object]) -> dict[str, str]:
+    """Return the environment variables that replace another program's input prompts, by the id of the input."""
+    inputs = content.get("inputs")
+    ids = (
+        [str(one["id"]) for one in inputs if isinstance(one, dict) and "id" in one] if isinstance(inputs, list) else []
+    )
+    return {id: re.sub(r"\W", "_", id).upper() for id in ids}
+
+
+def _convert_references(
+    value: object, agent: str, inputs: Mapping[str, str], project: Path, notes: list[str]
+) -> object:
+    """Return a value with variable references converted to our syntax."""
+    if isinstance(value, dict):
+        return {key: _convert_references(one, agent, inputs, project, notes) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_convert_references(one, agent, inputs, project, notes) for one in value]
+    if not isinstance(value, str):
+        return value
+
+    def input_reference(match: re.Match[str]) -> str:
+        name = inputs.get(match[1], re.sub(r"\W", "_", match[1]).upper())
+        notes.append(f"it prompts for `{match[1]}` there; set `{name}` in your environment instead")
+        return f"${{{name}}}"
+
+    text = _ENV_REFERENCE.sub(lambda match: f"${{{match[1] or match[2]}}}", value)
+    text = _INPUT_REFERENCE.sub(input_reference, text)
+    for name, path in (("workspaceFolder", project), ("workspaceRoot", project), ("userHome", Path.home())):
+        text = text.replace(f"${{{name}}}", str(path))
+    if agent == "gemini":
+        text = _BARE_REFERENCE.sub(r"${\1}", text)
+    for unsupported in _UNSUPPORTED_REFERENCE.finditer(text):
+        if ":-" not in (unsupported[1] or ""):
+            raise _UnusableEntry(f"`{unsupported[0]}` is not supported; use an environment variable, `${{NAME}}`")
+    return text
+
+
+def chosen_offers(offers: Sequence[ServerOffer], selectors: Sequence[str]) -> list[ServerOffer]:
+    """Return the offers selected by NAME, by AGENT:NAME if the name is ambiguous, or by number in the list. Raises
+    `UsageError` if a word matches none, or more than one."""
+    chosen = list[ServerOffer]()
+    for word in selectors:
+        agent, colon, name = word.partition(":")
+        matching = [one for one in offers if one.name == word or (colon and (one.agent, one.name) == (agent, name))]
+        if not matching and word.isdecimal() and 0 < int(word) <= len(offers):
+            matching = [offers[int(word) - 1]]
+        if not matching:
+            raise UsageError(f"no server `{word}` to import; run without a name to list all")
+        if len({json.dumps(one.table, sort_keys=True, default=str) for one in matching}) > 1:
+            choices = ", ".join(dict.fromkeys(f"`{one.agent}:{one.name}`" for one in matching))
+            raise UsageError(f"several servers are named `{word}`: use {choices}, or the number in the list")
+        chosen += [matching[0]] if matching[0] not in chosen else []
+    return chosen
+
+
+def import_problem(offer: ServerOffer, existing: Mapping[str, str], *, into_project: bool) -> str:
+    """Return why an offer cannot be imported; empty if it can. `existing` maps the prefixes of tool names to the names
+    of existing servers."""
+    if offer.problem:
+        return offer.problem
+    if (existing_name := existing.get(ServerSpec(offer.name).prefix)) is not None:
+        return (
+            f"the server `{existing_name}` exists"
+            if existing_name == offer.name
+            else f"its name is too similar to `{existing_name}`"
+        )
+    if into_project and offer.may_contain_secrets:
+        return "it may contain keys, and others read a project's file: replace them by `${NAME}` first"
+    return ""
+
+
+def write_offer(offer: ServerOffer, config: Config, *, into_project: bool) -> Path:
+    """Write a server to the user's configuration or to the project's `.mcp.json`, and return the path. Raises
+    `ConfigError`."""
+    if not into_project:
+        path = config.folders.config / "config.toml"
+        write_server(path, offer.name, offer.table)
+        return path
+    path = config.servers_file
+    content = read_settings(path)
+    entries = read_entries(path) if content else {}
+    content["mcpServers"] = {**entries, offer.name: offer.table}
+    try:
+        write_bytes(path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n", 0o644)
+    except OSError as error:
+        raise ConfigError(f"cannot write `{path}`: {error.strerror or error}") from error
+    except ToolError as error:
+        raise ConfigError(str(error)) from error
+    return path
+
+
+def _string_list(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return [word for word in value if isinstance(word, str)] if isinstance(value, list | tuple) else []
+
+
+def _string_values(value: object) -> dict[str, str]:
+    return {str(name): text for name, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}

@@ -1,0 +1,276 @@
+"""Writes transcripts to the store as sessions. Transcripts are streamed, not loaded into memory."""
+
+import base64
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from ebbtide.agent.config.load import find_project
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.integrations.imports.assembly import Assembly
+from ebbtide.agent.integrations.imports.transcript import ForeignTranscript, ImportProblems, OpenTranscript
+from ebbtide.agent.messages import (
+    Assistant,
+    Conversation,
+    Image,
+    Message,
+    StoredBlob,
+    Summary,
+    ToolCall,
+    ToolOutput,
+    User,
+)
+from ebbtide.agent.records.message_rows import encode_message
+from ebbtide.agent.records.recorder import session_title
+from ebbtide.agent.records.rows import encode_snapshot, encode_summary_row, output_rows
+from ebbtide.agent.records.store_access import lock_session
+from ebbtide.agent.session_settings import offload_limits
+from ebbtide.agent.view.previews import StreamedPreview, should_show_whole, stored_excerpt
+from ebbtide.store.catalogue import ORIGIN_FACT
+from ebbtide.store.errors import StoreError
+from ebbtide.store.session_rows import SessionRow
+from ebbtide.store.sessions import SessionStore
+from ebbtide.store.transfer import TransferRow, TransferStore
+from ebbtide.tools.base import Tool
+from ebbtide.tools.lazy import dataclass
+
+ImportState: TypeAlias = Literal["new", "renewed", "unchanged", "empty", "open"]
+"""Result of an import: a new session was created; an existing session was updated; the transcript has not changed; it
+has no messages; or its session is open in another program."""
+
+CONVERSION_VERSION = 1
+"""Version of the conversion. Transcripts imported by an earlier version are imported again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult:
+    """The result of importing one transcript."""
+
+    state: ImportState
+    session: str = ""
+    messages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _ImportedSession:
+    """A session that is an earlier import of the transcript."""
+
+    session: str
+    mark: str
+    messages: int
+
+
+class SessionWriter:
+    """Writes sessions to a store. Raises `StoreError` and `StoreFailed`."""
+
+    def __init__(self, store: SessionStore, config: Config, tools: Mapping[str, Tool]) -> None:
+        self._store = store
+        self._config = config
+        self._tools = tools
+        self._transfer = TransferStore(store)
+        self._projects: dict[str, str] = {}
+
+    def is_imported(self, transcript: ForeignTranscript) -> bool:
+        """Whether this transcript has already been imported in its present state."""
+        return any(earlier.mark == _version_mark(transcript) for earlier in self._imported_sessions(transcript))
+
+    def import_transcript(
+        self, transcript: ForeignTranscript, opened: OpenTranscript, problems: ImportProblems
+    ) -> ImportResult:
+        """Import a transcript as a new session. If it was imported before and that session has not been continued here,
+        update that session and keep its id."""
+        earlier_imports = self._imported_sessions(transcript)
+        for earlier in earlier_imports:
+            row = self._store.session(earlier.session)
+            if row is not None and row.messages == earlier.messages:
+                try:
+                    lock = lock_session(self._config, earlier.session)
+                except StoreFailed:
+                    return ImportResult("open", earlier.session)
+                try:
+                    return self._write(transcript, opened, problems, earlier.session, "renewed")
+                finally:
+                    lock.release()
+        return self._write(transcript, opened, problems, self._transfer.unused_id(), "new")
+
+    def _imported_sessions(self, transcript: ForeignTranscript) -> list[_ImportedSession]:
+        """Return the earlier imports of a transcript. A fork of an import copies its origin, so the session id in the
+        origin is checked as well."""
+        sessions = list[_ImportedSession]()
+        key = f"{transcript.agent}:{transcript.id}"
+        for session in self._transfer.sessions_with(ORIGIN_FACT, key):
+            for fact in self._store.facts(session, ORIGIN_FACT):
+                with suppress(ValueError, KeyError, TypeError):
+                    body = json.loads(fact.body)
+                    if fact.key == key and body["session"] == session:
+                        sessions.append(_ImportedSession(session, str(body["mark"]), int(body["messages"])))
+        return sessions
+
+    def _write(
+        self,
+        transcript: ForeignTranscript,
+        opened: OpenTranscript,
+        problems: ImportProblems,
+        session: str,
+        state: ImportState,
+    ) -> ImportResult:
+        project = self._session_project(opened.project)
+        rows = _SessionRows(self._store, self._config, session, Assembly(self._tools, opened.project, problems))
+        row = SessionRow(
+            session, project, session_title(opened.title), "", self._config.permission_mode, opened.created,
+            opened.updated,
+        )  # fmt: skip
+        try:
+            self._transfer.write_session(
+                row, rows.messages(opened), rows.tables(transcript, opened), replaces=state == "renewed"
+            )
+            if not row.title:
+                self._store.rename(session, rows.title)
+        except _EmptyTranscript:
+            return ImportResult("empty")
+        except BaseException:
+            rows.discard()
+            raise
+        return ImportResult(state, session, rows.position)
+
+    def _session_project(self, folder: str) -> str:
+        """Return the project of a working folder. If the folder no longer exists, return its path unchanged."""
+        if folder not in self._projects:
+            project = folder
+            with suppress(OSError, ValueError):
+                project = str(find_project(Path(folder))) if folder and Path(folder).is_dir() else folder
+            project = project or str(self._config.project)
+            self._projects[folder] = project.encode("utf-8", "backslashreplace").decode()
+        return self._projects[folder]
+
+
+class _EmptyTranscript(Exception):
+    """The transcript has no messages."""
+
+
+class _SessionRows:
+    """Yields the rows of one session as they are written."""
+
+    def __init__(self, store: SessionStore, config: Config, session: str, assembly: Assembly) -> None:
+        self._blobs = store.blobs
+        self._offloading = offload_limits(config)
+        self._session = session
+        self._assembly = assembly
+        self.position = 0
+        self.title = ""
+        self._calls: Mapping[str, ToolCall] = {}
+        self._outputs: list[TransferRow] = []
+        self._summaries: list[TransferRow] = []
+        self._context_start: tuple[int, Summary, int] | None = None
+        """The beginning of the context: position, summary, and number of earlier outputs."""
+        self._stored_digests: list[str] = []
+
+    def messages(self, opened: OpenTranscript) -> Iterator[TransferRow]:
+        for message, at in self._assembly.messages(opened.entries):
+            if isinstance(message, Summary):
+                number = len(self._summaries) + 1
+                row = encode_summary_row(message, number, self.position)
+                self._summaries.append({**row._asdict(), "created": at})
+                self._context_start = (self.position, message, self._last_output_number)
+                continue
+            yield self._message_row(self._with_stored_outputs(message), at)
+        if not self.title:
+            raise _EmptyTranscript
+
+    @property
+    def _last_output_number(self) -> int:
+        return int(self._outputs[-1]["number"] or 0) if self._outputs else 0
+
+    def _message_row(self, message: Message, at: float) -> TransferRow:
+        if isinstance(message, Assistant):
+            self._calls = {call.id: call for call in message.calls}
+            self.title = self.title or session_title(message.text) or "…"
+        elif message.text and (not self.title or self.position < 2):
+            self.title = session_title(message.text)
+        row = encode_message(message, self.position)
+        if isinstance(message, User) and message.outputs:
+            tools = {id: call.name for id, call in self._calls.items()}
+            rows = output_rows(message, self.position, self._last_output_number, tools)
+            self._outputs += [{**one._asdict(), "created": at} for one in rows]
+        self.position += 1
+        return {"position": row.position, "role": row.role, "body": row.body, "created": at, "ref": row.ref}
+
+    def _with_stored_outputs(self, message: Message) -> Message:
+        """Store long outputs and images of a message as blobs, as in a native session."""
+        if not isinstance(message, User) or not message.outputs:
+            return message
+        number = self._last_output_number
+        parts = list(message.parts)
+        for index, part in enumerate(parts):
+            if isinstance(part, ToolOutput):
+                number += 1
+                parts[index] = self._stored_output(part, number)
+        return User(tuple(parts))
+
+    def _stored_output(self, output: ToolOutput, number: int) -> ToolOutput:
+        call = self._calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
+        data = output.text.encode("utf-8", "surrogatepass")
+        images = tuple(map(self._stored_image, output.images))
+        if self._blobs is None or should_show_whole(call, len(data), self._offloading):
+            return replace(output, images=images)
+        preview = StreamedPreview()
+        preview.add_chunk(data)
+        blob = self._blobs.put([data], self._session)
+        self._stored_digests.append(blob.digest)
+        part = stored_excerpt(
+            call.name, f"r{number}", blob.size, blob.lines, *preview.ends_and_matches(self._offloading)
+        )
+        if len(part.text) >= len(output.text):
+            return replace(output, images=images)
+        stored = StoredBlob(blob.digest, blob.size, blob.lines)
+        return replace(output, text=part.text, inserted=part.inserted, stored=stored, images=images)
+
+    def _stored_image(self, image: Image) -> Image:
+        if self._blobs is None:
+            return image
+        blob = self._blobs.put([base64.b64decode(image.data)], self._session)
+        self._stored_digests.append(blob.digest)
+        return replace(image, digest=blob.digest)
+
+    def tables(self, transcript: ForeignTranscript, opened: OpenTranscript) -> Mapping[str, Iterable[TransferRow]]:
+        """Return the rows of the other tables. They are complete only after all messages have been written."""
+        return {
+            "outputs": self._outputs,
+            "summaries": self._summaries,
+            "snapshots": self._snapshot_rows(),
+            "situation": self._origin_rows(transcript, opened),
+        }
+
+    def _snapshot_rows(self) -> Iterator[TransferRow]:
+        if self._context_start is not None:
+            start, summary, outputs_before = self._context_start
+            # The messages may be empty, because a snapshot stores only their first position.
+            body = encode_snapshot(Conversation((), summary, outputs_before=outputs_before), start)
+            yield {"position": self.position, "body": body, "created": time.time()}
+
+    def _origin_rows(self, transcript: ForeignTranscript, opened: OpenTranscript) -> Iterator[TransferRow]:
+        body = {
+            "session": self._session,
+            "mark": _version_mark(transcript),
+            "messages": self.position,
+            "file": str(transcript.path),
+            "version": opened.version,
+            "imported": time.time(),
+        }
+        yield {"kind": ORIGIN_FACT, "key": f"{transcript.agent}:{transcript.id}", "body": json.dumps(body)}
+
+    def discard(self) -> None:
+        """Remove the blobs that were stored for this session."""
+        for digest in self._stored_digests:
+            if self._blobs is not None:
+                with suppress(StoreError):  # garbage collection removes it within a day
+                    self._blobs.discard(digest, self._session)
+
+
+def _version_mark(transcript: ForeignTranscript) -> str:
+    return f"{CONVERSION_VERSION}/{transcript.mark}"

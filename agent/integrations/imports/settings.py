@@ -1,0 +1,322 @@
+"""Imports the user's settings from other agents: model, reasoning effort and permission rules. An imported rule never
+allows more than the original."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from ebbtide.agent.calls.policy import parse_rule
+from ebbtide.agent.calls.tool_aliases import resolve_alias
+from ebbtide.agent.config.load import read_toml
+from ebbtide.agent.config.options import EFFORTS, PROVIDERS
+from ebbtide.agent.config.toml_file import write_value
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.integrations.imports.agent_folders import AgentFolders, AgentName, nested_table, read_settings
+from ebbtide.agent.providers.choices import model_version
+from ebbtide.agent.providers.registry import registry_models
+from ebbtide.tools.apply_patch import ApplyPatch
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.edit import Edit
+from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.web_fetch import WebFetch
+from ebbtide.tools.web_search import WebSearch
+from ebbtide.tools.write import Write
+
+SettingKind: TypeAlias = Literal["model", "rules"]
+
+_FAMILIES = ("fable", "opus", "sonnet", "haiku")
+_RULE = regex(r"(?P<tool>[^()\s]+)(?:\((?P<what>.*)\))?", re.DOTALL)
+_YAML_LINE = regex(r"^(model|reasoning-effort):\s*[\"']?([^\"'#\n]+?)[\"']?\s*(?:#.*)?$", re.MULTILINE)
+_NO_EQUIVALENT = "no equivalent here"
+ASK_NOTE = "also asked here, as are all calls that no rule allows"
+ALREADY_APPLIES_NOTE = "already applies here, read from that file"
+PARTIAL_ASK_NOTE = "it would allow calls that `{}` asks about there"
+_MAX_YAML_BYTES = 1 << 20
+"""Maximum size of aider's configuration file."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingOffer:
+    """A setting of another agent."""
+
+    what: SettingKind
+    agent: AgentName
+    source: str
+    """The file that contains it."""
+    original: str
+    """The setting as written in that file."""
+    key: str = ""
+    """The key of the setting here."""
+    value: str = ""
+    problem: str = ""
+    """Why it cannot be imported; empty if it can."""
+
+    @property
+    def description(self) -> str:
+        """A description for the user."""
+        return f"{self.original}: {self.problem}" if self.problem else f"{self.original} → {self.key} {self.value}"
+
+
+def setting_offers(folders: AgentFolders, project: Path) -> tuple[list[SettingOffer], list[str]]:
+    """Return the user's settings in other agents, and an error for each unreadable file."""
+    offers, problems = list[SettingOffer](), list[str]()
+    for agent, path, read in _settings_files(folders, project):
+        try:
+            content = _read_aider_settings(path) if path.suffix == ".yml" else read_settings(path)
+            offers += [_setting_offer(agent, str(path), *setting) for setting in read(content)]
+        except ConfigError as error:
+            problems.append(str(error))
+    return offers, problems
+
+
+FoundSetting: TypeAlias = tuple[SettingKind, str, str, str]
+"""Kind, original text, our key, and the value; if there is no key, the value is the reason why the setting cannot be
+imported."""
+SettingsReader: TypeAlias = Callable[[Mapping[str, Any]], Iterator[FoundSetting]]
+
+
+def _settings_files(folders: AgentFolders, project: Path) -> Iterator[tuple[AgentName, Path, SettingsReader]]:
+    yield "claude", folders.claude / "settings.json", lambda content: _claude_settings(content, folders.home)
+    yield "codex", folders.codex / "config.toml", _codex_settings
+    for name in ("opencode.json", "opencode.jsonc"):
+        yield "opencode", folders.opencode / name, _opencode_settings
+    yield "gemini", folders.gemini / "settings.json", _gemini_settings
+    for folder in (folders.home, project):
+        yield "aider", folder / ".aider.conf.yml", _aider_settings
+
+
+def _read_aider_settings(path: Path) -> dict[str, object]:
+    """Return the supported keys of aider's file, `model` and `reasoning-effort`. Each must be on one line."""
+    try:
+        return dict(_YAML_LINE.findall(read_beginning(path, _MAX_YAML_BYTES).decode("utf-8", "replace")))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise ConfigError(f"`{path}` cannot be read: {error.strerror or error}") from error
+
+
+def _setting_offer(
+    agent: AgentName, source: str, what: SettingKind, original: str, key: str, value: str
+) -> SettingOffer:
+    if not key:
+        return SettingOffer(what, agent, source, original, problem=value)
+    if what == "rules":
+        try:
+            parse_rule(value)
+        except ConfigError:
+            return SettingOffer(what, agent, source, original, problem=_NO_EQUIVALENT)
+    return SettingOffer(what, agent, source, original, key, value)
+
+
+def _claude_settings(content: Mapping[str, Any], home: Path) -> Iterator[FoundSetting]:
+    if isinstance(model := content.get("model"), str):
+        yield _model_setting(model, model if "/" in model else f"anthropic/{model}")
+    permissions = nested_table(content, "permissions")
+    for verdict in ("allow", "deny", "ask"):
+        for rule in _string_list(permissions.get(verdict)):
+            original = f"{verdict} `{rule}`"
+            asking_rule = next((one for one in _string_list(permissions.get("ask")) if _may_overlap(rule, one)), "")
+            our_rules = _claude_rule(rule, home)
+            if verdict == "ask" or (verdict == "deny" and not our_rules):
+                yield "rules", original, "", ALREADY_APPLIES_NOTE
+            elif verdict == "allow" and asking_rule:
+                yield "rules", original, "", PARTIAL_ASK_NOTE.format(asking_rule)
+            else:
+                yield from _rule_settings(original, verdict, our_rules)
+
+
+def _may_overlap(rule: str, other: str) -> bool:
+    """Whether two rules may match the same call; true if that is unclear."""
+    one, two = (_RULE.fullmatch(text.strip()) for text in (rule, other))
+    if one is None or two is None:
+        return True
+    names = [match["tool"].rstrip("*") for match in (one, two)]
+    if names[0].startswith("mcp__") and names[1].startswith("mcp__"):
+        return names[0].startswith(names[1]) or names[1].startswith(names[0])
+    first, second = (re.split(r":?\*", match["what"] or "")[0].rstrip() for match in (one, two))
+    equivalents = [_equivalent_tool(name) or name for name in names]
+    return equivalents[0] == equivalents[1] and (first.startswith(second) or second.startswith(first))
+
+
+def _claude_rule(rule: str, home: Path) -> list[str]:
+    """Return our rules for a rule of Claude Code; empty if there is no equivalent."""
+    match = _RULE.fullmatch(rule.strip())
+    if match is None:
+        return []
+    tool, what = match["tool"], match["what"]
+    if tool.startswith("mcp__"):
+        return [] if what is not None else [tool if tool.count("__") > 1 or tool.endswith("*") else f"{tool}__*"]
+    equivalent = _equivalent_tool(tool)
+    if not equivalent or what in (None, "", "*", "**"):
+        return _rules_for_tool(equivalent, "")
+    if equivalent == Bash.name:
+        return _command_rules(re.sub(r":\*\Z| \*\Z", " *", what))
+    if equivalent == WebFetch.name:
+        return [f"{WebFetch.name}({what.removeprefix('domain:')})"] if re.fullmatch(r"domain:[\w.-]+", what) else []
+    path = what.removesuffix("/**")
+    path = str(home / path[2:]) if path.startswith("~/") else path[1:] if path.startswith("//") else ""
+    if not path or re.search(r"[*?\[\]{}()]", path):
+        return []
+    return _rules_for_tool(equivalent, f"{path}/" if what.endswith("/**") else path)
+
+
+def _codex_settings(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
+    provider = content.get("model_provider", "openai")
+    if isinstance(model := content.get("model"), str):
+        name = {"openai": "openai", "oss": "ollama", "ollama": "ollama"}.get(str(provider), str(provider))
+        yield _model_setting(model, f"{name}/{model}")
+    yield from _effort_setting(content.get("model_reasoning_effort"))
+    for key in ("approval_policy", "sandbox_mode"):
+        if isinstance(value := content.get(key), str):
+            yield "rules", f"{key} `{value}`", "", "use a permission mode instead: `/mode`, `--permission-mode`"
+
+
+def _opencode_settings(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
+    if isinstance(model := content.get("model"), str):
+        yield _model_setting(model, model)
+    for tool, rules in nested_table(content, "permission").items():
+        patterns = list(rules.items()) if isinstance(rules, dict) else [("*", rules)]
+        for index, (pattern, verdict) in enumerate(patterns):
+            original = f"{verdict} `{tool}({pattern})`"
+            # In opencode, the last matching rule decides.
+            later_asks = (one for one, other in patterns[index + 1 :] if other == "ask")
+            asking_pattern = next(
+                (one for one in later_asks if _may_overlap(f"{tool}({pattern})", f"{tool}({one})")), ""
+            )
+            if verdict not in ("allow", "deny"):
+                yield "rules", original, "", ASK_NOTE
+                continue
+            if verdict == "allow" and asking_pattern:
+                yield "rules", original, "", PARTIAL_ASK_NOTE.format(asking_pattern)
+                continue
+            equivalent = _equivalent_tool(tool)
+            whole_tool_rules = _rules_for_tool(equivalent, "") if pattern == "*" else []
+            yield from _rule_settings(
+                original, verdict, whole_tool_rules or (_command_rules(pattern) if equivalent == Bash.name else [])
+            )
+
+
+def _gemini_settings(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
+    model = content.get("model")
+    name = model.get("name") if isinstance(model, dict) else model
+    if isinstance(name, str):
+        yield _model_setting(name, f"gemini/{name}")
+    tools = nested_table(content, "tools")
+    for verdict, rules in (
+        ("allow", [*_string_list(content.get("allowedTools")), *_string_list(tools.get("allowed"))]),
+        ("deny", [*_string_list(content.get("excludeTools")), *_string_list(tools.get("exclude"))]),
+    ):
+        for rule in rules:
+            match = _RULE.fullmatch(rule.strip())
+            equivalent = _equivalent_tool(match["tool"]) if match is not None else ""
+            has_no_pattern = match is None or match["what"] is None
+            our_rules = [equivalent] if has_no_pattern and equivalent else []
+            if match is not None and match["what"] and equivalent == Bash.name:
+                our_rules = _command_rules(f"{match['what']} *")
+            yield from _rule_settings(f"{verdict} `{rule}`", verdict, our_rules)
+
+
+def _aider_settings(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
+    if isinstance(model := content.get("model"), str):
+        provider = "anthropic/" if model.startswith(("claude", *_FAMILIES)) else "openai/" if model[:1] in "go" else ""
+        yield _model_setting(model, model.replace("ollama_chat/", "ollama/") if "/" in model else f"{provider}{model}")
+    yield from _effort_setting(content.get("reasoning-effort"))
+
+
+_PROVIDER_NAMES = {
+    "google": "gemini",
+    "github-models": "github",
+    "togetherai": "together",
+    "together_ai": "together",
+    "fireworks-ai": "fireworks",
+    "fireworks_ai": "fireworks",
+}
+"""Our names for providers that have another name in opencode or LiteLLM (used by aider)."""
+
+
+def _model_setting(model_name: str, qualified_name: str) -> FoundSetting:
+    """Convert a model name to ours. A family name is converted to the newest known model of that family."""
+    provider, _, name = qualified_name.partition("/")
+    provider = _PROVIDER_NAMES.get(provider, provider)
+    name = re.sub(r"\[1m\]\Z", "", name)
+    original = f"model `{model_name}`"
+    if provider not in PROVIDERS or not name:
+        return "model", original, "", f"its provider is not one of {', '.join(PROVIDERS[:-1])}"
+    if name in _FAMILIES:
+        members = [f"{provider}/{one}" for one in registry_models(provider) if f"-{name}" in one]
+        if not members:
+            return "model", original, "", "no model of that family is known here"
+        return "model", original, "agent.model", max(members, key=lambda one: (model_version(one), -len(one)))
+    if provider == "anthropic" and not name.startswith("claude"):
+        return "model", original, "", "it does not name a model; choose one with `/model`"
+    return "model", original, "agent.model", f"{provider}/{name}"
+
+
+def _effort_setting(effort: object) -> Iterator[FoundSetting]:
+    if isinstance(effort, str):
+        key = "agent.reasoning_effort" if effort in EFFORTS else ""
+        yield "model", f"reasoning effort `{effort}`", key, effort if key else "unknown effort"
+
+
+def _rule_settings(original: str, verdict: str, our_rules: list[str]) -> Iterator[FoundSetting]:
+    if not our_rules:
+        yield "rules", original, "", _NO_EQUIVALENT
+    for rule in our_rules:
+        yield "rules", original, f"permissions.{verdict}", rule
+
+
+def _equivalent_tool(name: str) -> str:
+    """Return the name of our tool with the same function; empty if there is none."""
+    names = {"webfetch": WebFetch.name, "websearch": WebSearch.name}
+    try:
+        return resolve_alias(names.get(name, name), {}, [tool.name for tool in builtin_tools()]) or ""
+    except ToolError:
+        return ""
+
+
+def _rules_for_tool(tool: str, what: str) -> list[str]:
+    """Return the rule for a tool. For the edit tool, return rules for all tools that edit files."""
+    tools = (Edit.name, Write.name, ApplyPatch.name) if tool == Edit.name else (tool,) if tool else ()
+    return [f"{one}({what})" if what else one for one in tools]
+
+
+def _command_rules(pattern: str) -> list[str]:
+    """Return a rule for a command: a prefix rule if the pattern ends with ` *`, an exact rule if it has no wildcard;
+    empty if it cannot be converted."""
+    words, is_prefix = pattern.removesuffix(" *").strip(), pattern.endswith(" *")
+    if not words or re.search(r"[*?\[\]\n]", words) or (is_prefix and re.search(r"[\"'`$;|&<>\\]", words)):
+        return []
+    return [f"bash({words})" if is_prefix else f"bash(={words})"]
+
+
+def setting_problem(offer: SettingOffer, config: Config) -> str:
+    """Return why a setting cannot be imported; empty if it can."""
+    if offer.problem:
+        return offer.problem
+    current = _current_value(config, offer.key)
+    if offer.what == "rules":
+        return "already configured" if isinstance(current, list) and offer.value in current else ""
+    return f"`{offer.key}` is {current!r} in your configuration" if current is not None else ""
+
+
+def write_setting(offer: SettingOffer, config: Config) -> None:
+    """Write a setting to the user's configuration. Raises `ConfigError`."""
+    value: object = offer.value
+    if offer.what == "rules":
+        current = _current_value(config, offer.key)
+        value = [*(current if isinstance(current, list) else []), offer.value]
+    write_value(config.folders.config / "config.toml", offer.key, value)
+
+
+def _current_value(config: Config, key: str) -> object:
+    table, _, name = key.partition(".")
+    return nested_table(read_toml(config.folders.config / "config.toml"), table).get(name)
+
+
+def _string_list(value: object) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

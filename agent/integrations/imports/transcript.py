@@ -1,0 +1,173 @@
+"""Types shared by the transcript readers: transcripts of other agents, and their entries."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+from ebbtide.agent.integrations.imports.agent_folders import AgentFolders, AgentName
+from ebbtide.agent.messages import Image
+from ebbtide.tools.lazy import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignTranscript:
+    """A conversation of another agent that has not been read yet."""
+
+    agent: AgentName
+    id: str
+    """The id that the other agent gave it."""
+    path: Path
+    size: int
+    """Size in bytes."""
+    updated: float
+    """Modification time of its file, in Unix seconds."""
+    project: str
+    """The working folder of the conversation; empty if unknown."""
+    mark: str
+    """A value that changes when the transcript changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignTranscriptFile:
+    """A file that contains one transcript."""
+
+    path: Path
+    size: int
+    updated: float
+    mark: str
+
+    def transcript(self, agent: AgentName, id: str, project: str) -> ForeignTranscript:
+        """Return the transcript in this file, with its agent, id and project."""
+        return ForeignTranscript(agent, id, self.path, self.size, self.updated, project, self.mark)
+
+
+@dataclass(frozen=True, slots=True)
+class UserEntry:
+    """A text or image from the user."""
+
+    text: str
+    at: float
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramEntry:
+    """A message from the program."""
+
+    text: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyEntry:
+    """A part of the model's reply. Parts with the same key belong to one reply."""
+
+    kind: Literal["text", "thought"]
+    text: str
+    at: float
+    key: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallEntry:
+    """A tool call, with the name and arguments used by that agent."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, object]
+    at: float
+    key: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputEntry:
+    """The output of a call."""
+
+    id: str
+    text: str
+    at: float
+    status: Literal["done", "failed", "denied", "interrupted"] = "done"
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryEntry:
+    """A compaction: from here on, the model saw this summary instead of everything before it."""
+
+    text: str
+    at: float
+
+
+TranscriptEntry: TypeAlias = UserEntry | ProgramEntry | ReplyEntry | CallEntry | OutputEntry | SummaryEntry
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTranscript:
+    """A transcript opened for reading."""
+
+    entries: Iterator[TranscriptEntry]
+    """Entries in order, read lazily from the file."""
+    project: str
+    title: str
+    """The transcript's own title; empty if it has none."""
+    created: float
+    updated: float
+    """When it was created and last changed, in Unix seconds."""
+    version: str = ""
+    """Version of the program that wrote it."""
+
+
+class TranscriptReader(Protocol):
+    """Finds and opens the transcripts of one agent."""
+
+    def find_transcripts(
+        self, folders: AgentFolders, project: Path, problems: "ImportProblems"
+    ) -> Iterator[ForeignTranscript]:
+        """Yield the existing transcripts, reading only the start of each."""
+
+    def open_transcript(self, transcript: ForeignTranscript, problems: "ImportProblems") -> OpenTranscript:
+        """Open a transcript. Raises `UnreadableTranscript`."""
+
+
+class UnreadableTranscript(Exception):
+    """A transcript cannot be read. The message gives the reason, phrased to follow the transcript's name."""
+
+
+class ImportProblems:
+    """Counts the items that could not be imported and those skipped on purpose, each by kind."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.skipped: dict[str, int] = {}
+
+    def add(self, what: str, count: int = 1) -> None:
+        """Count a problem. The first argument is a plural noun phrase, such as `lines that cannot be read`."""
+        if count:
+            self.counts[what] = self.counts.get(what, 0) + count
+
+    def add_skipped(self, kind: str, count: int = 1) -> None:
+        """Count items skipped on purpose."""
+        if count:
+            self.skipped[kind] = self.skipped.get(kind, 0) + count
+
+    @property
+    def summary(self) -> str:
+        """All problems in one line; empty if there are none."""
+        return counts_text(self.counts)
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{what} ({count:,})" for what, count in counts.items())
+
+
+def readable_files(paths: Iterable[Path], problems: ImportProblems) -> Iterator[ForeignTranscriptFile]:
+    """Yield the readable files, sorted by name; unreadable ones are counted as problems."""
+    for path in sorted(paths):
+        try:
+            status = path.stat()
+        except OSError:
+            problems.add("files that cannot be read")
+        else:
+            yield ForeignTranscriptFile(path, status.st_size, status.st_mtime, f"{status.st_size}:{status.st_mtime_ns}")

@@ -1,0 +1,138 @@
+"""Finds the transcripts of all agents, imports them as sessions, indexes them for search, and deletes imported
+sessions."""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from ebbtide.agent.archive.indexer import Indexer
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import StoreFailed
+from ebbtide.agent.integrations.imports.agent_folders import AgentFolders, AgentName
+from ebbtide.agent.integrations.imports.aider import AiderTranscripts
+from ebbtide.agent.integrations.imports.claude_code import ClaudeTranscripts
+from ebbtide.agent.integrations.imports.codex import CodexTranscripts
+from ebbtide.agent.integrations.imports.gemini import GeminiTranscripts
+from ebbtide.agent.integrations.imports.opencode import OpencodeTranscripts
+from ebbtide.agent.integrations.imports.session_writer import ImportResult, SessionWriter
+from ebbtide.agent.integrations.imports.transcript import (
+    ForeignTranscript,
+    ImportProblems,
+    TranscriptReader,
+    UnreadableTranscript,
+)
+from ebbtide.agent.records.store_access import delete_session, lock_session, open_store, opened_store
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.catalogue import ORIGIN_FACT
+from ebbtide.store.sessions import SessionStore
+from ebbtide.store.transfer import TransferStore
+from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.outputs.recalled import OnProgress
+
+TRANSCRIPT_READERS: Mapping[AgentName, Callable[[], TranscriptReader]] = {
+    "claude": ClaudeTranscripts,
+    "codex": CodexTranscripts,
+    "opencode": OpencodeTranscripts,
+    "gemini": GeminiTranscripts,
+    "aider": AiderTranscripts,
+}
+
+
+def find_transcripts(
+    folders: AgentFolders, project: Path, agents: Collection[AgentName], problems: ImportProblems
+) -> list[ForeignTranscript]:
+    """Return the transcripts of these agents, oldest first. If a conversation has several copies, only the newest is
+    returned. `project` is searched for transcript files as well."""
+    transcripts = [
+        one
+        for agent in TRANSCRIPT_READERS
+        if agent in agents
+        for one in TRANSCRIPT_READERS[agent]().find_transcripts(folders, project, problems)
+    ]
+    transcripts.sort(key=lambda one: (one.updated, one.size, str(one.path)))
+    newest = {(one.agent, one.id): one for one in transcripts}
+    problems.add_skipped("older copies of a conversation", len(transcripts) - len(newest))
+    return sorted(newest.values(), key=lambda one: (one.updated, one.id))
+
+
+def import_transcripts(
+    config: Config, transcripts: Collection[ForeignTranscript]
+) -> Iterator[tuple[ForeignTranscript, ImportResult | str, ImportProblems]]:
+    """Import each transcript, and yield it with its result, or with the reason for failure as a string. Raises
+    `StoreFailed`."""
+    tools = {tool.name: tool for tool in builtin_tools()}
+    with opened_store(config.folders) as store:
+        writer = SessionWriter(store, config, tools)
+        readers = {agent: reader() for agent, reader in TRANSCRIPT_READERS.items()}
+        for transcript in transcripts:
+            problems = ImportProblems()
+            if writer.is_imported(transcript):
+                yield transcript, ImportResult("unchanged"), problems
+                continue
+            result: ImportResult | str
+            try:
+                result = writer.import_transcript(
+                    transcript, readers[transcript.agent].open_transcript(transcript, problems), problems
+                )
+            except UnreadableTranscript as error:
+                result = str(error)
+            except OSError as error:
+                result = error.strerror or str(error)
+            yield transcript, result, problems
+
+
+def new_transcripts(config: Config, transcripts: Collection[ForeignTranscript]) -> list[ForeignTranscript]:
+    """Return the transcripts that have not been imported yet, or have changed since. Raises `StoreFailed`."""
+    with opened_store(config.folders) as store:
+        writer = SessionWriter(store, config, {})
+        return [one for one in transcripts if not writer.is_imported(one)]
+
+
+async def index_imported(config: Config, on_progress: OnProgress) -> None:
+    """Index all sessions for search, including imported ones. Raises `StoreFailed`."""
+    thread = StoreThread(lambda: open_store(config, ephemeral=False))
+    try:
+        await Indexer(thread, await thread.open()).catch_up(on_progress)
+    finally:
+        await thread.close()
+
+
+async def remove_imported(config: Config, agents: Collection[AgentName]) -> tuple[int, list[str]]:
+    """Delete the sessions imported from these agents. Return the number of deleted sessions, and the ids of those kept
+    because they were continued or are open. Raises `StoreFailed`."""
+    thread = StoreThread(lambda: open_store(config, ephemeral=False))
+    removed, remaining = 0, list[str]()
+    try:
+        store = await thread.open()
+        for session, is_untouched in await thread.run(_imported_sessions, store, agents):
+            lock = None
+            with suppress(StoreFailed):
+                lock = lock_session(config, session) if is_untouched else None
+            if lock is None:
+                remaining.append(session)
+                continue
+            try:
+                await delete_session(thread, store, session, is_copy=True)
+                removed += 1
+            finally:
+                lock.release()
+        if removed:
+            await thread.run(Indexer(thread, store).index.reset_word_parts)
+    finally:
+        await thread.close()
+    return removed, remaining
+
+
+def _imported_sessions(store: SessionStore, agents: Collection[AgentName]) -> list[tuple[str, bool]]:
+    """Return the ids of imported sessions, each with whether it is unchanged since its import."""
+    sessions = list[tuple[str, bool]]()
+    for session, key, body in TransferStore(store).facts_of_kind(ORIGIN_FACT):
+        row = store.session(session)
+        if row is None or key.partition(":")[0] not in agents:
+            continue
+        with suppress(ValueError, KeyError, TypeError):
+            origin = json.loads(body)
+            if origin["session"] == row.id:
+                sessions.append((row.id, origin["messages"] == row.messages))
+    return sessions

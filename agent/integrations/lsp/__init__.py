@@ -1,0 +1,10 @@
+"""Language servers of a session: finding them, checking trust in them, and diagnostics after edits."""
+
+from typing import TYPE_CHECKING
+
+from ebbtide.tools.lazy import lazy_submodules
+
+if TYPE_CHECKING:
+    from ebbtide.agent.integrations.lsp import find as find
+else:
+    __getattr__ = lazy_submodules(__name__)

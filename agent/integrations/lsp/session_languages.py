@@ -1,0 +1,115 @@
+"""The language servers of a session, loaded only when needed."""
+
+import os
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.integrations import lsp as agent_lsp
+from ebbtide.tools.base import AppliedChange
+from ebbtide.tools.files.endings import count_suffixes
+from ebbtide.tools.integrations import lsp
+from ebbtide.tools.integrations.lsp.spec import PROJECT_FOLDERS, SERVER_PROGRAMS, known_servers
+from ebbtide.tools.outputs.new_problems import NewProblems
+from ebbtide.tools.sandbox.sandbox import Sandbox
+
+if TYPE_CHECKING:  # imported for types only, because few runs need a language server
+    from ebbtide.agent.extensions.trust import TrustItem
+    from ebbtide.tools.integrations.lsp.pool import LanguageServers
+    from ebbtide.tools.integrations.lsp.spec import LanguageServerSpec
+
+
+_BUILD_FILES = ("Cargo.toml", "tsconfig.json", "package.json")
+"""Build files of projects whose language servers run the project's code."""
+
+
+def _handled_extensions(name: str, table: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the extensions that a configured server handles: those in its table, or those of the known server with
+    this name."""
+    extensions = table.get("extensions")
+    if not extensions and table.get("command"):
+        extensions = next((known.extensions for known in known_servers() if known.name == name), ())
+    return extensions if isinstance(extensions, tuple) and table.get("enabled", True) else ()
+
+
+class SessionLanguages:
+    """Finds, starts and stops language servers for a working folder."""
+
+    def __init__(
+        self,
+        config: Config,
+        root: Path,
+        sandbox: Sandbox | None,
+        environment: Mapping[str, str] = os.environ,
+        logs: Path | None = None,
+    ) -> None:
+        """`sandbox` is the sandbox for commands; servers use it as well. `environment` determines where programs are
+        searched for. `logs` is the folder for server output, if not the default one."""
+        self._logs = logs or config.folders.logs / "language-servers"
+        self._environment = environment
+        self._config = config
+        self._root = root
+        self._sandbox = sandbox
+        self._servers: LanguageServers | None = None
+
+    def servers(self) -> "LanguageServers":
+        """Return the language servers, without starting any."""
+        if self._servers is None:
+            self._servers = lsp.pool.LanguageServers(self._root, self._find, self._logs, self._config.lsp_timeout)
+        return self._servers
+
+    def are_there_for(self, endings: Container[str]) -> bool:
+        """Whether there is probably a server for files with one of these endings. It checks only file names, because it
+        is called at every start."""
+        if not self._config.lsp_enabled:
+            return False
+        tables = self._config.language_servers
+        if any(ending in endings for name, table in tables.items() for ending in _handled_extensions(name, table)):
+            return True
+        programs = {name for name, theirs in SERVER_PROGRAMS.items() if any(ending in endings for ending in theirs)}
+        project_folders = (str(self._config.project / name) for name in PROJECT_FOLDERS)
+        folders = (*self._environment.get("PATH", os.defpath).split(os.pathsep), *project_folders)
+        return any(os.access(os.path.join(folder, name), os.X_OK) for folder in folders for name in programs)
+
+    @property
+    def may_want_trust(self) -> bool:
+        """Whether the project contains language servers, or a server could run the project's code without a sandbox.
+        Called at every start."""
+        project = self._config.project
+        folders = [project / name for name in PROJECT_FOLDERS if (project / name).is_dir()]
+        runs_unsandboxed = self._config.sandbox == "off" and any((project / name).is_file() for name in _BUILD_FILES)
+        return self._config.lsp_enabled and (
+            runs_unsandboxed or any(os.access(folder / name, os.X_OK) for folder in folders for name in SERVER_PROGRAMS)
+        )
+
+    def items(self) -> "tuple[TrustItem, ...]":
+        """Return the items to approve for language servers of the project's file types."""
+        return agent_lsp.find.language_server_items(
+            self._config, self._root, self._environment, count_suffixes(self._config.project)
+        )
+
+    async def after_edit(self, changes: Sequence[AppliedChange]) -> NewProblems | None:
+        """Return the new diagnostics caused by edits, for the model; None if there are none."""
+        if not self._config.lsp_enabled or not any(change.path.suffix for change in changes):
+            return None
+        return await self.servers().problems_after_edit(changes)
+
+    @property
+    def states(self) -> Sequence[tuple[str, str]]:
+        """The servers used so far, each with a description of its state."""
+        return self._servers.states if self._servers is not None else ()
+
+    async def close(self) -> None:
+        if self._servers is not None:
+            await self._servers.close()
+
+    def _find(self, extension: str) -> "Sequence[LanguageServerSpec]":
+        """Return the servers for a file name extension that may run now."""
+        servers = agent_lsp.find.found_servers(self._config, self._root, self._environment)
+        return [
+            replace(one.spec, sandbox=self._sandbox)
+            for one in servers
+            if one.standing == "on" and extension in one.spec.extensions
+        ]

@@ -1,0 +1,10 @@
+"""MCP servers of a session: declarations, approval, running servers and their requests to the user."""
+
+from typing import TYPE_CHECKING
+
+from ebbtide.tools.lazy import lazy_submodules
+
+if TYPE_CHECKING:
+    from ebbtide.agent.integrations.mcp import running as running
+else:
+    __getattr__ = lazy_submodules(__name__)

@@ -1,0 +1,192 @@
+"""Stores which MCP tools the model may use, and builds the questions about them. Each approval is stored with a digest
+of what the user saw, in a file that only the user can read; an unreadable entry counts as not approved. Tools of the
+user's own servers are pinned to the definitions first seen. Whether a project's server may start is decided by the
+trust in its folder."""
+
+import hashlib
+import json
+import os.path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from ebbtide.agent.config.private_table import PrivateTable
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.extensions.extension_files import digest_of_programs
+from ebbtide.agent.extensions.trust import TrustItem
+from ebbtide.agent.extensions.trust_question import APPROVE_OPTION, POSTPONE_OPTION
+from ebbtide.agent.integrations.mcp.declarations import DeclaredServer, UnusableServer, declared_servers
+from ebbtide.tools.files.diff import unified_diff
+from ebbtide.tools.integrations.mcp.input_schema import schema_texts
+from ebbtide.tools.integrations.mcp.offers import INSTRUCTIONS_NAME, McpTool
+from ebbtide.tools.integrations.mcp.texts import with_escaped_chars
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.secrets.redaction import redact_url
+
+TOOL_OPTIONS = (POSTPONE_OPTION, APPROVE_OPTION)
+"""Options of the question. The safe answer comes first, in case a key is pressed by mistake."""
+
+MAX_NOTES = 40
+"""Maximum number of notes in a question."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolApproval:
+    """The user's decision about the tools of one server."""
+
+    digest: str
+    """Digest of the server's declaration."""
+    tools: Mapping[str, str] = field(default_factory=dict)
+    """Digests of the allowed tools, by the server's own names."""
+    seen: Mapping[str, str] = field(default_factory=dict)
+    """The definition of each tool as the user saw it."""
+
+
+class Approvals:
+    """The approvals of one project."""
+
+    def __init__(self, path: Path, project: Path) -> None:
+        self._table = PrivateTable(path, "projects", advice=None)
+        self._project = str(project)
+
+    def approval_for(self, server: str, digest: str) -> ToolApproval | None:
+        """Return the approval for this declaration; None if there is none, or if it was given for a different
+        declaration with the same name."""
+        approval = _approval_from_json(self._table.read().get(self._project, {}).get(server))
+        return approval if approval is not None and approval.digest == digest else None
+
+    def allow_tools(self, declared: DeclaredServer, tools: Mapping[str, str], listed: Sequence[McpTool]) -> None:
+        """Store that the model may use exactly these tools of the server. `listed` is every tool that the server offers
+        now. Raises `ConfigError`."""
+        approved = self.approval_for(declared.name, declared.digest)
+        digests = tool_digests(listed)
+        seen = {
+            tool.original_name: _definition(tool)
+            for tool in listed
+            if tools.get(tool.original_name) == digests[tool.original_name]
+        }
+        seen = {**(approved.seen if approved is not None else {}), **seen}
+        approval = {declared.name: asdict(ToolApproval(declared.digest, tools, seen))}
+        self._table.change(
+            lambda projects: {**projects, self._project: {**projects.get(self._project, {}), **approval}}
+        )
+
+
+def _approval_from_json(entry: object) -> ToolApproval | None:
+    match entry:
+        case {"digest": str(digest), "tools": dict(tools), **rest} if _are_strings(tools.values()):
+            seen = rest.get("seen")
+            return ToolApproval(digest, tools, seen if isinstance(seen, dict) and _are_strings(seen.values()) else {})
+        case _:
+            return None
+
+
+def _are_strings(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def project_items(config: Config, environment: Mapping[str, str]) -> tuple[Sequence[TrustItem], Sequence[str]]:
+    """Return the trust items of all declared servers, and the reasons why some servers of the project cannot be
+    used."""
+    servers = declared_servers(config, environment)
+    unusable = [one for one in servers if isinstance(one, UnusableServer) and one.owner == "project" and not one.is_off]
+    return [trust_item(one) for one in servers if isinstance(one, DeclaredServer)], [one.notice for one in unusable]
+
+
+def trust_item(declared: DeclaredServer) -> TrustItem:
+    """Return the trust item of a server, including the project files that it runs."""
+    can_do = (
+        "The program runs in the sandbox with network access; without a sandbox, it can do anything that you can do."
+        if declared.spec.command
+        else "A server on the network learns what it is sent."
+    )
+    source = os.path.basename(declared.source) if declared.owner == "project" else declared.source
+    digest = "".join((declared.digest, digest_of_programs(declared.scripts)))
+    return TrustItem("server", declared.name, declared.owner, source, digest, approval_lines(declared), can_do)
+
+
+def approval_lines(declared: DeclaredServer) -> tuple[str, ...]:
+    """Return the lines that describe what the user approves."""
+    written = declared.written
+    rows = (
+        ("command", " ".join(_quote_word(word) for word in written.command)),
+        ("address", redact_url(written.url)),
+        ("folder", str(declared.spec.cwd) if written.command else ""),
+        ("sets", ", ".join(map(_quote_word, written.env))),
+        ("sends", ", ".join(map(_quote_word, written.headers))),
+        ("reads your", ", ".join(written.reads)),
+    )
+    lines = (f"{name}: {value}" for name, value in rows if value)
+    return (*lines, *(f"runs the file {os.path.relpath(path, declared.spec.cwd)}" for path in declared.scripts))
+
+
+def tools_question(
+    server: str, tools: Sequence[McpTool], notes: Sequence[str], seen: Mapping[str, str], *, has_changed: bool
+) -> str:
+    """Build the question whether the model may use these tools, with everything that the user approves by answering
+    yes. For tools that were approved in an earlier form (`seen`), it shows the changes. `notes` are remarks about the
+    server's tools."""
+    instructions = [tool.original_name for tool in tools if tool.original_name == INSTRUCTIONS_NAME]
+    count = " and ".join(
+        (
+            *((pluralize(len(tools) - len(instructions), "tool"),) if len(tools) > len(instructions) else ()),
+            *instructions,
+        )
+    )
+    opening = f"has {count} that you have not approved in this form" if has_changed else f"offers {count}"
+    more = [f"- and {pluralize(len(notes) - MAX_NOTES, 'remark')} more"] if len(notes) > MAX_NOTES else []
+    remarks = ["Look at this first:", *(f"- {note}" for note in notes[:MAX_NOTES]), *more, ""] if notes else []
+    lines = [line for tool in tools for line in (*_tool_lines(tool), *_changed_lines(tool, seen), "")]
+    return "\n".join([f"The server `{server}` {opening}:", "", *remarks, *lines, "May the model use them?"])
+
+
+def _changed_lines(tool: McpTool, seen: Mapping[str, str]) -> list[str]:
+    seen_definition = seen.get(tool.original_name)
+    if seen_definition is None:
+        return []
+    lines = unified_diff(tool.original_name, seen_definition, _definition(tool))[2:]
+    return ["    What has changed:", *(f"    {with_escaped_chars(line)}" for line in lines)]
+
+
+def _definition(tool: McpTool) -> str:
+    """Return the text of a tool's definition that is stored with an approval."""
+    schema = json.dumps(tool.listed_schema or tool.schema, indent=1, sort_keys=True, default=str, ensure_ascii=False)
+    return f"{tool.description}\n{schema}\n"
+
+
+def tool_digests(tools: Sequence[McpTool]) -> dict[str, str]:
+    """Return a digest of everything that the model sees of each tool. The keys are the server's names for its tools."""
+    definitions = {
+        tool.original_name: [tool.original_name, tool.description, tool.listed_schema or tool.schema] for tool in tools
+    }
+    return {
+        name: hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
+        for name, what in definitions.items()
+    }
+
+
+def _quote_word(word: str) -> str:
+    """Quote a word where needed to make its boundaries visible."""
+    return word if word and not any(sign.isspace() or sign in "\"'," for sign in word) else json.dumps(word)
+
+
+def _parameters(tool: McpTool) -> str:
+    properties = tool.schema.get("properties")
+    return (
+        f"({with_escaped_chars(', '.join(map(str, properties)))})"
+        if isinstance(properties, Mapping) and properties
+        else ""
+    )
+
+
+def _tool_lines(tool: McpTool) -> list[str]:
+    """Return everything that the model would read about a tool, as lines."""
+    lines = [f"- {tool.original_name}{_parameters(tool)}", *_indent(tool.description)]
+    for where, text in schema_texts(tool.schema):
+        if text or "." in where:  # top-level names are in the first line
+            lines += _indent(with_escaped_chars(": ".join(filter(None, (where, text)))))
+    return lines
+
+
+def _indent(text: str) -> list[str]:
+    return [f"    {line}" for line in text.strip().splitlines()]

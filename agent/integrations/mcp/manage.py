@@ -1,0 +1,171 @@
+"""Manages MCP servers outside sessions: lists them, starts one for inspection, and edits the user's configuration file
+in place, preserving comments, order and everything else."""
+
+import hashlib
+import os
+from collections.abc import AsyncIterator, Mapping, MutableMapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ebbtide.agent.config.aliases import snake_case
+from ebbtide.agent.config.table_keys import SERVER_KEYS
+from ebbtide.agent.config.toml_file import edit_file
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.extensions.trust import ProjectTrust, TrustState
+from ebbtide.agent.integrations.mcp.approvals import Approvals, trust_item
+from ebbtide.agent.integrations.mcp.declarations import (
+    DeclaredServer,
+    Owner,
+    UnusableServer,
+    declaration_problem,
+    declared_servers,
+)
+from ebbtide.tools.integrations.mcp.client_handlers import ClientHandlers
+from ebbtide.tools.integrations.mcp.server import McpServer
+from ebbtide.tools.sandbox.sandbox import Sandbox
+from ebbtide.tools.secrets.redaction import redact_options, redact_text, redact_url
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRow:
+    """The state of a declared server, known without starting it."""
+
+    name: str
+    standing: TrustState | Literal["off", "unusable"]
+    detail: str
+    """Why the server is not on; empty if it is on."""
+    owner: Owner
+    source: str
+    target: str
+    """Its command or address as written."""
+    ignored: tuple[str, ...] = ()
+    """Unsupported keys of its entry."""
+
+
+def server_rows(config: Config, environment: Mapping[str, str]) -> tuple[ServerRow, ...]:
+    """Return a row for each declared server. A file without readable servers has a row without a name."""
+    trust = ProjectTrust(config)
+    return tuple(_server_row(one, trust) for one in declared_servers(config, environment))
+
+
+def _server_row(server: DeclaredServer | UnusableServer, trust: ProjectTrust) -> ServerRow:
+    if isinstance(server, UnusableServer):
+        return ServerRow(
+            server.name, "off" if server.is_off else "unusable", server.problem, server.owner, server.source, ""
+        )
+    standing = trust.trust_state(trust_item(server))
+    why = {"not approved": "the user has not approved it", "changed": "it has changed since it was approved"}
+    target = redact_text(" ".join(redact_options(server.written.command)) or redact_url(server.written.url), {})
+    return ServerRow(server.name, standing, why.get(standing, ""), server.owner, server.source, target, server.ignored)
+
+
+def find_server(name: str, config: Config, environment: Mapping[str, str]) -> DeclaredServer:
+    """Return the server of that name. Raises `UsageError` if there is none, or if it cannot be started."""
+    servers = declared_servers(config, environment)
+    for server in servers:
+        if server.name == name:
+            if isinstance(server, UnusableServer):
+                raise UsageError(server.notice)
+            return server
+    names = ", ".join(f"`{server.name}`" for server in servers if server.name) or "none; `ebb mcp add` adds one"
+    raise UsageError(f"unknown server `{name}`; configured: {names}")
+
+
+def validated_table(name: str, values: Mapping[str, object], config: Config) -> dict[str, object]:
+    """Validate and return the table of a new server. Raises `UsageError` if it is unusable."""
+    table = {key: value for key, value in values.items() if value}
+    parsed = {key: SERVER_KEYS[snake_case(key)](value) for key, value in table.items()}
+    problem = declaration_problem(name, parsed, config)
+    if problem:
+        raise UsageError(f"`{name}` could not be used: {problem}")
+    return table
+
+
+def make_server(declared: DeclaredServer, handlers: ClientHandlers, config: Config) -> McpServer:
+    """Create a server. A project's server runs in a sandbox if there is one; the user's own servers do not."""
+    spec = declared.spec
+    if declared.owner == "project" and spec.command and config.sandbox != "off":
+        folders = config.folders
+        # The name is unique to the project, so that projects do not share a scratch folder.
+        name = f"{spec.prefix}-{hashlib.sha256(os.fsencode(config.project)).hexdigest()[:12]}"
+        scratch, program_folders = folders.data / "mcp" / "tmp" / name, (folders.config, folders.data, folders.logs)
+        spec = replace(spec, sandbox=Sandbox(config.project, scratch, [], program_folders, (config.project,)))
+    return McpServer(spec, handlers, log_path(declared, config), login_path(declared, config))
+
+
+def log_path(declared: DeclaredServer, config: Config) -> Path:
+    """Return the log file for a server's standard error."""
+    return config.folders.logs / "mcp" / f"{declared.spec.prefix}.log"
+
+
+def login_path(declared: DeclaredServer, config: Config) -> Path:
+    """Return the file with a server's login tokens. Each address has its own file, so that tokens are never sent to
+    another address."""
+    address = hashlib.sha256(declared.spec.url.encode()).hexdigest()[:12]
+    return config.folders.data / "mcp" / "logins" / f"{declared.spec.prefix}-{address}.json"
+
+
+def project_approvals(config: Config) -> Approvals:
+    """Return the tool approvals for this project's servers."""
+    return Approvals(config.folders.data / "mcp" / "approvals.json", config.project)
+
+
+def user_tool_pins(config: Config) -> Approvals:
+    """Return the pinned tool definitions of the user's own servers, shared by all projects."""
+    return Approvals(config.folders.data / "mcp" / "tools.json", Path())
+
+
+@asynccontextmanager
+async def running_server(
+    declared: DeclaredServer, handlers: ClientHandlers, config: Config
+) -> AsyncIterator[McpServer]:
+    """Start a server, wait until it is ready or has failed, and yield it; it is closed afterwards."""
+    server = make_server(declared, handlers, config)
+    server.start()
+    try:
+        await server.ready()
+        yield server
+    finally:
+        await server.close()
+
+
+def write_server(path: Path, name: str, table: Mapping[str, object] | None) -> None:
+    """Write a server's table, replacing the old one; None removes it. Raises `ConfigError`."""
+
+    def edit(document: dict[str, Any]) -> None:
+        import tomlkit  # noqa: PLC0415  # deferred: only needed to add or remove a server
+
+        mcp = document.setdefault("mcp", tomlkit.table(is_super_table=True))
+        servers = mcp.setdefault("servers", tomlkit.table(is_super_table=True))
+        servers.pop(name, None)
+        if table is not None:
+            added = tomlkit.table()
+            for key, value in table.items():
+                added[key] = _filled_table(tomlkit.inline_table(), value) if isinstance(value, Mapping) else value
+            added.add(tomlkit.nl())
+            servers[name] = added
+        _remove_empty_tables(document)
+
+    def expected(content: dict[str, Any]) -> None:
+        servers = content.setdefault("mcp", {}).setdefault("servers", {})
+        servers.pop(name, None)
+        if table is not None:
+            servers[name] = dict(table)
+        _remove_empty_tables(content)
+
+    edit_file(path, edit, expected, f"edit `[mcp.servers.{name}]` there by hand")
+
+
+def _remove_empty_tables(content: dict[str, Any]) -> None:
+    if not content["mcp"]["servers"]:
+        content["mcp"].pop("servers")
+    if not content["mcp"]:
+        content.pop("mcp")
+
+
+def _filled_table(table: MutableMapping[str, object], values: Mapping[str, object]) -> object:
+    table.update(values)
+    return table

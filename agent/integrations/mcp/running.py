@@ -1,0 +1,250 @@
+"""The running MCP servers of a session: their tools, prompts and resources, and notices and questions for the user
+about them."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import ConfigError, LoginNeeded, ServerFailed
+from ebbtide.agent.extensions.session_trust import SessionTrust
+from ebbtide.agent.integrations.mcp.approvals import trust_item
+from ebbtide.agent.integrations.mcp.declarations import DeclaredServer, UnusableServer, declared_servers
+from ebbtide.agent.integrations.mcp.manage import make_server, project_approvals, user_tool_pins
+from ebbtide.agent.integrations.mcp.mentions import expand_mentions
+from ebbtide.agent.integrations.mcp.server_requests import ServerRequests
+from ebbtide.agent.integrations.mcp.server_trust import ServerTrust
+from ebbtide.agent.integrations.mcp.status import ServerEntry, ServerStatus
+from ebbtide.agent.messages import User
+from ebbtide.agent.window.server_tools import ServerTools
+from ebbtide.agent.window.session_context import TurnContext, WindowContext
+from ebbtide.tools.base import Tool
+from ebbtide.tools.integrations.mcp.server import McpServer, close_all
+from ebbtide.tools.server_log import last_lines
+
+HEADLESS_WAIT_SECONDS = 30.0
+"""Seconds that the first request of a headless run waits for servers."""
+
+
+class RunningServers:
+    """Starts servers when a session opens, checks them at the start of turns, and closes them together."""
+
+    def __init__(
+        self,
+        config: Config,
+        environment: Mapping[str, str],
+        root: Path,
+        server_tools: ServerTools,
+        channel: Channel,
+        trust: SessionTrust,
+    ) -> None:
+        """Collect the servers declared for a folder. `trust` decides whether the project's servers may start."""
+        declared = declared_servers(config, environment)
+        self.entries = {one.name: ServerEntry(one) for one in declared if isinstance(one, DeclaredServer)}
+        self._unusable = [one for one in declared if isinstance(one, UnusableServer) and not one.is_off]
+        self._config = config
+        self._server_tools = server_tools
+        self._channel = channel
+        self._requests = ServerRequests(root, channel, self.on_server_change)
+        self._trust = ServerTrust(project_approvals(config), user_tool_pins(config), self._requests, channel)
+        self._folder_trust = trust
+        self._items = {entry.name: trust_item(entry.declared) for entry in self.entries.values()}
+        trust.add(tuple(self._items.values()))
+        trust.ask_afterwards(partial(self.settle, first=False))
+        self._watcher: Callable[[], None] | None = None
+        self._were_required_ready = False
+        """Whether all required servers have been ready once, which allows requests to be sent."""
+
+    def start(self, window: WindowContext, turn: TurnContext) -> None:
+        """Start the approved servers in the background."""
+        self._requests.session = window, turn
+        for unusable in self._unusable:
+            if not self._turn_reports_failure(required=unusable.required):
+                self._trust.notice(unusable.notice)
+        for entry in self.entries.values():
+            if not self._config.trusts_project or entry.declared.owner == "user":
+                approval = self._trust.approvals_for(entry).approval_for(entry.name, entry.declared.digest)
+                entry.allowed = approval.tools if approval is not None else {}
+        self._start_approved()
+
+    def _start_approved(self) -> list[McpServer]:
+        """Start the approved servers that are not running, and return them."""
+        started = []
+        for entry in self.entries.values():
+            is_new = entry.server is None and not entry.is_off
+            standing = self._folder_trust.trust_state(trust_item(entry.declared) if is_new else self._items[entry.name])
+            entry.is_refused = standing == "refused"
+            if standing == "on" and entry.server is None and not entry.is_off:
+                started.append(self._start(entry))
+        return started
+
+    def _start(self, entry: ServerEntry) -> McpServer:
+        entry.server = server = make_server(entry.declared, self._requests, self._config)
+        server.start()
+        return server
+
+    async def settle(self, *, first: bool) -> None:
+        """Prepare servers at the start of a turn, after the user has decided about the folder: start approved servers
+        and ask about their tools. Before the first request, also wait for starting servers: for required ones without a
+        time limit. Raises `ServerFailed`."""
+        for server in self._start_approved():
+            await server.ready()
+        if first:
+            await self._wait_for_starting()
+        self._update_tools()
+        for entry in self.entries.values():
+            if entry.unapproved_tools():
+                await self._trust.ask_for_tools(entry)
+        self._update_tools()
+        if first:
+            await wait_for_required_servers(self.entries.values(), self._unusable)
+            self._were_required_ready = True
+
+    async def expand_mentions(self, message: User) -> User:
+        """Return the message with the prompts and resources that it mentions. Raises `UsageError`."""
+        running = [entry.server for entry in self.entries.values() if entry.server is not None]
+        return await expand_mentions(message, running, self._channel.notice)
+
+    def servers(self) -> tuple[ServerStatus, ...]:
+        """Return the status of all servers, including their tools."""
+        if self._requests.session is None:
+            return ()
+        window, _ = self._requests.session
+        return tuple(entry.status(window) for entry in self.entries.values())
+
+    def statuses(self) -> tuple[ServerStatus, ...]:
+        """Return the status of all servers, without their tools. Must be fast: it is called at every key press."""
+        return tuple(entry.status() for entry in self.entries.values())
+
+    def watch(self, changed: Callable[[], None] | None) -> None:
+        """Set the callback for server changes, replacing any earlier one."""
+        self._watcher = changed
+
+    async def restart(self, name: str) -> None:
+        server = self.entries[name].server
+        if server is not None:
+            await server.restart()
+
+    def log(self, name: str, lines: int) -> Sequence[str]:
+        """Return the last lines of a server's standard error, or the reason why they cannot be read."""
+        server = self.entries[name].server
+        try:
+            return last_lines(server.log, lines) if server is not None else ()
+        except OSError as error:
+            return (f"cannot read `{error.filename}`: {error.strerror}",)
+
+    async def login(self, name: str, show: Callable[[str], None]) -> None:
+        """Restart a server, and let the user log in if required; `show` receives the address to open."""
+        server = self.entries[name].server
+        if server is None:
+            return
+        self._requests.shows_login[name] = show
+        try:
+            await server.login()
+        finally:
+            if self._requests.shows_login.get(name) is show:  # unless a later login replaced it
+                del self._requests.shows_login[name]
+
+    async def switch(self, name: str) -> None:
+        """Stop a running server, or start a stopped one. If the server is not approved, the next turn asks about it."""
+        entry = self.entries[name]
+        if entry.server is not None:
+            entry.is_off, server = True, entry.server
+            entry.server = None
+            await server.close()
+        elif entry.is_off:
+            entry.is_off = False
+            self._start(entry)
+        else:
+            entry.postponed = frozenset()
+            with suppress(ConfigError):  # if it cannot be saved, the change applies to this session only
+                self._folder_trust.forget(self._items[name])
+            entry.is_refused = False
+        self.on_server_change(name)
+
+    async def close(self) -> None:
+        """Close all servers."""
+        self._requests.session = self._watcher = None
+        await close_all([entry.server for entry in self.entries.values() if entry.server is not None])
+
+    def on_server_change(self, name: str) -> None:
+        """Handle a change of a server's state."""
+        self._update_tools()
+        if self._watcher is not None:
+            self._watcher()
+        entry = self.entries.get(name)
+        if entry is None or entry.server is None or self._turn_reports_failure(required=entry.declared.required):
+            return
+        match entry.state.phase:
+            case "failed":
+                self._trust.notice_once(entry, f"the server `{name}` cannot be used: {entry.state.detail}")
+            case "needs_login":
+                self._trust.notice_once(entry, f"the server `{name}` requires a login: run `ebb mcp login {name}`")
+            case "starting" if entry.state.detail:
+                self._trust.notice_once(entry, f"the server `{name}` crashed: {entry.state.detail}")
+            case "ready":
+                for note in entry.state.notes:
+                    self._trust.notice_once(entry, f"the server `{name}`: {note}")
+            case _:
+                pass
+
+    def _turn_reports_failure(self, *, required: bool) -> bool:
+        """Whether the first turn fails because of this server and reports it, so that a notice would only repeat it."""
+        return required and not self._channel.is_interactive and not self._were_required_ready
+
+    def _update_tools(self) -> None:
+        """Give the model the approved tools that the servers offer now."""
+        for entry in self.entries.values():
+            if entry.declared.owner == "user":
+                self._trust.pin_new_tools(entry)
+        offered: list[Tool] = [tool for entry in self.entries.values() for tool in entry.offered_tools()]
+        withheld = {tool.name: entry.name for entry in self.entries.values() for tool in entry.unapproved_tools()}
+        why = "its server `{}` has changed it, and the user has not approved the change yet"
+        self._server_tools.instructions = tuple(
+            (entry.name, entry.instructions) for entry in self.entries.values() if entry.instructions
+        )
+        self._server_tools.offer(offered, {name: why.format(server) for name, server in withheld.items()})
+
+    async def _wait_for_starting(self) -> None:
+        wait = self._config.mcp_wait
+        if wait is None:
+            wait = 0.0 if self._channel.is_interactive else HEADLESS_WAIT_SECONDS
+        starting = [entry for entry in self.entries.values() if entry.state.phase == "starting"]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                for entry in starting:
+                    if entry.server is not None:
+                        await entry.server.ready()
+        for entry in starting:
+            if wait > 0 and entry.state.phase == "starting":
+                problem = f"the server `{entry.name}` was not ready within {wait:g} s; its tools will be added later"
+                self._trust.notice_once(entry, problem)
+
+
+async def wait_for_required_servers(entries: Iterable[ServerEntry], unusable: Iterable[UnusableServer]) -> None:
+    """Wait, without a time limit, until every `required` server is ready. Raises `ServerFailed` if one fails, and
+    `LoginNeeded` if one needs a login."""
+    for server in unusable:
+        if server.required:
+            raise ServerFailed(f"{server.notice}; it is `required`")
+    for entry in entries:
+        if entry.declared.required and not entry.is_off:
+            await _wait_for_required_server(entry)
+
+
+async def _wait_for_required_server(entry: ServerEntry) -> None:
+    name = entry.name
+    state = await entry.server.ready() if entry.server is not None else entry.state
+    if state.phase == "needs_login":
+        raise LoginNeeded(f"the server `{name}` is `required` and needs a login: run `ebb mcp login {name}`")
+    if state.phase != "ready":
+        why = state.detail or f"it is {state.phase}"
+        raise ServerFailed(f"the server `{name}` is `required` and cannot be used: {why}")
+    if entry.unapproved_tools() and not entry.offered_tools():
+        raise ServerFailed(
+            f"the server `{name}` is `required` and none of its tools is approved: start `ebb` in a terminal to "
+            f"decide, or run `ebb mcp test {name} --approve`"
+        )

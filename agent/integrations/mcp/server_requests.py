@@ -1,0 +1,259 @@
+"""Handles requests from MCP servers: questions to the user through the session, and sampling with the session's model
+after the user's approval."""
+
+import asyncio
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.events.session import Event, ReplyFinished, RetryScheduled
+from ebbtide.agent.integrations.mcp.elicitation import DECLINE, LEAVE_OUT, SEND, FormField, parse_fields, prefilled_form
+from ebbtide.agent.messages import Assistant, Image, Message, Text, User
+from ebbtide.agent.providers.base import Request
+from ebbtide.agent.providers.stream import stream_reply
+from ebbtide.agent.tokens.estimate import estimate_message, estimate_text
+from ebbtide.agent.window.session_context import ModelContext, TurnContext, WindowContext
+from ebbtide.tools.integrations.mcp.client_handlers import (
+    AcceptedAnswer,
+    Answer,
+    ClientHandlers,
+    DeclinedAnswer,
+    DismissedAnswer,
+    FieldValue,
+    SampleReply,
+    SampleRequest,
+    SamplingMessage,
+    SamplingRefusal,
+)
+from ebbtide.tools.outputs.extent import pluralize
+
+ONCE_ANSWER, ALWAYS_ANSWER, NO_ANSWER = "this once", "always, for this server in this session", "no"
+YES_ANSWER, OPENED_ANSWER = "yes", "I have opened it"
+MAX_FORM_ANSWERS = 200
+"""Maximum number of answers to one form."""
+MAX_FIELD_ATTEMPTS = 5
+"""Maximum number of invalid answers for a field; after that, the form is dismissed."""
+MAX_SAMPLE_CHARS = 4000
+"""Maximum length of a sampling request as shown to the user, in characters."""
+
+
+class ServerRequests(ClientHandlers):
+    """Answers the requests of servers. Between turns, or without a user, questions are dismissed."""
+
+    def __init__(self, root: Path, channel: Channel, changed: Callable[[str], None]) -> None:
+        """`changed` is called with a server's name after each of its changes."""
+        self.session: tuple[WindowContext, TurnContext] | None = None
+        """The session whose model answers sampling requests; None before servers are started and after they are
+        closed."""
+        self.shows_login: dict[str, Callable[[str], None]] = {}
+        """Callbacks that show a login address, by server name."""
+        self._root = root
+        self._channel = channel
+        self._changed = changed
+        self.services = frozenset(("elicitation", "sampling", "roots") if channel.is_interactive else ("roots",))
+        self._trusted_for_sampling: set[str] = set()
+        """Servers that may use the model without asking."""
+        self._question_lock = asyncio.Lock()
+
+    async def ask_user(self, question: str, options: tuple[str, ...], *, takes_words: bool = False) -> str:
+        """Return the user's answer; empty if there is none, for example between turns."""
+        if not self._channel.is_interactive or not self._channel.is_open:
+            return ""
+        pending_answer = self._channel.questions.ask_text(question, options, is_lasting=True, takes_words=takes_words)
+        return await self._channel.interrupt.race(pending_answer) or ""
+
+    def roots(self) -> tuple[Path, ...]:
+        return (self._root,)
+
+    def notify_change(self, server: str) -> None:
+        self._changed(server)
+
+    async def open_login(self, server: str, url: str) -> None:
+        """Pass a login address to the callback that waits for it; ignored if there is none."""
+        if (show := self.shows_login.get(server)) is not None:
+            show(url)
+
+    async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
+        """Present a form to the user, or ask the user to open an address."""
+        async with self._question_lock:  # the questions of two forms must not be mixed
+            return await (self._ask_to_open(server, message, url) if url else self._ask_form(server, message, schema))
+
+    async def sample(self, server: str, request: SampleRequest) -> SampleReply | SamplingRefusal:
+        """Let the session's model answer a sampling request, if the user allows it."""
+        if self.session is None:
+            return SamplingRefusal("no session is open")
+        window, turn = self.session
+        async with self._question_lock:
+            if server not in self._trusted_for_sampling:
+                question = (
+                    f"The server `{server}` wants `{window.model.facts.id}` to generate text at your expense: about "
+                    f"{estimated_tokens(request):,} tokens in, and at most {request.max_tokens:,} out. Allow it?\n\n"
+                )
+                answer = await self.ask_user(question + sample_text(request), (NO_ANSWER, ONCE_ANSWER, ALWAYS_ANSWER))
+                if answer not in (ONCE_ANSWER, ALWAYS_ANSWER):
+                    return SamplingRefusal("the user declined")
+                if answer == ALWAYS_ANSWER:
+                    self._trusted_for_sampling.add(server)
+        return await write_sample(request, window.model, turn)
+
+    async def _ask_to_open(self, server: str, message: str, url: str) -> Answer:
+        question = (
+            f"The server `{server}` asks you to open an address at `{_host(url)}`: {message}\n\n{url}\n\n"
+            "Open it only if you trust it."
+        )
+        match await self.ask_user(question, (DECLINE, OPENED_ANSWER)):
+            case "":
+                return DismissedAnswer()
+            case answer if answer == OPENED_ANSWER:
+                return AcceptedAnswer({})
+            case _:
+                return DeclinedAnswer()
+
+    async def _ask_form(self, server: str, message: str, schema: Mapping[str, object]) -> Answer:
+        prompt = f"The server `{server}` asks: {message}"
+        try:
+            fields = parse_fields(schema)
+        except ValueError as error:
+            self._channel.notice(f"a question of the server `{server}` was declined: {error}")
+            return DeclinedAnswer()
+        if not fields:
+            answer = await self.ask_user(prompt, (YES_ANSWER, DECLINE))
+            return AcceptedAnswer({}) if answer == YES_ANSWER else DeclinedAnswer() if answer else DismissedAnswer()
+        form = prefilled_form(fields)
+        if len(fields) == 1:
+            value = await self._ask_field(prompt, fields[0])
+            return (
+                value
+                if isinstance(value, DeclinedAnswer | DismissedAnswer)
+                else AcceptedAnswer(form.with_value(fields[0], value).values)
+            )
+        for _ in range(MAX_FORM_ANSWERS):
+            answer = await self.ask_user(f"{prompt}\n\n{form.question()}", form.options, takes_words=True)
+            if not answer or answer == DECLINE:
+                return DeclinedAnswer() if answer else DismissedAnswer()
+            if answer == SEND:
+                return AcceptedAnswer(form.values)
+            field = form.field_for(answer)
+            value = await self._ask_field(prompt, field) if field is not None else None
+            if isinstance(value, DeclinedAnswer | DismissedAnswer):
+                return value
+            form = form.with_value(field, value) if field is not None else form.with_assignments(answer)
+        return DismissedAnswer()
+
+    async def _ask_field(self, prompt: str, field: FormField) -> FieldValue | DeclinedAnswer | DismissedAnswer:
+        """Return the user's value for a field; None if the user leaves it out."""
+        problem = ""
+        for _ in range(MAX_FIELD_ATTEMPTS):
+            answer = await self.ask_user(f"{prompt}\n\n{problem}{field.question()}", field.options, takes_words=True)
+            if not answer:
+                return DismissedAnswer()
+            if answer == DECLINE:
+                return DeclinedAnswer()
+            if answer == LEAVE_OUT and not field.required:
+                return None
+            try:
+                return field.parse_value(answer)
+            except ValueError as error:
+                problem = f"Invalid: {error}.\n"
+        return DismissedAnswer()
+
+
+def _host(url: str) -> str:
+    """Return the real host of an address, which text before an `@` could disguise."""
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2]
+    except ValueError:
+        return "an invalid host"
+
+
+async def write_sample(request: SampleRequest, model: ModelContext, turn: TurnContext) -> SampleReply | SamplingRefusal:
+    """Answer a sampling request with the session's model, at the user's expense; return a `SamplingRefusal` if that is
+    not possible."""
+    provider, messages = model.provider, _model_messages(request, images=model.facts.images)
+    if turn.limits.cost is not None and turn.cost_so_far >= turn.limits.cost:
+        return SamplingRefusal("the cost limit of this run is reached")
+    if not messages or not isinstance(messages[-1], User):
+        return SamplingRefusal("there is no user message to answer")
+    size = estimated_tokens(request)
+    if size > provider.window.effective:
+        return SamplingRefusal(
+            f"it needs about {size:,} tokens, but the model has room for {provider.window.effective:,}"
+        )
+    max_output_tokens = max(1, min(request.max_tokens, provider.window.output))
+    model_request = Request(
+        request.system, messages, (), max_output_tokens, f"{turn.recorder.session_id}-sample", model.effort
+    )
+    try:
+        reply = await stream_reply(provider, model_request, turn.interrupt, _sampling_events_only(turn.emit))
+    except AgentError as error:
+        return SamplingRefusal(str(error))
+    if reply.stop_reason == "interrupted" or turn.interrupt.is_requested():
+        return SamplingRefusal("the user interrupted it")
+    text, was_stopped = _text_before_stop(reply.message.text, request.stop)
+    if was_stopped:
+        return SampleReply(text, provider.facts.name, "stopSequence")
+    return SampleReply(text, provider.facts.name, "maxTokens" if reply.stop_reason == "max_tokens" else "endTurn")
+
+
+def estimated_tokens(request: SampleRequest) -> int:
+    """Return the estimated tokens of a sampling request."""
+    return estimate_text(request.system) + sum(map(estimate_message, _model_messages(request, images=True)))
+
+
+def sample_text(request: SampleRequest) -> str:
+    """Return the text of a sampling request for the user, truncated if it is long."""
+    texts = [f"[system] {request.system}"] if request.system else []
+    for message in request.messages:
+        pictures = f" [{pluralize(len(message.pictures), 'picture')}]" if message.pictures else ""
+        texts.append(f"[{message.role}] {message.text}{pictures}")
+    full_text = "\n".join(texts)
+    hidden_chars = len(full_text) - MAX_SAMPLE_CHARS
+    return full_text if hidden_chars <= 0 else f"{full_text[:MAX_SAMPLE_CHARS]}\n… and {hidden_chars:,} characters more"
+
+
+def _model_messages(request: SampleRequest, *, images: bool) -> tuple[Message, ...]:
+    """Return the request's messages, from the first user message on, with consecutive messages of the same role
+    merged."""
+    merged: list[SamplingMessage] = []
+    for message in request.messages:
+        if merged and merged[-1].role == message.role:
+            previous = merged.pop()
+            message = SamplingMessage(
+                message.role, f"{previous.text}\n\n{message.text}", (*previous.pictures, *message.pictures)
+            )
+        if merged or message.role == "user":
+            merged.append(message)
+    return tuple(_model_message(message, images) for message in merged)
+
+
+def _model_message(message: SamplingMessage, images: bool) -> Message:
+    if message.role == "assistant":
+        return Assistant((Text(message.text),), "")
+    omission_note = (
+        f"\n[{pluralize(len(message.pictures), 'picture')}, which this model cannot see]"
+        if message.pictures and not images
+        else ""
+    )
+    pictures = tuple(Image(p.media_type, base64.b64encode(p.data).decode("ascii")) for p in message.pictures)
+    return User((Text(f"{message.text}{omission_note}"), *(pictures if images else ())))
+
+
+def _text_before_stop(text: str, stops: tuple[str, ...]) -> tuple[str, bool]:
+    positions = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
+    return (text[: min(positions)], True) if positions else (text, False)
+
+
+def _sampling_events_only(emit: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Return a callback that forwards only retries and the cost of a sample."""
+
+    def forward(event: Event) -> None:
+        if isinstance(event, ReplyFinished):
+            emit(replace(event, purpose="sampling"))
+        elif isinstance(event, RetryScheduled):
+            emit(event)
+
+    return forward

@@ -1,0 +1,86 @@
+"""Asks the user which tools of MCP servers the model may use, and applies the answers."""
+
+from collections.abc import Callable
+
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.extensions.trust_question import APPROVE_OPTION
+from ebbtide.agent.integrations.mcp.approvals import TOOL_OPTIONS, Approvals, tool_digests, tools_question
+from ebbtide.agent.integrations.mcp.server_requests import ServerRequests
+from ebbtide.agent.integrations.mcp.status import ServerEntry
+
+_APPROVAL_HINT = "start `ebb` in a terminal to decide, or run `ebb mcp test {} --approve`"
+
+
+class ServerTrust:
+    """The user's decisions about servers, and the questions about them."""
+
+    def __init__(
+        self,
+        approvals: Approvals,
+        pins: Approvals,
+        requests: ServerRequests,
+        channel: Channel,
+    ) -> None:
+        """`pins` contains the tools of the user's own servers as they were first seen."""
+        self.approvals, self.pins = approvals, pins
+        self._requests, self._channel = requests, channel
+
+    async def ask_for_tools(self, entry: ServerEntry) -> None:
+        tools = entry.unapproved_tools()
+        digests = frozenset(tool_digests(tools).values())
+        if digests <= entry.postponed:
+            return
+        approved = self.approvals_for(entry).approval_for(entry.name, entry.declared.digest)
+        seen = approved.seen if approved is not None else {}
+        has_changed = bool(entry.allowed)
+        question = tools_question(entry.name, tools, entry.state.notes, seen, has_changed=has_changed)
+        answer = await self._ask_user(question, TOOL_OPTIONS)
+        if answer is None:
+            names = ", ".join(f"`{tool.original_name}`" for tool in tools[:5]) + (
+                " and others" if len(tools) > 5 else ""
+            )
+            reason = "have changed" if entry.declared.owner == "user" else "are not approved"
+            problem = f"the tools {names} of the server `{entry.name}` {reason}, so they are left out"
+            self.notice_once(entry, f"{problem}; {_APPROVAL_HINT.format(entry.name)}")
+        elif answer == APPROVE_OPTION:
+            allowed = {**(entry.allowed or {}), **tool_digests(tools)}
+            entry.allowed = allowed
+            self._save_approval(
+                lambda: self.approvals_for(entry).allow_tools(entry.declared, allowed, entry.state.approvable_tools)
+            )
+        else:
+            entry.postponed |= digests
+
+    def pin_new_tools(self, entry: ServerEntry) -> None:
+        """Record new tools of a user's server as they are first seen, and report them."""
+        was_known = bool(entry.allowed)
+        new, allowed = entry.allow_new_tools(), entry.allowed
+        if not new or allowed is None:
+            return
+        self._save_approval(lambda: self.pins.allow_tools(entry.declared, allowed, entry.state.approvable_tools))
+        if was_known:
+            names = ", ".join(f"`{tool.original_name}`" for tool in new[:5]) + (" and others" if len(new) > 5 else "")
+            self.notice_once(entry, f"the server `{entry.name}` has new tools: {names}")
+
+    def approvals_for(self, entry: ServerEntry) -> Approvals:
+        return self.pins if entry.declared.owner == "user" else self.approvals
+
+    def notice_once(self, entry: ServerEntry, line: str) -> None:
+        if line not in entry.reported_lines:
+            entry.reported_lines.add(line)
+            self.notice(line)
+
+    def notice(self, line: str) -> None:
+        if self._requests.session is not None:
+            self._channel.notice(line)
+
+    async def _ask_user(self, question: str, options: tuple[str, ...]) -> str | None:
+        """Return the user's answer; None if there is no user to ask."""
+        return await self._requests.ask_user(question, options) if self._channel.is_interactive else None
+
+    def _save_approval(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except ConfigError as error:
+            self.notice(f"your approval applies to this session only: {error}")

@@ -1,0 +1,185 @@
+"""Search by meaning, merged with search by words. A local model computes the vectors at search time."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ebbtide.agent.archive.indexer import Indexer
+from ebbtide.agent.integrations.semantic_search.embeddings import Embedder
+from ebbtide.agent.integrations.semantic_search.vector_index import QuantizedVectors, quantized
+from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.queries import SearchQuery, path_pattern
+from ebbtide.store.search import SearchHit, SearchIndex, SearchMatch
+from ebbtide.store.sessions import SessionStore
+from ebbtide.store.vectors import UnembeddedDocument, Vector, VectorStore
+from ebbtide.tools.outputs.recalled import OnProgress, no_progress
+
+PART_CHARS = 1000
+"""Maximum length of the text of one vector, in characters."""
+
+LEADING_PARTS, TRAILING_PARTS = 6, 2
+"""Number of parts at the beginning and at the end of a long text that get vectors."""
+
+DOCUMENTS_PER_BATCH = 50
+"""Number of documents embedded in one batch. Between batches, other tasks can use the database."""
+
+MAX_VECTORS = 500_000
+"""Maximum number of vectors that are searched, newest first: about 35 MB of memory at 256 dimensions."""
+
+MAX_COMPARED_VECTORS = 1000
+"""Number of vectors that are compared exactly: those whose sign bits differ least from the query's."""
+
+CANDIDATES_PER_RANKING = 50
+"""Number of top results of each ranking that are merged."""
+
+MIN_SIMILARITY = 0.2
+"""Minimum cosine similarity of a match that does not contain the words."""
+
+
+class EmbeddingIndex:
+    """Searches by words and by meaning. Raises `StoreFailed`."""
+
+    def __init__(self, thread: StoreThread, store: SessionStore, embedder: Embedder) -> None:
+        self._thread = thread
+        self._embedder = embedder
+        self._vectors = VectorStore(store, f"{embedder.fingerprint}:{PART_CHARS}:{LEADING_PARTS}:{TRAILING_PARTS}")
+        self._quantized_vectors = QuantizedVectors(MAX_VECTORS)
+        self._loaded_state = (0, 0)
+
+    async def find(
+        self, indexer: Indexer, search_query: SearchQuery, on_progress: OnProgress = no_progress
+    ) -> tuple[SearchMatch, ...]:
+        """Return the documents that contain the words or are similar in meaning, best first. Documents with all of the
+        words come before all others."""
+        return await indexer.retry_after_repair(
+            lambda: self._find(indexer.index, search_query, on_progress), on_progress
+        )
+
+    async def _find(
+        self, index: SearchIndex, search_query: SearchQuery, on_progress: OnProgress
+    ) -> tuple[SearchMatch, ...]:
+        total, done = await self._thread.run(self._count_unembedded), 0
+        while done < total:
+            read = await self._thread.run(self._embed_batch)
+            done = min(done + read, total) if read else total
+            on_progress(done, total)
+        return await self._thread.run(self._ranked_matches, index, search_query)
+
+    def _ranked_matches(self, index: SearchIndex, search_query: SearchQuery) -> tuple[SearchMatch, ...]:
+        count = max(CANDIDATES_PER_RANKING, search_query.limit)
+        return index.read(
+            merge_rankings(index.ranked_hits(search_query, count), self._similar_documents(search_query, count))[
+                : search_query.limit
+            ]
+        )
+
+    def _count_unembedded(self) -> int:
+        self._vectors.prepare()
+        return self._vectors.unembedded_count()
+
+    def _embed_batch(self) -> int:
+        """Compute vectors for the next batch of documents, and return the number of documents."""
+        unread = self._vectors.unembedded_documents(DOCUMENTS_PER_BATCH)
+        if unread:
+            self._vectors.add(self._embed_documents(unread))
+        return len(unread)
+
+    def _embed_documents(self, unread: Sequence[UnembeddedDocument]) -> list[Vector]:
+        parts = [(document, start, end) for document in unread for start, end in part_bounds(document.text)]
+        rows = self._embedder.embed([f"{document.title}\n{document.text[start:end]}" for document, start, end in parts])
+        bodies, sketches = pack_int8(rows), quantized(rows)
+        return [
+            Vector(document.id, start, end, sketch.tobytes(), body.tobytes())
+            for (document, start, end), sketch, body in zip(parts, sketches, bodies, strict=True)
+        ]
+
+    def _similar_documents(self, search_query: SearchQuery, count: int) -> list[SearchHit]:
+        """Return the most similar documents, each with its most similar part."""
+        query = self._embedder.embed([search_query.words])
+        self._refresh()
+
+        def paths_like(paths: list[str]) -> frozenset[str]:
+            return self._vectors.paths_like(paths, path_pattern(search_query.path))
+
+        ids = self._quantized_vectors.nearest(quantized(query), search_query, paths_like, MAX_COMPARED_VECTORS)
+        rows = self._vectors.vectors_by_id(ids)
+        if not rows:
+            return []
+        bodies = np.frombuffer(b"".join(row[3] for row in rows), np.int8).reshape(len(rows), -1)
+        similarities = cosines(bodies, query[0])
+        best: dict[int, SearchHit] = {}
+        for row_index in np.argsort(-similarities, kind="stable")[
+            : np.count_nonzero(similarities >= MIN_SIMILARITY)
+        ].tolist():
+            document, start, end, _ = rows[row_index]
+            best.setdefault(document, SearchHit(document, "meaning", part=(start, end)))
+            if len(best) == count:
+                break
+        return list(best.values())
+
+    def _refresh(self) -> None:
+        """Load new quantised vectors; reload all of them if any were removed."""
+        state = self._vectors.state()
+        if state == self._loaded_state:
+            return
+        count_before = len(self._quantized_vectors)
+        self._quantized_vectors.add(self._vectors.quantized_vectors(self._quantized_vectors.last_id, MAX_VECTORS))
+        only_added = state[1] - self._loaded_state[1] == len(self._quantized_vectors) - count_before
+        if state[0] != self._loaded_state[0] or not only_added:
+            self._quantized_vectors = QuantizedVectors(MAX_VECTORS)
+            self._quantized_vectors.add(self._vectors.quantized_vectors(0, MAX_VECTORS))
+        self._loaded_state = state
+
+
+def pack_int8(rows: NDArray[np.float32]) -> NDArray[np.int8]:
+    """Pack each row into one byte per number. The row keeps its direction, but not its length."""
+    largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1e-9)
+    return np.asarray(np.rint(rows / largest * 127), np.int8)
+
+
+def cosines(bodies: NDArray[np.int8], query: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the cosine similarity of each packed row to a unit vector; zero for zero rows."""
+    rows = bodies.astype(np.float32)
+    lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1.0)
+    return np.asarray(np.round(rows @ query / lengths, 4), np.float32)  # rounded, so that equal texts get equal scores
+
+
+def part_bounds(text: str) -> list[tuple[int, int]]:
+    """Return the bounds of a text's parts, split at line or word ends. A long text has only its first and last parts;
+    an empty text has one empty part."""
+    parts, start = list[tuple[int, int]](), 0
+    while start < len(text) or not parts:
+        end = min(start + PART_CHARS, len(text))
+        if end < len(text):
+            line_end = text.rfind("\n", start + PART_CHARS // 2, end)
+            cut = line_end if line_end >= 0 else text.rfind(" ", start + PART_CHARS // 2, end)
+            end = cut + 1 if cut >= 0 else end
+        parts.append((start, end))
+        start = max(end, 1)
+    return parts if len(parts) <= LEADING_PARTS + TRAILING_PARTS else [*parts[:LEADING_PARTS], *parts[-TRAILING_PARTS:]]
+
+
+def merge_rankings(word_hits: Sequence[SearchHit], similar_hits: Sequence[SearchHit]) -> list[SearchHit]:
+    """Merge both rankings. Documents with all words come first, then those that contain them as parts of longer
+    words."""
+    scores = reciprocal_rank_fusion([hit.id for hit in word_hits], [hit.id for hit in similar_hits])
+    hits = {hit.id: hit for hit in (*similar_hits, *word_hits)}
+    tiers = {"words": 0, "parts": 1}
+    order = [*dict.fromkeys(hit.id for hit in (*word_hits, *similar_hits))]
+    return sorted((hits[id] for id in order), key=lambda hit: (tiers.get(hit.way, 2), -scores[hit.id]))
+
+
+RANK_DAMPING = 60
+"""The constant of reciprocal rank fusion: the first rank counts only a little more than the second (Cormack, Clarke and
+Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods", SIGIR 2009)."""
+
+
+def reciprocal_rank_fusion(*rankings: Sequence[int]) -> dict[int, float]:
+    """Return the combined score of each item, from several rankings with the best item first. Only ranks count, so the
+    scores of the rankings need not be comparable."""
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, item in enumerate(ranking, 1):
+            scores[item] = scores.get(item, 0.0) + 1 / (RANK_DAMPING + rank)
+    return scores

@@ -1,0 +1,301 @@
+"""Parses the forms in which models write calls as text: JSON objects, bare or fenced, and the tags and markers of
+model families. Pure."""
+
+import html
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from typing import Any
+
+from ebbtide.agent.providers.loose_json import parse_document, parse_value
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.schema import MAX_NESTING_DEPTH, is_nested_deeper
+
+_TAG_PREFIX = r"(?:｜DSML｜|[a-z]{1,20}:)?"
+"""Prefixes that some model families put before tag names."""
+_TAGS = rf"{_TAG_PREFIX}(?:tool_calls?|function_calls?|tools|tool_use)"
+_FENCE = regex(r"[ \t]*(`{3,}|~{3,})([\w-]*)\s*")
+OPENING_TAG = regex(rf"<({_TAGS})>\s*")
+_MARKER = regex(r"\[TOOL_CALLS\]\s*|<\|(?:python_tag|tool_call)\|>\s*|functools(?=\[)")
+_MARKER_END = regex(r"\s*<\|/tool_call\|>")
+_MISTRAL = regex(r"(?:\[TOOL_CALLS\])?([\w.-]+)\[ARGS\]\s*")
+_FUNCTION = regex(rf"<(function)=([\w.-]+)>\s*|<({_TAG_PREFIX}invoke) name=\"([\w.-]+)\">\s*")
+_PARAMETER = regex(
+    rf"<{_TAG_PREFIX}parameter(?:=([\w.-]+)| name=\"([\w.-]+)\")(?: "
+    rf"string=\"\w+\")?>\n?(.*?)\n?</{_TAG_PREFIX}parameter>\s*",
+    re.DOTALL,
+)
+_ELEMENT = regex(r"<(?:function|tool|invoke|call|tool_call)\s+name=\"([\w.-]+)\"((?:\s+[\w-]+=\"[^\"<]*\")*)\s*/>\s*")
+_ATTRIBUTE = regex(r"([\w-]+)=\"([^\"<]*)\"")
+_GLM = regex(r"([\w.-]+)\s*(?=<arg_key>)")
+_PAIR = regex(r"<arg_key>\s*([\w.-]+)\s*</arg_key>\s*<arg_value>\n?(.*?)\n?</arg_value>\s*", re.DOTALL)
+_DEEPSEEK = regex(
+    r"(?:<｜tool▁calls▁begin｜>\s*)?<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>([\w.-]+)\s*```json\s*|([\w.-]+)<｜tool▁sep｜>\s*)"
+)
+_DEEPSEEK_END = regex(r"\s*(?:```\s*)?<｜tool▁call▁end｜>(?:\s*<｜tool▁calls▁end｜>)?")
+_KIMI = regex(
+    r"(?:<\|tool_calls_section_begin\|>\s*)?<\|tool_call_begin\|>\s*(?:functions\.)?([\w.-]+?)(?::\d+)?\s*"
+    r"<\|tool_call_argument_begin\|>\s*"
+)
+_KIMI_END = regex(r"\s*<\|tool_call_end\|>(?:\s*<\|tool_calls_section_end\|>)?")
+_REACT = regex(r"Action:[ \t]*`?([\w.-]+)`?[ \t]*\n\s*Action Input:[ \t]*")
+CODE_CALL_START = (
+    r"(?:print\([ \t]*)?(?:[A-Za-z_]\w*\.)?[A-Za-z_][\w-]*\(\s*(?:\{|[A-Za-z_]\w*[ \t]*=[ \t]*[\"'\[{\dTFNtfn-])"
+)
+_CODE = regex(r"(print\([ \t]*)?(?:[A-Za-z_]\w*\.)?([A-Za-z_][\w-]*)\(\s*")
+_LINE_END = regex(r"[ \t]*(?:\n|\Z|```|<)")
+_KEYWORD = regex(r"\s*([A-Za-z_]\w*)[ \t]*=[ \t]*")
+_CODE_LANGUAGES = {
+    "",
+    "tool_code",
+    "tool_call",
+    "tool_calls",
+    "tool",
+    "python",
+    "py",
+    "json",
+    "text",
+    "plaintext",
+    "xml",
+}
+_HARMONY = regex(
+    r"(?:<\|start\|>assistant)?(?:<\|channel\|>\w+)?\s*to=(?:functions\.)?([\w.-]+)[^{<]*(?:<\|[a-z]+\|>[^{<]*)*"
+)
+_HARMONY_END = regex(r"\s*<\|(?:call|end|return)\|>")
+_END_MARKER = regex(r"\s*(?:```\s*\Z|<\|(?:im_end|eot_id|eom_id|endoftext)\|>|</s>)")
+CALL_MARKERS = (
+    rf"<(?:{_TAGS})>|\[TOOL_CALLS\]|<\|(?:python_tag|tool_call)\|>|functools\[|<function=|<{_TAG_PREFIX}invoke name=|"
+    r"<｜tool▁calls?▁begin｜>|<\|tool_calls?_(?:section_)?begin\|>|<\|start\|>assistant\s*to=|(?:<\|start\|>assistant)?<\|channel\|>\w+\s*to="
+)
+_NAME_KEYS = ("name", "tool", "tool_name", "function", "action")
+_ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "tool_input", "action_input")
+_OTHER_KEYS = {"id", "type", "tool_call_id"}
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCall:
+    name: str
+    arguments: Mapping[str, object]
+    is_ambiguous: bool = field(default=False, compare=False)
+    """Whether the form is also common in ordinary code or data. It is then a call only if it names a tool and has only
+    arguments of that tool."""
+
+
+def parse_call_block(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+    """Return the calls of one block in a text, and the end of the block, including the model's end marker."""
+    parsed = _parse_block(text, start)
+    stop = _END_MARKER.match(text, parsed[1]) if parsed is not None else None
+    return (parsed[0], stop.end()) if parsed is not None and stop is not None else parsed
+
+
+def _parse_block(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+    if (fence := _FENCE.match(text, start)) is not None:
+        parsed = parse_marked_calls(text, fence.end()) or _parse_json_calls(text, fence.end())
+        if parsed is None and fence[2].lower() in _CODE_LANGUAGES:
+            parsed = _parse_code_calls(text, fence.end())
+        return _require_closing(parsed, text, fence[1])
+    return parse_marked_calls(text, start) or _parse_json_calls(text, start) or _parse_code_calls(text, start)
+
+
+def parse_marked_calls(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+    """Return the calls after a tag or marker, and their end; None if there are none."""
+    if (tag := OPENING_TAG.match(text, start)) is not None:
+        return _require_closing(
+            _parse_function_tags(text, tag.end())
+            or _parse_self_closing_tags(text, tag.end())
+            or _parse_key_value_tags(text, tag.end())
+            or _parse_json_calls(text, tag.end())
+            or _parse_code_calls(text, tag.end()),
+            text,
+            f"</{tag[1]}>",
+        )
+    if (head := _MISTRAL.match(text, start)) is not None:
+        return _parse_named_call(text, head[1], head.end(), None)
+    if (head := _DEEPSEEK.match(text, start)) is not None:
+        return _parse_named_call(text, head[1] or head[2], head.end(), _DEEPSEEK_END)
+    if (mark := _MARKER.match(text, start)) is not None:
+        parsed = _parse_json_calls(text, mark.end()) or _parse_code_calls(text, mark.end())
+        end = _MARKER_END.match(text, parsed[1]) if parsed is not None else None
+        return (parsed[0], end.end()) if parsed is not None and end is not None else parsed
+    if (head := _KIMI.match(text, start)) is not None:
+        return _parse_named_call(text, head[1], head.end(), _KIMI_END)
+    if (head := _REACT.match(text, start)) is not None:
+        return _parse_named_call(text, head[1], head.end(), None)
+    if (head := _HARMONY.match(text, start)) is not None:
+        return _parse_named_call(text, head[1], head.end(), _HARMONY_END)
+    return _parse_function_tags(text, start)
+
+
+def _require_closing(
+    parsed: tuple[list[WrittenCall], int] | None, text: str, end: str
+) -> tuple[list[WrittenCall], int] | None:
+    """Return the calls, with their end moved past the block's closing marker. The marker may be missing at the end of
+    the text; if something else follows, return None."""
+    if parsed is None:
+        return None
+    position = skip_blanks(text, parsed[1])
+    if text.startswith(end, position):
+        return parsed[0], position + len(end)
+    return (parsed[0], position) if position == len(text) else None
+
+
+def _parse_json_calls(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+    """Return the calls in consecutive JSON values, and their end; None if one of the values is not a call."""
+    calls = list[WrittenCall]()
+    end = start
+    while (position := skip_blanks(text, end)) < len(text) and text[position] in "[{":
+        try:
+            value, end = parse_value(text, position)
+        except ValueError:
+            return None
+        parsed = None if is_nested_deeper(value, MAX_NESTING_DEPTH) else list(_calls_from_json(value))
+        if not parsed or None in parsed:
+            return None
+        calls += [call for call in parsed if call is not None]
+    return (calls, end) if calls else None
+
+
+def _parse_code_calls(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+    """Return the calls written as code, `name(key="value")` or `name({...})`, one after another or in a list, and their
+    end."""
+    calls, end = list[WrittenCall](), start
+    is_list = text.startswith("[", start)
+    end = start + is_list
+    while (head := _CODE.match(text, skip_blanks(text, end))) is not None:
+        parsed = _parse_code_arguments(text, head.end())
+        if parsed is None:
+            return None
+        arguments, position = parsed
+        closing = "))" if head[1] else ")"
+        for sign in closing:
+            position = skip_blanks(text, position)
+            if not text.startswith(sign, position):
+                return None
+            position += 1
+        calls.append(WrittenCall(head[2], arguments, is_ambiguous=True))
+        end = position + text.startswith((",", ";"), position)
+        if not is_list and _LINE_END.match(text, end) is None:
+            return None
+    if is_list:
+        end = skip_blanks(text, end)
+        return (calls, end + 1) if calls and text.startswith("]", end) else None
+    return (calls, end) if calls else None
+
+
+def _parse_code_arguments(text: str, start: int) -> tuple[dict[str, object], int] | None:
+    """Return the arguments after an opening bracket, as an object or as keywords, and the position after them."""
+    arguments, end = dict[str, object](), start
+    try:
+        if text.startswith("{", start):
+            value, end = parse_value(text, start)
+            return (value, end) if isinstance(value, dict) and not is_nested_deeper(value, MAX_NESTING_DEPTH) else None
+        while (name := _KEYWORD.match(text, end)) is not None:
+            arguments[name[1]], end = parse_value(text, name.end())
+            end = skip_blanks(text, end)
+            if not text.startswith(",", end):
+                break
+            end += 1
+    except ValueError:
+        return None
+    return (arguments, end) if arguments and not is_nested_deeper(arguments, MAX_NESTING_DEPTH) else None
+
+
+def _parse_function_tags(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+    """Return consecutive functions whose parameters are in tags or in a JSON object."""
+    calls, end = list[WrittenCall](), start
+    while (head := _FUNCTION.match(text, skip_blanks(text, end))) is not None:
+        arguments, end = dict[str, object](), head.end()
+        while (parameter := _PARAMETER.match(text, end)) is not None:
+            arguments[parameter[1] or parameter[2]], end = parameter[3], parameter.end()
+        name = head[2] or head[4]
+        parsed = ([WrittenCall(name, arguments)], end) if arguments else _parse_named_call(text, name, end, None)
+        parsed = _require_closing(parsed or ([WrittenCall(name, {})], end), text, f"</{head[1] or head[3]}>")
+        if parsed is None:
+            return None
+        calls += parsed[0]
+        end = parsed[1]
+    return (calls, end) if calls else None
+
+
+def _parse_self_closing_tags(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+    """Return calls in self-closing tags with the arguments as attributes."""
+    calls, end = list[WrittenCall](), start
+    while (element := _ELEMENT.match(text, end)) is not None:
+        arguments = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(element[2])}
+        calls, end = [*calls, WrittenCall(element[1], arguments)], element.end()
+    return (calls, end) if calls else None
+
+
+def _parse_key_value_tags(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+    """Return a call as a name followed by keys and values in tags."""
+    head = _GLM.match(text, start)
+    if head is None:
+        return None
+    arguments, end = dict[str, object](), head.end()
+    while (pair := _PAIR.match(text, end)) is not None:
+        arguments[pair[1]], end = pair[2], pair.end()
+    return ([WrittenCall(head[1], arguments)], end) if arguments else None
+
+
+def _parse_named_call(
+    text: str, name: str, start: int, close: "re.Pattern[str] | None"
+) -> tuple[list[WrittenCall], int] | None:
+    """Return the call of a tool whose name comes before its arguments."""
+    if not text.startswith("{", start):
+        return None
+    try:
+        arguments, end = parse_value(text, start)
+    except ValueError:
+        return None
+    if not isinstance(arguments, dict) or is_nested_deeper(arguments, MAX_NESTING_DEPTH):
+        return None
+    closing = close.match(text, end) if close is not None else None
+    return [WrittenCall(name, arguments)], closing.end() if closing else end
+
+
+def _calls_from_json(value: Any) -> Iterator[WrittenCall | None]:  # noqa: ANN401  # any JSON
+    """Yield the calls that a value represents, with None for anything that is not a call."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _calls_from_json(item)
+        return
+    if isinstance(value, dict) and set(value) == {"tool_calls"} and isinstance(value["tool_calls"], list):
+        yield from _calls_from_json(value["tool_calls"])
+        return
+    if isinstance(value, dict) and isinstance(value.get("function"), dict) and set(value) - _OTHER_KEYS == {"function"}:
+        value = value["function"]
+    yield _call_from_json(value)
+
+
+def _call_from_json(value: object) -> WrittenCall | None:
+    if not isinstance(value, dict):
+        return None
+    if not any(key in value for key in _ARGUMENT_KEYS):
+        return _ambiguous_call_from_json(value)
+    if len(set(value) - _OTHER_KEYS) != 2:
+        return None
+    name = next((value[key] for key in _NAME_KEYS if key in value), None)
+    arguments = next((value[key] for key in _ARGUMENT_KEYS if key in value), None)
+    if isinstance(arguments, str):
+        try:
+            arguments = parse_document(arguments)
+        except (ValueError, RecursionError):
+            return None
+    return WrittenCall(name, arguments) if isinstance(name, str) and isinstance(arguments, dict) else None
+
+
+def _ambiguous_call_from_json(value: Mapping[str, object]) -> WrittenCall | None:
+    """Return a call whose name is the value of a key next to its arguments, or the only key: `{"tool": "bash",
+    "command": "ls"}` and `{"bash": {"command": "ls"}}`."""
+    if len(value) == 1:
+        ((tool, inner),) = value.items()
+        return WrittenCall(tool, inner, is_ambiguous=True) if isinstance(inner, dict) else None
+    key = next((key for key in _NAME_KEYS[1:] if key in value), "")
+    name, arguments = value.get(key), {each: value[each] for each in value if each != key and each not in _OTHER_KEYS}
+    return WrittenCall(name, arguments, is_ambiguous=True) if isinstance(name, str) and arguments else None
+
+
+def skip_blanks(text: str, start: int) -> int:
+    while start < len(text) and text[start].isspace():
+        start += 1
+    return start

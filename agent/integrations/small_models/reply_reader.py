@@ -1,0 +1,45 @@
+"""Reads the replies of models that write calls as text, or only show code instead of calling a tool."""
+
+from collections.abc import Collection
+
+from ebbtide.agent.calls.execute import CallRunner
+from ebbtide.agent.calls.resolve import is_callable_name, known_argument_names, matches_tool_exactly
+from ebbtide.agent.integrations.small_models.shown_calls import refuse_truncating_writes, with_calls_from_code_blocks
+from ebbtide.agent.integrations.small_models.text_calls import with_text_calls
+from ebbtide.agent.messages import Assistant, Conversation, User
+from ebbtide.agent.prompt.build import Prompt
+from ebbtide.agent.providers.base import ModelFacts
+from ebbtide.agent.view.message_text import message_text
+
+
+class TextReplyReader:
+    def __init__(self, facts: ModelFacts) -> None:
+        self._facts = facts
+
+    def with_written_calls(
+        self,
+        original: Assistant,
+        conversation: Conversation,
+        prompt: Prompt,
+        offered: Collection[str],
+        runner: CallRunner,
+    ) -> Assistant:
+        """Return the reply with the calls that it contains as text. For a small model, code that is only shown also
+        becomes a call."""
+        reply = original
+        if self._facts.calls_in_text:
+            reply = with_text_calls(
+                reply,
+                lambda call: (matches_tool_exactly if call.is_ambiguous else is_callable_name)(
+                    call.name, call.arguments, runner.tools, offered
+                ),
+                lambda: (prompt.system, *(message_text(each) for each in prompt.messages if isinstance(each, User))),
+                lambda: known_argument_names(runner.tools, offered),
+                is_small_model=self._facts.is_small,
+            )
+        return with_calls_from_code_blocks(reply, original, conversation, runner) if self._facts.is_small else reply
+
+    def without_mistakes(self, reply: Assistant, conversation: Conversation, runner: CallRunner) -> Assistant:
+        """Return the reply with calls refused that a small model makes by mistake: writes that would truncate a
+        file."""
+        return refuse_truncating_writes(reply, conversation, runner) if self._facts.is_small else reply

@@ -1,0 +1,144 @@
+"""Post-processes the reply of a small model: a file or command that it only shows becomes a call, and a write that
+would truncate a file by mistake is rejected."""
+
+import difflib
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ebbtide.agent.calls.execute import CallRunner
+from ebbtide.agent.integrations.small_models.answer_files import MAX_SNIPPET_CHARS, file_from_snippet
+from ebbtide.agent.integrations.small_models.unfinished_task import asks_for_change, changing_calls, turn_request
+from ebbtide.agent.messages import Assistant, Conversation, Note, ToolCall, ToolOutput, User
+from ebbtide.agent.prompt.code_blocks import parse_code_blocks
+from ebbtide.agent.prompt.mentions import file_names_in
+from ebbtide.tools.base import ToolError, Workspace
+from ebbtide.tools.bash import Bash
+from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.paths import display, locate
+from ebbtide.tools.files.text import binary_kind, decode_file
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tools.read import Read
+from ebbtide.tools.write import Write
+
+MAX_COMMAND_LINES = 5
+"""Maximum number of lines of a command in a code block."""
+MIN_SIMILARITY = 0.6
+"""Similarity of a file and its replacement above which a write is accepted, even if most lines differ."""
+
+
+def with_calls_from_code_blocks(
+    reply: Assistant, original: Assistant, conversation: Conversation, runner: CallRunner
+) -> Assistant:
+    """Return the reply with a call for the code that it shows. `original` is the reply before calls were parsed from
+    its text."""
+    request = turn_request(conversation)
+    if (
+        request is None
+        or not asks_for_change(request.text)
+        or any(call.name not in (Bash.name, Read.name) for call in reply.calls)
+    ):
+        return reply
+    has_changed = any(changing_calls(conversation))
+    mentioned = file_names_in(request.text)
+    workspace = runner.workspace
+    files = _short_file_texts(_relevant_file_names(request, conversation), workspace)
+    new_names = [name for name in mentioned if _short_file_text(name, workspace) is None]
+    snippet = file_from_snippet(original.text, files, new_names)
+    if snippet is not None and Write.name in runner.tools:
+        return _with_call(original, ToolCall("call_text_1", Write.name, {"path": snippet[0], "content": snippet[1]}))
+    blocks = parse_code_blocks(original.text)
+    if reply.calls or len(blocks) != 1 or not blocks[0].is_command or has_changed:
+        return reply
+    lines = [line.removeprefix("$ ") for line in blocks[0].text.strip().splitlines()]
+    if not 0 < len(lines) <= MAX_COMMAND_LINES or Bash.name not in runner.tools or _is_quoted(lines, conversation):
+        return reply
+    return _with_call(original, ToolCall("call_text_1", Bash.name, {"command": "\n".join(lines)}))
+
+
+def refuse_truncating_writes(reply: Assistant, conversation: Conversation, runner: CallRunner) -> Assistant:
+    """Reject calls that would remove most of a file, because small models often write only the new part instead of the
+    whole file. If the model repeats the call, it is accepted."""
+    earlier_calls = list(_earlier_calls(conversation))
+    parts = [
+        replace(part, problem=problem)
+        if isinstance(part, ToolCall)
+        and not part.problem
+        and (part.name, dict(part.arguments)) not in earlier_calls
+        and (problem := _truncation_problem(part, runner.workspace))
+        else part
+        for part in reply.parts
+    ]
+    return replace(reply, parts=tuple(parts))
+
+
+def _is_quoted(lines: Sequence[str], conversation: Conversation) -> bool:
+    """Whether a command occurs in a note or output that the model has seen. It may then be a quotation, and the author
+    of that text must not be able to have it run."""
+    seen = " ".join(
+        " ".join(part.text.split())
+        for message in conversation.messages
+        if isinstance(message, User)
+        for part in message.parts
+        if isinstance(part, Note | ToolOutput)
+    )
+    return any(" ".join(line.split()) in seen for line in lines)
+
+
+def _with_call(original: Assistant, call: ToolCall) -> Assistant:
+    return replace(original, parts=(*original.parts, call))
+
+
+def _truncation_problem(call: ToolCall, workspace: Workspace) -> str:
+    """Return the problem with a call that would remove most of a file; empty for other calls."""
+    path, content = call.arguments.get("path"), call.arguments.get("content")
+    if call.name != Write.name or not isinstance(path, str) or not isinstance(content, str):
+        return ""
+    old_text = _short_file_text(path, workspace)
+    if not old_text or len(content) > MAX_SNIPPET_CHARS:
+        return ""
+    new_lines = {line.strip() for line in content.splitlines()}
+    lines = [line.strip() for line in old_text.splitlines() if line.strip()]
+    lost = [line for line in lines if line not in new_lines]
+    if (
+        2 * len(lost) <= len(lines)
+        or difflib.SequenceMatcher(None, old_text, content, autojunk=False).ratio() > MIN_SIMILARITY
+    ):
+        return ""
+    name, quoted_path = display(locate(path, workspace), workspace.root), shlex.quote(path)
+    lines_lost = f"{len(lost)} of its {len(lines)} lines, {ellipsize(lost[0], 60)!r} among them"
+    return (
+        f"`{name}` would lose {lines_lost}: write all of the file, these lines included; to add to its end, call "
+        f"`bash` with printf '%s\\n' TEXT >> {quoted_path}; to replace it all the same, make this call again"
+    )
+
+
+def _earlier_calls(conversation: Conversation) -> Iterator[tuple[str, Mapping[str, object]]]:
+    for message in conversation.messages:
+        if isinstance(message, Assistant):
+            yield from ((call.name, dict(call.arguments)) for call in message.calls)
+
+
+def _relevant_file_names(request: User, conversation: Conversation) -> list[str]:
+    """Return the files that the user's message or the model's calls are about."""
+    attached = [part.name for part in request.parts if isinstance(part, Note) and part.kind == "file"]
+    paths = [str(arguments.get("path", "")) for _, arguments in _earlier_calls(conversation)]
+    return list(dict.fromkeys(name.removeprefix("@").removeprefix("./") for name in (*attached, *paths) if name))
+
+
+def _short_file_texts(names: Sequence[str], workspace: Workspace) -> dict[str, str]:
+    found = ((name, _short_file_text(name, workspace)) for name in names)
+    return {name: text for name, text in found if text}
+
+
+def _short_file_text(name: str, workspace: Workspace) -> str | None:
+    """Return the content of a short file; an empty string if it is long, binary or not yet seen by the model; None if
+    there is no such file."""
+    try:
+        path = locate(name, workspace)
+        raw = read_beginning(path, MAX_SNIPPET_CHARS + 1)
+    except (ToolError, OSError):
+        return None
+    if len(raw) > MAX_SNIPPET_CHARS or binary_kind(raw) or workspace.seen.view_state(path, raw) == "never":
+        return ""
+    return decode_file(raw).normalised_text

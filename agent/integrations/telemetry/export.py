@@ -1,0 +1,112 @@
+"""Sends spans and metrics to a collector, with OTLP over HTTP."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from urllib.parse import urlsplit
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+from ebbtide.agent.channel import Channel
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.integrations.telemetry.session_trace import Instruments, SessionTrace
+from ebbtide.tools.secrets.redaction import redact_url
+from ebbtide.tools.version import VERSION
+
+EXPORT_TIMEOUT_S = 2.0
+"""Timeout in seconds, both for one attempt to send and for the shutdown."""
+
+
+class Telemetry:
+    """Telemetry of one process, shared by all of its sessions."""
+
+    def __init__(self, endpoint: str, redact: Callable[[str], str], *, exports_text: bool) -> None:
+        """`endpoint` is the collector's address, to which `/v1/traces` and `/v1/metrics` are appended. `redact` removes
+        secrets from text. `exports_text`: whether messages and outputs are exported. Raises `ConfigError`."""
+        parts = urlsplit(endpoint)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            address = redact_url(endpoint)
+            raise ConfigError(
+                f"`telemetry.endpoint` is `{address}`, not a valid address; write it as `http://host:4318`"
+            )
+        # Failures are reported once, as a notice; the library's log messages would corrupt the screen.
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+        base, resource = endpoint.rstrip("/"), Resource.create({"service.name": "ebbtide", "service.version": VERSION})
+        self._endpoint = redact_url(base)
+        self._spans = _WatchedExporter(OTLPSpanExporter(f"{base}/v1/traces", timeout=EXPORT_TIMEOUT_S))
+        self._tracing = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._tracing.add_span_processor(BatchSpanProcessor(self._spans))
+        metrics = OTLPMetricExporter(f"{base}/v1/metrics", timeout=EXPORT_TIMEOUT_S)
+        self._metering = MeterProvider([PeriodicExportingMetricReader(metrics)], resource, shutdown_on_exit=False)
+        meter = self._metering.get_meter("ebbtide", VERSION)
+        self._instruments = Instruments(
+            self._tracing.get_tracer("ebbtide", VERSION),
+            meter.create_histogram("gen_ai.client.token.usage", "{token}", "Tokens of requests"),
+            meter.create_histogram("gen_ai.client.operation.duration", "s", "Duration of requests and calls"),
+            meter.create_counter("ebbtide.cost", "USD", "Cost of requests"),
+            meter.create_counter("ebbtide.context.rewrites", "{rewrite}", "Rewrites of the model's view"),
+            redact,
+            exports_text,
+        )
+        self._traces: list[SessionTrace] = []
+        self._failure_reported = False
+
+    def follow(self, channel: Channel) -> None:
+        """Record a session's events. The first failure to send any is reported to the user."""
+        trace = SessionTrace(self._instruments)
+        self._traces.append(trace)
+
+        def note(event: Event) -> None:
+            trace.note(event)
+            if self._spans.has_failed and not self._failure_reported:
+                self._failure_reported = True
+                channel.notice(f"telemetry cannot be sent to `{self._endpoint}`; the session continues without it")
+
+        channel.observe_events(note)
+
+    async def close(self) -> None:
+        """Send the remaining data, within a few seconds."""
+        for trace in self._traces:
+            trace.close()
+        shutdowns = (self._tracing.shutdown, partial(self._metering.shutdown, EXPORT_TIMEOUT_S * 1000))
+        # Exporters keep retrying if the collector does not answer, so they run in daemon threads, which do not delay
+        # the exit.
+        threads = [threading.Thread(target=end, name="telemetry", daemon=True) for end in shutdowns]
+        for thread in threads:
+            thread.start()
+        await asyncio.to_thread(_join_threads, threads)
+
+
+def _join_threads(threads: Sequence[threading.Thread]) -> None:
+    end = time.monotonic() + EXPORT_TIMEOUT_S
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+
+
+class _WatchedExporter(SpanExporter):
+    """An exporter that records whether spans were lost."""
+
+    def __init__(self, inner: SpanExporter) -> None:
+        self._inner = inner
+        self.has_failed = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = self._inner.export(spans)
+        self.has_failed = self.has_failed or result is not SpanExportResult.SUCCESS
+        return result
+
+    def shutdown(self) -> None:
+        self._inner.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return self._inner.force_flush(timeout_millis)

@@ -1,1 +1,0 @@
-"""Language servers of a session: finding them, trust, and diagnostics after edits."""

@@ -1,1 +1,0 @@
-"""MCP servers of a session: declarations, approval, running servers and their requests to the user."""

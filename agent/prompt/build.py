@@ -1,0 +1,152 @@
+"""Builds the prompt from the instructions and the conversation. Pure: reads neither files nor the clock."""
+
+from dataclasses import replace
+
+from ebbtide.agent.messages import Conversation, Image, Message, Text, ToolOutput, User, UserPart
+from ebbtide.agent.view.visible import messages_in_view
+from ebbtide.tools.lazy import dataclass
+
+IMAGE_LEFT_OUT = "[an image ({}) is left out: this model takes no images]"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section of the system prompt."""
+
+    name: str
+    text: str
+    cacheable: bool
+    """Whether the section is part of the prefix that all sessions of the project share."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptBuilder:
+    """Builds a system prompt from sections: first the cacheable ones, then the others, each in insertion order."""
+
+    sections: tuple[Section, ...] = ()
+
+    def plus(self, name: str, text: str, *, cacheable: bool = False) -> "PromptBuilder":
+        """Return a builder with one more section. Empty text adds no section."""
+        if not text:
+            return self
+        added = (*self.sections, Section(name, text, cacheable))
+        return PromptBuilder(tuple(sorted(added, key=lambda section: not section.cacheable)))
+
+    def build(self) -> tuple[str, tuple[int, ...]]:
+        """Return the text, and for each cacheable section the offset at which it ends, in characters."""
+        text, ends = "", []
+        for section in self.sections:
+            text += ("\n\n" if text else "") + section.text
+            if section.cacheable:
+                ends.append(len(text))
+        return text, tuple(ends)
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionFile:
+    """An instruction file, as it was read."""
+
+    path: str
+    section: str
+    """Its section of the system prompt, including the title."""
+    text: str
+    """Its text; empty if it was left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """Sections of the system prompt. They stay byte-identical until the session ends, and notes announce later changes.
+    So the provider's cache of this text stays valid even after a compaction."""
+
+    base: str
+    environment: str = ""
+    project: str = ""
+    """Text of the project's and the user's instruction files."""
+    memories: str = ""
+    skills: str = ""
+    """Names and one-line descriptions of the available skills."""
+    appended: str = ""
+    """Text added by the caller that started the session."""
+    files: tuple[InstructionFile, ...] = ()
+    """The instruction files from which `project` was built."""
+    problems: tuple[str, ...] = ()
+    """Notices for the user about these files, one per line."""
+
+    @property
+    def builder(self) -> PromptBuilder:
+        return (
+            PromptBuilder()
+            .plus("base", self.base, cacheable=True)
+            .plus("project", self.project, cacheable=True)
+            .plus("memories", self.memories, cacheable=True)
+            .plus("skills", self.skills)
+            .plus("environment", self.environment)
+            .plus("appended", self.appended)
+        )
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """The non-empty sections in order: `base`, `project`, `memories`, `skills`, `environment`, `appended`."""
+        return self.builder.sections
+
+    @property
+    def text(self) -> str:
+        return self.builder.build()[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    system: str
+    messages: tuple[Message, ...]
+    stable: int = 0
+    """Length of the prefix of `system` that other sessions share, in characters."""
+
+
+def build_prompt(conversation: Conversation, instructions: Instructions, *, images: bool = True) -> Prompt:
+    """Return the system prompt and the messages of the next request: the summary, if there is one, then the
+    conversation. For a model without image support, notes replace the images."""
+    messages = with_supported_parts(messages_in_view(conversation), images=images)
+    return assemble_prompt(merge_users(messages), instructions)
+
+
+def assemble_prompt(messages: tuple[Message, ...], instructions: Instructions) -> Prompt:
+    """Return a prompt that consists of the instructions and these messages."""
+    system, ends = instructions.builder.build()
+    return Prompt(system, messages, ends[-1] if ends else 0)
+
+
+def with_supported_parts(messages: tuple[Message, ...], *, images: bool) -> tuple[Message, ...]:
+    """Return the messages in the form for a model with or without image support."""
+    return messages if images else tuple(_without_images(message) for message in messages)
+
+
+def _without_images(message: Message) -> Message:
+    if not isinstance(message, User) or not any(_has_images(part) for part in message.parts):
+        return message  # keep the same object, so that values cached for it stay valid
+    return User(tuple(_describe_images(part) for part in message.parts))
+
+
+def _has_images(part: UserPart) -> bool:
+    return isinstance(part, Image) or (isinstance(part, ToolOutput) and bool(part.images))
+
+
+def _describe_images(part: UserPart) -> UserPart:
+    match part:
+        case Image(media_type=media_type):
+            return Text(IMAGE_LEFT_OUT.format(media_type))
+        case ToolOutput(images=images) if images:
+            notes = "\n".join(IMAGE_LEFT_OUT.format(image.media_type) for image in images)
+            return replace(part, text=f"{part.text}\n{notes}", images=())
+        case _:
+            return part
+
+
+def merge_users(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Merge adjacent user messages, because some APIs require alternating roles."""
+    merged: list[Message] = []
+    for message in messages:
+        if merged and isinstance(message, User) and isinstance(merged[-1], User):
+            merged[-1] = User(merged[-1].parts + message.parts)
+        else:
+            merged.append(message)
+    return tuple(merged)

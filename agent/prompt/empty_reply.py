@@ -1,0 +1,62 @@
+"""Handles an empty reply after tool calls: asks the model for a sentence, or else lists what its calls have done.
+Pure."""
+
+from collections.abc import Sequence
+
+from ebbtide.agent.messages import Assistant, Conversation, Message, Note, ToolCall, User
+from ebbtide.agent.tool_specs import executed_call
+from ebbtide.agent.view.message_text import is_steering_message
+from ebbtide.tools.outputs.extent import ellipsize
+
+ANSWER_REQUEST = Note(
+    "[Your reply was empty. Say in a sentence what you have done and what it gave, or make the next call.]"
+)
+_MAX_NAMED_CALLS = 3
+"""Maximum number of calls that the summary names; the newest ones are named."""
+_MAX_CALL_CHARS = 80
+"""Maximum length of a call in the summary, in characters."""
+
+
+def is_after_success(messages: Sequence[Message]) -> bool:
+    """Whether the messages end in a successful output, ignoring notes from the program."""
+    for message in reversed(messages):
+        is_note = isinstance(message, User) and all(isinstance(part, Note) for part in message.parts)
+        if not is_note:
+            return isinstance(message, User) and bool(message.outputs) and message.outputs[-1].status == "done"
+    return False
+
+
+def ask_for_answer(conversation: Conversation, *, is_small_model: bool = False) -> User | None:
+    """Return the message that asks for an answer after an empty reply; None if there is nothing to report or the model
+    was already asked. `is_small_model`: the model is a small one, which is asked even after a failed call."""
+    messages = conversation.messages
+    if not messages or messages[-1].parts == (ANSWER_REQUEST,):
+        return None
+    has_run = isinstance(messages[-1], User) and bool(messages[-1].outputs)
+    return User((ANSWER_REQUEST,)) if is_after_success(messages) or (is_small_model and has_run) else None
+
+
+def work_summary(conversation: Conversation) -> str:
+    """Return a sentence about what the turn's calls have done, marked as written by the program; empty if the last call
+    failed."""
+    if not is_after_success(conversation.messages):
+        return ""
+    done = list[str]()
+    calls = dict[str, ToolCall]()
+    for message in conversation.messages:
+        if isinstance(message, Assistant):
+            calls |= {call.id: call for call in message.calls}
+        elif message.text and not is_steering_message(message):
+            done.clear()
+        else:
+            ended = [output for output in message.outputs if output.status == "done" and output.call_id in calls]
+            done += [_call_label(executed_call(calls[output.call_id], output)) for output in ended]
+    omitted_note = f", after {len(done) - _MAX_NAMED_CALLS} more" if len(done) > _MAX_NAMED_CALLS else ""
+    listed_calls = f"{'; '.join(done[-_MAX_NAMED_CALLS:])}{omitted_note}"
+    return f"[The model ended without a word; this line is the program's. What was done: {listed_calls}.]"
+
+
+def _call_label(call: ToolCall) -> str:
+    """Return the name of a call's tool, and the file, command or pattern that the call is about."""
+    about = next((call.arguments[name] for name in ("path", "command", "pattern") if name in call.arguments), "")
+    return ellipsize(f"`{call.name}` {' '.join(str(about).split())}".strip(), _MAX_CALL_CHARS)

@@ -1,0 +1,105 @@
+"""Caches the model's view of a conversation, so that each request processes only new messages. Pure."""
+
+from collections.abc import Set
+from dataclasses import field, replace
+
+from ebbtide.agent.messages import Assistant, Conversation, Message, User, extend_tuple
+from ebbtide.agent.prompt.build import Instructions, Prompt, assemble_prompt, merge_users, with_supported_parts
+from ebbtide.agent.tokens.incremental import IncrementalFold, is_prefix
+from ebbtide.agent.view.visible import summary_messages, visible_messages
+from ebbtide.tools.lazy import dataclass
+
+
+@dataclass(slots=True)
+class ViewCache:
+    """One session's view, kept between requests. It is rebuilt if masks, replacements or the summary change."""
+
+    _messages: tuple[Message, ...] = ()
+    """Messages of the conversation for which the view was last computed."""
+    _view_key: tuple[object, ...] = ()
+    """Other inputs from which the view was computed; if they change, it is rebuilt."""
+    _visible: tuple[Message, ...] = ()
+    _merged_visible: tuple[Message, ...] = ()
+    """Visible messages that `_merged` already contains."""
+    _opening_key: tuple[object, ...] = ()
+    """Inputs that determined the beginning of the last prompt."""
+    _merged: tuple[Message, ...] = ()
+    _call_ids: IncrementalFold[set[str], Message] = field(default_factory=lambda: IncrementalFold(set, _with_ids))
+    _output_count: IncrementalFold[int, Message] = field(default_factory=lambda: IncrementalFold(int, _with_outputs))
+
+    _last_user_text: IncrementalFold[str, Message] = field(
+        default_factory=lambda: IncrementalFold(str, _newest_user_text)
+    )
+
+    def messages(self, conversation: Conversation) -> tuple[Message, ...]:
+        """Return the messages as the model sees them. The result equals that of `visible_messages`."""
+        if not conversation.masked and not conversation.retold:
+            return conversation.messages
+        rewrites = (
+            conversation.masked, conversation.retold, conversation.outputs_before, conversation.messages_before,
+        )  # fmt: skip
+        messages = conversation.messages
+        if self._view_key != rewrites or not is_prefix(self._messages, messages):
+            self._visible = visible_messages(conversation)
+        elif len(messages) > len(self._messages):
+            self._visible = extend_tuple(self._visible, *self._new_messages(conversation, len(self._messages)))
+        self._messages, self._view_key = messages, rewrites
+        return self._visible
+
+    def _new_messages(self, conversation: Conversation, known_count: int) -> tuple[Message, ...]:
+        """Return the visible form of the messages after the first `known_count`. A reply directly before them is
+        included in the computation, because it has the calls that they answer."""
+        start = (
+            known_count - 1
+            if known_count and isinstance(conversation.messages[known_count - 1], Assistant)
+            else known_count
+        )
+        earlier = self._output_count.value_for(self._messages)
+        newest = replace(
+            conversation,
+            messages=conversation.messages[start:],
+            outputs_before=conversation.outputs_before + earlier,
+            messages_before=conversation.messages_before + start,
+        )
+        return visible_messages(newest)[known_count - start :]
+
+    def prompt(self, conversation: Conversation, instructions: Instructions, *, images: bool = True) -> Prompt:
+        """Return the system prompt and messages of the next request. The result equals that of `build_prompt`."""
+        visible, opening = self.messages(conversation), (conversation.summary, images)
+        if self._opening_key != opening or not is_prefix(self._merged_visible, visible):
+            self._merged = merge_users(with_supported_parts(summary_messages(conversation.summary), images=images))
+            self._merged_visible, self._opening_key = (), opening
+        new_messages = merge_users(with_supported_parts(visible[len(self._merged_visible) :], images=images))
+        # Only the last known and the first new message may have to be merged; all others stay the same objects.
+        merged_pair = merge_users((*self._merged[-1:], *new_messages[:1]))
+        if new_messages and len(merged_pair) == 1:
+            self._merged, new_messages = self._merged[:-1], (*merged_pair, *new_messages[1:])
+        self._merged = extend_tuple(self._merged, *new_messages)
+        self._merged_visible = visible
+        return assemble_prompt(self._merged, instructions)
+
+    def outputs_so_far(self, conversation: Conversation) -> int:
+        """Return the number of outputs in the session."""
+        return conversation.outputs_before + self._output_count.value_for(conversation.messages)
+
+    def last_user_text(self, conversation: Conversation) -> str:
+        """Return the user's last text; empty if it is not among the messages."""
+        return self._last_user_text.value_for(conversation.messages)
+
+    def call_ids(self, conversation: Conversation) -> Set[str]:
+        """Return the ids of all calls."""
+        return self._call_ids.value_for(conversation.messages)
+
+
+def _with_ids(ids: set[str], message: Message) -> set[str]:
+    if isinstance(message, Assistant):
+        ids.update(call.id for call in message.calls)
+    return ids
+
+
+def _newest_user_text(newest: str, message: Message) -> str:
+    return (message.text or newest) if isinstance(message, User) else newest
+
+
+def _with_outputs(count: int, message: Message) -> int:
+    return count + (len(message.outputs) if isinstance(message, User) else 0)

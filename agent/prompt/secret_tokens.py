@@ -1,0 +1,223 @@
+"""Replaces secrets in requests with tokens such as `⟦secret:NAME#N⟧`, and restores the secrets where a tool changes a
+file. Stored content is never changed, so every byte can be restored.
+
+A token is derived from the secret's value and a key of this machine. So it is the same in every request, and it does
+not help to guess the value.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import TypeVar, cast
+
+from ebbtide.agent.messages import Assistant, Message, Note, Ranges, Text, ToolCall, ToolOutput, User
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.secrets.key_formats import detect_secrets, encoded_forms, incomplete_secret_start, known_secrets
+
+_TOKEN = regex(r"⟦secret:[^⟦⟧\s]{1,200}#[0-9A-Fa-f]{1,12}⟧")
+"""A token, including malformed ones."""
+_INVALID_NAME_CHARS = regex(r"[^A-Za-z0-9_.-]+")
+_MAX_CACHED_PARTS = 100_000
+"""Maximum number of messages and parts that are cached."""
+_MAX_CACHED_SYSTEM_TEXTS = 3
+
+P = TypeVar("P")
+
+
+class UnknownToken(Exception):
+    """Raised for a token that belongs to no known secret. The message is the token."""
+
+
+class SecretTokens:
+    """The secrets in one run of the program, and their tokens."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None, key: Callable[[], bytes] = bytes) -> None:
+        """`key`: returns the key from which token numbers are derived; called when the first secret is found."""
+        self._key = cache(key)
+        self._names_by_secret: dict[str, str] = {}
+        self._secrets_by_token: dict[str, str] = {}
+        """Secrets that were replaced so far, by token."""
+        self._clean_cache: dict[int, tuple[object, object]] = {}
+        """Cached results by the identity of a message or part: the object itself, and its form without secrets."""
+        self._clean_system_texts: dict[str, str] = {}
+        self.learn_all(environment or {})
+
+    def learn_all(self, environment: Mapping[str, str]) -> None:
+        """Treat the values of variables with secret-like names as secrets, in any encoding, from now on."""
+        for value, name in known_secrets(environment).items():
+            self.learn(name, value)
+
+    def learn(self, name: str, value: str) -> None:
+        """Treat the value as a secret, in any encoding, from now on."""
+        self._names_by_secret.update({form: name for form in encoded_forms(value)})
+        self._clean_cache.clear()
+        self._clean_system_texts.clear()
+
+    def learn_new(self, values: Mapping[str, str]) -> None:
+        """Add those secrets of `values` that are new. `values` maps each secret to its name."""
+        for value, name in values.items():
+            if value not in self._names_by_secret:
+                self.learn(name, value)
+
+    def hide(self, text: str) -> str:
+        """Return the text with its secrets replaced by tokens."""
+        secrets = detect_secrets(text, self._names_by_secret)
+        if not secrets:
+            return text
+        clean_pieces: list[str] = []
+        at = 0
+        for one in secrets:
+            clean_pieces += [text[at : one.start], self._token(one.name, text[one.start : one.end])]
+            at = one.end
+        return "".join([*clean_pieces, text[at:]])
+
+    def hide_in(self, text: str, ranges: Ranges) -> tuple[str, Ranges]:
+        """Return the text without its secrets, and the ranges adjusted to the new text."""
+        if self.hide(text) is text:
+            return text, ranges
+        clean, moved, at = "", [], 0
+        for start, end in ranges:
+            clean += self.hide(text[at:start])
+            begin = len(clean)
+            clean += self.hide(text[start:end])
+            moved.append((begin, len(clean)))
+            at = end
+        return clean + self.hide(text[at:]), tuple(moved)
+
+    def stream_hider(self) -> Callable[[str], str]:
+        """Return a function that hides secrets in streamed text. It takes the next chunk and returns the text that may
+        be shown now. Text that may be the beginning of a secret is held back until more arrives."""
+        pending = ""
+
+        def take(piece: str) -> str:
+            nonlocal pending
+            text = pending + piece
+            end = incomplete_secret_start(text, self._names_by_secret)
+            end = min(
+                [end, *(one.start for one in detect_secrets(text, self._names_by_secret) if one.start < end < one.end)]
+            )
+            pending = text[end:]
+            return self.hide(text[:end])
+
+        return take
+
+    def reveal(self, value: object) -> object:
+        """Return the value, usually a call's arguments, with tokens replaced by their secrets. Raises
+        `UnknownToken`."""
+        match value:
+            case str():
+                return _TOKEN.sub(lambda found: self._value(found[0]), value) if "⟦secret:" in value else value
+            case Mapping():
+                return {key: self.reveal(inner) for key, inner in value.items()}
+            case list() | tuple():
+                return [self.reveal(inner) for inner in value]
+            case _:
+                return value
+
+    def hide_in_system(self, text: str) -> str:
+        """Return the system prompt without its secrets. The result is cached, because every request contains it."""
+        if text not in self._clean_system_texts:
+            self._clean_system_texts = {
+                **dict(list(self._clean_system_texts.items())[-_MAX_CACHED_SYSTEM_TEXTS:]),
+                text: self.hide(text),
+            }
+        return self._clean_system_texts[text]
+
+    def hide_in_messages(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Return the messages without secrets; the same object if nothing is hidden."""
+        clean = [self._message(message) for message in messages]
+        return messages if all(map(_is_same, clean, messages)) else tuple(clean)
+
+    def _token(self, name: str, value: str) -> str:
+        name = _INVALID_NAME_CHARS.sub("_", name)
+        value_bytes = value.encode("utf-8", "surrogatepass")
+        number = hashlib.blake2s(value_bytes, key=self._key(), person=b"ebbtoken").hexdigest()[:6]
+        token = f"⟦secret:{name}#{number}⟧"
+        while self._secrets_by_token.setdefault(token, value) != value:  # rare: two values with the same token number
+            number = f"{int(number, 16) + 1 & 0xFFFFFF:06x}"
+            token = f"⟦secret:{name}#{number}⟧"
+        return token
+
+    def _value(self, token: str) -> str:
+        if token not in self._secrets_by_token:
+            raise UnknownToken(token)
+        return self._secrets_by_token[token]
+
+    def _message(self, message: Message) -> Message:
+        cached = self._clean_cache.get(id(message))
+        if cached is not None and cached[0] is message:
+            return cast(Message, cached[1])
+        clean: Message = message
+        match message:
+            case User(parts=user_parts):
+                clean_user_parts = tuple([self._part(part) for part in user_parts])
+                clean = (
+                    message
+                    if all(map(_is_same, clean_user_parts, user_parts))
+                    else replace(message, parts=clean_user_parts)
+                )
+            case Assistant(parts=reply_parts):
+                clean_reply_parts = tuple([self._part(part) for part in reply_parts])
+                clean = (
+                    message
+                    if all(map(_is_same, clean_reply_parts, reply_parts))
+                    else replace(message, parts=clean_reply_parts)
+                )
+        self._cache_clean(message, clean)
+        return clean
+
+    def _part(self, part: P) -> P:
+        cached = self._clean_cache.get(id(part))
+        if cached is not None and cached[0] is part:
+            return cast(P, cached[1])
+        clean: object = part
+        match part:
+            case ToolOutput(text=text, inserted=inserted):
+                hidden, moved = self.hide_in(text, inserted)
+                clean = part if hidden is text else replace(part, text=hidden, inserted=moved)
+            case Text(native=None, text=text) | Note(text=text):
+                hidden = self.hide(text)
+                clean = part if hidden is text else replace(part, text=hidden)
+            case ToolCall(source=source, arguments=arguments):
+                clean_source = self.hide(source)
+                clean_arguments = self._hide_values(arguments)
+                if clean_source != source or clean_arguments != arguments:
+                    clean = replace(part, source=clean_source, arguments=cast(Mapping[str, object], clean_arguments))
+            case _:
+                pass
+        self._cache_clean(part, clean)
+        return cast(P, clean)
+
+    def _hide_values(self, value: object) -> object:
+        match value:
+            case str():
+                return self.hide(value)
+            case Mapping():
+                return {key: self._hide_values(inner) for key, inner in value.items()}
+            case list() | tuple():
+                return [self._hide_values(inner) for inner in value]
+            case _:
+                return value
+
+    def _cache_clean(self, one: object, clean: object) -> None:
+        if len(self._clean_cache) >= _MAX_CACHED_PARTS:
+            self._clean_cache.clear()
+        self._clean_cache[id(one)] = (one, clean)
+
+
+def has_tokens(value: object) -> bool:
+    """Whether the arguments contain a token."""
+    match value:
+        case str():
+            return "⟦secret:" in value and _TOKEN.search(value) is not None
+        case Mapping():
+            return any(map(has_tokens, value.values()))
+        case list() | tuple():
+            return any(map(has_tokens, value))
+        case _:
+            return False
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one is other

@@ -1,0 +1,290 @@
+"""Decodes replies of the Chat Completions API in all the variants that servers and relays send.
+
+Every tolerance exists for a particular server or relay, which the tests name.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ebbtide.agent.errors import Overloaded
+from ebbtide.agent.messages import AssistantPart, Reasoning, StopReason, Text, ToolCall
+from ebbtide.agent.providers.base import CallChunk, Chunk, ReasoningChunk, Reply, TextChunk
+from ebbtide.agent.providers.wires.decoder import ApiName, make_call, make_reply, openai_usage
+from ebbtide.agent.providers.wires.http import STREAM_END, Json, is_json
+from ebbtide.agent.providers.wires.origin import Origin
+from ebbtide.agent.view.long_texts import sendable_text
+
+STOP_REASONS: Mapping[str, StopReason] = {
+    "tool_calls": "calls",
+    "function_call": "calls",
+    "length": "max_tokens",
+    "max_tokens": "max_tokens",
+    "content_filter": "refusal",
+    "sensitive": "refusal",
+    "refusal": "refusal",
+    "model_length": "overflow",
+    "model_context_window_exceeded": "overflow",
+}
+"""Stop reasons by finish reason. Any other finish reason is an ordinary end. The names that OpenAI does not use are
+from Mistral, Z.ai, Anthropic and Google."""
+FAILURE_REASONS = ("error", "network_error", "insufficient_system_resource", "abort")
+"""Finish reasons of replies that the server could not complete (OpenRouter, Z.ai, DeepSeek, vLLM)."""
+
+THOUGHT_FIELDS = ("reasoning_content", "reasoning")
+"""Fields in which servers send thinking. A server that sends both fields sends the same text in both."""
+DETAILS_FIELD = "reasoning_details"
+"""Field with thinking as a list of signed or encrypted items (OpenRouter, and compatible gateways)."""
+SOURCE_FIELDS = ("citations", "search_results", "annotations")
+"""Fields with the sources that a text cites (Perplexity, OpenRouter, OpenAI)."""
+
+
+@dataclass(slots=True)
+class PartialCall:
+    """A call whose pieces are still arriving."""
+
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    argument_chars: int = 0
+    native: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        return "".join(self.pieces)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the call has a name and complete arguments."""
+        return bool(self.name) and is_json(self.source.strip())
+
+
+@dataclass(slots=True)
+class PartialCalls:
+    """The calls of a choice, assembled from pieces. The index, id or name of a piece may be missing, repeated or
+    reused."""
+
+    calls: list[PartialCall] = field(default_factory=list)
+    _newest_at_index: dict[int, PartialCall] = field(default_factory=dict)
+    """The newest call with each `index` that the server sent."""
+
+    def add(self, piece: Json) -> PartialCall:
+        """Add a piece to the call that it belongs to, or to a new one."""
+        function = piece.get("function") or {}
+        id, name = piece.get("id") or "", function.get("name") or ""
+        arguments = function.get("arguments")
+        if isinstance(arguments, dict | list):
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        call = self._call_for(piece.get("index"), id, name)
+        if name and name != call.name and not call.pieces:
+            call.name += name
+        call.id, call.name = call.id or id, call.name or name
+        if arguments:
+            call.pieces.append(arguments)
+            call.argument_chars += len(arguments)
+        if isinstance(piece.get("extra_content"), dict):
+            call.native["extra_content"] = piece["extra_content"]
+        return call
+
+    def _call_for(self, index: int | None, id: str, name: str) -> PartialCall:
+        newest = self.calls[-1] if self.calls else None
+        known = newest
+        if id and (same := next((call for call in self.calls if call.id == id), None)) is not None:
+            known = same
+        elif index is not None and (index in self._newest_at_index or id or name):
+            known = self._newest_at_index.get(index)
+        if known is None or self._starts_new_call(known, index, id, name):
+            known = PartialCall()
+            self.calls.append(known)
+        if index is not None:
+            self._newest_at_index[index] = known
+        return known
+
+    def _starts_new_call(self, known: PartialCall, index: int | None, id: str, name: str) -> bool:
+        """Whether a piece starts a new call instead of continuing the known one."""
+        if id and known.id and id != known.id:
+            return True
+        is_repeated = bool(id) and id == known.id and (index is None or self._newest_at_index.get(index) is known)
+        return bool(name) and known.is_complete and not is_repeated
+
+
+@dataclass(slots=True)
+class PartialChoice:
+    """One of the choices in a reply. Only one is requested, but Copilot's relay puts the text of some models into the
+    first choice and their calls into the second."""
+
+    texts: list[str] = field(default_factory=list)
+    thoughts: dict[str, list[str]] = field(default_factory=dict)
+    details: list[dict[str, Any]] = field(default_factory=list)
+    calls: PartialCalls = field(default_factory=PartialCalls)
+    sources: dict[str, list[Any]] = field(default_factory=dict)
+    stop_reason: StopReason | None = None
+
+    def add(self, delta: Json) -> Iterator[Chunk]:
+        """Add a delta, and yield the chunks to display."""
+        yield from self._add_thoughts(delta)
+        if delta.get("refusal"):
+            self.stop_reason = "refusal"
+        for kind, text in [*_typed_texts(delta.get("content")), *_typed_texts(delta.get("refusal"))]:
+            if kind == "text":
+                self.texts.append(text)
+                yield TextChunk(sendable_text(text))
+            else:
+                self._add_thought("thinking", text)
+                yield ReasoningChunk(sendable_text(text))
+        _add_sources(self.sources, delta)
+        legacy = {"index": 0, "function": delta.get("function_call")}
+        for piece in (*(delta.get("tool_calls") or ()), legacy):
+            if isinstance(piece, dict) and (piece.get("extra_content") or any((piece.get("function") or {}).values())):
+                call = self.calls.add(piece)
+                place = next(place for place, known in enumerate(self.calls.calls) if known is call)
+                yield CallChunk(place, sendable_text(call.name), call.argument_chars, sendable_text(call.id))
+
+    def _add_thoughts(self, delta: Json) -> Iterator[Chunk]:
+        thought = ""
+        for name in THOUGHT_FIELDS:
+            if isinstance(delta.get(name), str) and delta[name]:
+                self._add_thought(name, delta[name])
+                thought = thought or delta[name]
+        for item in delta.get(DETAILS_FIELD) or ():
+            if isinstance(item, dict):
+                self._add_detail(item)
+                thought = thought or (item.get("text") or item.get("summary") or "" if not self.thoughts else "")
+        if thought:
+            yield ReasoningChunk(sendable_text(thought))
+
+    def _add_thought(self, name: str, text: str) -> None:
+        self.thoughts.setdefault(name, []).append(text)
+
+    def _add_detail(self, item: Json) -> None:
+        """Merge the pieces of a detail, which share their type and index."""
+        key = (item.get("type"), item.get("index"))
+        known = next((each for each in self.details if (each.get("type"), each.get("index")) == key), None)
+        if known is None or None in key:
+            self.details.append(dict(item))
+            return
+        for name, value in item.items():
+            if name in ("text", "summary", "data") and isinstance(known.get(name), str) and isinstance(value, str):
+                known[name] += value
+            elif value is not None:
+                known[name] = value
+
+    def parts(self) -> list[AssistantPart]:
+        """Return the parts of the answer without its calls."""
+        parts: list[AssistantPart] = []
+        native: dict[str, object] = {name: sendable_text("".join(pieces)) for name, pieces in self.thoughts.items()}
+        thought = next((native[name] for name in (*THOUGHT_FIELDS, "thinking") if name in native), "")
+        if self.details:
+            native[DETAILS_FIELD] = self.details
+            thought = thought or "".join(item.get("text") or item.get("summary") or "" for item in self.details)
+        if native:
+            parts.append(Reasoning(sendable_text(str(thought)), native))
+        parts.append(Text(sendable_text("".join(self.texts)), dict(self.sources) or None))
+        return parts
+
+
+def _typed_texts(content: object) -> Iterator[tuple[str, str]]:
+    """Yield the kind (`text` or `thinking`) and the text of each piece of a content. A content may be text, a part, or
+    a list of parts (Mistral, Anthropic's and Google's compatible servers)."""
+    match content:
+        case str():
+            yield from [("text", content)] if content else []
+        case list():
+            for part in content:
+                yield from _typed_texts(part)
+        case {"thinking": thinking}:
+            yield from (("thinking", text) for _, text in _typed_texts(thinking))
+        case {"text": text}:
+            yield from _typed_texts(text)
+        case dict() if "type" not in content:  # an answer in JSON mode that the server has already parsed (Cloudflare)
+            yield "text", json.dumps(content, ensure_ascii=False)
+        case _:
+            pass
+
+
+def _add_sources(sources: dict[str, list[Any]], found: Json) -> None:
+    """Add the sources in a delta that are not known yet. Perplexity repeats all of them in every frame."""
+    for name in SOURCE_FIELDS:
+        if isinstance(found.get(name), list):
+            known = sources.setdefault(name, [])
+            known += [item for item in found[name] if item not in known]
+            if not known:
+                del sources[name]
+
+
+@dataclass(slots=True)
+class ChatDecoder:
+    """Decodes raw Chat Completions events into chunks. A completion that is not streamed is one event."""
+
+    origin: Origin
+    finished: bool = False
+    complete: bool = False
+    """Whether a finish reason has arrived, or the stream has ended without one. The usage may follow it."""
+    _choices: dict[int, PartialChoice] = field(default_factory=dict)
+    _usage: Json = field(default_factory=dict)
+
+    @property
+    def api(self) -> ApiName:
+        return "openai-chat"
+
+    def feed(self, event: Json) -> Iterator[Chunk]:
+        if event is STREAM_END:
+            self.finished = True
+            # Snowflake, and Novita through OpenRouter, send no finish reason.
+            self.complete = self.complete or any(each.texts or each.calls.calls for each in self._choices.values())
+            return
+        if event.get("error"):
+            raise self.origin.response_error(200, {}, event)
+        self._usage = event.get("usage") or self._usage
+        choices = [choice for choice in event.get("choices") or () if isinstance(choice, dict)]
+        for place, choice in enumerate(choices):
+            yield from self._add_choice(self._choice_number(choice, place, choices), choice)
+        if self._choices:
+            _add_sources(self._choices[min(self._choices)].sources, event)
+
+    def reply(self) -> Reply:
+        choice = self._choices[min(self._choices)] if self._choices else PartialChoice()
+        called = choice if choice.calls.calls else next((c for c in self._choices.values() if c.calls.calls), choice)
+        parts = [*choice.parts(), *map(_tool_call, called.calls.calls)]
+        usage = openai_usage(self._usage, "prompt", "completion")
+        return make_reply(parts, self.origin.model, usage, called.stop_reason or choice.stop_reason or "end")
+
+    def _choice_number(self, choice: Json, position: int, choices: Sequence[Json]) -> int:
+        """Return the number of a choice. The index is not used if it is repeated: Copilot gives all choices of an event
+        the same index."""
+        index = choice.get("index")
+        is_unique = [each.get("index") for each in choices].count(index) == 1
+        return index if isinstance(index, int) and is_unique else position
+
+    def _add_choice(self, number: int, choice: Json) -> Iterator[Chunk]:
+        known = self._choices.setdefault(number, PartialChoice())
+        chunks = known.add(_added_delta(choice, known))
+        if number == min(self._choices):
+            yield from chunks
+        else:
+            yield from (chunk for chunk in chunks if isinstance(chunk, CallChunk))
+        reason = str(choice.get("finish_reason") or "").lower()
+        if choice.get("error") or reason in FAILURE_REASONS:
+            raise self._failure(choice.get("error"), reason)
+        if reason or (choice.get("message") and "delta" not in choice):  # an unstreamed completion may lack a reason
+            self.complete = True
+        if reason and known.stop_reason != "refusal":
+            known.stop_reason = STOP_REASONS.get(reason, "end")
+
+    def _failure(self, error: object, reason: str) -> Exception:
+        if error:
+            return self.origin.response_error(200, {}, {"error": error})
+        return Overloaded(f"the server of {self.origin.model} could not complete its reply ({reason}). Try again.")
+
+
+def _added_delta(choice: Json, known: PartialChoice) -> Json:
+    """Return what a choice adds: its delta, or the message if the completion is not streamed. Perplexity sends both,
+    and its message contains all text so far."""
+    delta, message = choice.get("delta") or {}, choice.get("message") or {}
+    is_empty = not any(value for name, value in delta.items() if name != "role")
+    return message if message and is_empty and not known.texts and not known.calls.calls else delta
+
+
+def _tool_call(call: PartialCall) -> ToolCall:
+    return replace(make_call(call.id, call.name, call.source), native=call.native or None)

@@ -1,0 +1,275 @@
+"""Adapters for models of Anthropic and OpenAI at a cloud provider, which differ in the address, the sign-in and, for
+Bedrock, the framing of the stream. Bedrock and Vertex AI always use the SDK, which finds the cloud's credentials and
+signs requests; Azure does so without a key."""
+
+import asyncio
+import base64
+import binascii
+import json
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing
+from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ebbtide.agent.config.clouds import CLOUDS, deployment_address
+from ebbtide.agent.errors import AuthFailed, ProviderError, Unreachable, UsageError
+from ebbtide.agent.extras import install_command
+from ebbtide.agent.providers.base import Endpoint
+from ebbtide.agent.providers.wires import anthropic, openai_chat, openai_responses
+from ebbtide.agent.providers.wires.adapter import Adapter, WireName
+from ebbtide.agent.providers.wires.error_answers import sanitise_message
+from ebbtide.agent.providers.wires.http import EventReader, Json, SseReader, open_client
+from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error
+from ebbtide.agent.providers.wires.sdk import SdkWire, openai_client
+
+if TYPE_CHECKING:
+    import anthropic as anthropic_sdk
+    import openai
+
+_AZURE_SCOPE = "https://cognitiveservices.azure.com/.default"
+"""The scope of tokens for Azure's models."""
+_VERTEX = re.compile(r"(?P<root>.+)/projects/(?P<project>[^/]+)/locations/(?P<region>[^/]+)$")
+_OPENAI_MODEL = re.compile(r"(?i)(?:^|[-_./])(?:gpt-?[5-9]|o[134](?![a-z0-9])|codex|computer-use)")
+"""Names of models that OpenAI serves through its Responses API, also as a part of the name of a deployment."""
+_CREDENTIAL_ERRORS = ("botocore", "google.auth", "azure")
+"""Packages whose exceptions concern the sign-in."""
+_NETWORK_ERRORS = ("EndpointConnectionError", "ConnectTimeoutError", "TransportError", "ServiceRequestError")
+"""Exceptions of these packages that mean that the server for the sign-in was not reached."""
+_UNUSED_REGION = "us-east-1"
+
+
+def cloud_adapter(name: str, model: str, endpoint: Endpoint, wire: WireName) -> tuple[Adapter, Endpoint, WireName]:
+    """Return the adapter for a model at a cloud provider, its endpoint, and the wire: the given one, unless the sign-in
+    needs the SDK. Raises
+    `UsageError` if packages are missing."""
+    cloud = CLOUDS[name]
+    signs_in = cloud.needs_extra or not endpoint.key
+    if signs_in and not all(map(_is_installed, cloud.modules)):
+        wanted = f"`{name}/…` needs more packages" if cloud.needs_extra else f"`{name}/…` without a key needs packages"
+        raise UsageError(f"{wanted}: install them with `{install_command(cloud.extra)}`")
+    match name:
+        case "bedrock":
+            return _BEDROCK if not _is_mantle(endpoint) else _MANTLE, endpoint, "sdk"
+        case "vertex":
+            return _VERTEX_AI, endpoint, "sdk"
+        case "foundry":
+            return _FOUNDRY, endpoint, "sdk" if signs_in else wire
+        case _:
+            is_older = "?" in endpoint.base_url
+            adapter = _AZURE_CHAT if is_older or not _OPENAI_MODEL.search(model) else _AZURE_RESPONSES
+            endpoint = replace(endpoint, base_url=deployment_address(endpoint.base_url, model))
+            return adapter, endpoint, "sdk" if signs_in else wire
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # its parent package is missing
+        return False
+
+
+def _is_mantle(endpoint: Endpoint) -> bool:
+    """Whether the address is that of Bedrock's second API, which streams as Anthropic's own does."""
+    return (urlsplit(endpoint.base_url).hostname or "").startswith("bedrock-mantle.")
+
+
+class BedrockReader:
+    """Parses Bedrock's binary event stream into the JSON of Anthropic's events (AWS event stream encoding)."""
+
+    def __init__(self) -> None:
+        self._buffer = import_module("botocore.eventstream").EventStreamBuffer()
+
+    def feed(self, chunk: bytes) -> Iterator[str]:
+        self._buffer.add_data(chunk)
+        for message in self._buffer:
+            headers = {name: str(value) for name, value in message.headers.items()}
+            if headers.get(":message-type") == "event":
+                yield _event_text(message.payload)
+            else:
+                yield json.dumps(_stream_error(headers, message.payload))
+
+    def close(self) -> Iterator[str]:
+        return iter(())
+
+
+def _event_text(payload: bytes) -> str:
+    """The event in a frame, which is base64 in JSON."""
+    try:
+        return base64.b64decode(json.loads(payload)["bytes"]).decode("utf-8", "replace")
+    except (ValueError, KeyError, TypeError, binascii.Error):
+        return payload.decode("utf-8", "replace")
+
+
+def _stream_error(headers: dict[str, str], payload: bytes) -> dict[str, Any]:
+    kind = headers.get(":exception-type") or headers.get(":error-code") or "error"
+    try:
+        message = json.loads(payload).get("message")
+    except (ValueError, AttributeError):
+        message = None
+    return {"type": "error", "error": {"type": kind, "message": message or headers.get(":error-message") or kind}}
+
+
+def _bedrock_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicBedrock":
+    import anthropic as sdk  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
+
+    client = sdk.AsyncAnthropicBedrock(aws_region=_region(origin), **_client_arguments(origin))
+    client.api_key = origin.endpoint.key  # the SDK also takes an empty variable for a key
+    return client
+
+
+def _mantle_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicBedrockMantle":
+    import anthropic as sdk  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
+
+    return sdk.AsyncAnthropicBedrockMantle(aws_region=_region(origin), **_client_arguments(origin))
+
+
+def _region(origin: Origin) -> str | None:
+    """Return the region that the host names; None if the SDK must take it from the environment. With a key nothing is
+    signed, so that any region will do."""
+    host = urlsplit(origin.endpoint.base_url).hostname or ""
+    found = re.search(r"(?:^|\.)bedrock-[a-z]+(?:-fips)?\.([a-z0-9-]+)\.", host)
+    return found[1] if found else _UNUSED_REGION if origin.endpoint.key else None
+
+
+def _vertex_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicVertex":
+    import anthropic as sdk  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
+
+    parts = _VERTEX.match(origin.endpoint.base_url)
+    if parts is None:
+        raise AuthFailed(f"the address of {origin.model} must end with `/projects/PROJECT/locations/REGION`.")
+    arguments = _client_arguments(origin)
+    token = arguments.pop("api_key")
+    arguments |= {"base_url": parts["root"], "access_token": token}
+    return sdk.AsyncAnthropicVertex(region=parts["region"], project_id=parts["project"], **arguments)
+
+
+def _foundry_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicFoundry":
+    import anthropic as sdk  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
+
+    arguments = _client_arguments(origin)
+    if not arguments["api_key"]:
+        arguments["azure_ad_token_provider"] = _azure_tokens()
+    return sdk.AsyncAnthropicFoundry(**arguments)
+
+
+def _client_arguments(origin: Origin) -> dict[str, Any]:
+    http_client = open_client(origin)
+    return {
+        "api_key": origin.endpoint.key,
+        "base_url": origin.endpoint.base_url,
+        "max_retries": 0,
+        "timeout": http_client.timeout,
+        "http_client": http_client,
+    }
+
+
+def _azure_client(origin: Origin) -> "openai.AsyncOpenAI":
+    """The client for both of Azure's APIs: with the key in Azure's header, or with tokens of the signed-in user."""
+    return openai_client(origin, None if origin.endpoint.key else _azure_tokens(), _azure_headers(origin.endpoint))
+
+
+def _azure_tokens() -> Callable[[], Awaitable[str]]:
+    """Return a function that requests a token of the signed-in user, in a thread because the library blocks."""
+    identity = import_module("azure.identity")
+    token: Callable[[], str] = identity.get_bearer_token_provider(identity.DefaultAzureCredential(), _AZURE_SCOPE)
+    return lambda: asyncio.to_thread(token)
+
+
+def _azure_headers(endpoint: Endpoint) -> dict[str, str]:
+    return {"api-key": endpoint.key} if endpoint.key else {}
+
+
+class CloudWire(SdkWire[Any]):
+    """A wire that also explains errors of the cloud's sign-in."""
+
+    async def events(self, body: Json) -> AsyncGenerator[Json, None]:
+        try:
+            async with aclosing(super().events(body)) as events:
+                async for event in events:
+                    yield event
+        except ProviderError as error:
+            if (explained := _explained(error, self._origin)) is None:
+                raise
+            raise explained from error
+
+
+def _explained(error: ProviderError, origin: Origin) -> ProviderError | None:
+    """Return a better error if the sign-in failed or was rejected; None for any other error."""
+    cause = error.__cause__
+    while cause is not None:
+        if (sign_in := _sign_in_error(cause, origin)) is not None:
+            return sign_in
+        cause = cause.__cause__
+    is_rejected = isinstance(error, AuthFailed) and error.status is not None and not origin.endpoint.key
+    return _rejected_sign_in(error, origin) if is_rejected else None
+
+
+def _sign_in_error(error: BaseException, origin: Origin) -> ProviderError | None:
+    """Return the error for an exception of a cloud's own library, or None for any other exception."""
+    package, name = type(error).__module__, type(error).__name__
+    reason = sanitise_message(str(error).partition("\n")[0], origin.endpoint.key).rstrip(".")
+    if package.startswith("botocore.eventstream"):
+        return stream_cut_error(origin)
+    if package.startswith(_CREDENTIAL_ERRORS) and name in _NETWORK_ERRORS:
+        return Unreachable(f"the sign-in server of {origin.model} cannot be reached: {reason}. Try again.")
+    if isinstance(error, ValueError) and "AWS region" in str(error):
+        return AuthFailed(f"no region for {origin.model}. Set `AWS_REGION`, such as `us-east-1`.")
+    is_missing = isinstance(error, RuntimeError) and "credentials" in str(error).lower()
+    if not package.startswith(_CREDENTIAL_ERRORS) and not is_missing:
+        return None
+    return AuthFailed(f"no credentials for {origin.model}: {reason}. {_sign_in_advice(origin)}")
+
+
+def _rejected_sign_in(error: ProviderError, origin: Origin) -> AuthFailed:
+    """Return the error for credentials that a cloud rejects. Those of AWS are read again for the next request, because
+    the SDK caches them for the whole process, and the user may renew them meanwhile."""
+    if origin.model.startswith("bedrock/"):
+        session_cache = getattr(import_module("anthropic.lib.aws._auth"), "_get_session", None)
+        if (forget := getattr(session_cache, "cache_clear", None)) is not None:
+            forget()
+    reason = str(error).partition(". ")[0].replace("rejected the API key", "rejected your credentials")
+    return AuthFailed(f"{reason}. {_sign_in_advice(origin)}", status=error.status)
+
+
+def _sign_in_advice(origin: Origin) -> str:
+    cloud = CLOUDS[origin.model.partition("/")[0]]
+    variable = f", or set `{cloud.key_variable}`" if cloud.key_variable else ""
+    return f"Run `{cloud.sign_in}`{variable}."
+
+
+def _messages_wire(
+    make_client: Callable[[Origin], Any],
+    modules: tuple[str, ...] = (),
+    reader: Callable[[], EventReader] = SseReader,
+) -> Callable[[Origin], CloudWire]:
+    return lambda origin: CloudWire(
+        "anthropic", origin, make_client, lambda client: client.messages, reader=reader, modules=modules
+    )
+
+
+_BEDROCK = replace(
+    anthropic.ADAPTER, sdk=_messages_wire(_bedrock_client, ("botocore.eventstream", "boto3"), BedrockReader)
+)
+_MANTLE = replace(anthropic.ADAPTER, sdk=_messages_wire(_mantle_client, ("boto3",)))
+_VERTEX_AI = replace(
+    anthropic.ADAPTER, server_url=lambda endpoint: endpoint.base_url, sdk=_messages_wire(_vertex_client)
+)
+_FOUNDRY = replace(
+    anthropic.ADAPTER,
+    headers=lambda endpoint: {**anthropic.headers(endpoint), **_azure_headers(endpoint)},
+    sdk=_messages_wire(_foundry_client),
+)
+_AZURE_CHAT = replace(
+    openai_chat.ADAPTER,
+    headers=_azure_headers,
+    sdk=lambda origin: CloudWire("openai", origin, _azure_client, lambda client: client.chat.completions),
+)
+_AZURE_RESPONSES = replace(
+    openai_responses.ADAPTER,
+    headers=_azure_headers,
+    sdk=lambda origin: CloudWire("openai", origin, _azure_client, lambda client: client.responses),
+)

@@ -1,0 +1,291 @@
+"""Makes requests fit: frees space in the window, chooses the model, and ends the turn in a report if the window is
+full. `ebbtide.agent.eviction` decides what to cut, `ebbtide.agent.budget.preflight` which model may get the request."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import Literal, TypeAlias
+
+from ebbtide.agent.budget.preflight import ModelTarget, Preflight, turn_preflight
+from ebbtide.agent.budget.request_budget import ContextBudget
+from ebbtide.agent.compaction.rewrite import (
+    compact_and_measure,
+    compact_to_fit,
+    correct_budget_note,
+    forced_strategy,
+    rewrite_if_due,
+)
+from ebbtide.agent.errors import ContextExhausted, ProviderError, UsageError
+from ebbtide.agent.events.session import ContextMeasured, Event, FinalTurn, ModelSwitched, Noticed
+from ebbtide.agent.messages import Conversation, Note, User
+from ebbtide.agent.providers.fallbacks import ConnectedModel
+from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.view.message_text import is_steering_message
+from ebbtide.agent.window.measure import (
+    MeasuredConversation,
+    budget_of,
+    choose_tools,
+    request_mark,
+    with_newly_useful_tools,
+)
+from ebbtide.agent.window.session_context import CallContext, ModelContext, SessionContext, TurnContext, WindowContext
+
+FINAL_TURN_NOTE = Note(
+    "The context window is full, so this is the final turn. No other tool runs any more: call `final_report` with your "
+    "whole answer, what is done and what is left open, or write it as plain text.",
+    kind="final",
+)
+
+TurnEnding: TypeAlias = Literal["none", "announced", "overdue"]
+"""Whether the window is so full that the turn must end in a report: `none` if not, `announced` if this step ends it,
+`overdue` if an earlier step should have ended it."""
+
+NEW_SESSION_HINT = "start a new session or use a model with a larger window"
+
+
+async def make_room(conversation: Conversation, ctx: SessionContext) -> MeasuredConversation:
+    """Free space in the window, and return the conversation with its budget. If it still does not fit, switch to the
+    next model that has room. If a full window is to end in a report, compact only when there is no room for the report.
+    Raises `ContextExhausted`."""
+    window, model, turn = ctx.window, ctx.model, ctx.turn
+    is_automatic, problem = window.compaction_settings.is_automatic, ""
+    conversation = with_newly_useful_tools(conversation, window, turn.emit, has_jobs=ctx.calls.has_jobs)
+    budget = budget_of(conversation, window)
+    conversation, budget = await rewrite_if_due(conversation, budget, window, turn)
+    if window.compaction_settings.on_full == "final" and budget.exceeds_budget:
+        conversation, budget = await choose_model(conversation, budget, window, turn)
+    if budget.verdict != "fits" and is_automatic and not ends_in_report(budget, window):
+        conversation, budget, problem = await compact_to_fit(conversation, budget, window, turn)
+    model_before = model.provider
+    conversation, budget = await choose_model(conversation, budget, window, turn)
+    if is_automatic and is_stuck(budget, window):
+        # As a last resort, shorten long user text of the open request, because the session would be stuck without that.
+        compacted, budget = await compact_and_measure(
+            conversation, budget, window, turn, "full", forced_strategy("words")
+        )
+        conversation = compacted.conversation
+    if model.provider is not model_before:
+        # The new model's cache is empty, so masking now has no additional cost.
+        conversation, budget = await rewrite_if_due(conversation, budget, window, turn)
+    conversation, budget = await correct_budget_note(conversation, budget, window, turn)
+    parts = tuple((name, size) for name, size in budget.components.items() if size)
+    turn.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective, parts))
+    if is_stuck(budget, window) and not turn.interrupt.is_requested():
+        policy_problem = "" if is_automatic else "`rewrite.policy` is `off`; `/compact` makes room"
+        raise ContextExhausted(window_full_message(budget, problem or policy_problem, model))
+    return conversation, budget
+
+
+def is_stuck(budget: ContextBudget, window: WindowContext) -> bool:
+    """Whether no model has room for the request and no report will be requested."""
+    return preflight(budget, window).verdict == "final" and not ends_in_report(budget, window)
+
+
+def window_full_message(budget: ContextBudget, problem: str, model: ModelContext) -> str:
+    reason = f" ({problem})" if problem else " even after compaction"
+    return (
+        f"the conversation takes about {budget.used:,} tokens, and `{model.facts.id}` has room for "
+        f"{budget.window.effective:,}{reason}; {NEW_SESSION_HINT}"
+    )
+
+
+async def choose_model(
+    conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext
+) -> MeasuredConversation:
+    """Switch to the first model that has room: the session's own or a fallback. If none has room, return conversation
+    and budget unchanged."""
+    while True:
+        found = preflight(budget, window)
+        log_preflight(found, budget, window)
+        if found.verdict != "skip" or found.target is None or turn.interrupt.is_requested():
+            return conversation, budget
+        switched = await _switch_model(conversation, found.target, budget, window, turn)
+        conversation, budget = switched or (conversation, budget)
+
+
+async def switch_to_fallback(
+    conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext, failure: str = ""
+) -> MeasuredConversation | None:
+    """Switch to the next fallback that has room, because the current model has permanently rejected the request or does
+    not answer. `failure`: the reason, for the user. None if there is no such fallback."""
+    while not turn.interrupt.is_requested():
+        found = turn_preflight(window.model.meter.counters, with_shares(window.model.targets.fallbacks, window))
+        if found.target is None:
+            return None
+        switched = await _switch_model(conversation, found.target, budget, window, turn, failure)
+        if switched is not None:
+            return switched
+    return None
+
+
+def preflight(budget: ContextBudget, window: WindowContext) -> Preflight:
+    """Return which model can take the request that was just measured. If a full window ends in a report, the current
+    model gets no further request, except for the report; and a limit counts even if only tool definitions exceed it."""
+    model = window.model
+    own = model.facts
+    chain = with_shares((ModelTarget(own.provider, own.name, budget.window), *model.targets.fallbacks), window)
+    if ends_in_report(budget, window):
+        # The window may be full because an output did not fit. Then this model must not get even a small request.
+        chain = (replace(chain[0], share=0.0), *chain[1:])
+    return turn_preflight(model.meter.counters, chain, allow_large_tools=not ends_in_report(budget, window))
+
+
+def ends_in_report(budget: ContextBudget, window: WindowContext) -> bool:
+    """Whether the window is full, the user wants a report in that case, and there is room to ask for it."""
+    return window.compaction_settings.on_full == "final" and budget.verdict != "fits" and budget.remaining >= 0
+
+
+def with_shares(chain: Sequence[ModelTarget], window: WindowContext) -> tuple[ModelTarget, ...]:
+    """Return the targets, each with the share of its limit that a request may take. A larger request goes to the next
+    target."""
+    if window.compaction_settings.on_full == "final":
+        return tuple(replace(target, share=target.window.compact_trigger) for target in chain)
+    return tuple(replace(target, share=target.window.hard_block) for target in chain)
+
+
+async def _switch_model(
+    conversation: Conversation,
+    wanted: ModelTarget,
+    budget: ContextBudget,
+    window: WindowContext,
+    turn: TurnContext,
+    failure: str = "",
+) -> MeasuredConversation | None:
+    """Switch to another model, and return the conversation for it with its budget. None if it cannot be connected or
+    its window is too small after all."""
+    model = window.model
+    before, reason = model.facts.id, failure or _full_reason(budget, window)
+    target = next(target for target in model.targets.fallbacks if target.id == wanted.id)
+    connected = await _connect_target(target, window, turn.emit)
+    if connected is None:
+        model.targets.drop_fallback(target)
+        return None
+    after = connected.provider.facts.id
+    learned = model.encoded_calibration
+    model.targets.switch_to(target, connected.provider)
+    await turn.recorder.record_calibration(before, learned)
+    conversation = reset_measurements(conversation, connected.meter, window, turn.emit)
+    turn.emit(ModelSwitched(before, after, reason, budget.used))
+    await turn.recorder.switch_model(after)
+    await turn.recorder.record_snapshot(conversation, User(()), request_mark(window))
+    return conversation, budget_of(conversation, window)
+
+
+def _full_reason(budget: ContextBudget, window: WindowContext) -> str:
+    """Return why the current model does not get the next request, with the numbers behind the decision."""
+    facts, meter, room = window.model.facts, window.model.meter, budget.window.effective
+    if budget.used > room:
+        return f"the conversation takes about {budget.used:,} tokens, and `{facts.id}` has room for {room:,}"
+    if meter.is_output_cut:
+        return f"an output did not fit into `{facts.id}`: about {budget.used:,} of {room:,} tokens are in use"
+    (own,) = with_shares((ModelTarget(facts.provider, facts.name, budget.window),), window)
+    expected = meter.counters.projected_tokens()
+    return (
+        f"the next request would take about {expected:,} tokens, and `{facts.id}` takes at most "
+        f"{own.max_request_tokens:,}"
+    )
+
+
+async def _connect_target(
+    target: ModelTarget, window: WindowContext, emit: Callable[[Event], None]
+) -> ConnectedModel | None:
+    try:
+        connected = await window.model.targets.connect(target.id)
+    except (UsageError, ProviderError) as error:
+        emit(Noticed(f"`{target.id}` cannot take over: {error}"))
+        return None
+    actual_window = connected.provider.window
+    (target,) = with_shares((replace(target, window=actual_window),), window)
+    if turn_preflight(window.model.meter.counters, (target,)).target is None:
+        emit(Noticed(f"`{target.id}` cannot take over: it has room for only {actual_window.effective:,} tokens"))
+        return None
+    return connected
+
+
+def reset_measurements(
+    conversation: Conversation, meter: Meter, window: WindowContext, emit: Callable[[Event], None]
+) -> Conversation:
+    """Reset all measurements after a switch to another model, which counts tokens differently and has an empty
+    cache."""
+    window.model.learned_limits.reset_for_new_model()
+    window.model.meter.replace_with(meter)
+    window.watch.note_rewrite()
+    window.carrying_cost.reset()
+    choose_tools(window, emit)
+    return replace(conversation, anchor=None, anchored=0)
+
+
+async def announce_final_turn(
+    conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext
+) -> tuple[Conversation, TurnEnding]:
+    """If the window is full and the turn is to end for that reason, add a note that this is the final step. The tools
+    stay the same, so that the provider's cache stays valid; calls of other tools are rejected with a message."""
+    if not ends_in_report(budget, window):
+        return conversation, "none"
+    if is_final_turn_announced(conversation):
+        return conversation, "overdue"
+    blocked = [asdict(one) for one in preflight(budget, window).blocked]
+    window.model.meter.enter_final_turn()
+    note = User((FINAL_TURN_NOTE,))
+    await turn.recorder.record_user_message(note)
+    turn.emit(FinalTurn(budget.used, budget.window.effective))
+    window.debug.log("context-guard/enforce", reason="context", blocked=blocked)
+    window.debug.log("context/final-turn", reason="context", projectedTokens=budget.used, limit=budget.window.effective)
+    return conversation.plus(note), "announced"
+
+
+def is_final_turn_announced(conversation: Conversation) -> bool:
+    """Whether a note in this turn has announced that it is the final one."""
+    for message in reversed(conversation.messages):
+        if isinstance(message, User) and message.has_note("final"):
+            return True
+        if isinstance(message, User) and message.text and not is_steering_message(message):
+            return False
+    return False
+
+
+def begin_session(conversation: Conversation, window: WindowContext, emit: Callable[[Event], None]) -> Conversation:
+    """Choose the tools for a session, and start its token counters. A provider's counts for another system prompt or
+    other tools are discarded."""
+    model = window.model
+    window.tools.deferral.user_deferred = conversation.excluded_tools
+    choose_tools(window, emit)
+    mark, facts = window.watch.mark, model.facts
+    begins_as_before = window.watch.has_same_prefix(window.instructions.text, window.tools.offered)
+    if not begins_as_before:
+        conversation = replace(conversation, anchor=None, anchored=0)
+    elif mark is not None and mark.tool_tokens is not None:
+        model.meter.restore_tool_tokens(window.tools.offered, mark.tool_tokens)
+    if mark is not None and (mark.model, mark.server) == (facts.id, facts.server):
+        model.meter.restore_counts(mark.record, mark.scale, is_prefix_unchanged=begins_as_before)
+    model.meter.end_turn(conversation)
+    window.debug.log("context-guard/init-counters", **model.meter.counters.debug_fields())
+    return conversation
+
+
+def begin_turn(message: User, calls: CallContext, window: WindowContext) -> None:
+    """Start the counters of a turn with the user's message."""
+    if calls.runner.loop_guard is not None:
+        calls.runner.loop_guard.reset()
+    seed = window.model.meter.begin_turn(message)
+    window.debug.log("context-guard/loop-init", seedTokens=seed, **window.model.meter.counters.debug_fields())
+
+
+def log_preflight(found: Preflight, budget: ContextBudget, window: WindowContext) -> None:
+    """Log the projection of the next request and the decision."""
+    model = window.model
+    if not window.debug.is_enabled:
+        return
+    facts = model.facts
+    scale = model.meter.schema_scale(window.tools.offered)
+    if scale is not None:
+        window.debug.log("context-guard/schema-estimate", scale=scale, **model.meter.counters.debug_fields())
+    window.debug.log("context-guard/evaluate", **model.meter.counters.debug_projection())
+    for target in (ModelTarget(facts.provider, facts.name, budget.window), *model.targets.fallbacks):
+        window.debug.log("context-guard/evaluate-target", **target.debug_fields())
+    window.debug.log(
+        "context-guard/provider-eval",
+        provider=facts.provider,
+        model=facts.name,
+        status=found.verdict,
+        blocked=[asdict(one) for one in found.blocked],
+    )

@@ -1,0 +1,64 @@
+"""Reserves room for the outputs of calls before they run."""
+
+from collections.abc import Sequence
+
+from ebbtide.agent import compaction
+from ebbtide.agent.budget.preflight import tool_preflight
+from ebbtide.agent.calls.execute import CallPosition, CallRunner, run_calls
+from ebbtide.agent.calls.output_budget import WINDOW_FULL_NOTE, OutputBudget
+from ebbtide.agent.control_calls import NOT_RUN_WINDOW_FULL
+from ebbtide.agent.messages import Conversation, ToolCall, ToolOutput, User
+from ebbtide.agent.prompt.small_window import tools_in_small_windows
+from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.session_context import WindowContext
+
+NOTE_RESERVE_TOKENS, REFUSAL_RESERVE_TOKENS = 800, 60
+"""Tokens reserved for notes in the next step, such as the request for a summary or a report, and for the message of
+each call that is not run."""
+
+
+async def run_calls_within_budget(
+    calls: Sequence[ToolCall], conversation: Conversation, runner: CallRunner, window: WindowContext
+) -> tuple[ToolOutput, ...]:
+    """Run the calls and return one output per call. If the next step can free space, all calls are run, and their
+    outputs share it. If it cannot, no further call is run after an output that does not fit."""
+    position = call_position(conversation, window)
+    room = room_for_outputs(conversation, window)
+    runner.progress.begin(calls)
+    outputs = await run_calls(calls, runner, room, position)
+    window.model.meter.is_output_cut = not room.is_open
+    return outputs
+
+
+def room_for_outputs(conversation: Conversation, window: WindowContext) -> OutputBudget:
+    """Return the room for the outputs of the conversation's last calls."""
+    model = window.model
+    budget = budget_of(conversation, window)
+    names, deferral = tools_in_small_windows("with_stored_outputs"), window.tools.deferral
+    upcoming_tools = [spec for spec in window.tools.all if spec.name in names and not deferral.is_offered(spec.name)]
+    notes = (
+        NOTE_RESERVE_TOKENS
+        + REFUSAL_RESERVE_TOKENS * len(conversation.unanswered_calls)
+        + sum(map(model.meter.definition_tokens, upcoming_tools))
+    )
+    reserve = min(notes, max(budget.remaining, 0) // 2)
+    room = tool_preflight(model.meter.counters, budget.window, reserve)
+
+    def shared_room() -> int:
+        return compaction.room.output_share_tokens(conversation, budget)
+
+    def count_tokens(output: ToolOutput) -> int:
+        return model.meter.message_tokens(User((output,)))
+
+    if window.compaction_settings.on_full == "final":
+        return OutputBudget(room, count_tokens, NOT_RUN_WINDOW_FULL)
+    return OutputBudget(
+        room, count_tokens, WINDOW_FULL_NOTE, shared_room if window.compaction_settings.is_automatic else None
+    )
+
+
+def call_position(conversation: Conversation, window: WindowContext) -> CallPosition:
+    """Return the position of the first of the conversation's last calls."""
+    prompt = window.view.last_user_text(conversation)
+    reply = conversation.messages[-1].text if conversation.messages else ""
+    return CallPosition(window.view.outputs_so_far(conversation) + 1, f"{prompt}\n\n{reply}".strip())

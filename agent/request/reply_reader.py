@@ -1,0 +1,59 @@
+"""Interfaces of the integrations that help models: reading calls that a model writes as text, adding files that a
+message is about, and reminding it of unfinished work."""
+
+from collections.abc import Callable, Collection
+from typing import Protocol, TypeAlias, cast
+
+from ebbtide.agent.calls.execute import CallRunner
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.integration_rows import REPLY_READERS, SMALL_MODEL_HELPS, load_integration
+from ebbtide.agent.messages import Assistant, Conversation, User
+from ebbtide.agent.prompt.build import Prompt
+from ebbtide.agent.providers.base import ModelFacts
+from ebbtide.agent.window.session_context import WindowContext
+
+
+class ReplyReader(Protocol):
+    def with_written_calls(
+        self,
+        original: Assistant,
+        conversation: Conversation,
+        prompt: Prompt,
+        offered: Collection[str],
+        runner: CallRunner,
+    ) -> Assistant:
+        """Take a reply without calls, and return it with the calls that its text contains."""
+
+    def without_mistakes(self, reply: Assistant, conversation: Conversation, runner: CallRunner) -> Assistant:
+        """Return the reply, with calls refused that the model has probably made by mistake."""
+
+
+class SmallModelHelp(Protocol):
+    async def with_first_look(
+        self, message: User, runner: CallRunner, window: WindowContext, emit: Callable[[Event], None], /
+    ) -> User:
+        """Return the message with the content that the model needs to begin; the same message if there is nothing to
+        add."""
+
+    def work_reminder(self, conversation: Conversation, /) -> User | None:
+        """Return a reminder to make the requested change, if the final reply of the turn only talks about it; otherwise
+        None."""
+
+
+OpenReader: TypeAlias = Callable[[ModelFacts], ReplyReader]
+
+
+def reader_for(facts: ModelFacts) -> ReplyReader | None:
+    """Return the reader for a model; None if its replies need no further parsing."""
+    if facts.calls_in_text or facts.is_small:
+        for object_path in REPLY_READERS.values():
+            return cast(OpenReader, load_integration(object_path))(facts)
+    return None
+
+
+def help_for(facts: ModelFacts) -> SmallModelHelp | None:
+    """Return the help that a small model gets; None for any other."""
+    if facts.is_small:
+        for object_path in SMALL_MODEL_HELPS.values():
+            return cast(SmallModelHelp, load_integration(object_path))
+    return None

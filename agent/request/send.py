@@ -1,0 +1,267 @@
+"""Sends a request. If the provider finds it too large, shrinks it and sends it again, and finally tries the next
+model."""
+
+import itertools
+from dataclasses import replace
+
+from ebbtide.agent import compaction
+from ebbtide.agent.budget.request_budget import (
+    INFERRED_FROM_COUNTS,
+    REPORTED_BY_SERVER,
+    ContextBudget,
+    Window,
+    window_after_overflow,
+)
+from ebbtide.agent.budget.server_truncation import window_restored_notice
+from ebbtide.agent.calls.resolve import normalize_calls
+from ebbtide.agent.compaction.rewrite import compact_and_measure, forced_strategy
+from ebbtide.agent.control_calls import PLAN
+from ebbtide.agent.errors import ContextExhausted, ContextOverflow, EmptyAnswer, ImageRejected, ProviderError
+from ebbtide.agent.events.session import CallsRead, Noticed, TextDelta, WindowLearned
+from ebbtide.agent.messages import Assistant, Conversation, Image, Text, ToolOutput, Usage, User
+from ebbtide.agent.prompt.build import Prompt
+from ebbtide.agent.prompt.empty_reply import ask_for_answer, work_summary
+from ebbtide.agent.providers.base import Reply
+from ebbtide.agent.providers.stream import stream_reply
+from ebbtide.agent.request.fit import NEW_SESSION_HINT, switch_to_fallback
+from ebbtide.agent.request.reply_reader import reader_for
+from ebbtide.agent.tool_specs import ToolSpec
+from ebbtide.agent.view.message_text import with_unique_ids
+from ebbtide.agent.view.visible import messages_in_view
+from ebbtide.agent.window.measure import MeasuredConversation, budget_of, to_request
+from ebbtide.agent.window.session_context import ModelContext, SessionContext, TurnContext, WindowContext
+
+MAX_RECOVERIES = 3
+"""Maximum number of attempts to shrink and resend a request that the provider found too large."""
+
+
+async def send_request(
+    conversation: Conversation, budget: ContextBudget, ctx: SessionContext
+) -> tuple[Conversation, Reply]:
+    """Send the request, and return the conversation with the reply. If the provider finds the request too large, it is
+    shrunk and sent again, at most three times, and then sent to the next model. The tools may change each time. If the
+    server has silently truncated the request, it is shrunk and sent again as well. Raises `ContextExhausted`."""
+    window, model, turn = ctx.window, ctx.model, ctx.turn
+    known_window, first_reply = model.learned_limits.window, None
+    retry: MeasuredConversation | None
+    for attempt in itertools.count(1):
+        tools = window.tools.offered
+        prompt = window.view.prompt(conversation, window.instructions, images=model.facts.images)
+        window.debug.log("context-guard/build-metrics", **model.meter.counters.debug_fields())
+        request = window.watch.note_request(to_request(prompt, tools, window), model.facts)
+        try:
+            may_leave = model.retries.limits.fallback_after is not None and bool(model.targets.fallbacks)
+            reply = await stream_reply(
+                model.provider, request, turn.interrupt, turn.emit, budget, model.retries, has_fallback=may_leave
+            )
+        except EmptyAnswer as error:
+            answer_request, summary_line = None, ""
+            if error.is_silence:
+                answer_request, summary_line = (
+                    ask_for_answer(conversation, is_small_model=model.facts.is_small),
+                    work_summary(conversation),
+                )
+            if answer_request is None and not summary_line:
+                raise
+            if answer_request is None:
+                turn.emit(TextDelta(summary_line))
+                reply = Reply(Assistant((Text(summary_line),), model.facts.id), Usage(), "end")
+                return conversation.plus(reply.message), reply
+            # This is recorded, so that the next request begins with this one.
+            await turn.recorder.record_user_message(answer_request)
+            turn.emit(Noticed(f"`{model.facts.id}` returned an empty answer and is asked for a sentence"))
+            conversation = conversation.plus(answer_request)
+            retry = conversation, budget_of(conversation, window)
+        except ImageRejected as error:
+            retry = await remove_rejected_pictures(conversation, budget, error, window, turn)
+            if retry is None:
+                raise
+        except ContextOverflow as error:
+            retry = await recover_overflow(conversation, budget, window, turn, attempt, error.size, error.limit)
+            if retry is None:
+                raise exhausted_error(str(error).rstrip("."), known_window, model) from error
+        except ProviderError as error:
+            can_leave = may_leave and error.retryable
+            retry = await switch_to_fallback(conversation, budget, window, turn, str(error)) if can_leave else None
+            if retry is None and first_reply is None:
+                raise
+            if retry is None:
+                assert first_reply is not None
+                turn.emit(Noticed(f"the first answer is used, because asking again failed: {error}"))
+                turn.emit(TextDelta(first_reply.message.text))  # the interface discarded it for the second attempt
+                return conversation.plus(first_reply.message), first_reply
+        else:
+            model.learned_limits.requests_since_summary += 1
+            window.watch.note_reply(reply.single_pass_usage)
+            log_estimate(budget, reply, window)
+            reply = with_resolved_calls(reply, conversation, prompt, tools, ctx)
+            if reply.stop_reason == "overflow":
+                size, is_empty = reply.single_pass_usage.total or None, not reply.message.parts
+                retry = await recover_overflow(
+                    conversation, budget, window, turn, attempt, size, None, may_leave=is_empty
+                )
+                if retry is None and is_empty:
+                    raise exhausted_error(f"`{model.facts.id}` finds the request too large", known_window, model)
+                with_reply = conversation if retry else model.meter.anchor_reply(conversation, reply, budget, turn.emit)
+            else:
+                with_reply = model.meter.anchor_reply(conversation, reply, budget, turn.emit)
+                retry, first_reply = await recover_truncated(conversation, reply, budget, window, turn, attempt), reply
+            if retry is None:
+                return with_reply, reply
+        conversation, budget = retry
+    raise AssertionError("the count never ends")
+
+
+def exhausted_error(problem: str, known_window: Window | None, model: ModelContext) -> ContextExhausted:
+    """Return the error for a request that every model finds too large. What was learned about the window is forgotten,
+    so that the next turn asks the provider again, with the window `known_window` before."""
+    model.learned_limits.window = known_window
+    return ContextExhausted(f"{problem}, even after compaction; {NEW_SESSION_HINT}")
+
+
+async def recover_overflow(
+    conversation: Conversation,
+    budget: ContextBudget,
+    window: WindowContext,
+    turn: TurnContext,
+    attempt: int,
+    size: int | None,
+    limit: int | None,
+    *,
+    may_leave: bool = True,
+) -> MeasuredConversation | None:
+    """Shrink a conversation that the provider found too large, or switch to the next model. None if neither is
+    possible."""
+    shrunk = await shrink_request(conversation, budget, window, turn, attempt, size, limit, REPORTED_BY_SERVER)
+    if shrunk is not None or not may_leave:
+        return shrunk
+    return await switch_to_fallback(conversation, replace(budget, window=window.model.known_window), window, turn)
+
+
+async def shrink_request(
+    conversation: Conversation,
+    budget: ContextBudget,
+    window: WindowContext,
+    turn: TurnContext,
+    attempt: int,
+    size: int | None,
+    limit: int | None,
+    source: str,
+) -> MeasuredConversation | None:
+    """Shrink a conversation that the provider found too large, and record the real window that this reveals. None if
+    there are no attempts left or nothing can be shrunk."""
+    if attempt > MAX_RECOVERIES:
+        return None
+    learned = window_after_overflow(budget.window, size or budget.used, limit, source)
+    window.model.learned_limits.window = learned
+    budget = replace(budget, window=learned)
+    turn.emit(WindowLearned(learned.size, learned.effective, attempt, MAX_RECOVERIES))
+    if attempt > 1:
+        # The request should have fitted. The most uncertain part of the estimate is how a provider counts pictures, so
+        # they are removed first.
+        without_pictures, measured = await compact_and_measure(
+            conversation, budget, window, turn, "overflow", forced_strategy("pictures"), size
+        )
+        if without_pictures.result.strategies:
+            return without_pictures.conversation, measured
+    compacted, budget = await compact_and_measure(conversation, budget, window, turn, "overflow", counted=size)
+    return (compacted.conversation, budget) if compacted.result.strategies else None
+
+
+async def remove_rejected_pictures(
+    conversation: Conversation,
+    budget: ContextBudget,
+    rejection: ImageRejected,
+    window: WindowContext,
+    turn: TurnContext,
+) -> MeasuredConversation | None:
+    """Remove rejected pictures from the view, with the strategy that removes the fewest. If they stayed, every request
+    would be rejected. None if no picture is left to remove."""
+    before = visible_image_count(conversation)
+    for strategy in compaction.strategies.LADDERS["pictures"] if before else ():
+        without_pictures, budget = await compact_and_measure(
+            conversation, budget, window, turn, "pictures", forced_strategy(strategy)
+        )
+        conversation = without_pictures.conversation
+        if visible_image_count(conversation) < before:
+            turn.emit(Noticed(str(rejection)))
+            return conversation, budget
+    return None
+
+
+def visible_image_count(conversation: Conversation) -> int:
+    """Return the number of pictures that the model sees."""
+    users = [message for message in messages_in_view(conversation) if isinstance(message, User)]
+    parts = [part for message in users for part in message.parts]
+    in_outputs = sum(len(part.images) for part in parts if isinstance(part, ToolOutput))
+    return in_outputs + sum(isinstance(part, Image) for part in parts)
+
+
+async def recover_truncated(
+    conversation: Conversation,
+    reply: Reply,
+    budget: ContextBudget,
+    window: WindowContext,
+    turn: TurnContext,
+    attempt: int,
+) -> MeasuredConversation | None:
+    """Shrink the conversation if the server has truncated the request and answered only the rest. None if the request
+    was read completely, if the reply has calls, or if nothing can be shrunk. The real window is recorded in any case,
+    because the next request must fit it."""
+    model = window.model
+    size = model.meter.take_real_window()
+    if size is None:
+        forget_window(reply.single_pass_usage.prompt, model, turn)
+        return None
+    model.learned_limits.window = window_after_overflow(budget.window, budget.used, size, INFERRED_FROM_COUNTS)
+    if reply.message.calls or reply.stop_reason != "end" or attempt > MAX_RECOVERIES:
+        return None
+    uncounted = replace(conversation, anchor=None, anchored=0)
+    budget = budget_of(uncounted, window)
+    return await shrink_request(uncounted, budget, window, turn, attempt, None, size, INFERRED_FROM_COUNTS)
+
+
+def forget_window(counted: int, model: ModelContext, turn: TurnContext) -> None:
+    """Forget the window that was inferred from the server's counts, if the server has now read more than that."""
+    if model.learned_limits.is_refuted_by(counted):
+        model.learned_limits.window = None
+        model.meter.forget_truncation()
+        turn.emit(Noticed(window_restored_notice(counted, model.provider.window.size)))
+
+
+def with_resolved_calls(
+    reply: Reply, conversation: Conversation, prompt: Prompt, tools: tuple[ToolSpec, ...], ctx: SessionContext
+) -> Reply:
+    """Return the reply with its calls as they will be run, including calls that it writes as text. Each call has a
+    unique id."""
+    runner, offered = ctx.calls.runner, [spec.name for spec in tools]
+    if runner.approver.policy.mode == "plan":
+        offered.append(PLAN)  # the model knows this tool from the list or a note
+    reader, message = reader_for(ctx.model.facts), reply.message
+    if reader is not None and reply.stop_reason in ("end", "repetition") and not message.calls:
+        message = reader.with_written_calls(message, conversation, prompt, offered, runner)
+    if message is not reply.message:
+        ctx.turn.emit(CallsRead(message.text))
+        reply = replace(reply, stop_reason="calls" if message.calls else reply.stop_reason)
+    message = normalize_calls(message, runner.tools, offered, str(runner.workspace.root))
+    if reader is not None:
+        message = reader.without_mistakes(message, conversation, runner)
+    return replace(reply, message=with_unique_ids(message, ctx.window.view.call_ids(conversation)))
+
+
+def log_estimate(budget: ContextBudget, reply: Reply, window: WindowContext) -> None:
+    """Log the difference between the estimate and the provider's count, and how many frames of the reply could not be
+    read."""
+    if reply.skipped:
+        window.debug.log("provider/skipped", model=window.model.facts.id, frames=reply.skipped)
+    if not window.debug.is_enabled or not reply.single_pass_usage.prompt:
+        return
+    estimated, counted = budget.used, reply.single_pass_usage.prompt
+    window.debug.log(
+        "context/estimate",
+        model=window.model.facts.id,
+        estimated=estimated,
+        counted=counted,
+        error=round(estimated / counted - 1, 4),
+        samples=window.model.meter.estimator.samples,
+    )

@@ -1,0 +1,78 @@
+"""Uses another model for one turn, if a command asks for it. Afterwards, the session returns to its own model."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+from ebbtide.agent import providers
+from ebbtide.agent.budget.preflight import ModelTarget, turn_preflight
+from ebbtide.agent.errors import ProviderError, UsageError
+from ebbtide.agent.events.session import Event, ModelSwitched, Noticed
+from ebbtide.agent.messages import Conversation
+from ebbtide.agent.providers.fallbacks import TurnModelRequest
+from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.request.fit import reset_measurements, with_shares
+from ebbtide.agent.window.measure import budget_of
+from ebbtide.agent.window.session_context import TurnContext, WindowContext
+
+
+async def with_requested_model(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Conversation:
+    """Switch to the model that a command asked for, and return the conversation for it. If that model is not available
+    or has no room, the session's own model is used, with a notice to the user."""
+    model, targets = window.model, window.model.targets
+    requested, targets.turn_request = targets.turn_request, None
+    if requested is None:
+        return conversation
+    own = model.facts
+    name = providers.choices.resolve_model_name(requested.model, own.id)
+    if name == own.id:
+        return conversation
+    if name is None:
+        problem = f"`{own.provider}` has no known model by that name"
+        return _keep_model(conversation, requested, problem, turn.emit)
+    if targets.own_model is not None:
+        return _keep_model(conversation, requested, "this turn already uses another model", turn.emit)
+    try:
+        connected = await targets.connect(name)
+    except (UsageError, ProviderError) as error:
+        return _keep_model(conversation, requested, str(error), turn.emit)
+    budget, requested_provider = budget_of(conversation, window), connected.provider
+    (target,) = with_shares(
+        (ModelTarget(own.provider, requested_provider.facts.name, requested_provider.window),), window
+    )
+    if turn_preflight(model.meter.counters, (target,)).target is None:
+        problem_text = (
+            f"the conversation takes about {budget.used:,} tokens, and it has room for "
+            f"{requested_provider.window.effective:,}"
+        )
+        return _keep_model(conversation, requested, problem_text, turn.emit)
+    learned = model.encoded_calibration
+    own_meter = Meter(model.meter.estimator, model.meter.ruler)
+    targets.run_turn_with(requested_provider, ModelTarget(own.provider, own.name, budget.window), own_meter)
+    await turn.recorder.record_calibration(own.id, learned)
+    turn.emit(ModelSwitched(own.id, name, f"{requested.requested_by} asks for it until this turn ends", budget.used))
+    return reset_measurements(conversation, connected.meter, window, turn.emit)
+
+
+def _keep_model(
+    conversation: Conversation, requested: TurnModelRequest, reason: str, emit: Callable[[Event], None]
+) -> Conversation:
+    emit(Noticed(f"{requested.requested_by} asks for the model `{requested.model}` but runs with yours: {reason}"))
+    return conversation
+
+
+@asynccontextmanager
+async def restoring_own_model(window: WindowContext, turn: TurnContext) -> AsyncGenerator[None]:
+    """Return a context in which another model may run the turn. When it ends, for any reason, the session returns to
+    its own model."""
+    model = window.model
+    learned_window = model.learned_limits.window
+    try:
+        yield
+    finally:
+        turn_model, learned = model.facts.id, model.encoded_calibration
+        own = model.targets.end_turn()
+        if own is not None:
+            reset_measurements(Conversation(), own.meter, window, turn.emit)
+            model.learned_limits.window = learned_window
+            turn.emit(ModelSwitched(turn_model, own.provider.facts.id, "the turn has ended", 0))
+            await turn.recorder.record_calibration(turn_model, learned)

@@ -1,0 +1,10 @@
+"""Estimates of tokens that a provider has not counted yet, and values cached per message. Pure."""
+
+from typing import TYPE_CHECKING
+
+from ebbtide.tools.lazy import lazy_submodules
+
+if TYPE_CHECKING:
+    from ebbtide.agent.tokens import images as images
+else:
+    __getattr__ = lazy_submodules(__name__)

@@ -1,0 +1,339 @@
+"""Estimates the tokens of text that a provider has not counted yet. Pure; independent of any model.
+
+Text is counted by class of byte, or by a tokenizer if one is available, and an `Estimator` weights the counts. The
+initial weights were measured with current tokenizers on source code, prose and tool output: 0.33 token for an ASCII
+letter or blank, 0.6 for an ASCII digit, newline or symbol, 1.5 for any other character, and 12 for each message. Each
+usage report of a provider adjusts the weights (`learn`).
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from ebbtide.agent.messages import Image, Message, Note, ProviderItem, Reasoning, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.tokens.images import ImageRule, image_tokens
+from ebbtide.agent.tokens.incremental import memoized
+from ebbtide.agent.tool_specs import ToolSpec
+from ebbtide.tools.lazy import dataclass
+
+LETTER_WEIGHT, SYMBOL_WEIGHT, OTHER_WEIGHT, MESSAGE_WEIGHT = 0.33, 0.6, 1.5, 12
+
+_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \t"
+_NOT_ASCII = bytes(range(128, 256))
+
+EstimatedPart: TypeAlias = Text | Note | Image | ToolOutput | Reasoning | ToolCall | ProviderItem
+Vector = tuple[float, ...]
+
+INITIAL_WEIGHTS: Vector = (LETTER_WEIGHT, SYMBOL_WEIGHT, OTHER_WEIGHT, 1.0, MESSAGE_WEIGHT, 0.0)
+"""Initial weights, in tokens: of a letter, a symbol, another character, a token counted by a tokenizer, an item, and a
+reply that is sent back."""
+_MIN_WEIGHTS: Vector = (0.1, 0.15, 0.3, 0.4, 0.0, -100.0)
+_MAX_WEIGHTS: Vector = (1.2, 1.8, 4.5, 3.0, 80.0, 100.0)
+_WEIGHT_SPREADS: Vector = (0.15, 0.3, 0.6, 0.15, 10.0, 15.0)
+"""Standard deviation of each initial weight, without the error common to all kinds of text."""
+_SHARED_SPREAD = 0.4
+"""Standard deviation of the error common to all kinds of text, as a share of the weight. Some tokenizers produce more
+tokens than others for every kind."""
+_TEXT_WEIGHT_COUNT = 4
+"""Number of weights for text; the remaining ones are for items and replies."""
+_FORGETTING_SHARE = 0.001
+"""Share by which the covariance returns to its initial value with each sample, so that old samples count less."""
+
+MAX_STORED_ERRORS = 100
+"""Maximum number of errors that an estimator stores."""
+MIN_ERROR_BASE_TOKENS = 40_000
+"""Minimum size by which an error is divided, in tokens: errors matter only near the end of a window, so those in small
+requests are counted as small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Counts of text or messages by kind, from which an `Estimator` computes tokens."""
+
+    letters: int = 0
+    symbols: int = 0
+    others: int = 0
+    tokens: float = 0.0
+    """Tokens counted by a tokenizer. The fields above do not include text counted this way."""
+    items: int = 0
+    """Number of messages, plus one for each output in a message after the first."""
+    replies: int = 0
+    """Number of replies sent back for the first time. The provider reported their own tokens, but not those of the
+    frame around them."""
+    exact_tokens: int = 0
+    """Tokens of images, which a rule determines exactly."""
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(
+            self.letters + other.letters,
+            self.symbols + other.symbols,
+            self.others + other.others,
+            self.tokens + other.tokens,
+            self.items + other.items,
+            self.replies + other.replies,
+            self.exact_tokens + other.exact_tokens,
+        )
+
+    @property
+    def vector(self) -> Vector:
+        return (self.letters, self.symbols, self.others, self.tokens, self.items, self.replies)
+
+
+@dataclass(frozen=True, slots=True)
+class Ruler:
+    """How text and images are counted for one model."""
+
+    tokenize: Callable[[str], float] | None = None
+    """Returns a tokenizer's count of a text. None counts by class of byte."""
+    images: ImageRule = "area"
+
+
+BYTE_RULER = Ruler()
+
+
+def count_text(text: str, ruler: Ruler = BYTE_RULER) -> Counts:
+    if ruler.tokenize is not None:
+        return Counts(tokens=ruler.tokenize(text))
+    if text.isascii():
+        raw, others = text.encode("ascii"), 0
+    else:
+        raw = text.encode("utf-8", "surrogatepass").translate(None, _NOT_ASCII)
+        others = len(text) - len(raw)
+    signs = len(raw.translate(None, _LETTERS))
+    return Counts(len(raw) - signs, signs, others)
+
+
+@memoized
+def count_message(message: Message, ruler: Ruler) -> Counts:
+    """Count a message. The result is cached for the lifetime of the message."""
+    extra = max(len(message.outputs) - 1, 0) if isinstance(message, User) else 0
+    return _count_parts(message.parts, 1 + extra, ruler)
+
+
+@memoized
+def count_output(output: ToolOutput, ruler: Ruler) -> Counts:
+    """Count an output as if it were a separate message."""
+    return _count_parts((output,), 1, ruler)
+
+
+def _count_parts(parts: Iterable[EstimatedPart], items: int, ruler: Ruler) -> Counts:
+    texts, exact = list[str](), 0
+    for part in parts:
+        match part:
+            case Text(text=text) | Note(text=text):
+                texts.append(text)
+            case Image():
+                exact += image_tokens(part, ruler.images)
+            case ToolOutput(text=text, images=images):
+                texts.append(text)
+                exact += sum(image_tokens(image, ruler.images) for image in images)
+            case Reasoning(native=native) | ProviderItem(native=native):
+                texts.append(_json_text(native))
+            case ToolCall(name=name, arguments=arguments, source=source):
+                texts += name, source or _json_text(arguments)
+    # Counting the bytes of the joined texts is faster and gives the same result.
+    counts = sum_counts(count_text(text, ruler) for text in (texts if ruler.tokenize is not None else ["".join(texts)]))
+    return Counts(counts.letters, counts.symbols, counts.others, counts.tokens, items, exact_tokens=exact)
+
+
+def count_messages(messages: Iterable[Message], ruler: Ruler = BYTE_RULER) -> Counts:
+    return sum_counts(count_message(message, ruler) for message in messages)
+
+
+def count_tools(specs: Iterable[ToolSpec], ruler: Ruler = BYTE_RULER) -> Counts:
+    """Count the tool definitions of a request as the model sees them. Of deferred tools, it sees only the groups."""
+    return sum_counts(count_text(text, ruler) for text in _tool_texts(specs))
+
+
+def tools_text(specs: Iterable[ToolSpec]) -> str:
+    """Return the tool definitions as text of about the size that the model reads."""
+    return "".join(_tool_texts(specs))
+
+
+def _tool_texts(specs: Iterable[ToolSpec]) -> Iterator[str]:
+    seen = set[str]()
+    for spec in specs:
+        group = spec.deferred
+        if group is None:
+            yield _json_text([spec.name, spec.description, spec.schema])
+        elif group.name and group.name not in seen:
+            seen.add(group.name)
+            yield _json_text([group.name, group.about, {}])
+
+
+def sum_counts(counts: Iterable[Counts]) -> Counts:
+    whole = Counts()
+    for count in counts:
+        whole += count
+    return whole
+
+
+def _json_text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _initial_covariance() -> tuple[Vector, ...]:
+    shared = [
+        _SHARED_SPREAD * weight if index < _TEXT_WEIGHT_COUNT else 0.0 for index, weight in enumerate(INITIAL_WEIGHTS)
+    ]
+    return tuple(
+        tuple(a * b + (_WEIGHT_SPREADS[i] ** 2 if i == j else 0.0) for j, b in enumerate(shared))
+        for i, a in enumerate(shared)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Estimator:
+    """The weights for one model, with their covariance and the latest errors."""
+
+    weights: Vector = INITIAL_WEIGHTS
+    covariance: tuple[Vector, ...] = _initial_covariance()
+    """Covariance of the weights. It is large where samples have given little information."""
+    samples: int = 0
+    errors: Vector = ()
+    """The most recent errors, as shares of the request."""
+
+    def tokens(self, counts: Counts) -> int:
+        """Return the estimated tokens, rounded up."""
+        letter, sign, other, token, item, reply = self.weights
+        found = (
+            letter * counts.letters + sign * counts.symbols + other * counts.others
+            + token * counts.tokens + item * counts.items + reply * counts.replies
+        )  # fmt: skip
+        return counts.exact_tokens - int(-max(found, 0.0) // 1)
+
+    @property
+    def error(self) -> float | None:
+        """Return the 95th percentile of the errors, as a share of the request; None if there are fewer than 20."""
+        if len(self.errors) < 20:
+            return None
+        ordered = sorted(self.errors)
+        return ordered[-(-95 * len(ordered) // 100) - 1]
+
+    @property
+    def is_precise(self) -> bool:
+        """Whether the estimates are accurate enough for a smaller reserve."""
+        return self.error is not None and self.error < 0.01
+
+
+def learn(
+    estimator: Estimator, counts: Counts, reported: int, request_tokens: int, *, whole: bool = False
+) -> Estimator:
+    """Return the estimator, updated with the provider's report of `reported` tokens for the counted text. The request
+    had `request_tokens` tokens.
+
+    Uses recursive least squares with forgetting: a sample adjusts the weights about which it gives information, most of
+    all those about which little was known. `whole`: the sample is an entire request, whose tool definitions
+    take more than their text. Implausible reports are ignored. So are samples with images that are far off, because a
+    server may count more for images than the rule says.
+    """
+    expected, measured = estimator.tokens(counts), reported - counts.exact_tokens
+    if reported <= 0 or measured <= 0 or not is_plausible_count(reported, expected):
+        return estimator
+    estimate = max(expected - counts.exact_tokens, 1)
+    noise = counts.exact_tokens**2 + ((0.15 * measured) ** 2 if whole else (0.03 * estimate) ** 2 + 3.0**2)
+    values = counts.vector
+    covariance = [
+        [entry + _FORGETTING_SHARE * (first - entry) for entry, first in zip(row, first_row, strict=True)]
+        for row, first_row in zip(estimator.covariance, UNTRAINED_ESTIMATOR.covariance, strict=True)
+    ]
+    effect = [sum(entry * value for entry, value in zip(row, values, strict=True)) for row in covariance]
+    variance = sum(value * reach for value, reach in zip(values, effect, strict=True))
+    residual = measured - sum(weight * value for weight, value in zip(estimator.weights, values, strict=True))
+    if counts.exact_tokens and residual * residual > 9 * (variance + noise):
+        return estimator
+    # An error beyond three standard deviations is more likely due to unusual text than to a wrong weight, so it is
+    # given less weight.
+    spread = variance + max(noise, residual * residual / 9 - variance)
+    gain = [reach / spread for reach in effect]
+    weights = tuple(
+        min(max(weight + g * residual, low), high)
+        for weight, g, low, high in zip(estimator.weights, gain, _MIN_WEIGHTS, _MAX_WEIGHTS, strict=True)
+    )
+    new_covariance = tuple(
+        tuple(entry - g * reach for entry, reach in zip(row, effect, strict=True))
+        for row, g in zip(covariance, gain, strict=True)
+    )
+    errors = estimator.errors
+    if not whole or request_tokens >= MIN_ERROR_BASE_TOKENS:
+        errors = (*errors, abs(reported - expected) / max(request_tokens, MIN_ERROR_BASE_TOKENS))[-MAX_STORED_ERRORS:]
+    return Estimator(weights, new_covariance, estimator.samples + 1, errors)
+
+
+def is_plausible_count(reported: int, expected: int) -> bool:
+    """Whether a reported number is plausible: between a tenth of the expected number and ten times that number, with
+    200 tokens of tolerance."""
+    return expected / 10 - 200 <= reported <= 10 * expected + 200
+
+
+UNTRAINED_ESTIMATOR = Estimator()
+"""The initial estimator, without samples."""
+
+
+def estimate_text(text: str) -> int:
+    """Return the estimated tokens of a text for an unknown model, rounded up; 0 for an empty text."""
+    return UNTRAINED_ESTIMATOR.tokens(count_text(text))
+
+
+def estimate_message(message: Message) -> int:
+    """Return the estimated tokens of a message with all its parts."""
+    return UNTRAINED_ESTIMATOR.tokens(count_message(message, BYTE_RULER))
+
+
+def estimate_output(output: ToolOutput) -> int:
+    """Return the estimated tokens of an output as a separate message."""
+    return UNTRAINED_ESTIMATOR.tokens(count_output(output, BYTE_RULER))
+
+
+def estimate_messages(messages: Sequence[Message]) -> int:
+    return sum(estimate_message(message) for message in messages)
+
+
+def estimate_tools(specs: Sequence[ToolSpec]) -> int:
+    """Return the estimated tokens of the tool definitions of a request."""
+    return sum(UNTRAINED_ESTIMATOR.tokens(count_text(text)) for text in _tool_texts(specs))
+
+
+def chars_estimate(text: str, per_token: float = 4.0) -> int:
+    """Return the estimated tokens of a text by a fixed number of characters per token, rounded up."""
+    return -int(-len(text) // per_token)
+
+
+def encode_estimator(estimator: Estimator, server: str = "") -> str:
+    """Encode an estimator as JSON. `server`: digest of the address at which the model answered. Numbers are not
+    rounded, so that a decoded estimator gives identical estimates."""
+    body: dict[str, object] = {
+        "weights": estimator.weights,
+        "doubt": estimator.covariance,
+        "samples": estimator.samples,
+        "errors": estimator.errors,
+        **({"server": server} if server else {}),
+    }
+    return json.dumps(body, separators=(",", ":"))
+
+
+def encoded_server(text: str | None) -> str:
+    """Return the server digest stored with an encoded estimator; empty if there is none or it cannot be read."""
+    try:
+        body = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return ""
+    return str(body.get("server", "")) if isinstance(body, dict) else ""
+
+
+def decode_estimator(text: str | None) -> Estimator:
+    """Decode an estimator; return a new one if it cannot be read."""
+    if text is None:
+        return Estimator()
+    try:
+        body = json.loads(text)
+        weights = tuple(float(weight) for weight in body["weights"])
+        doubt = tuple(tuple(float(entry) for entry in row) for row in body["doubt"])
+        errors = tuple(float(error) for error in body["errors"])
+        estimator = Estimator(weights, doubt, int(body["samples"]), errors)
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return Estimator()
+    size = len(INITIAL_WEIGHTS)
+    fits = len(weights) == size and len(doubt) == size and all(len(row) == size for row in doubt)
+    numbers = (*weights, *errors, *(entry for row in doubt for entry in row))
+    return estimator if fits and all(abs(number) < 1e6 for number in numbers) else Estimator()

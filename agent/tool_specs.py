@@ -1,0 +1,73 @@
+"""Tool definitions as the model sees them, and calls in the form in which they are run. Pure."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from ebbtide.agent.messages import ToolCall, ToolOutput
+from ebbtide.tools.call_tool import CallTool
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.tool_search import ToolSearch
+
+NO_TOOL = "there is no tool `{}`"
+"""Beginning of the answer to a call of a tool that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group of tools that a search finds together. A group without a name is a single tool."""
+
+    name: str = ""
+    about: str = ""
+    """Description for the model: whose tools they are, and their names."""
+
+
+ToolKind: TypeAlias = Literal["builtin", "skill", "mcp", "rare"]
+"""Origin of a tool. Built-in tools are always offered, except for `rare` ones, which may be deferred."""
+
+HostedSearch: TypeAlias = Literal["none", "plain", "grouped"]
+"""How the provider searches deferred tools. `none`: it does not, so the program's own tools must. `plain`: it searches
+deferred definitions. `grouped`: it searches groups, whose names and descriptions the model sees."""
+
+SEARCH, CALL = ToolSearch.name, CallTool.name
+"""Tools with which the model finds and calls deferred tools. They are offered only if tools are deferred and the
+provider has no search of its own; a tool that the provider finds is called by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as the model sees it."""
+
+    name: str
+    description: str
+    schema: Mapping[str, object]
+    kind: ToolKind = "builtin"
+    deferred: Group | None = None
+    """The tool's group, if its definition is sent but hidden from the model until the provider's search finds it."""
+
+
+def unwrapped_call(call: ToolCall) -> ToolCall:
+    """If the call is a `call_tool`, return the call that it wraps, with the same id; otherwise return it unchanged."""
+    if call.name != CALL or call.problem:
+        return call
+    name, arguments = call.arguments.get("name"), call.arguments.get("arguments", {})
+    if isinstance(arguments, str):
+        arguments = _parse_arguments(arguments)
+    if not isinstance(name, str) or not isinstance(arguments, Mapping) or set(call.arguments) - {"name", "arguments"}:
+        return call
+    return replace(call, name=name, arguments=arguments, source="")
+
+
+def executed_call(call: ToolCall, output: ToolOutput) -> ToolCall:
+    """Return the call as it was run: unwrapped, and with edits by the user or a hook."""
+    call = unwrapped_call(call)
+    return call if output.edited is None else replace(call, arguments=output.edited, source="")
+
+
+def _parse_arguments(text: str) -> object:
+    """Parse arguments that a model wrote as text instead of an object."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,393 @@
+"""The parts of the model's view, their states, and pins. Everything that displays or edits the view uses this module.
+Pure.
+
+A pinned output or message stays in its place as long as its step does. When the step is removed, the pinned content
+moves into the message that opens the view. If pins alone leave too little room, they are reduced to previews, and if
+that is not enough, to one line each. They stay pinned, and their references recall the full content.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from ebbtide.agent.messages import (
+    Assistant,
+    CarriedPart,
+    Conversation,
+    Image,
+    Message,
+    Note,
+    ShortenedForm,
+    ShortenedPart,
+    Summary,
+    Text,
+    ToolOutput,
+    User,
+)
+from ebbtide.agent.tokens.estimate import estimate_message, estimate_output
+from ebbtide.agent.tokens.incremental import memoized
+from ebbtide.agent.tool_specs import unwrapped_call
+from ebbtide.agent.view.previews import preview_of, stored_excerpt
+from ebbtide.agent.view.references import message_ref
+from ebbtide.agent.view.stubs import one_line, outcome_line, safe_line
+from ebbtide.agent.view.visible import NumberedOutput, message_key, numbered_outputs, visible_messages
+from ebbtide.tools.lazy import dataclass
+
+ItemKind: TypeAlias = Literal["you", "reply", "output", "picture", "note", "instructions", "pin"]
+"""Kinds of items: user text, a reply with its calls, an output, a picture, a note from the program, an instruction file
+read during the session, or pinned content outside its message."""
+
+ViewState: TypeAlias = Literal["visible", "preview", "summarised", "masked"]
+"""How an item is shown: in full, as head and tail, as a model's summary, or as one line."""
+
+_FORM_STATES: dict[ShortenedForm, ViewState] = {"line": "masked", "preview": "preview", "summary": "summarised"}
+MAX_DESCRIPTION_CHARS = 200
+"""Maximum characters of an item's description."""
+MAX_QUOTE_CHARS = 60
+"""Maximum characters of a message quoted within a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPart:
+    """An output, as the model sees it."""
+
+    index: int
+    """Index of its message in the view."""
+    key: str
+    ref: str
+    numbered: NumberedOutput
+    visible: ToolOutput
+    state: ViewState
+    is_pinned: bool
+
+    @property
+    def what(self) -> str:
+        return outcome_line(self.numbered.call, self.numbered.output)
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePart:
+    """A message without its outputs, as the model sees it."""
+
+    index: int
+    key: str
+    original: Message
+    visible: Message
+    state: ViewState
+    is_pinned: bool
+
+    @property
+    def message_ref(self) -> str:
+        return message_ref(self.original)
+
+    @property
+    def recalled_ref(self) -> str:
+        """Reference of the content that the user brought back with this message; empty for other messages."""
+        notes = (part for part in self.original.parts if isinstance(part, Note))
+        return next((note.name for note in notes if note.kind == "brought"), "")
+
+    @property
+    def ref(self) -> str:
+        """The reference under which the full content can be recalled."""
+        return self.recalled_ref or self.message_ref
+
+    @property
+    def what(self) -> str:
+        return one_line(self.original.text, MAX_QUOTE_CHARS) or "a message"
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedPart:
+    """Content in the message that opens the view: pinned or formerly pinned content, or a carried file."""
+
+    key: str
+    ref: str
+    what: str
+    content: CarriedPart
+    is_pinned: bool
+    index: int = -1
+    state: ViewState = "visible"
+
+    @property
+    def visible(self) -> User:
+        return User((Text(self.content.title), *self.content.parts))
+
+
+ViewPart: TypeAlias = OutputPart | MessagePart | PinnedPart
+
+
+@memoized
+def view_parts(conversation: Conversation) -> tuple[ViewPart, ...]:
+    """Return all parts of a view in display order, each message before its outputs."""
+    pinned, carried = conversation.pinned, (*conversation.summary.pinned, *conversation.summary.carried)
+    pins = (PinnedPart(one.key, one.ref, one.what, one, one.key in pinned) for one in carried)
+    return (*pins, *_parts_of_messages(conversation))
+
+
+def _parts_of_messages(conversation: Conversation) -> Iterator[MessagePart | OutputPart]:
+    forms, numbered = {one.key: one.form for one in conversation.retold}, iter(numbered_outputs(conversation))
+    pairs = zip(conversation.messages, visible_messages(conversation), strict=True)
+    for index, (original, visible) in enumerate(pairs):
+        key = message_key(conversation.messages_before + index)
+        state: ViewState = _FORM_STATES[forms[key]] if key in forms else "visible"
+        yield MessagePart(index, key, original, visible, state, key in conversation.pinned)
+        for output in visible.outputs if isinstance(visible, User) else ():
+            found = next(numbered)
+            ref, state = found.ref, _state_of(found.output, conversation.masked, forms.get(found.ref))
+            yield OutputPart(index, ref, ref, found, output, state, ref in conversation.pinned)
+
+
+def _state_of(output: ToolOutput, masked: frozenset[str], form: ShortenedForm | None) -> ViewState:
+    if output.call_id in masked:
+        return "masked"
+    if form is not None:
+        return _FORM_STATES[form]
+    return "preview" if output.is_part else "visible"
+
+
+@dataclass(frozen=True, slots=True)
+class ViewItem:
+    """One part of what the model sees."""
+
+    key: str
+    """`r12` for an output; `m41` for parts of the message at position 41 of the session's log."""
+    ref: str
+    """Its reference: `r12`, `msg-1a2b3c4d`."""
+    kind: ItemKind
+    what: str
+    tokens: int
+    age: int
+    """Number of steps since the item was added."""
+    state: ViewState = "visible"
+    is_pinned: bool = False
+
+
+def view_items(
+    conversation: Conversation, size: Callable[[Message], int], total: int | None = None
+) -> tuple[ViewItem, ...]:
+    """Return the items of all messages, in session order. `size`: estimates the tokens of a message; `total`: the known
+    total, to which the sizes of the items are scaled."""
+    items = tuple(_iter_items(conversation, size))
+    if total is None:
+        return items
+    shares = proportional_shares([item.tokens for item in items], total)
+    return tuple(replace(item, tokens=share) for item, share in zip(items, shares, strict=True))
+
+
+def pin_items(conversation: Conversation, size: Callable[[Message], int]) -> tuple[ViewItem, ...]:
+    """Return an item for each pinned, formerly pinned or carried content in the message that opens the view."""
+    return tuple(
+        ViewItem(part.key, part.ref, "pin", part.what, size(part.visible), 0, "visible", part.is_pinned)
+        for part in view_parts(conversation)
+        if isinstance(part, PinnedPart)
+    )
+
+
+def proportional_shares(weights: Sequence[int], target_total: int) -> tuple[int, ...]:
+    """Split `total` into integers that are proportional to the weights and add up to exactly `total`."""
+    total = sum(weights)
+    if not weights or total <= 0:
+        return (target_total, *(0 for _ in weights[1:])) if weights else ()
+    shares = [weight * target_total // total for weight in weights]
+    by_remainder = sorted(range(len(weights)), key=lambda place: (-(weights[place] * target_total % total), place))
+    for place in by_remainder[: target_total - sum(shares)]:
+        shares[place] += 1
+    return tuple(shares)
+
+
+def _iter_items(conversation: Conversation, size: Callable[[Message], int]) -> Iterator[ViewItem]:
+    steps = sum(isinstance(message, Assistant) for message in conversation.messages)
+    for part in view_parts(conversation):
+        match part:
+            case MessagePart(original=original):
+                steps -= isinstance(original, Assistant)
+                yield from _message_items(part, steps, size)
+            case OutputPart():
+                yield from _output_items(part, steps, size)
+            case PinnedPart():
+                pass
+
+
+def _output_items(part: OutputPart, age: int, size: Callable[[Message], int]) -> Iterator[ViewItem]:
+    what, output = one_line(part.what, MAX_DESCRIPTION_CHARS), replace(part.visible, images=())
+    item = ViewItem(part.key, part.ref, "output", what, size(User((output,))), age, part.state, part.is_pinned)
+    yield item
+    for image in part.visible.images:
+        yield replace(item, kind="picture", what=f"{image.media_type} of {what}", tokens=size(User((image,))))
+
+
+def _message_items(part: MessagePart, age: int, size: Callable[[Message], int]) -> Iterator[ViewItem]:
+    original, visible = part.original, part.visible
+    item = ViewItem(part.key, part.message_ref, "reply", "", 0, age, part.state, part.is_pinned)
+    if isinstance(visible, Assistant):
+        yield replace(item, what=_reply_description(visible), tokens=size(visible))
+        return
+    texts = tuple(part_of_message for part_of_message in visible.parts if isinstance(part_of_message, Text))
+    all_notes = tuple(part_of_message for part_of_message in visible.parts if isinstance(part_of_message, Note))
+    notes = tuple(part_of_message for part_of_message in all_notes if part_of_message.kind != "instructions")
+    if texts:
+        yield replace(item, kind="you", what=one_line(original.text, MAX_DESCRIPTION_CHARS), tokens=size(User(texts)))
+    for part_of_message in visible.parts:
+        if isinstance(part_of_message, Image):
+            yield replace(
+                item,
+                kind="picture",
+                what=part_of_message.media_type,
+                tokens=size(User((part_of_message,))),
+                state="visible",
+            )
+    if notes:
+        what = one_line(" ".join(note.text for note in notes), MAX_DESCRIPTION_CHARS)
+        state = "visible" if texts else part.state
+        yield replace(item, kind="note", what=what, tokens=size(User(notes)), state=state)
+    for part_of_message in all_notes:
+        if part_of_message.kind == "instructions":
+            yield replace(
+                item,
+                kind="instructions",
+                what=part_of_message.name,
+                tokens=size(User((part_of_message,))),
+                state="visible",
+            )
+
+
+def _reply_description(message: Assistant) -> str:
+    calls = ", ".join(unwrapped_call(call).name for call in message.calls)
+    quote = one_line(message.text, MAX_DESCRIPTION_CHARS)
+    return " – ".join(part for part in (quote, f"calls {calls}" if calls else "") if part) or "thinking"
+
+
+PinForm: TypeAlias = Literal["whole", "preview", "line"]
+"""The form in which all pinned content is shown."""
+
+PINS_STRATEGY = "pins"
+"""Name of the strategy that reduces pins."""
+
+MAX_PIN_LINE_CHARS = 160
+"""Maximum length of pinned content in its one-line form, in characters."""
+
+
+def pins_after_cut(conversation: Conversation, cut: int) -> tuple[CarriedPart, ...]:
+    """Return the pinned content that removing the first `cut` messages would displace, in the form in which it is shown
+    now."""
+    return tuple(_iter_pins_after_cut(conversation, cut))
+
+
+def _iter_pins_after_cut(conversation: Conversation, cut: int) -> Iterator[CarriedPart]:
+    for part in view_parts(conversation) if conversation.pinned else ():
+        if not part.is_pinned or part.index >= cut:
+            continue
+        match part:
+            case MessagePart(original=original, visible=visible):
+                who = "What the user said" if isinstance(original, User) else "What you said"
+                parts = (Text(one.text) if isinstance(one, Text) else one for one in visible.parts)
+                yield CarriedPart(
+                    part.key, who, part.message_ref, tuple(p for p in parts if isinstance(p, Text | Image))
+                )
+            case OutputPart(visible=output):
+                yield CarriedPart(
+                    part.key, one_line(part.what, MAX_PIN_LINE_CHARS), part.ref, (Text(output.text), *output.images)
+                )
+            case PinnedPart(content=content):
+                yield content
+
+
+def view_after_cut(conversation: Conversation, cut: int) -> Conversation:
+    """Return the conversation from message `cut` on. From the messages before it, only pinned content remains. The
+    provider's token counts are discarded."""
+    tail = conversation.messages[cut:]
+    visible_calls = {output.call_id for message in tail if isinstance(message, User) for output in message.outputs}
+    removed_outputs = sum(len(message.outputs) for message in conversation.messages[:cut] if isinstance(message, User))
+    pinned = pins_after_cut(conversation, cut)
+    outputs, messages = conversation.outputs_before + removed_outputs, conversation.messages_before + cut
+    remaining_keys = {f"r{number}" for number in range(outputs + 1, outputs + len(visible_calls) + 1)}
+    remaining_keys |= {message_key(position) for position in range(messages, messages + len(tail))}
+    return replace(
+        conversation,
+        messages=tail,
+        summary=Summary(pinned=pinned),
+        anchor=None,
+        anchored=0,
+        masked=conversation.masked & visible_calls,
+        outputs_before=outputs,
+        messages_before=messages,
+        pinned=conversation.pinned & (remaining_keys | {one.key for one in pinned}),
+        retold=tuple(one for one in conversation.retold if one.key in remaining_keys),
+    )
+
+
+def pin_tokens(conversation: Conversation, cut: int | None = None) -> int:
+    """Return the estimated tokens of the content that is pinned in or before the first `cut` messages; if `cut` is
+    None, of all pinned content."""
+    pinned = pins_after_cut(conversation, len(conversation.messages) if cut is None else cut)
+    return sum(_tokens((Text(one.title), *one.parts)) for one in pinned)
+
+
+def shrink_pins(conversation: Conversation, size: PinForm) -> Conversation:
+    """Reduce all pinned content to previews or lines, where that is shorter. Return the same conversation if nothing
+    gets shorter."""
+    if size == "whole" or not conversation.pinned:
+        return conversation
+    shortened = {one.key: one for one in conversation.retold}
+    unanswered = unanswered_indices(conversation)
+    for part in view_parts(conversation):
+        if not part.is_pinned or part.state == "masked":
+            continue
+        match part:
+            case OutputPart(numbered=found, visible=output):
+                short_text = shortened_text(output.text, part.ref, found.call.name, size)
+                if estimate_output(replace(output, text=short_text, images=())) < estimate_output(output):
+                    shortened[part.key] = ShortenedPart(part.key, size, short_text)
+            case MessagePart(original=User(text=words)) if words and part.index not in unanswered:
+                text = shortened[part.key].text if part.key in shortened else words
+                short_text = shortened_text(text, part.message_ref, "the user", size)
+                if len(short_text) < len(text):
+                    shortened[part.key] = ShortenedPart(part.key, size, short_text)
+            case MessagePart() | PinnedPart():
+                pass
+    carried = tuple(_shrink_pin(one, size) for one in conversation.summary.pinned)
+    if tuple(shortened.values()) == conversation.retold and carried == conversation.summary.pinned:
+        return conversation
+    summary = replace(conversation.summary, pinned=carried)
+    return replace(conversation, retold=tuple(shortened.values()), summary=summary, anchor=None, anchored=0)
+
+
+def _shrink_pin(pin: CarriedPart, size: PinForm) -> CarriedPart:
+    """Shorten the text of one pin."""
+    text = "\n".join(part.text for part in pin.parts if isinstance(part, Text))
+    short_text = shortened_text(text, pin.ref, "a pin", size)
+    short_parts = (Text(short_text),)
+    return replace(pin, parts=short_parts) if _tokens(short_parts) < _tokens(pin.parts) else pin
+
+
+def _tokens(parts: tuple[Text | Image, ...]) -> int:
+    return estimate_message(User(parts))
+
+
+def shortened_text(text: str, ref: str, source: str, size: PinForm) -> str:
+    """Return the text in the given form: unchanged, as a preview, or as one line with its reference."""
+    match size:
+        case "whole":
+            return text
+        case "preview":
+            return preview_text(text, ref, source)
+        case "line":
+            return f"{safe_line(text, MAX_PIN_LINE_CHARS)} [recall:{ref}]"
+
+
+def preview_text(text: str, ref: str, source: str) -> str:
+    """Return a preview of a text that is stored elsewhere."""
+    preview, size, lines = preview_of(text)
+    return stored_excerpt(source, ref, size, lines, preview).text
+
+
+def unanswered_indices(conversation: Conversation) -> frozenset[int]:
+    """Return the indices of the user's messages that are not answered yet; these are shown unchanged."""
+    unanswered = set[int]()
+    for index in range(len(conversation.messages) - 1, -1, -1):
+        message = conversation.messages[index]
+        if isinstance(message, User):
+            unanswered.add(index)
+        elif not message.calls and not message.is_paused:
+            break
+    return frozenset(unanswered)

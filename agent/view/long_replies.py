@@ -1,0 +1,83 @@
+"""Shortens long replies of the model to head and tail. Pure.
+
+Only plain text is shortened. A reply with a part in its provider's own format (signed thinking, encrypted reasoning,
+citations) is sent back unchanged. Calls are never changed.
+"""
+
+from dataclasses import replace
+
+from ebbtide.agent.messages import Assistant, AssistantPart, Message, ShortenedPart, Text, ToolCall
+from ebbtide.agent.tokens.estimate import estimate_message
+from ebbtide.agent.view.references import message_ref
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import pluralize
+
+MIN_LONG_REPLY_TOKENS = 1_200
+"""Minimum size of a reply that is worth shortening, in tokens."""
+HEAD_CHARS, TAIL_CHARS = 900, 600
+"""Number of characters shown of a reply's head and of its tail."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongReply:
+    """The size of a long reply, and its shortened form."""
+
+    tokens: int
+    short_tokens: int
+    """Size of the shortened form, in tokens."""
+    short_text: str
+
+
+def long_reply(message: Message, before: Message | None) -> LongReply | None:
+    """Return the shortened form of a long reply if it takes at most half as many tokens; otherwise, and for other
+    messages, None. `before`: the previous message, which may be the first half of a paused reply."""
+    # A shortcut for short replies: a character is hardly ever more than one token.
+    if (
+        not isinstance(message, Assistant)
+        or len(message.text) <= MIN_LONG_REPLY_TOKENS
+        or not has_only_plain_parts(message)
+    ):
+        return None
+    if message.is_paused or (isinstance(before, Assistant) and before.is_paused):
+        return None
+    tokens = _tokens(message.text)
+    if tokens <= MIN_LONG_REPLY_TOKENS:
+        return None
+    short_text = _head_and_tail(message.text, message_ref(message))
+    short_tokens = _tokens(short_text)
+    return LongReply(tokens, short_tokens, short_text) if 2 * short_tokens <= tokens else None
+
+
+def has_only_plain_parts(message: Assistant) -> bool:
+    """Whether a reply consists only of plain text and calls, so that no provider verifies its wording."""
+    return all(isinstance(part, ToolCall) or (isinstance(part, Text) and not part.native) for part in message.parts)
+
+
+def with_shortened_text(message: Assistant, shortened: ShortenedPart | None) -> Assistant:
+    """Return the reply with its text replaced by `shortened`. Return the same reply if there is no replacement or its
+    text may not be changed."""
+    if shortened is None or len(message.text) <= MIN_LONG_REPLY_TOKENS or not has_only_plain_parts(message):
+        return message
+    parts, is_replaced = list[AssistantPart](), False
+    for part in message.parts:
+        if not isinstance(part, Text):
+            parts.append(part)
+        elif not is_replaced:
+            parts.append(Text(shortened.text))
+            is_replaced = True
+    return replace(message, parts=tuple(parts))
+
+
+def _head_and_tail(text: str, ref: str) -> str:
+    """Return head and tail of a text, cut at nearby line breaks, with a note between them that has the reference of the
+    full text."""
+    head, tail = text[:HEAD_CHARS], text[-TAIL_CHARS:]
+    line = head.rfind("\n")
+    head = head[:line] if line > HEAD_CHARS // 2 else head
+    line = tail.find("\n")
+    tail = tail[line + 1 :] if 0 <= line < TAIL_CHARS // 2 else tail
+    return f"{head}\n[… {pluralize(len(text) - len(head) - len(tail), 'character')} left out [recall:{ref}] …]\n{tail}"
+
+
+def _tokens(text: str) -> int:
+    return estimate_message(Assistant((Text(text),)))

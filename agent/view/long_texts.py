@@ -1,0 +1,126 @@
+"""Shortens long text from the user to head and tail, with the reference of the full text. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeVar
+
+from ebbtide.agent.messages import Elision, Note, Text
+from ebbtide.tools.outputs.plain_text import is_mostly_noise
+
+Part = TypeVar("Part", bound=Text | Note)
+
+_OMISSION_NOTE = '[… {:,} bytes left out: `read_result` or `recall` with ref_id="{}" …]'
+_BINARY_NOTE = (
+    '[not text, {:,} bytes, which begin with {} and end with {}; `read_result` with ref_id="{}" has all of it]'
+)
+_SAMPLE_CHARS = 4_096
+"""Number of characters at each end that are examined to distinguish text from binary data."""
+_MIN_NOISE_CHARS = 200
+"""Shorter text is never treated as binary data: it may be a word in an encoding other than the terminal's."""
+_BINARY_END_BYTES = 32
+"""Number of bytes shown at each end of binary data."""
+
+
+def truncate_part(part: Part, max_bytes: int, ref: str) -> Part:
+    """Return the part unchanged if its text takes at most `max_bytes` bytes. Otherwise, return it with head and tail of
+    the text, and the reference under which the model finds the rest."""
+    text, gap = head_and_tail(part.text, max_bytes, ref, part.gap)
+    return part if text == part.text else replace(part, text=text, gap=gap, whole=part.whole or part.text)
+
+
+def head_and_tail(text: str, max_bytes: int, ref: str, gap: Elision | None) -> tuple[str, Elision | None]:
+    """Return the text unchanged if it takes at most `max_bytes` bytes. Otherwise, return its head and tail, and the gap
+    between them. An existing gap is extended."""
+    if len(text) <= max_bytes and byte_size(text) <= max_bytes:
+        return text, gap
+    before, omitted_before, after = (text[: gap.start], gap.size, text[gap.end :]) if gap else (text, 0, text)
+    head, tail = _prefix_within(before, max_bytes * 2 // 3), _suffix_within(after, max_bytes // 3)
+    visible_bytes = byte_size(before) + byte_size(after) if gap else byte_size(text)
+    omitted_bytes = omitted_before + visible_bytes - byte_size(head) - byte_size(tail)
+    head, gap_text = sendable_text(head), f"\n{_OMISSION_NOTE.format(omitted_bytes, ref)}\n"
+    return f"{head}{gap_text}{sendable_text(tail)}", Elision(len(head), len(head) + len(gap_text), omitted_bytes)
+
+
+def with_sendable_text(part: Part, ref: str) -> Part:
+    """Return the part in a form that can be sent. Bytes that are not text are replaced by a mark, and binary data is
+    reduced to its first and last bytes. The original content is stored with the part."""
+    if part.whole:
+        return part
+    heading = part.text[: part.heading] if isinstance(part, Note) else ""
+    content = part.text[len(heading) :]
+    if is_binary_text(content):
+        begins, ends = (
+            original_bytes(content[:_BINARY_END_BYTES])[:_BINARY_END_BYTES].hex(" "),
+            original_bytes(content[-_BINARY_END_BYTES:])[-_BINARY_END_BYTES:].hex(" "),
+        )
+        return replace(part, text=heading + _BINARY_NOTE.format(byte_size(content), begins, ends, ref), whole=part.text)
+    text = sendable_text(part.text)
+    return part if text == part.text else replace(part, text=text, whole=part.text)
+
+
+def display_form(note: Note) -> str:
+    """Return a short phrase that says how a note is shown, such as `head and tail only`; empty if it is shown in
+    full."""
+    if not note.whole or note.text == sendable_text(note.whole):
+        return ""
+    return "not text" if is_binary_text(note.whole[note.heading :]) else "head and tail only"
+
+
+def is_binary_text(text: str) -> bool:
+    """Whether the text is binary data, and long enough to be sure of that."""
+    if len(text) < _MIN_NOISE_CHARS:
+        return False
+    ends = text if len(text) <= 2 * _SAMPLE_CHARS else text[:_SAMPLE_CHARS] + text[-_SAMPLE_CHARS:]
+    return is_mostly_noise(sendable_text(ends))
+
+
+def sendable_text(text: str) -> str:
+    """Return the text in a form that can be encoded: split surrogate pairs are joined, and lone surrogates, which
+    represent bytes that could not be decoded, are replaced by a mark."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def byte_size(text: str) -> int:
+    return len(text) if text.isascii() else len(original_bytes(text))
+
+
+def original_bytes(text: str) -> bytes:
+    """Return the bytes from which a text was decoded, including those that could not be decoded."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # there are surrogates that represent no byte
+        return text.encode("utf-8", "surrogatepass")
+
+
+def fair_limit(sizes: Iterable[int], room: int) -> int:
+    """Return the limit to which each size must be cut so that the total fits into `room`. Sizes below the limit leave
+    more room to the others."""
+    sorted_sizes = sorted(sizes)
+    for count, size in zip(range(len(sorted_sizes), 0, -1), sorted_sizes, strict=True):
+        if size > room // count:
+            return room // count
+        room -= size
+    return sorted_sizes[-1] if sorted_sizes else room
+
+
+def _prefix_within(text: str, max_bytes: int) -> str:
+    """Return the longest prefix that takes at most `max_bytes` bytes."""
+    return _truncate_bytes(text[:max_bytes], max_bytes)
+
+
+def _suffix_within(text: str, max_bytes: int) -> str:
+    return _truncate_bytes(text[-max_bytes:][::-1], max_bytes)[::-1] if max_bytes else ""
+
+
+def _truncate_bytes(text: str, max_bytes: int) -> str:
+    if byte_size(text) <= max_bytes:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if byte_size(text[:middle]) <= max_bytes else (low, middle - 1)
+    return text[:low]

@@ -1,0 +1,83 @@
+"""Text of messages, unique call ids, and messages that the user sends during a turn ("steering"). Pure."""
+
+import itertools
+import json
+from collections.abc import Sequence, Set
+from dataclasses import replace
+
+from ebbtide.agent.messages import (
+    Assistant,
+    Image,
+    Message,
+    Note,
+    ProviderItem,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+)
+
+
+def with_unique_ids(reply: Assistant, earlier: Set[str]) -> Assistant:
+    """Return the reply with new ids for calls whose id is already in use. Some servers restart their numbering in each
+    reply. State is stored by call id, so without new ids, a later output might count as masked."""
+    if not any(call.id in earlier for call in reply.calls):
+        return reply
+    used = {*earlier, *(call.id for call in reply.calls)}
+    parts = [
+        replace(part, id=_unused_id(part.id, used)) if isinstance(part, ToolCall) and part.id in earlier else part
+        for part in reply.parts
+    ]
+    return replace(reply, parts=tuple(parts))
+
+
+def has_unique_ids(messages: Sequence[Message]) -> bool:
+    """Whether no two calls have the same id."""
+    ids = [call.id for message in messages if isinstance(message, Assistant) for call in message.calls]
+    return len(set(ids)) == len(ids)
+
+
+def _unused_id(id: str, used: set[str]) -> str:
+    unused = next(name for number in itertools.count(2) if (name := f"{id}-{number}") not in used)
+    used.add(unused)
+    return unused
+
+
+def message_text(message: Message) -> str:
+    """Return all readable text of a message, in order."""
+    return "\n\n".join(filter(None, map(_part_text, message.parts)))
+
+
+def call_text(call: ToolCall) -> str:
+    """Return a call as its name and arguments."""
+    return f"{call.name}({call.source or json.dumps(dict(call.arguments), ensure_ascii=False)})"
+
+
+def _part_text(part: Text | Image | ToolOutput | Note | Reasoning | ToolCall | ProviderItem) -> str:
+    match part:
+        case Note(text=text, whole=whole) | Text(text=text, whole=whole):
+            return whole or text
+        case ToolOutput(text=text) | Reasoning(text=text):
+            return text
+        case Image(media_type=media_type):
+            return f"[{media_type}]"
+        case ToolCall():
+            return call_text(part)
+        case ProviderItem():
+            return ""
+
+
+STEERING_NOTE = Note(
+    "[The user sent this while you were working. Take it into account and continue.]", kind="meanwhile"
+)
+
+
+def steering_message(message: User) -> User:
+    """Return the message with the note that it was sent during a turn."""
+    return replace(message, parts=(STEERING_NOTE, *message.parts))
+
+
+def is_steering_message(message: Message) -> bool:
+    """Whether the message was sent while a turn was running, for that turn."""
+    return isinstance(message, User) and message.has_note("meanwhile")

@@ -1,0 +1,72 @@
+"""Documents and media attached to an output. Readable documents become part of its text; each other attachment is
+represented by a line. Pure."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ebbtide.tools.base import Attachment, Picture, Result
+from ebbtide.tools.files.pictures import MAX_PICTURE_BYTES, picture_type
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.outputs.extent import ellipsize, pluralize
+from ebbtide.tools.outputs.plain_text import is_mostly_noise, terminal_text
+
+_MAX_NAME_CHARS = 120
+"""Maximum length of a name, in characters."""
+_TEXT_MEDIA_TYPE = regex(
+    r"text/.+|(application|image)/(.+\+)?(json|xml|yaml|x-yaml|toml|javascript|x-javascript|sql|x-sh|x-ndjson|csv)|",
+    re.IGNORECASE,
+)
+"""Media types that may be read as text, including the empty one."""
+
+
+def sort_attachments(raw: Result) -> Result:
+    """Sort the attachments of a result. Readable documents are appended to its text, pictures that a model accepts stay
+    pictures, and the rest become files. With output of a program, documents become files as well, because such output
+    is never loaded as a whole."""
+    pictures, files = list[Picture](), list[Attachment]()
+    for picture in raw.pictures:
+        detected_type = picture_type(picture.data)
+        if detected_type and len(picture.data) <= MAX_PICTURE_BYTES:
+            pictures.append(Picture(detected_type, picture.data))
+        else:
+            files.append(Attachment("picture", detected_type or picture.media_type, picture.data))
+    files += raw.files
+    documents = list[str]()
+    if raw.log is None and raw.full_text is None:
+        texts = [(file, document_text(file)) for file in files]
+        documents = [text for _, text in texts if text is not None]
+        files = [file for file, text in texts if text is None]
+    text = "\n".join(part for part in (raw.text, *documents) if part)
+    return replace(raw, text=text, pictures=tuple(pictures), files=tuple(files))
+
+
+def document_text(file: Attachment) -> str | None:
+    """Return a document's text after a line that names the document; None if it is not readable text."""
+    if not _TEXT_MEDIA_TYPE.fullmatch(file.media_type.partition(";")[0].strip()):
+        return None
+    try:
+        text = file.data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text or is_mostly_noise(text) else f"[{_file_label(file)}:]\n{text}"
+
+
+def media_line(file: Attachment, ref: str | None) -> str:
+    """Return the line that represents a file in the view. `ref`: its reference; None if it could not be stored."""
+    where = f'kept as ref_id="{ref}"' if ref else "it could not be kept"
+    return f"[{_file_label(file)}; {where}]"
+
+
+def media_lines(files: Sequence[Attachment], refs: Sequence[str | None]) -> str:
+    return "\n".join(media_line(file, ref) for file, ref in zip(files, refs, strict=True))
+
+
+def _file_label(file: Attachment) -> str:
+    kind = _one_line_name(file.media_type) or "unknown type"
+    return f'Attached "{_one_line_name(file.name)}" — {kind}, {pluralize(len(file.data), "byte")}'
+
+
+def _one_line_name(text: str) -> str:
+    """Return a name on one line."""
+    return ellipsize(" ".join(terminal_text(text).split()), _MAX_NAME_CHARS)

@@ -1,0 +1,323 @@
+"""Decides how much of an output is shown: all of it, or head, tail and error lines. Other modules store the rest.
+Pure."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import field, replace
+from typing import Literal, TypeAlias
+
+from ebbtide.agent.messages import Ranges, ToolCall, ToolOutput
+from ebbtide.agent.view.error_lines import is_routine_line, without_name_numbers
+from ebbtide.agent.view.error_matches import MAX_MATCH_BYTES, MIN_MATCH_BYTES, ErrorMatches
+from ebbtide.agent.view.name_index import MAX_INDEX_SHARE, MAX_INDEXED_BYTES, max_index_bytes, name_index
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import pluralize, truncate
+from ebbtide.tools.outputs.plain_text import is_mostly_noise, terminal_text
+from ebbtide.tools.tool_traits import OutputLimit, traits_of
+
+OffloadMode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
+
+_HEAD_SHARE = 0.6
+"""Share of the head if a text is cut because there is no room for it."""
+_PREVIEW_HEAD_SHARE = 0.3
+"""Share of the head in a preview. The tail is longer, because the end of a program's output says more."""
+_MAX_ROUTINE_LINES = 5
+"""Maximum number of consecutive routine lines that are shown."""
+_MAX_LINE_CHARS = 400
+"""Maximum characters of a line in a preview."""
+_MAX_END_BYTES = 1 << 14
+"""Number of bytes kept from each end, from which head and tail are made."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadLimits:
+    """Limits for showing outputs."""
+
+    max_output_bytes: int = 4096
+    """Maximum bytes of a program's or server's output that is shown in full."""
+    preview_bytes: int = 2048
+    """Size of a preview, in bytes."""
+    max_file_bytes: int = 51_200
+    """Maximum bytes that are shown in full of an output that shows files or matches in files, whichever tool or command
+    printed it."""
+    mode: OffloadMode = "auto"
+
+
+def should_show_whole(call: ToolCall, size: int, settings: OffloadLimits) -> bool:
+    """Whether an output of `size` bytes is shown in full. Recalled output always is. Output that shows files, and
+    reports of other agents, have a higher limit, because most of it is needed in the next steps."""
+    match _limit_of(call):
+        case "whole":
+            return True
+        case "file":
+            return size <= settings.max_file_bytes
+        case "program":
+            return size <= settings.max_output_bytes
+
+
+def _limit_of(call: ToolCall) -> OutputLimit:
+    traits = traits_of(call.name)
+    return "file" if traits.shows_files(call.arguments) else traits.output_limit
+
+
+def is_recall_tool(tool: str) -> bool:
+    """Whether the tool's outputs come from the store, so that they are not stored again."""
+    return traits_of(tool).output_limit == "whole"
+
+
+def cut_output(
+    output: ToolOutput, room: int, size: int, count_tokens: Callable[[ToolOutput], int], hint: str
+) -> ToolOutput:
+    """Cut the middle of the output so that it fits into `room` tokens, and remove its pictures. A note says how to get
+    the rest (`hint`). If there is no room, only the note remains. `size`: tokens of the whole output; `count_tokens`:
+    measures an output."""
+    retained_chars = len(output.text) * max(room, 0) // max(size, 1)
+    shortened = _without_middle(output, retained_chars, hint)
+    while retained_chars and count_tokens(shortened) > room:
+        retained_chars = retained_chars * 3 // 4 if retained_chars > 40 else 0
+        shortened = _without_middle(output, retained_chars, hint)
+    return shortened
+
+
+def _without_middle(output: ToolOutput, retained_chars: int, hint: str) -> ToolOutput:
+    pictures = f"its pictures ({len(output.images)}) are not shown, look at one at a time" if output.images else ""
+    text, ranges = output.text, output.inserted
+    if len(ranges) > 1 and ranges[0][0] == 0:  # a preview: keep the text around it that describes it
+        start, end, closing_range = ranges[0][1], ranges[1][0], ranges[-1]
+        ends = _head_and_tail(text[start:end], retained_chars, lambda _: f"[… {pictures} …]" if pictures else "[…]")
+        inserted = (ranges[0], *shift_ranges((closing_range,), start + len(ends) - closing_range[0]))
+        return replace(output, text=f"{text[:start]}{ends}{text[closing_range[0] :]}", images=(), inserted=inserted)
+
+    retained_chars, index = _reserve_index(text, retained_chars)
+
+    def note_of(left_out: int) -> str:
+        where = "; ".join(filter(None, (hint or "ask for less at a time to see it", pictures)))
+        return f"[… {pluralize(left_out, 'character')} left out: the context window is nearly full; {where} …]{index}"
+
+    ends = _head_and_tail(text, retained_chars, note_of)
+    head, tail = _cut_positions(text, retained_chars)
+    note_end = len(ends) - (len(text) - tail)
+    before = [(start, min(end, head)) for start, end in ranges if start < head]
+    after = [(max(start, tail), end) for start, end in ranges if end > tail]
+    inserted = (*before, (head + 1 if head else 0, note_end), *shift_ranges(after, note_end - tail))
+    return replace(output, text=ends, images=(), inserted=inserted)
+
+
+def _reserve_index(text: str, retained_chars: int) -> tuple[int, str]:
+    """Split `retained_chars` characters between head and tail on one side and a line of names on the other. Return the
+    number of characters for head and tail, and the line."""
+    max_index_chars = int(MAX_INDEX_SHARE * retained_chars)
+    head, tail = _cut_positions(text, retained_chars - max_index_chars)
+    middle = text[head : min(tail, head + MAX_INDEXED_BYTES)]
+    index = name_index(middle, text[:head] + text[tail:], max_index_chars) if middle else ""
+    return retained_chars - len(index), index
+
+
+def _head_and_tail(text: str, keep: int, note_of: Callable[[int], str]) -> str:
+    """Return head and tail of a text, `retained_chars` characters in total, with a note between them. `note_of` returns
+    the note for a number of omitted characters."""
+    head, tail = _cut_positions(text, keep)
+    return "\n".join(part for part in (text[:head], note_of(tail - head), text[tail:]) if part)
+
+
+def _cut_positions(text: str, retained_chars: int) -> tuple[int, int]:
+    head = int(retained_chars * _HEAD_SHARE)
+    return head, max(len(text) - (retained_chars - head), head)
+
+
+def shift_ranges(ranges: Iterable[tuple[int, int]], by: int) -> Ranges:
+    """Return the ranges shifted by `by` characters."""
+    return tuple((start + by, end + by) for start, end in ranges)
+
+
+def text_without_insertions(text: str, inserted: Ranges) -> str:
+    """Return the output's own text, without the text that Ebbtide has inserted."""
+    pieces, at = list[str](), 0
+    for start, end in inserted:
+        pieces.append(text[at:start])
+        at = end
+    return "".join((*pieces, text[at:]))
+
+
+def decoded_text(data: bytes) -> str:
+    """Return a program's output as a terminal would show it."""
+    return terminal_text(data.decode("utf-8", "replace"))
+
+
+@dataclass(slots=True)
+class StreamedPreview:
+    """Collects what a preview needs from an output that arrives in chunks of any size."""
+
+    size: int = 0
+    newlines: int = 0
+    _head: bytearray = field(default_factory=bytearray)
+    _tail: bytes = b""
+    _partial_line: bytes = b""
+    """The beginning of a line that is not yet complete."""
+    _matches: ErrorMatches = field(default_factory=ErrorMatches)
+    _full_output: bytearray = field(default_factory=bytearray)
+    """The output so far, up to the size above which it gets no index of names."""
+
+    def add_chunk(self, chunk: bytes) -> None:
+        if self.size <= MAX_INDEXED_BYTES:
+            self._full_output += chunk[: MAX_INDEXED_BYTES + 1 - len(self._full_output)]
+        if len(self._head) < _MAX_END_BYTES:
+            self._head += chunk[: _MAX_END_BYTES - len(self._head)]
+        self._tail = chunk[-_MAX_END_BYTES:] if len(chunk) >= _MAX_END_BYTES else (self._tail + chunk)[-_MAX_END_BYTES:]
+        self._collect_matches(chunk)
+        self.size += len(chunk)
+        self.newlines += chunk.count(b"\n")
+
+    @property
+    def first_bytes(self) -> bytes:
+        """The first bytes of the output; all of them if it is short."""
+        return bytes(self._head)
+
+    @property
+    def lines(self) -> int:
+        return self.newlines + (self.size > 0 and not self._tail.endswith(b"\n"))
+
+    @property
+    def is_binary(self) -> bool:
+        ends = bytes(self._head) if self.size <= _MAX_END_BYTES else bytes(self._head) + self._tail
+        return is_mostly_noise(ends.decode("utf-8", "replace"))
+
+    def _collect_matches(self, chunk: bytes) -> None:
+        """Collect lines that report errors."""
+        end = chunk.rfind(b"\n") + 1
+        if not end:
+            self._partial_line = (self._partial_line + chunk)[:_MAX_END_BYTES]
+            return
+        self._matches.add_lines(self._partial_line + chunk[:end], self.newlines + 1)
+        self._partial_line = chunk[end:][:_MAX_END_BYTES]
+
+    def preview(self, settings: OffloadLimits) -> str:
+        """Return head and tail, the error lines between them, and an index of names that these parts lack."""
+        return "".join(self.ends_and_matches(settings))
+
+    def ends_and_matches(self, settings: OffloadLimits) -> tuple[str, str]:
+        """Return two texts: head and tail; and the error lines and the index of names."""
+        ends, matches = self._head_tail_and_matches(settings)
+        if self.is_binary or self.size > MAX_INDEXED_BYTES:
+            return ends, matches
+        return ends, matches + name_index(_plain_text(self._full_output), ends + matches, max_index_bytes(self.size))
+
+    def _head_tail_and_matches(self, settings: OffloadLimits) -> tuple[str, str]:
+        """Return two texts: head and tail; and the error lines, which take at most half of the room."""
+        if self.is_binary:
+            return f"not text; it begins with {bytes(self._head[:32]).hex(' ')}", ""
+        if self.lines <= 3:
+            return self._ends_by_bytes(settings.preview_bytes), ""
+        room = max(min(MAX_MATCH_BYTES, settings.preview_bytes // 2), MIN_MATCH_BYTES)
+        ends, matches = self._head_and_tail(settings.preview_bytes), ""
+        for _ in range(2):  # head and tail get shorter, so more error lines may fall between them
+            matches = self._matches.excerpt_between(ends.head_end, ends.tail_start, room)
+            if not matches:
+                break
+            ends = self._head_and_tail(max(settings.preview_bytes - len(matches.encode()), settings.preview_bytes // 2))
+        return ends.text, f"\nmatches: {matches}" if matches else ""
+
+    def _head_and_tail(self, most: int) -> "_HeadAndTail":
+        most_head = int(most * _PREVIEW_HEAD_SHARE)
+        head = _complete_lines(self._head, most_head, ends_open=self.size > len(self._head))
+        tail = _complete_lines(self._tail, most - most_head, from_end=True, ends_open=self.size > len(self._tail))[::-1]
+        first, last = len(head), max(self.lines - len(tail) + 1, len(head) + 1)
+        tail = tail[len(tail) - (self.lines - last + 1) :]
+        left_out = [f"[… lines {first + 1}-{last - 1} left out …]"] if last > first + 1 else []
+        return _HeadAndTail("\n".join([*_collapse_routine(head), *left_out, *_collapse_routine(tail)]), first, last)
+
+    def _ends_by_bytes(self, max_bytes: int) -> str:
+        """Return head and tail of an output that has hardly any line breaks."""
+        most_head = int(max_bytes * _PREVIEW_HEAD_SHARE)
+        most_tail = max_bytes - most_head
+        head, tail = bytes(self._head[:most_head]), self._tail[-most_tail:]
+        note = f"[… bytes {len(head)}-{self.size - len(tail)} left out …]"
+        return f"{_plain_text(head)}\n{note}\n{_plain_text(tail)}"
+
+
+def _collapse_routine(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines without the middle of long runs of routine lines."""
+    at = 0
+    while at < len(lines):
+        end = at + 1
+        while end < len(lines) and (
+            without_name_numbers(lines[end]) == without_name_numbers(lines[end - 1])
+            or (is_routine_line(lines[at]) and is_routine_line(lines[end]))
+        ):
+            end += 1
+        if end - at > _MAX_ROUTINE_LINES:
+            yield lines[at]
+            yield f"[… {end - at - 4} more like these …]"
+            at = end - 3
+        yield from lines[at:end]
+        at = end
+
+
+@dataclass(frozen=True, slots=True)
+class _HeadAndTail:
+    text: str
+    head_end: int
+    """Number of the last line of the head."""
+    tail_start: int
+    """Number of the first line of the tail."""
+
+
+def _complete_lines(data: bytes | bytearray, max_bytes: int, *, from_end: bool = False, ends_open: bool) -> list[str]:
+    """Return as many complete lines from one end of the data as fit, but at least one. Long lines are shortened.
+    `ends_open`: the other end of the data may be in the middle of a line, which is then left out."""
+    lines = bytes(data).removesuffix(b"\n").split(b"\n") if from_end else bytes(data).split(b"\n")
+    if not from_end and (ends_open or not lines[-1]) and len(lines) > 1:
+        lines.pop()
+    if from_end and ends_open and len(lines) > 1:
+        lines.pop(0)
+    fitting = list[str]()
+    for line in reversed(lines) if from_end else lines:
+        text = truncate(_plain_text(line), _MAX_LINE_CHARS)
+        max_bytes -= len(text.encode()) + 1
+        if max_bytes < 0 and fitting:
+            break
+        fitting.append(text)
+    return fitting
+
+
+def _plain_text(data: bytes | bytearray) -> str:
+    return terminal_text(data.decode("utf-8", "replace"))
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The visible part of an output that is stored elsewhere."""
+
+    text: str
+    inserted: Ranges
+    """Same as `ToolOutput.inserted`."""
+
+
+def stored_excerpt(tool: str, ref: str, size: int, lines: int, excerpt: str, matches: str = "") -> Excerpt:
+    """Return the visible form of a stored output: its size, an excerpt, and a sentence that says how to read the
+    rest."""
+    heading = f'[Tool result stored — {pluralize(size, "byte")}, {pluralize(lines, "line")} from "{tool}".\n'
+    end = len(heading) + len(excerpt)
+    text = f"{heading}{excerpt}{matches}]\n{read_hint(ref)}"
+    ranges = (0, len(heading)), (end, end + len(matches)), (end + len(matches), len(text))
+    return Excerpt(text, tuple((start, end) for start, end in ranges if start < end))
+
+
+def preview_of(text: str, settings: OffloadLimits = OffloadLimits()) -> tuple[str, int, int]:  # noqa: B008  # a frozen value
+    """Return a preview of a text, its number of bytes, and its number of lines."""
+    collected = StreamedPreview()
+    collected.add_chunk(text.encode("utf-8", "surrogatepass"))
+    return collected.preview(settings), collected.size, collected.lines
+
+
+def read_hint(ref: str) -> str:
+    return f'Use the "read_result" tool with ref_id="{ref}" to read specific portions.'
+
+
+def truncated_excerpt(collected: StreamedPreview, ref: str | None, settings: OffloadLimits) -> Excerpt:
+    """Return head and tail of an output, as large as an output that is shown in full may be, with a note that says
+    where the rest is stored."""
+    larger = OffloadLimits(preview_bytes=settings.max_output_bytes)
+    note = f'cut; ref_id="{ref}" has all of it' if ref else "cut; the rest could not be kept"
+    ends, matches = collected.ends_and_matches(larger)
+    text = f"{ends}{matches}\n[{pluralize(collected.size, 'byte')}, {pluralize(collected.lines, 'line')}, {note}]"
+    return Excerpt(text, ((len(ends), len(text)),))

@@ -1,0 +1,184 @@
+"""Finds every occurrence of a text in a session, and whether the model still sees it. Pure."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ebbtide.agent.messages import Assistant, Conversation, Image, Message, Note, Summary, Text, ToolCall, User
+from ebbtide.agent.view.items import MessagePart, OutputPart, PinnedPart, view_parts
+from ebbtide.agent.view.message_text import message_text
+from ebbtide.agent.view.references import OutputRef, SummaryRef, message_ref
+from ebbtide.agent.view.stubs import outcome_line
+from ebbtide.agent.view.visible import message_key
+
+Fate: TypeAlias = Literal["visible", "masked", "stored", "summarised", "dropped"]
+"""What became of an occurrence. `visible`: the model sees it. `masked`: its output is masked. `stored`: it is in a part
+that is stored, but not shown. `summarised`: a summary replaces it. `dropped`: nothing replaces it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One occurrence of a text."""
+
+    ref: str
+    fate: Fate
+    what: str
+    """Who said it, or a description of the call whose output contains it."""
+    summary_ref: str = ""
+    """The summary that replaces it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """All occurrences of a text."""
+
+    occurrences: tuple[Occurrence, ...] = ()
+    """The occurrences, oldest first; empty if the text was never seen."""
+    unsearched: tuple[str, ...] = ()
+    """One sentence for each part that could not be searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class DepartedMessage:
+    """A message that has left the view."""
+
+    position: int
+    message: Message
+    calls: tuple[ToolCall, ...] = ()
+    """The calls whose outputs the message contains."""
+    outputs_before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CoveringSummary:
+    """A summary. It covers the messages before position `start` that no earlier summary covers."""
+
+    number: int
+    start: int
+    summary: Summary
+
+
+def find_occurrences(
+    text: str,
+    view: Conversation,
+    departed: Sequence[DepartedMessage],
+    summaries: Sequence[CoveringSummary],
+    matching_outputs: Collection[int] = (),
+) -> tuple[Occurrence, ...]:
+    """Return every occurrence of `text` in session order, ignoring case; empty if there is none. `departed`: messages
+    that have left the view and may contain the text; `matching_outputs`: numbers of outputs whose stored part contains
+    it."""
+    needle = text.lower()
+    if not needle.strip():
+        return ()
+    found = [
+        place
+        for message in departed
+        for place in _departed_occurrences(needle, message, view.summary, summaries, matching_outputs)
+    ]
+    if summaries and needle in view.summary.text.lower():
+        found.append(Occurrence(str(SummaryRef(summaries[-1].number)), "visible", "the summary in view"))
+    return (*found, *_visible_occurrences(needle, view, matching_outputs))
+
+
+def occurrence_of_ref(
+    ref: str, position: int, view: Conversation, departed: DepartedMessage | None, summaries: Sequence[CoveringSummary]
+) -> Occurrence | None:
+    """Return what became of the output or message with this reference, at `position` of the session's log; None if it
+    is not found. `departed`: the message, if it has left the view."""
+    if departed is not None:
+        return next(
+            (place for place in _departed_occurrences("", departed, view.summary, summaries, ()) if place.ref == ref),
+            None,
+        )
+    index = position - view.messages_before
+    parts = (part for part in view_parts(view) if part.index == index and not isinstance(part, PinnedPart))
+    part = next((part for part in parts if _part_ref(part) == ref), None)
+    return (
+        None
+        if part is None
+        else Occurrence(ref, "visible" if part.state == "visible" else _hidden_fate(part), _part_description(part))
+    )
+
+
+def _part_ref(part: MessagePart | OutputPart) -> str:
+    return part.ref if isinstance(part, OutputPart) else part.message_ref
+
+
+def _hidden_fate(part: MessagePart | OutputPart) -> Fate:
+    """Return what became of a text that is in a part, but not in its visible form."""
+    return "masked" if part.state == "masked" and isinstance(part, OutputPart) else "stored"
+
+
+def _part_description(part: MessagePart | OutputPart) -> str:
+    return part.what if isinstance(part, OutputPart) else _speaker(part.original)
+
+
+def _departed_occurrences(
+    needle: str,
+    departed: DepartedMessage,
+    summary: Summary,
+    summaries: Sequence[CoveringSummary],
+    matching_outputs: Collection[int],
+) -> Iterator[Occurrence]:
+    covering = next((one for one in summaries if departed.position < one.start), None)
+    by = "" if covering is None else str(SummaryRef(covering.number))
+    fate: Fate = "summarised" if covering is not None and covering.summary.summary else "dropped"
+    message = departed.message
+    pinned, carried = ({one.key for one in ones} for ones in (summary.pinned, summary.carried))
+    is_pinned = isinstance(message, User) and _is_part_of_request(message, summary.request)
+    is_pinned = is_pinned or message_key(departed.position) in pinned
+    if _contains(needle, message):
+        what = f"{_speaker(message)}, kept word for word" if is_pinned else _speaker(message)
+        ref = message_ref(message)
+        yield Occurrence(ref, "visible", what) if is_pinned else Occurrence(ref, fate, what, by)
+    if isinstance(message, User):
+        calls = {call.id: call for call in departed.calls}
+        for number, output in enumerate(message.outputs, departed.outputs_before + 1):
+            if needle in output.text.lower() or number in matching_outputs:
+                call = calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
+                ref, what = str(OutputRef(number)), outcome_line(call, output)
+                if ref in pinned:
+                    yield Occurrence(ref, "visible", f"{what}, pinned")
+                elif ref in carried:
+                    yield Occurrence(ref, "visible", f"{what}, kept as it was read")
+                else:
+                    yield Occurrence(ref, fate, what, by)
+
+
+def _visible_occurrences(needle: str, view: Conversation, matching_outputs: Collection[int]) -> Iterator[Occurrence]:
+    for part in view_parts(view):
+        match part:
+            case MessagePart(original=original, visible=visible):
+                is_contained, is_seen = _contains(needle, original), _contains(needle, visible)
+            case OutputPart(numbered=found, visible=visible):
+                is_seen = needle in visible.text.lower()
+                is_contained = is_seen or found.number in matching_outputs or needle in found.output.text.lower()
+            case PinnedPart():
+                continue
+        if is_contained:
+            fate = "visible" if is_seen else _hidden_fate(part)
+            yield Occurrence(_part_ref(part), fate, _part_description(part))
+
+
+def _contains(needle: str, message: Message) -> bool:
+    """Whether the message, without its outputs, contains the text."""
+    if isinstance(message, Assistant):
+        return needle in message_text(message).lower()
+    return any(needle in part.text.lower() for part in message.parts if isinstance(part, Text | Note))
+
+
+def _is_part_of_request(message: User, request: User) -> bool:
+    """Whether the request contains all text and images of the message."""
+    parts, request_parts = _user_parts(message), _user_parts(request)
+    return bool(parts) and all(part in request_parts for part in parts)
+
+
+def _user_parts(message: User) -> tuple[Text | Image, ...]:
+    return tuple(part for part in message.parts if isinstance(part, Text | Image))
+
+
+def _speaker(message: Message) -> str:
+    if isinstance(message, Assistant):
+        return "the model said" if message.text or not message.calls else "the model called"
+    return "you said" if _user_parts(message) else "the program told"

@@ -1,0 +1,136 @@
+"""How likely the model is to need an output again that the view shows only in part or as a stub, and what it has
+recalled so far. Pure.
+
+The curves are maximum-likelihood fits to 31 recorded sessions, for outputs longer than their stub. A need that the
+names in the stub satisfy does not count. The probability depends on the kind of content, its size, later changes of the
+file, and the idle time: requests since the output was added, or since the last mention of a name that occurs in few
+other outputs (`python -m bench.context.reread_rates FOLDER`). If the model of a session recalls a kind of content more
+often than expected, the session uses higher curves. Outputs covered by a summary do not count, because masking did not
+remove them.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ebbtide.agent.messages import Conversation, Recalls, ToolCall, ToolOutput, User
+from ebbtide.agent.tool_specs import executed_call
+from ebbtide.agent.view.references import CURRENT_SESSION, BadReference, OutputRef, parse_reference
+from ebbtide.agent.view.visible import numbered_outputs
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.tool_traits import OutputContent, role_of, traits_of
+
+
+@dataclass(frozen=True, slots=True)
+class ReuseCurve:
+    """The probability that an output is needed again: `level · e^(-idle / fades)`."""
+
+    level: float
+    decay_requests: float
+    """Decay constant, in requests."""
+
+    def probability_after(self, idle: int) -> float:
+        return self.level * math.exp(-idle / self.decay_requests)
+
+
+CONTENT_CURVES: dict[OutputContent, ReuseCurve] = {
+    "view": ReuseCurve(0.035, 8),
+    "search": ReuseCurve(0.105, 16),
+    "report": ReuseCurve(0.065, 8),
+    "change": ReuseCurve(0.0, 1),
+    "program": ReuseCurve(0.025, 5),
+    "other": ReuseCurve(0.105, 1),
+}
+FILE_CURVES: tuple[tuple[int, ReuseCurve], ...] = (
+    (600, ReuseCurve(0.3, 13)),
+    (2_400, ReuseCurve(0.32, 22)),
+    (6_000, ReuseCurve(0.51, 17)),
+    (1 << 62, ReuseCurve(0.6, 27)),
+)
+"""Curves for unchanged files, each with the maximum number of tokens to which it applies."""
+STALE_FILE_CURVE = ReuseCurve(0.13, 12)
+"""Curve for reads of files that were changed or read again later."""
+
+MIN_AGE_REQUESTS = 3
+"""Number of requests for which an output always stays in view. The curves describe only greater ages."""
+EXPECTED_RECALL_SHARE = 0.1
+"""Expected share of removed outputs (masked or cut) that are recalled, if the curves are accurate."""
+PRIOR_RECALLS = 1.0
+"""Weight of the curves, as a number of recalls: from the second recall on, the session's own recalls count for more."""
+MAX_REUSE_FACTOR = 4.0
+"""Maximum factor by which a session's recalls can raise the curves."""
+
+
+def content_kind(call: ToolCall) -> OutputContent:
+    """Return the kind of content in the output of a call."""
+    traits = traits_of(call.name)
+    return "view" if traits.shows_files(call.arguments) else traits.output_content
+
+
+def reread_probability(content: OutputContent, tokens: int, idle: int, *, is_stale: bool) -> float:
+    """Return the probability that an output of `tokens` is needed again after `idle` requests. `is_stale`: its file was
+    changed or read again later."""
+    if content != "file":
+        return CONTENT_CURVES[content].probability_after(idle)
+    if is_stale:
+        return STALE_FILE_CURVE.probability_after(idle)
+    return next(curve for most, curve in FILE_CURVES if tokens <= most).probability_after(idle)
+
+
+def reuse_factors(recalls: Recalls) -> Mapping[str, float]:
+    """Return, by kind of content, the factors by which the curves are raised in this session: above 1 and at most
+    `MAX_REUSE_FACTOR`. Kinds that are not recalled more often than expected are omitted."""
+    factors = {
+        content: (recalled_count + PRIOR_RECALLS)
+        / (EXPECTED_RECALL_SHARE * recalls.left.get(content, 0) + PRIOR_RECALLS)
+        for content, recalled_count in Counter(recalls.back.values()).items()
+    }
+    return {content: min(times, MAX_REUSE_FACTOR) for content, times in factors.items() if times > 1}
+
+
+def with_removed_outputs(recalls: Recalls, contents: Iterable[str]) -> Recalls:
+    """Return the recalls after outputs with these kinds of content were masked or cut."""
+    counts = Counter(contents)
+    return replace(recalls, left={**recalls.left, **(counts + Counter(recalls.left))}) if counts else recalls
+
+
+_FIRST_RESULT_REF = regex(r"^\[recall:([^\]\s]+)\]", re.MULTILINE)
+"""The reference of the first result of a search."""
+
+
+def with_outputs(conversation: Conversation, message: User) -> Conversation:
+    """Return the conversation with the outputs of its last calls added. Also record which outputs were truncated, and
+    which earlier ones were recalled, each only once."""
+    calls = {call.id: call for call in conversation.unanswered_calls}
+    answered = [(executed_call(calls[one.call_id], one), one) for one in message.outputs if one.call_id in calls]
+    recalls = with_removed_outputs(
+        conversation.recalls, (content_kind(call) for call, output in answered if output.is_part)
+    )
+    recalled_refs = {_recalled_ref(call, output) for call, output in answered} - recalls.back.keys()
+    if recalled_refs - {""}:
+        back = {
+            found.ref: content_kind(found.call)
+            for found in numbered_outputs(conversation)
+            if found.ref in recalled_refs and (found.output.is_part or found.output.call_id in conversation.masked)
+        }
+        recalls = replace(recalls, back={**recalls.back, **back})
+    return replace(conversation, recalls=recalls).plus(message)
+
+
+def _recalled_ref(call: ToolCall, output: ToolOutput) -> str:
+    """Return the reference of the output that a call recalled: the one that the call names, or the first search result.
+    Empty if the call recalled no output."""
+    if role_of(call.name) != "recall_output" or output.status != "done":
+        return ""
+    ref = call.arguments.get("ref_id")
+    if not ref and (found := _FIRST_RESULT_REF.search(output.text)):
+        ref = found[1]
+    try:
+        reference = parse_reference(ref) if isinstance(ref, str) else None
+    except BadReference:
+        return ""
+    if reference is None or reference.session != CURRENT_SESSION or not isinstance(reference.target, OutputRef):
+        return ""
+    return str(reference.target)

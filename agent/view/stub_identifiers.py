@@ -1,0 +1,64 @@
+"""Identifiers listed in the stubs of masked outputs. Each is listed only for the first output that contains it. Pure.
+
+In recorded sessions, half of what models needed again from masked outputs were names that fit in a stub. A session
+searches, lists and reads the same files, so stubs would mostly repeat each other's names. A stub depends only on
+earlier outputs in the view, so it is the same in all requests.
+"""
+
+from collections.abc import Sequence
+from dataclasses import field
+
+from ebbtide.agent.messages import ToolOutput
+from ebbtide.agent.tokens.incremental import memoized
+from ebbtide.agent.view.name_index import names_in_order
+from ebbtide.tools.lazy import dataclass
+
+MAX_NAMES_SHARE = 0.12
+"""Maximum size of the names in a stub, as a share of the output's size."""
+MIN_NAMES_BYTES, MAX_NAMES_BYTES = 40, 4_500
+"""Minimum and maximum size of the names in a stub, in bytes. If the share is less than the minimum, the stub lists
+none."""
+NAMES_HEADING = "names in it"
+
+
+@dataclass(slots=True)
+class StubIdentifiers:
+    """Generates the name lists for the stubs of a view's outputs, which must be passed in order."""
+
+    _seen: set[str] = field(default_factory=set)
+
+    def suffix_for(self, output: ToolOutput) -> str:
+        """Return the list for the next output; empty if it has no new name."""
+        remaining_bytes = min(int(MAX_NAMES_SHARE * len(output.text)), MAX_NAMES_BYTES)
+        if remaining_bytes < MIN_NAMES_BYTES:
+            return ""
+        names, are_more = list[str](), False
+        in_order, has_similar = _cached_names(output)
+        for name in in_order:
+            if name in self._seen:
+                continue
+            remaining_bytes -= len(name) + 1
+            if are_more := remaining_bytes < 0:
+                break
+            names.append(name)
+        self._seen.update(names)
+        return f"\n{NAMES_HEADING}: {' '.join(names)}{' …' if are_more or has_similar else ''}" if names else ""
+
+
+@dataclass(slots=True)
+class SeenIdentifiers:
+    """The name lists of several outputs, computed when first used."""
+
+    outputs: Sequence[ToolOutput]
+    _suffixes: tuple[str, ...] | None = None
+
+    def suffix_at(self, index: int) -> str:
+        if self._suffixes is None:  # if two threads get here, both compute the same result
+            names = StubIdentifiers()
+            self._suffixes = tuple(map(names.suffix_for, self.outputs))
+        return self._suffixes[index]
+
+
+@memoized
+def _cached_names(output: ToolOutput) -> tuple[tuple[str, ...], bool]:
+    return names_in_order(output.text)

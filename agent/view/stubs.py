@@ -1,0 +1,202 @@
+"""The stub of a masked output: one line that says what the call did and how it ended. Pure."""
+
+import re
+
+from ebbtide.agent.messages import (
+    ToolCall,
+    ToolOutput,
+)
+from ebbtide.agent.tokens.estimate import estimate_output
+from ebbtide.agent.tool_specs import executed_call
+from ebbtide.agent.view.error_lines import strongest_error_line
+from ebbtide.agent.view.previews import text_without_insertions
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.outputs.extent import ellipsize, pluralize
+from ebbtide.tools.outputs.plain_text import printable_name, terminal_text
+from ebbtide.tools.process.state import ProgramState
+from ebbtide.tools.tool_traits import traits_of
+
+MAX_COMMAND_CHARS, MAX_ERROR_CHARS, MAX_OUTPUT_CHARS = 80, 120, 80
+"""Maximum lengths in a stub, in characters: of a command, of an error line, and of any other output."""
+MAX_PATH_CHARS = 1000
+STUB_TOKENS = 28
+"""Typical size of a stub without its name list, in tokens."""
+MIN_MASKED_TOKENS = 4 * STUB_TOKENS
+"""Minimum size of an output that is worth masking, in tokens. It allows for a stub twice as long as usual, and for the
+content that is lost."""
+
+_MATCH_LINE = regex(r"(?:matches: )?\d+[:-] (.*?)(?: \(and \d+ like it, from line \d+\)\]?)?\Z")
+"""A line of the matches in a preview."""
+HOOK_NOTE_PREFIX = "[A hook of the user for "
+"""Prefix of a hook's note, which follows the output."""
+_EXTENT_LINE = regex(r"\n\((?:lines \d+-\d+ of|there are more|stopped after|\d+ of \d+ files)\b[^\n]*\)\s*\Z")
+"""The line in which outputs of earlier versions say which part they show."""
+_PATCHED_FILE = regex(r"^[ \t]*\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+_DIFF_FILE = regex(r"^--- .+\n\+\+\+ (?:b/)?(.+)$", re.MULTILINE)
+_STUB_FIELD = regex(r"\{(\w+)\}")
+_EMPTY_RESULTS = {"no lines match", "no output", ""}
+_CONTROL_CHARS = regex(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
+"""Terminal control characters, except whitespace."""
+_REFERENCE_LIKE = regex(
+    r"\[(\s*(?:recall\s*:[^\[\]]*|(?:r\d+|msg-[0-9a-f]+|sum-\d+)[^\[\]\s]*\s*))(\]?)", re.IGNORECASE
+)
+"""Text that looks like a reference made by the program."""
+
+
+def is_worth_masking(output: ToolOutput) -> bool:
+    """Whether the output is large enough to be masked. A stub never is."""
+    # A shortcut for the many short outputs: sixty characters take at most 100 tokens.
+    return (len(output.text) > 60 or bool(output.images)) and estimate_output(output) > MIN_MASKED_TOKENS
+
+
+def outcome_line(call: ToolCall, output: ToolOutput) -> str:
+    """Return a line that says what a call did and how it ended. Text in it that the program did not write contains no
+    control characters and nothing that looks like a reference."""
+    ending = "" if output.status == "done" else f" – {output.status}: {first_error(output)}"
+    call = executed_call(call, output)
+    traits = traits_of(call.name)
+    action = (
+        _STUB_FIELD.sub(lambda field: _stub_field(call, field[1]), traits.stub) or f"Called {_safe_text(call.name)}"
+    )
+    match traits.stub_result:
+        case "exit":
+            return f"{action} – {exit_summary(output)}"
+        case "viewed":
+            return action + (ending or f" – {_viewed_extent(output)}")
+        case "matches":
+            return action + (ending or f" – {_match_extent(output)}")
+        case "summary":
+            return action + (ending or f" – {_result_summary(output)}")
+        case "nothing":
+            return action + ending
+
+
+def _stub_field(call: ToolCall, name: str) -> str:
+    """Return the text for a field of `ToolTraits.stub`."""
+    match name:
+        case "path":
+            return safe_path(_argument_text(call, "path"))
+        case "folder":
+            return safe_path(_argument_text(call, "path", "."))
+        case "files":
+            return ", ".join(map(safe_path, patched_paths(call))) or "files"
+        case _:
+            return _safe_text(_argument_text(call, name))
+
+
+def _safe_text(text: str) -> str:
+    return safe_line(text, MAX_COMMAND_CHARS)
+
+
+def _viewed_extent(output: ToolOutput) -> str:
+    """Describe which part of a file was shown."""
+    extent = output.extent
+    if extent is None:
+        return "a picture" if output.images or output.pictures else pluralize(_line_count(output.text), "line")
+    if extent.shows_all:
+        return pluralize(extent.shown, extent.noun)
+    last = extent.first + extent.shown - 1
+    which = f"{extent.noun} {last}" if last == extent.first else f"{extent.unit} {extent.first}-{last}"
+    return f"{which} of {extent.total}"
+
+
+def _match_extent(output: ToolOutput) -> str:
+    """Describe how much of a search result was shown."""
+    extent = output.extent
+    if extent is None:
+        return pluralize(0 if output.text.strip() in _EMPTY_RESULTS else _line_count(output.text), "match")
+    if extent.shows_all:
+        return pluralize(extent.shown, extent.noun)
+    if extent.total is None:
+        return f"the first {pluralize(extent.shown, extent.noun)} of more"
+    return f"{extent.shown} of {extent.total} {extent.unit}"
+
+
+def _result_summary(output: ToolOutput) -> str:
+    """Describe the result of a call to an unknown tool: its size and its beginning."""
+    stored, pictures = output.stored, len(output.images) + len(output.pictures)
+    size = "" if stored is None else pluralize(stored.lines, "line") if stored.lines > 1 else f"{stored.size:,} bytes"
+    amount = ", ".join(filter(None, (size, pluralize(pictures, "picture") if pictures else "")))
+    return (
+        ": ".join(
+            filter(None, (amount, safe_line(text_without_insertions(output.text, output.inserted), MAX_OUTPUT_CHARS)))
+        )
+        or "nothing"
+    )
+
+
+def exit_summary(output: ToolOutput) -> str:
+    """Describe how a command ended: `exit 0`, or how it failed and the line that says why."""
+    program, is_done = output.program, output.status == "done"
+    if program is None and is_done:
+        return f"done: {safe_line(text_without_insertions(output.text, output.inserted), MAX_OUTPUT_CHARS)}"
+    how = output.status if program is None else _program_outcome(program)
+    error = "" if is_done else first_error(output)
+    return f"{how} – {error}" if error else how
+
+
+def _program_outcome(program: ProgramState) -> str:
+    if program.job:
+        return f"{program.job}: {program.outcome_text}"
+    return program.outcome_text if program.code is None else f"exit {program.code}"
+
+
+def first_error(output: ToolOutput) -> str:
+    """Return the first of the lines that report an error most strongly. If no line reports one, return a program's last
+    line, which usually says why it failed, or the first line of any other output."""
+    heading = next((end for start, end in output.inserted if start == 0), 0)
+    lines = _printed_lines(output.text[heading:], output.program)
+    if output.is_part:
+        lines = [_MATCH_LINE.sub(r"\1", line) for line in lines]
+    found = strongest_error_line(lines)
+    if not found and output.program is not None:
+        lines = _printed_lines(text_without_insertions(output.text, output.inserted), output.program)[-1:]
+    return safe_line(found or (lines[0] if lines else ""), MAX_ERROR_CHARS)
+
+
+def _printed_lines(text: str, program: ProgramState | None) -> list[str]:
+    """Return the non-blank lines of an output, without the line that says how its program ended."""
+    text = text.partition(HOOK_NOTE_PREFIX)[0]
+    printed = text if program is None else program.printed_in(text)
+    return [line.strip() for line in printed.splitlines() if line.strip()]
+
+
+def patched_paths(call: ToolCall) -> tuple[str, ...]:
+    """Return the files named in a patch."""
+    patch = _argument_text(call, "patch")
+    return tuple(path.strip() for path in _PATCHED_FILE.findall(patch) or _DIFF_FILE.findall(patch))
+
+
+def call_paths(call: ToolCall) -> tuple[str, ...]:
+    """Return the files named in a call."""
+    path = _argument_text(call, "path")
+    return (path,) if path else patched_paths(call)
+
+
+def one_line(text: str, limit: int) -> str:
+    """Return the text as one line, without control characters, and cut at `limit`."""
+    flat = " ".join(text.split())
+    if _CONTROL_CHARS.search(flat):
+        flat = " ".join(terminal_text(text).split())
+    return ellipsize(flat, limit)
+
+
+def safe_line(text: str, limit: int) -> str:
+    """Like `one_line`, for text that the program did not write. Brackets around anything that looks like a reference
+    become parentheses, so that every reference in square brackets is genuine."""
+    return _REFERENCE_LIKE.sub(lambda found: f"({found[1]}{')' if found[2] else ''}", one_line(text, limit))
+
+
+def safe_path(path: str) -> str:
+    """Return a file name in a form that is safe within a line of the program."""
+    return safe_line(printable_name(path), MAX_PATH_CHARS)
+
+
+def _argument_text(call: ToolCall, name: str, default: str = "") -> str:
+    value = call.arguments.get(name, default)
+    return value if isinstance(value, str) else str(value)
+
+
+def _line_count(text: str) -> int:
+    """Return the number of lines of a text, without a final line that says which part it shows."""
+    return len(_EXTENT_LINE.sub("", text).splitlines())

@@ -1,0 +1,291 @@
+"""The conversation as the model sees it: steps and turns, numbered outputs, messages with masks and replacements
+applied, and the messages that open a compacted view. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import field, replace
+
+from ebbtide.agent.messages import (
+    USER_CALL_PREFIX,
+    Assistant,
+    CarriedPart,
+    Conversation,
+    Image,
+    Message,
+    Note,
+    ShortenedPart,
+    Summary,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+    UserPart,
+)
+from ebbtide.agent.tokens.incremental import memoized
+from ebbtide.agent.tool_specs import executed_call
+from ebbtide.agent.view.long_replies import with_shortened_text
+from ebbtide.agent.view.message_text import is_steering_message
+from ebbtide.agent.view.stub_identifiers import SeenIdentifiers, StubIdentifiers
+from ebbtide.agent.view.stubs import outcome_line
+from ebbtide.tools.lazy import dataclass
+
+
+def turn_starts(messages: Sequence[Message]) -> list[int]:
+    """Return the indices at which turns begin: user messages that contain text or images, do not directly follow
+    another such message, and were not sent during a turn."""
+    return [
+        index
+        for index, message in enumerate(messages)
+        if is_request(message) and not is_steering_message(message) and not (index and is_request(messages[index - 1]))
+    ]
+
+
+def open_request_messages(messages: Sequence[Message]) -> Iterator[tuple[int, User]]:
+    """Yield the user's messages that are not answered yet, with their indices."""
+    if messages and is_answer(messages[-1]):
+        return
+    starts = turn_starts(messages)
+    is_beginning = bool(starts)
+    for index in range(starts[-1] if starts else 0, len(messages)):
+        message = messages[index]
+        is_beginning = is_beginning and is_request(message)
+        if isinstance(message, User) and (is_beginning or is_steering_message(message)):
+            yield index, message
+
+
+def is_answer(message: Message) -> bool:
+    """Whether the message ends a turn: it has text and no calls."""
+    if not isinstance(message, Assistant) or message.is_paused:
+        return False
+    return not message.calls and isinstance(message.parts[-1], Text)
+
+
+def is_request(message: Message) -> bool:
+    """Whether the message contains text or images from the user, not only outputs or notes."""
+    return isinstance(message, User) and any(isinstance(part, Text | Image) for part in message.parts)
+
+
+def starts_step(message: Message) -> bool:
+    """Whether a view may begin with the message. A view may not begin with outputs, because their calls would be
+    missing."""
+    return isinstance(message, Assistant) or is_request(message)
+
+
+def first_unseen_index(messages: Sequence[Message]) -> int:
+    """Return the index of the first call whose outputs the model has not replied to yet. It is in the model's last
+    reply, or it is a command that the user ran later. If there is none, return the number of messages."""
+    first = len(messages)
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, Assistant):
+            first = index if message.calls else first
+            if not is_by_user(message):
+                break
+    return first
+
+
+def is_by_user(message: Assistant) -> bool:
+    """Whether a reply was not written by the model, but represents a command that the user ran."""
+    return bool(message.calls) and all(call.id.startswith(USER_CALL_PREFIX) for call in message.calls)
+
+
+SHORT_NOTE_CHARS = 400
+"""Maximum length of a note that stays when its message is replaced, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedOutput:
+    """An output with its number in the session, and the call that it answers in the form in which it ran."""
+
+    call: ToolCall
+    output: ToolOutput
+    number: int
+    identifiers: SeenIdentifiers | None = field(default=None, compare=False, repr=False)
+    """The name lists for the stubs of all outputs in the view; `index_in_view` is the index of this output. If None,
+    the stub is made without regard to other outputs."""
+    index_in_view: int = field(default=0, compare=False, repr=False)
+
+    @property
+    def ref(self) -> str:
+        return f"r{self.number}"
+
+    @property
+    def stub_names(self) -> str:
+        """The names that its stub lists."""
+        return (
+            StubIdentifiers().suffix_for(self.output)
+            if self.identifiers is None
+            else self.identifiers.suffix_at(self.index_in_view)
+        )
+
+
+@memoized
+def numbered_outputs(conversation: Conversation) -> tuple[NumberedOutput, ...]:
+    """Return all outputs of the conversation in call order, with their numbers in the session, from 1."""
+    return tuple(_iter_numbered(conversation.messages, conversation.outputs_before))
+
+
+def outputs_so_far(conversation: Conversation) -> int:
+    """Return the number of outputs in the session."""
+    return conversation.outputs_before + sum(
+        len(message.outputs) for message in conversation.messages if isinstance(message, User)
+    )
+
+
+def _iter_numbered(messages: tuple[Message, ...], number: int) -> Iterator[NumberedOutput]:
+    calls: Mapping[str, ToolCall] = {}
+    outputs = list[ToolOutput]()
+    seen = SeenIdentifiers(outputs)
+    for message in messages:
+        if isinstance(message, Assistant):
+            calls = {call.id: call for call in message.calls}
+            continue
+        for output in message.outputs:
+            number += 1
+            call = calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
+            outputs.append(output)
+            yield NumberedOutput(executed_call(call, output), output, number, seen, len(outputs) - 1)
+
+
+@memoized
+def visible_messages(conversation: Conversation) -> tuple[Message, ...]:
+    """Return the messages as the model sees them: with outputs masked and texts replaced."""
+    if not conversation.masked and not conversation.retold:
+        return conversation.messages
+    replacements = {one.key: one for one in conversation.retold}
+    shortened_outputs = {
+        id(found.output): output
+        for found in numbered_outputs(conversation)
+        if (output := visible_output(found, conversation.masked, replacements)) is not found.output
+    }
+
+    def visible_part(part: UserPart) -> UserPart:
+        return shortened_outputs.get(id(part), part) if isinstance(part, ToolOutput) else part
+
+    def visible_message(position: int, message: Message) -> Message:
+        replacement = replacements.get(message_key(position))
+        if not isinstance(message, User):
+            return with_shortened_text(message, replacement)
+        if replacement is None and not any(id(output) in shortened_outputs for output in message.outputs):
+            return message  # keep the same object, so that values cached for it stay valid
+        parts = message.parts if replacement is None else _with_replaced_text(message, replacement.text)
+        return User(tuple(visible_part(part) for part in parts))
+
+    return tuple(
+        visible_message(position, message)
+        for position, message in enumerate(conversation.messages, conversation.messages_before)
+    )
+
+
+def messages_in_view(conversation: Conversation) -> tuple[Message, ...]:
+    """Return all that the model sees: the messages that open a compacted view, then the others."""
+    return (*summary_messages(conversation.summary), *visible_messages(conversation))
+
+
+def visible_output(
+    numbered: NumberedOutput, masked: AbstractSet[str], replacements: Mapping[str, ShortenedPart]
+) -> ToolOutput:
+    """Return the output as the model sees it; the same object if it is shown in full. `replacements`: shorter forms, by
+    key."""
+    if numbered.output.call_id in masked:
+        return replace(numbered.output, text=output_stub(numbered), images=())
+    shortened = replacements.get(numbered.ref)
+    return (
+        numbered.output
+        if shortened is None
+        else replace(numbered.output, text=shortened.text, images=numbered.output.images[: shortened.pictures])
+    )
+
+
+def _with_replaced_text(message: User, replacement: str) -> tuple[UserPart, ...]:
+    """Return the parts of a message with all its long text replaced by `replacement`."""
+    parts, is_replaced = list[UserPart](), False
+    for part in message.parts:
+        if not is_replaceable(part):
+            parts.append(part)
+        elif not is_replaced:
+            parts.append(Text(replacement) if isinstance(part, Text) else Note(replacement))
+            is_replaced = True
+    return tuple(parts)
+
+
+def is_replaceable(part: UserPart) -> bool:
+    """Whether a stub may replace the part: user text, or a long note from the program. Short notes report changes and
+    must stay."""
+    return isinstance(part, Text) or (isinstance(part, Note) and len(part.text) > SHORT_NOTE_CHARS)
+
+
+def message_key(position: int) -> str:
+    """Return the key of a message in a view, derived from its position in the session's log."""
+    return f"m{position}"
+
+
+def newest_reply_index(messages: Sequence[Message]) -> int:
+    """Return the index of the model's last reply; 0 if there is none."""
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        if isinstance(message, Assistant) and not is_by_user(message):
+            return index
+    return 0
+
+
+def output_stub(numbered: NumberedOutput) -> str:
+    """Return the stub of a masked output: what the call did, and identifiers found in a long output."""
+    return outcome_with_ref(numbered) + numbered.stub_names
+
+
+def outcome_with_ref(numbered: NumberedOutput) -> str:
+    """Return the one-line description of an output, with its reference."""
+    return f"{' '.join(outcome_line(numbered.call, numbered.output).split())} [recall:{numbered.ref}]"
+
+
+SUMMARY_PREAMBLE = (
+    "The earlier part of this session was compacted; the summary below replaces it. Do not redo work that it marks as "
+    "done; finish work that it marks as open. Continue from here with your tools, as before. Read a file again before "
+    "you rely on its exact text. `recall` returns the full content behind a reference such as [r12] or msg-1a2b3c4d."
+)
+RETAIN_HEADING, SUMMARY_HEADING = "## Kept word for word", "## Summary of the work so far"
+LEDGER_HEADING, REQUEST_HEADING = "## Facts on record", "## The request you are working on, unchanged"
+PINNED_HEADING = "## Pinned by the user, unchanged"
+CARRIED_HEADING = "## Files as you last read them"
+NAMES_HEADING = "## Outputs that are no longer shown, with names in them"
+
+EMPTY_SUMMARY_TEXT = "There was no room for more than this line."
+"""Text of the summary if there is no room even for the shortest one."""
+
+
+def summary_messages(summary: Summary) -> tuple[User, ...]:
+    """Return the messages with which a compacted view begins; none if nothing was compacted."""
+    if not summary:
+        return ()
+    parts = [SUMMARY_PREAMBLE]
+    for heading, text in (
+        (RETAIN_HEADING, summary.retain),
+        (SUMMARY_HEADING, summary.summary),
+        (LEDGER_HEADING, summary.ledger),
+    ):
+        if text:
+            parts.append(f"{heading}\n{text}")
+    opening: tuple[UserPart, ...] = (
+        *(Text(part) for part in parts),
+        *_headed_parts(PINNED_HEADING, summary.pinned),
+        *_headed_parts(CARRIED_HEADING, summary.carried),
+    )
+    if summary.names:
+        opening = (*opening, Text(f"{NAMES_HEADING}\n{summary.names}"))
+    if summary.request.parts:
+        opening = (*opening, Text(REQUEST_HEADING), *summary.request.parts)
+    return (User(opening),)
+
+
+def non_empty_summary(summary: Summary, removed_count: int) -> Summary:
+    """Return the summary, or a minimal one if it is empty although `removed_count` messages were removed. Otherwise,
+    the view would begin with a reply, which providers reject."""
+    return summary if summary or not removed_count else replace(summary, summary=EMPTY_SUMMARY_TEXT)
+
+
+def _headed_parts(heading: str, carried: Sequence[CarriedPart]) -> tuple[Text | Image, ...]:
+    """Return the items under a heading, each with its title, for the message that opens a compacted view."""
+    if not carried:
+        return ()
+    return (Text(heading), *(part for one in carried for part in (Text(f"### {one.title}"), *one.parts)))

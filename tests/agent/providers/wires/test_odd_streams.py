@@ -1,0 +1,470 @@
+"""Streams as public reports describe them. Each case names the report that it comes from, or the server."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from ebbtide.agent.errors import ProviderError, StreamCut, TimedOut
+from ebbtide.agent.messages import Reasoning, StopReason, Text
+from ebbtide.agent.providers.base import Endpoint, Reply
+from ebbtide.agent.providers.wires.anthropic import AnthropicDecoder
+from ebbtide.agent.providers.wires.chat_decoder import ChatDecoder
+from ebbtide.agent.providers.wires.decoder import Decoder, decode, stream_chunks
+from ebbtide.agent.providers.wires.http import SseReader, parse_event
+from ebbtide.agent.providers.wires.openai_responses import ResponsesDecoder
+from ebbtide.agent.providers.wires.origin import Origin
+
+ORIGIN = Origin("p/m", Endpoint("http://127.0.0.1"))
+DONE = "[DONE]"
+
+
+def read(raw: str, decoder: Callable[[Origin], Decoder], size: int = 1 << 20) -> Reply:
+    """The reply of a stream that arrives in pieces of `size` bytes."""
+    reader, data = SseReader(), raw.encode()
+    texts = [text for at in range(0, len(data), size) for text in reader.feed(data[at : at + size])]
+    *_, reply = decode([parse_event(text) for text in [*texts, *reader.close()]], decoder(ORIGIN), ORIGIN)
+    assert isinstance(reply, Reply)
+    return reply
+
+
+def sse(*events: object) -> str:
+    return "".join(f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n" for event in events)
+
+
+def delta(finish: str | None = None, **fields: object) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": fields, "finish_reason": finish}]}
+
+
+def piece(index: int | None = None, id: str | None = None, name: str | None = None, arguments: object = None) -> Any:
+    """A piece of a call, with only the fields that are given."""
+    function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
+    outer = {key: value for key, value in (("index", index), ("id", id)) if value is not None}
+    return {**outer, "type": "function", "function": function}
+
+
+def calls(*pieces: object, finish: str = "tool_calls") -> str:
+    """A stream with each piece in a delta of its own."""
+    return sse(*(delta(tool_calls=[each]) for each in pieces), delta(finish), DONE)
+
+
+class Case(NamedTuple):
+    """A stream and what it says."""
+
+    source: str
+    raw: str
+    text: str = ""
+    calls: Sequence[tuple[str, dict[str, object]]] = ()
+    stop: StopReason = "end"
+    skipped: int = 0
+
+
+HELLO = delta(content="Hello.")
+PART = {"type": "text", "text": "Hi."}
+LS: tuple[str, dict[str, object]] = ("ls", {"path": "a"})
+PWD: tuple[str, dict[str, object]] = ("pwd", {})
+ARGUMENTS = '{"path": "a"}'
+
+CHAT = [
+    Case("vllm-mlx 628, pi 8460: no finish reason", sse(HELLO, DONE), "Hello."),
+    Case(
+        "litellm 16272: content as a list", sse(delta("stop", content=[{"type": "text", "text": "Hi."}]), DONE), "Hi."
+    ),
+    Case("content as a part", sse(delta("stop", content=PART), DONE), "Hi."),
+    Case("wave-agent 1326: empty data", sse("", HELLO, "", delta("stop"), DONE), "Hello.", skipped=2),
+    Case(
+        "openclaw 52679: frames that mean nothing",
+        sse("null", "[]", "keep-alive", HELLO, delta("stop"), DONE),
+        "Hello.",
+        skipped=3,
+    ),
+    Case("pi 8430: a blank line between event and data", "event: x\n\n" + sse(HELLO, delta("stop"), DONE), "Hello."),
+    Case(
+        "events separated by one newline",
+        sse(HELLO, delta(content=" Bye."), delta("stop"), DONE).replace("\n\n", "\n"),
+        "Hello. Bye.",
+    ),
+    Case("lines that end with CR", sse(HELLO, delta("stop"), DONE).replace("\n", "\r"), "Hello."),
+    Case("ollama 4357, litellm 376: an empty finish reason", sse(delta("", content="Hi."), DONE), "Hi."),
+    Case("a null among the calls", calls(None, piece(0, "a", "ls", ARGUMENTS)), calls=[LS], stop="calls"),
+    Case(
+        "ollama 7881: no index",
+        calls(piece(None, "a", "ls", ARGUMENTS), piece(None, "b", "pwd", "{}")),
+        calls=[LS, PWD],
+        stop="calls",
+    ),
+    Case(
+        "maka 1976: two calls at one index",
+        calls(piece(0, "a", "ls", ARGUMENTS), piece(0, "b", "pwd", "{}")),
+        calls=[LS, PWD],
+        stop="calls",
+    ),
+    Case(
+        "agno 8880: the index restarts, without ids",
+        calls(piece(0, None, "ls", ARGUMENTS), piece(0, None, "pwd", "{}")),
+        calls=[LS, PWD],
+        stop="calls",
+    ),
+    Case(
+        "one id for two calls",
+        calls(piece(0, "0", "ls", ARGUMENTS), piece(1, "0", "pwd", "{}")),
+        calls=[LS, PWD],
+        stop="calls",
+    ),
+    Case(
+        "an id at index 0 whose arguments arrive at index 1",
+        calls(piece(0, "a", "ls", ""), piece(1, None, None, ARGUMENTS)),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case(
+        "arguments without an id",
+        calls(piece(0, "a", "ls"), piece(None, None, None, '{"path":'), piece(None, None, None, '"a"}')),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case(
+        "vercel/ai 15879: the arguments before the name",
+        calls(piece(0, "a", None, ARGUMENTS), piece(0, "a", "ls")),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case(
+        "continue 5849: a name in pieces",
+        calls(piece(0, "a", "l"), piece(0, None, "s"), piece(0, None, None, ARGUMENTS)),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case(
+        "a name repeated without index and id",
+        calls(piece(None, None, "ls", '{"path":'), piece(None, None, "ls", '"a"}')),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case("arguments as an object", calls(piece(0, "a", "ls", {"path": "a"})), calls=[LS], stop="calls"),
+    Case(
+        "nanobot 1555: Copilot's calls in the second choice",
+        sse(
+            {"choices": [{"index": 0, "delta": {"content": "Hello."}, "finish_reason": "stop"}]},
+            {"choices": [{"index": 1, "delta": {"tool_calls": [piece(0, "a", "ls", ARGUMENTS)]}}]},
+            {"choices": [{"index": 1, "delta": {}, "finish_reason": "tool_calls"}]},
+            DONE,
+        ),
+        "Hello.",
+        [LS],
+        "calls",
+    ),
+    Case(
+        "openai-node 188: the former function_call",
+        sse(
+            delta(function_call={"name": "ls", "arguments": '{"path":'}),
+            delta(function_call={"arguments": '"a"}'}),
+            delta("function_call"),
+            DONE,
+        ),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case("Z.ai: sensitive", sse(delta("sensitive", content="I"), DONE), "I", stop="refusal"),
+    Case("Google: MAX_TOKENS", sse(delta("MAX_TOKENS", content="I"), DONE), "I", stop="max_tokens"),
+    Case(
+        "Anthropic's models behind gateways: the window is full",
+        sse(delta("model_context_window_exceeded", content="I"), DONE),
+        "I",
+        stop="overflow",
+    ),
+    Case(
+        "Mistral: thinking inside the content",
+        sse(
+            delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}]),
+            delta("stop", content=[{"type": "text", "text": "4"}]),
+            DONE,
+        ),
+        "4",
+    ),
+    Case(
+        "hermes 21522: a whole completion",
+        sse({"object": "chat.completion", "choices": [{"index": 0, "message": {"content": "Hello."}}]}),
+        "Hello.",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CHAT, ids=lambda case: case.source)
+@pytest.mark.parametrize("size", [1, 1 << 20], ids=["bytewise", "whole"])
+def test_an_odd_chat(case: Case, size: int) -> None:
+    reply = read(case.raw, ChatDecoder, size)
+    found = [(call.name, dict(call.arguments)) for call in reply.message.calls if not call.problem]
+    assert (reply.message.text, found, reply.stop_reason, reply.skipped) == (
+        case.text,
+        list(case.calls),
+        case.stop,
+        case.skipped,
+    )
+
+
+@pytest.mark.parametrize("reason", ["error", "network_error", "insufficient_system_resource", "abort"])
+def test_a_reply_that_the_server_could_not_complete_is_an_error(reason: str) -> None:
+    """opencode 26170; DeepSeek, Z.ai, OpenRouter and vLLM."""
+    with pytest.raises(ProviderError) as caught:
+        read(sse(HELLO, delta(reason), DONE), ChatDecoder)
+    assert caught.value.retryable
+
+
+def test_an_error_inside_a_choice_is_an_error() -> None:
+    """OpenRouter: the provider behind it failed in the middle of its reply."""
+    failed = {
+        "choices": [{"index": 0, "delta": {}, "finish_reason": "error", "error": {"code": 502, "message": "down"}}]
+    }
+    with pytest.raises(ProviderError, match="down"):
+        read(sse(HELLO, failed, DONE), ChatDecoder)
+
+
+def test_an_error_field_of_the_stream_is_an_error() -> None:
+    """GPUStack sends a line `error: …` in place of data."""
+    with pytest.raises(ProviderError, match="no worker"):
+        read(sse(HELLO) + 'error: {"code": 500, "message": "no worker"}\n\n', ChatDecoder)
+
+
+def test_a_stream_that_breaks_off_is_cut() -> None:
+    with pytest.raises(StreamCut):
+        read(sse(HELLO), ChatDecoder)
+
+
+def test_a_thought_signature_is_kept_with_its_call() -> None:
+    """openhuman 3548, langchain 37347: Gemini rejects the next request without it. It may come in a later delta."""
+    google = {"google": {"thought_signature": "sig"}}
+    raw = calls(piece(0, "a", "ls", ARGUMENTS), {**piece(0), "extra_content": google})
+    assert read(raw, ChatDecoder).message.calls[0].native == {"extra_content": google}
+
+
+def test_the_details_of_thoughts_are_merged_by_type_and_index() -> None:
+    """openrouter-examples 67."""
+    text, signed = ({"type": "reasoning.text", "index": 0, "text": part} for part in ("We ", "look."))
+    data = {"type": "reasoning.encrypted", "index": 1, "data": "x"}
+    raw = sse(
+        delta(reasoning_details=[text]),
+        delta(reasoning_details=[signed | {"signature": "sig"}, data]),
+        delta("stop", content="Hi."),
+        DONE,
+    )
+    merged = {"type": "reasoning.text", "index": 0, "text": "We look.", "signature": "sig"}
+    assert read(raw, ChatDecoder).message.parts[0] == Reasoning("We look.", {"reasoning_details": [merged, data]})
+
+
+def test_xai_counts_reasoning_apart_from_the_output() -> None:
+    usage = {
+        "prompt_tokens": 10,
+        "completion_tokens": 26,
+        "total_tokens": 271,
+        "completion_tokens_details": {"reasoning_tokens": 235},
+    }
+    assert read(sse(HELLO, delta("stop") | {"usage": usage}, DONE), ChatDecoder).usage.output == 261
+
+
+def test_the_addresses_of_citations_are_kept() -> None:
+    """Perplexity's text says `[1]`; the list of addresses comes in every frame."""
+    cited = delta("stop", content="It is [1].") | {"citations": ["https://example.org/"]}
+    part = read(sse(cited, cited | {"choices": []}, DONE), ChatDecoder).message.parts[0]
+    assert part == Text("It is [1].", {"citations": ["https://example.org/"]})
+
+
+START = {"type": "message_start", "message": {"usage": {"input_tokens": 5}}}
+STOP = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}
+END = {"type": "message_stop"}
+
+
+def begin(index: int = 0, **block: object) -> dict[str, object]:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def add(index: int = 0, **fields: object) -> dict[str, object]:
+    return {"type": "content_block_delta", "index": index, "delta": fields}
+
+
+HI = add(type="text_delta", text="Hi.")
+USE = STOP | {"delta": {"stop_reason": "tool_use"}}
+
+ANTHROPIC = [
+    Case("litellm 28067: a text block without its text", sse(START, begin(type="text"), HI, STOP, END), "Hi."),
+    Case("litellm 40689: null for the text", sse(START, begin(type="text", text=None), HI, STOP, END), "Hi."),
+    Case("a delta without the start of its block", sse(START, HI, STOP, END), "Hi."),
+    Case("a message_delta without a delta", sse(START, HI, {"type": "message_delta"}, STOP, END), "Hi."),
+    Case("no message_stop after a stop reason", sse(START, HI, STOP), "Hi."),
+    Case("a [DONE] at the end", sse(START, HI, STOP, DONE), "Hi."),
+    Case(
+        "partial_json is null",
+        sse(
+            START,
+            begin(type="tool_use", id="a", name="pwd", input={}),
+            add(type="input_json_delta", partial_json=None),
+            USE,
+            END,
+        ),
+        calls=[PWD],
+        stop="calls",
+    ),
+    Case(
+        "the input as a text at the start of the block",
+        sse(START, begin(type="tool_use", id="a", name="ls", input=ARGUMENTS), USE, END),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case(
+        "the input as a list: no call runs",
+        sse(START, begin(type="tool_use", id="a", name="ls", input=["a"]), USE, END),
+        stop="calls",
+    ),
+    Case(
+        "the input as a number: no call runs",
+        sse(START, begin(type="tool_use", id="a", name="ls", input=7), USE, END),
+        stop="calls",
+    ),
+    Case(
+        "anthropic-sdk-kotlin 147: an index is used again",
+        sse(START, begin(type="text", text="One. "), begin(type="text", text="Two."), STOP, END),
+        "One. Two.",
+    ),
+    Case(
+        "a relay asks again and sends both answers",
+        sse(START, begin(type="tool_use", id="a", name="ls", input={}), START, begin(type="text"), HI, STOP, END),
+        "Hi.",
+    ),
+    Case(
+        "a whole message",
+        sse({"type": "message", "content": [{"type": "text", "text": "Hi."}], "stop_reason": "end_turn"}),
+        "Hi.",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", ANTHROPIC, ids=lambda case: case.source)
+def test_an_odd_message(case: Case) -> None:
+    reply = read(case.raw, AnthropicDecoder)
+    found = [(call.name, dict(call.arguments)) for call in reply.message.calls if not call.problem]
+    assert (reply.message.text, found, reply.stop_reason) == (case.text, list(case.calls), case.stop)
+
+
+def test_a_thinking_block_that_starts_without_its_fields() -> None:
+    raw = sse(
+        START, begin(type="thinking"), add(type="thinking_delta", thinking="Hm."), begin(1, type="text"), STOP, END
+    )
+    thought = {"type": "thinking", "thinking": "Hm."}
+    assert read(raw, AnthropicDecoder).message.parts == (Reasoning("Hm.", thought),)
+
+
+def item(type: str = "message", **fields: object) -> dict[str, object]:
+    return {"type": type, **fields}
+
+
+def event(kind: str, **fields: object) -> dict[str, object]:
+    return {"type": f"response.{kind}", **fields}
+
+
+MESSAGE = item(id="m", role="assistant", content=[{"type": "output_text", "text": "Hi."}])
+CALL = item("function_call", id="f", call_id="c", name="ls", arguments="")
+COMPLETED = event("completed", response={"status": "completed", "output": []})
+
+RESPONSES = [
+    Case(
+        "hermes 106943, LM Studio: the item, then [DONE]",
+        sse(event("output_item.done", output_index=0, item=MESSAGE), DONE),
+        "Hi.",
+    ),
+    Case(
+        "llm-rosetta 56: text only in deltas",
+        sse(event("output_text.delta", output_index=0, delta="Hi."), COMPLETED),
+        "Hi.",
+    ),
+    Case(
+        "opencode 44862: arguments only in deltas",
+        sse(
+            event("output_item.added", output_index=0, item=CALL),
+            event("function_call_arguments.delta", output_index=0, delta=ARGUMENTS),
+            event("output_item.done", output_index=0, item=CALL),
+            COMPLETED,
+        ),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case(
+        "litellm 27144: arguments only in arguments.done, and no output_item.done",
+        sse(
+            event("output_item.added", output_index=0, item=CALL),
+            event("function_call_arguments.done", output_index=0, arguments=ARGUMENTS),
+            COMPLETED,
+        ),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case(
+        "arguments as an object",
+        sse(event("output_item.done", output_index=0, item=CALL | {"arguments": {"path": "a"}}), COMPLETED),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case(
+        "two items at one index",
+        sse(
+            event("output_item.done", output_index=0, item=MESSAGE),
+            event("output_item.done", output_index=0, item=CALL | {"arguments": ARGUMENTS}),
+            COMPLETED,
+        ),
+        "Hi.",
+        [LS],
+        "calls",
+    ),
+    Case(
+        "Copilot: another id in each event",
+        sse(
+            event("output_item.added", output_index=0, item=item(id="1")),
+            event("output_text.delta", output_index=0, item_id="2", delta="Hi."),
+            event("output_item.done", output_index=0, item=MESSAGE),
+            COMPLETED,
+        ),
+        "Hi.",
+    ),
+    Case(
+        "a whole response",
+        sse({"object": "response", "status": "completed", "error": None, "output": [MESSAGE]}),
+        "Hi.",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", RESPONSES, ids=lambda case: case.source)
+def test_an_odd_response(case: Case) -> None:
+    reply = read(case.raw, ResponsesDecoder)
+    found = [(call.name, dict(call.arguments)) for call in reply.message.calls if not call.problem]
+    assert (reply.message.text, found, reply.stop_reason) == (case.text, list(case.calls), case.stop)
+
+
+class BrokenWire:
+    """A wire whose server sends events, and then nothing more or an error."""
+
+    def __init__(self, *events: dict[str, Any], error: ProviderError | None) -> None:
+        self._events, self._error = events, error
+
+    async def events(self, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
+        for each in self._events:
+            yield each
+        if self._error is not None:
+            raise self._error
+        await asyncio.Event().wait()
+
+    async def prepare(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("error", [StreamCut("the connection broke"), None], ids=["broken", "silent"])
+async def test_a_complete_reply_is_kept_if_nothing_good_follows(error: ProviderError | None) -> None:
+    origin = Origin("p/m", Endpoint("http://127.0.0.1", timeout=0.05))
+    wire = BrokenWire(HELLO, delta("stop"), error=error)
+    *_, reply = [chunk async for chunk in stream_chunks(wire, {}, ChatDecoder(origin), origin)]
+    assert isinstance(reply, Reply)
+    assert (reply.message.text, reply.stop_reason) == ("Hello.", "end")
+    with pytest.raises(TimedOut if error is None else StreamCut):
+        [chunk async for chunk in stream_chunks(BrokenWire(HELLO, error=error), {}, ChatDecoder(origin), origin)]

@@ -1,1 +1,0 @@
-"""The repository map: what each file defines and uses, ranked by use. It runs in a process of its own."""

@@ -1,0 +1,142 @@
+"""Recognises command lines that probably only look at files. They are tried in a sandbox in which nothing else is
+possible. Pure.
+
+This is a guess by the names of the programs. Safety does not depend on it: the sandbox prevents everything else, and a
+wrong guess costs a failed attempt.
+"""
+
+from collections.abc import Mapping, Sequence
+from re import Pattern
+
+from ebbtide.tools.commands.command_line import CommandLine, SimpleCommand, Word
+from ebbtide.tools.commands.dangers import dangers_in
+from ebbtide.tools.commands.grammar import parse_command_line
+from ebbtide.tools.commands.named_files import named_files
+from ebbtide.tools.commands.nested import program_index
+from ebbtide.tools.commands.programs import READ_ONLY_ROWS, VERSION_OPTIONS, word_set
+from ebbtide.tools.commands.proof import PROGRAM_ALIASES, check_read_only
+from ebbtide.tools.commands.scripts import MAX_SCRIPT_CHARS
+from ebbtide.tools.lazy import regex
+
+BUILTINS = word_set(
+    "cd set exit break continue read shift local declare export unset shopt let wait return [ [[ test true false : echo"
+    " printf pwd type command mapfile readarray time"
+)
+"""Commands that are built into the shell."""
+_OTHER_VIEWERS = word_set(
+    "find sed awk jq yq xmllint xargs join shuf pr fmt numfmt tsort tee zcat bzcat xzcat zgrep iconv locale lscpu size "
+    "ldd c++filt ps tokei cloc bat batcat eza exa cal bc"
+)
+_LOOKING_PROGRAMS = frozenset(name for name in READ_ONLY_ROWS if " " not in name) | BUILTINS | _OTHER_VIEWERS
+_WRAPPING_PROGRAMS: Mapping[str, str] = {
+    "xargs": "-n -I -L -P -d -s -E", "time": "", "timeout": "-k -s", "nice": "-n", "stdbuf": "-i -o -e", "command": "",
+}  # fmt: skip
+"""Programs that run another one, with their options that have a value in the next word."""
+_LOOKING_GIT_COMMANDS = word_set(
+    "status diff log show blame ls-files ls-tree grep rev-parse rev-list describe merge-base shortlog name-rev"
+    " diff-index diff-tree diff-files cat-file for-each-ref show-ref count-objects check-ignore whatchanged cherry"
+    " range-diff"
+)
+"""Git commands that only look, unless an option names an output file."""
+_FIND_RUNS = ("-exec", "-execdir")
+_CHANGING_ARGUMENTS: Mapping[str, Pattern[str]] = {
+    "find": regex(r"-delete|-fprint\w*|-fls|-ok(?:dir)?"), "sort": regex(r"-[a-zA-Z]*o.*|--output.*|--compress-.*"),
+    "date": regex(r"-s.*|--set.*|\d+"), "hostname": regex("[^-].*|-F|--file.*|-b"),
+    "fd": regex("-[a-z0-9]*[xX]|--exec.*"),
+    "rg": regex("--pre.*"), "tree": regex("-o.*"), "tee": regex("(?!/dev/null$)[^-].*"), "xxd": regex("-[a-z]*r.*"),
+    "awk": regex(r"(?s).*?(?:\bsystem\b|\||@load|\bclose\b|print(?:[^;}\np]|p(?!rint))*>).*|-i|--in.*|-[a-z]*[lEf].*"),
+    "sed": regex(r"(?s)-[a-zA-Z]*[if].*|--file.*|--in-place.*|(?:.*[;{}/|#,$\d\s][gpiImM\d]*)?[we](?:\s.*)?"),
+    "yq": regex("-[a-zA-Z]*i.*|--inplace.*"), "shuf": regex("-o.*|--output.*"), "xmllint": regex("--output.*|-o.*"),
+    "ps": regex("[a-zA-Z]*e[a-zA-Z]*|.*environ.*"),
+}  # fmt: skip
+"""Arguments that make these programs do more than look, as far as they can be recognised. The user is asked about such
+a line, because a failed attempt to write could go unnoticed."""
+_LOADING_VARIABLE = regex("(?:PATH|LD_|DYLD_|BASH|ENV|GIT_(?!PAGER=cat)|GCONV|LOCPATH|PYTHON|NODE|PERL|PS[0-9])")
+"""Beginnings of variables that make programs load or run something."""
+_STANDARD_STREAMS = ("/dev/null", "/dev/stderr", "/dev/stdout", "1", "2")
+_SHELLS = ("bash", "sh", "dash")
+
+
+def probably_read_only_line(text: str) -> CommandLine | None:
+    """Return the parsed line if its programs are known to only look and it names no file that it would write; otherwise
+    None."""
+    line = parse_command_line(text)
+    is_readable = bool(line.commands) and not (line.is_unparsable or line.is_in_background)
+    if not is_readable or dangers_in(text, "/") or _writes_files(text, line):
+        return None
+    redirections = (*line.redirections, *(one for command in line.commands for one in command.redirections))
+    keeps_files = all(
+        one.operator not in ("<>", ">|") and _writes_no_file(one.operator, one.target.text) for one in redirections
+    )
+    return line if keeps_files and all(map(_is_look, line.commands)) else None
+
+
+def _writes_files(text: str, line: CommandLine) -> bool:
+    """Whether the line names files that it writes, apart from words in scripts that may be names."""
+    words = {word for command in line.commands for word in command.texts if " " not in word}
+    is_script = any("sed" in command.texts for command in line.commands)
+    return any(
+        file.is_changed and file.path not in _STANDARD_STREAMS and (file.path in words or not is_script)
+        for file in named_files(text)
+    )
+
+
+def _writes_no_file(sign: str, target: str) -> bool:
+    return ">" not in sign or target in _STANDARD_STREAMS
+
+
+def _is_look(command: SimpleCommand) -> bool:
+    start = program_index(command.texts)
+    return not any(map(_LOADING_VARIABLE.match, command.texts[:start])) and probably_only_looks(command.words[start:])
+
+
+def probably_only_looks(words: Sequence[Word]) -> bool:
+    """Whether a program is known to only look when it has these arguments."""
+    if not words:
+        return True
+    texts = [word.text for word in words]
+    if not words[0].is_plain:
+        return False
+    name = PROGRAM_ALIASES.get(texts[0], texts[0])
+    if name in _WRAPPING_PROGRAMS:
+        inner = _wrapped_program_index(name, texts)
+        return (
+            texts[1:2] in (["-v"], ["-V"])
+            or (name == "xargs" and not texts[inner:])
+            or probably_only_looks(words[inner:])
+        )
+    if len(texts) == 2 and texts[1] in VERSION_OPTIONS.get(name, "").split():
+        return True
+    if name == "git":
+        return _is_git_look(words)
+    if name in _SHELLS:
+        return len(texts) == 3 and texts[1] == "-n"
+    if name == "npm":
+        return texts[1:2] in (["ls"], ["list"])
+    if name == "tar":
+        return bool(texts[1:]) and regex("-?[a-zA-Z]*t[a-zA-Z]*|--list").fullmatch(texts[1]) is not None
+    if name == "find" and not all(
+        probably_only_looks(words[at + 1 :]) for at, text in enumerate(texts) if text in _FIND_RUNS
+    ):
+        return False
+    changes = _CHANGING_ARGUMENTS.get(name)
+    if name not in _LOOKING_PROGRAMS or changes is None:
+        return name in _LOOKING_PROGRAMS
+    return not any(len(text) > MAX_SCRIPT_CHARS or changes.fullmatch(text) for text in texts[1:])
+
+
+def _wrapped_program_index(name: str, texts: Sequence[str]) -> int:
+    """Return the index of the program that a prefix runs."""
+    at = 1
+    while at < len(texts) and texts[at][:1] == "-":
+        at += 2 if texts[at] in _WRAPPING_PROGRAMS[name].split() else 1
+    return at + 1 if name == "timeout" else at
+
+
+def _is_git_look(words: Sequence[Word]) -> bool:
+    """Whether git only looks, because its command always does or because this form of it is proved to be read-only."""
+    texts = [word.text for word in words if word.text != "--no-pager"]
+    if texts[1:2] and texts[1] in _LOOKING_GIT_COMMANDS:
+        return not any(text.startswith(("--output", "--ext-diff", "--open-files", "-O")) for text in texts[2:])
+    proof = check_read_only(words)
+    return proof is not None and proof.is_read_only_program and not proof.unproved_indices

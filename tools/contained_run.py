@@ -1,0 +1,205 @@
+"""Commands that are probably read-only but not proved to be. They are tried without approval in a sandbox in which they
+can only look (`ebbtide.tools.sandbox.look_only`). If a command needed more, it runs again normally once it is approved.
+"""
+
+import os
+import posixpath
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ebbtide.tools import process, sandbox
+from ebbtide.tools.base import ReadOnlyAccess, ToolError, Workspace
+from ebbtide.tools.commands.command_line import CommandLine, SimpleCommand
+from ebbtide.tools.commands.looks import BUILTINS, probably_read_only_line
+from ebbtide.tools.commands.nested import assigned_variables, expand_variables, program_index
+from ebbtide.tools.commands.proof import check_read_only
+from ebbtide.tools.files.command_paths import command_paths
+from ebbtide.tools.files.paths import check_granted, display
+from ebbtide.tools.lazy import regex
+from ebbtide.tools.process.shell import Launch, child_environment, is_passed_on, shell_argv
+from ebbtide.tools.read_only_run import git_readable_paths
+from ebbtide.tools.sandbox.boundary import Boundary
+from ebbtide.tools.sandbox.git_metadata import is_in
+
+_COMPARES_WORK_TREE = frozenset(("status", "diff", "diff-files", "diff-index"))
+"""Git commands that would report hidden files as changed."""
+_GIT_SETTINGS = {**process.git.SAFE_SETTINGS, "diff.ignoreSubmodules": "none"}
+"""In this sandbox, git may also look into submodules."""
+_PATH_IN_TEXT = regex(r"(?<![^\s'\"=(;&|`])(?:~|/|\.\.)[^\s'\"`;&|<>()]*")
+"""A word of a loop that may be a path outside the folder."""
+_MISSING_FILE_MESSAGE = regex(r"[^\n]{0,400}(?:No such file or directory|ENOENT|Permission denied|EACCES)")
+_PRINTED_PATH = regex(r"[^\s'\"`:;,()<>\[\]’‘]+")
+_NOT_RUNNABLE_CODES = (126, 127)
+"""Exit codes of a shell that could not run a program."""
+_ELF_MAGIC = b"\x7fELF"
+
+
+def contained_access(line: str, folder: Path, workspace: Workspace) -> ReadOnlyAccess | None:
+    """Return what the command may show, or None if it does not seem to be read-only or the system cannot contain it.
+    `folder`: the folder in which it starts."""
+    if workspace.sandbox is None or (parsed := probably_read_only_line(line)) is None:
+        return None
+    if sandbox.system.sandbox_kind() != "bubblewrap" or _needs_hidden_variables(line, workspace):
+        return None
+    if None in (_path_to_mount(name, workspace) for name in _program_names(parsed)):
+        return None
+    root = str(workspace.root)
+    outside = dict.fromkeys(
+        path for path in _named_paths(parsed, line, folder, workspace) if _exists_outside(path, workspace)
+    )
+    if _runs_git(parsed):
+        outside |= dict.fromkeys(each for each in git_readable_paths(workspace.root) if not is_in(each, (root,)))
+    secrets = command_paths(line, root).secret_files
+    secret_name = display(Path(secrets[0]), workspace.root) if secrets else ""
+    return ReadOnlyAccess("grep", (root, *outside, *secrets), secret_name, is_contained=True)
+
+
+def launch_contained(line: str, folder: Path, workspace: Workspace) -> tuple[Launch, Boundary]:
+    """Return how to launch the command, and its boundary. Raises `ToolError` if it cannot be contained."""
+    access, parsed = contained_access(line, folder, workspace), probably_read_only_line(line)
+    if access is None or parsed is None or workspace.sandbox is None:
+        raise ToolError("the command is no longer read-only: check it again")
+    for path in access.paths:
+        check_granted(Path(path), workspace)
+    environment, is_git = _contained_environment(workspace), _runs_git(parsed)
+    programs = (_path_to_mount(name, workspace) for name in _program_names(parsed))
+    visible_paths = [*access.paths[1:], *filter(None, programs)]
+    if is_git:
+        environment = process.git.git_environment(_GIT_SETTINGS, environment)
+        visible_paths += sandbox.look_only.user_git_settings(Path.home(), environment)
+        visible_paths += _git_folders(workspace.root)
+    try:
+        launched, boundary = workspace.sandbox.wrap_look_only(
+            Launch(shell_argv(line), environment), folder, visible_paths, is_git=is_git
+        )
+    except OSError as error:
+        raise ToolError(f"it could not be tried read-only: {error}") from error
+    if is_git and _compares_work_tree(parsed) and "locked file" in boundary.places.values():
+        raise ToolError("it could not be tried read-only: git would report hidden files with secrets as changed")
+    return launched, boundary
+
+
+def denied_access(command: str, printed: str, code: int, boundary: Boundary, folder: str) -> str:
+    """Return in a few words what a contained command could not do; empty if nothing suggests that it needed more
+    access."""
+    found = sandbox.blocked.denial_reasons(command, printed, boundary, folder, os.path.lexists, failed=bool(code))
+    if found or not code:
+        return found
+    hidden = next(
+        (path for path in _reported_paths(printed, folder) if boundary.access_to(path) == "hidden folder"), ""
+    )
+    if hidden:
+        return f"it cannot see `{hidden}`"
+    return "it cannot see a program that it runs" if code in _NOT_RUNNABLE_CODES else ""
+
+
+def locked_file_note(printed: str, boundary: Boundary, folder: str) -> str:
+    """Return a note about a file with secrets that a contained command tried to open, or an empty string."""
+    locked = next((path for path in _reported_paths(printed, folder) if boundary.access_to(path) == "locked file"), "")
+    return f"`{locked}` cannot be read, since it may hold secrets" if locked else ""
+
+
+def _reported_paths(printed: str, folder: str) -> Iterator[str]:
+    """Yield the existing files that a program reports as missing or unreadable."""
+    for match in _MISSING_FILE_MESSAGE.finditer(printed):
+        paths = (posixpath.normpath(posixpath.join(folder, name)) for name in _PRINTED_PATH.findall(match[0]))
+        yield from (path for path in paths if path != "/" and os.path.lexists(path))
+
+
+def _contained_environment(workspace: Workspace) -> dict[str, str]:
+    """Return the environment of contained commands. It omits variables that the user passes on, because they may
+    contain secrets, and variables that load libraries, because these commands may not see the libraries."""
+    environment = {
+        name: value
+        for name, value in child_environment().items()
+        if not (is_passed_on(name) or name.startswith(("LD_", "DYLD_")))
+    }
+    path = workspace.variables.get("PATH") or environment.get("PATH", os.defpath)
+    environment["PATH"] = process.git.search_path_outside(workspace.root, path)
+    environment.pop("RIPGREP_CONFIG_PATH", None)
+    return environment | {"npm_config_logs_max": "0"}
+
+
+def _needs_hidden_variables(line: str, workspace: Workspace) -> bool:
+    """Whether the line mentions a variable that is hidden from contained commands."""
+    hidden = {name for name in os.environ if is_passed_on(name)} | workspace.variables.keys()
+    return "$" in line and any(name in line for name in hidden)
+
+
+def _program_names(line: CommandLine) -> Iterator[str]:
+    """Yield the programs of a line, without shell builtins."""
+    for command in line.commands:
+        words = command.texts[program_index(command.texts) :]
+        yield from (word for word in words[:1] if word not in BUILTINS)
+
+
+def _path_to_mount(name: str, workspace: Workspace) -> str | None:
+    """Return the path of a program that must be made visible, an empty string if it is already visible, or None if it
+    cannot run contained."""
+    found = process.git.program_outside(name, workspace.root)
+    if found is None:
+        return None
+    if sandbox.look_only.is_system_path(os.path.realpath(found)) and sandbox.look_only.is_system_path(found):
+        return ""
+    try:
+        with open(found, "rb") as program:
+            return (
+                found if program.read(len(_ELF_MAGIC)) == _ELF_MAGIC else None
+            )  # a script needs more than its own file
+    except OSError:
+        return None
+
+
+def _named_paths(line: CommandLine, text: str, folder: Path, workspace: Workspace) -> Iterator[str]:
+    """Yield the paths that the line may name, resolved."""
+    folders, values = [str(folder)], _contained_environment(workspace) | {"PWD": str(folder)}
+    for command in line.commands:
+        values |= assigned_variables(command)
+        words = [expand_variables(word, values) for word in _possible_paths(command)]
+        yield from (_resolved_path(place, word) for word in words for place in folders)
+        if command.texts[:1] == ("cd",):
+            folders += [_resolved_path(place, word) for word in words for place in folders]
+    for word in _PATH_IN_TEXT.findall(text) if line.has_loop else ():
+        yield _resolved_path(str(folder), expand_variables(word, values))
+
+
+def _resolved_path(folder: str, word: str) -> str:
+    """Return the resolved path that a word refers to; for a pattern, its folder."""
+    known, sign, _ = word.partition(next(filter(word.__contains__, "*?[{$"), "\0"))
+    return os.path.realpath(posixpath.join(folder, os.path.expanduser(posixpath.dirname(known) if sign else known)))
+
+
+def _possible_paths(command: SimpleCommand) -> Iterator[str]:
+    """Yield the words that may be paths: the files that a known program reads, or all words for an unknown program."""
+    words = command.words[program_index(command.texts) :]
+    yield from (one.target.text for one in command.redirections if one.operator == "<")
+    proof = check_read_only(words, has_input=True) if words else None
+    if proof is not None and not proof.unproved_indices:
+        yield from (file.text for file in proof.files)
+        return
+    if command.texts == ("cd",):
+        yield "~"
+    for word in words[1:]:
+        yield from {word.text, word.text.partition("=")[2]} - {""}
+
+
+def _exists_outside(path: str, workspace: Workspace) -> bool:
+    """Whether the path exists and is outside the working folders."""
+    roots = (workspace.root, *(workspace.sandbox.roots if workspace.sandbox is not None else ()))
+    return not is_in(path, tuple(map(str, roots))) and path != "/dev/null" and os.path.lexists(path)
+
+
+def _runs_git(line: CommandLine) -> bool:
+    return any("git" in command.texts for command in line.commands)
+
+
+def _compares_work_tree(line: CommandLine) -> bool:
+    return any(
+        "git" in command.texts and not _COMPARES_WORK_TREE.isdisjoint(command.texts) for command in line.commands
+    )
+
+
+def _git_folders(root: Path) -> Sequence[str]:
+    """Return the folders of the repository's metadata, which are elsewhere for a linked work tree."""
+    top = process.git.repository_top(root)
+    return [str(path) for path in (sandbox.git_metadata.claimed_metadata(top) or ())] if top is not None else []

@@ -1,0 +1,73 @@
+"""A cache of the tags of a project's files, readable only by its owner. An unreadable cache counts as empty, and errors
+on writing are ignored."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.private_folder import make_private
+from ebbtide.tools.integrations.code_map.tags import Definition, Tags
+
+CACHE_VERSION = 1
+MAX_CACHE_BYTES = 64 * 1024**2
+"""Maximum size of the cache file, in bytes. A larger one is not stored."""
+MAX_CACHED_PROJECTS = 20
+
+
+class CachedTags(NamedTuple):
+    """The tags of a file, valid while its modification time and size are unchanged."""
+
+    changed: int
+    """Modification time in nanoseconds."""
+    size: int
+    tags: Tags
+
+
+def cache_file(folder: Path, root: Path) -> Path:
+    return folder / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:24]}.json"
+
+
+def load(path: Path) -> dict[str, CachedTags]:
+    try:
+        content = read_beginning(path, MAX_CACHE_BYTES + 1)
+        table = json.loads(content) if len(content) <= MAX_CACHE_BYTES else {}
+        if table.get("version") != CACHE_VERSION:
+            return {}
+        return {name: _parse_entry(entry) for name, entry in table["files"].items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+
+
+def _parse_entry(entry: list[object]) -> CachedTags:
+    match entry:
+        case [int(changed), int(size), list(definitions), dict(uses)]:
+            found = tuple(
+                Definition(str(name), int(line), int(depth), str(text)) for name, line, depth, text in definitions
+            )
+            return CachedTags(changed, size, Tags(found, {str(name): int(count) for name, count in uses.items()}))
+    raise ValueError("not an entry")
+
+
+def save(path: Path, files: Mapping[str, CachedTags]) -> None:
+    """Replace the stored tags, and delete the caches of the least recently mapped projects."""
+    entries = {name: (one.changed, one.size, one.tags.definitions, one.tags.uses) for name, one in files.items()}
+    text = json.dumps({"version": CACHE_VERSION, "files": entries}, separators=(",", ":"))
+    if len(text) > MAX_CACHE_BYTES:
+        return
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with suppress(OSError):
+        make_private(path.parent)
+        try:
+            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
+                file.write(text)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
+        others = sorted(path.parent.glob("*.json"), key=lambda one: one.stat().st_mtime, reverse=True)
+        for old in others[MAX_CACHED_PROJECTS:]:
+            old.unlink(missing_ok=True)

@@ -1,0 +1,137 @@
+"""Builds the map in a separate process, which reads a request from standard input, and prints progress and the most
+important definitions as lines of JSON. The process may be killed at any time, and a crash in a grammar ends only this
+process."""
+
+import json
+import os
+import resource
+import stat
+import sys
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from multiprocessing import get_context
+from pathlib import Path
+from time import monotonic
+
+from ebbtide.tools.integrations.code_map.cache import CachedTags, cache_file, load, save
+from ebbtide.tools.integrations.code_map.grammars import GRAMMARS
+from ebbtide.tools.integrations.code_map.rank import MapFocus, rank_definitions
+from ebbtide.tools.integrations.code_map.tags import MAX_FILE_BYTES, NO_TAGS, Tags, file_tags
+from ebbtide.tools.process.own_module import own_module_command
+from ebbtide.tools.search.walk import walk_files
+from ebbtide.tools.secrets.files import may_contain_secrets
+
+MAX_MAPPED_FILES = 20_000
+MAX_RETURNED_DEFINITIONS = 2000
+"""Maximum number of definitions returned."""
+_MAX_SERIAL_FILES = 100
+"""Maximum number of files that are read without worker processes."""
+_MAX_PROCESSES = 4
+_MAX_CPU_S = 300
+"""Limit on processor time, in seconds."""
+_PROGRESS_EVERY_FILES = 250
+"""Number of files between two progress messages."""
+
+
+def mapper_argv(root: str) -> list[str]:
+    """Return the command that maps a folder."""
+    return own_module_command(__name__, root)
+
+
+def main(root: str) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (_MAX_CPU_S, _MAX_CPU_S))
+    request = json.loads(sys.stdin.readline())
+    file_states, is_complete = _mappable_files(root)
+    cache = cache_file(Path(request["cache"]), Path(root)) if request["cache"] else None
+    cached = load(cache) if cache is not None else {}
+    words = [word.strip("/") for word in request["focus"] if word.strip("/")]
+    requested = {path for path in file_states if any(path == word or path.startswith(f"{word}/") for word in words)}
+    seen = set(request["seen"]) & file_states.keys()
+    seen_folders = {os.path.dirname(path) for path in seen}
+    reading_order = sorted(
+        file_states, key=lambda path: (path not in requested, *_reading_order_key(path, seen_folders))
+    )
+    files = dict(_tag_files(root, {path: file_states[path] for path in reading_order}, cached, request["seconds"]))
+    if cache is not None and files != cached:
+        save(cache, files)
+    tags = {path: one.tags for path, one in files.items()}
+    ranked = rank_definitions(tags, MapFocus(seen & tags.keys(), requested & tags.keys(), set(words)))
+    chosen = [(path, one.line, one.depth, one.signature) for path, one, _ in ranked[:MAX_RETURNED_DEFINITIONS]]
+    _emit(
+        {
+            "read": len(tags),
+            "files": len(file_states),
+            "is_all": is_complete,
+            "definitions": len(ranked),
+            "chosen": chosen,
+        }
+    )
+
+
+def _reading_order_key(path: str, seen_folders: AbstractSet[str]) -> tuple[bool, bool, int, str]:
+    """Return a sort key for the reading order: files in folders with files already seen come first, then files other
+    than tests, then those with the fewest parent folders."""
+    return os.path.dirname(path) not in seen_folders, "test" in path, path.count("/"), path
+
+
+def _mappable_files(root: str) -> tuple[dict[str, tuple[int, int]], bool]:
+    """Return the files that can be mapped, with modification times and sizes, and whether the list is complete."""
+    file_states: dict[str, tuple[int, int]] = {}
+    for path in walk_files(root):
+        if os.path.splitext(path)[1] in GRAMMARS and not may_contain_secrets(path):
+            if len(file_states) == MAX_MAPPED_FILES:
+                return file_states, False
+            try:
+                status = os.lstat(os.path.join(root, path))
+            except OSError:
+                continue
+            if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE_BYTES:
+                file_states[path] = (status.st_mtime_ns, status.st_size)
+    return file_states, True
+
+
+def _tag_files(
+    root: str, file_states: Mapping[str, tuple[int, int]], cached: Mapping[str, CachedTags], seconds: float
+) -> Iterator[tuple[str, CachedTags]]:
+    """Yield each file with its tags: first cached tags of unchanged files, then newly read ones in order until the time
+    is up."""
+    end = monotonic() + seconds
+    unchanged = {
+        path: cached[path] for path, state in file_states.items() if path in cached and cached[path][:2] == state
+    }
+    pending = [path for path in file_states if path not in unchanged]
+    yield from unchanged.items()
+    with closing(_read_tags([os.path.join(root, path) for path in pending])) as tags:
+        for done, (path, found_there) in enumerate(zip(pending, tags, strict=False), start=1):
+            yield path, CachedTags(*file_states[path], found_there)
+            if done % _PROGRESS_EVERY_FILES == 0:
+                _emit({"done": done, "of": len(pending)})
+            if monotonic() > end:
+                break
+
+
+def _read_tags(paths: list[str]) -> Generator[Tags, None, None]:
+    """Yield the tags of files in order; many files are read by several processes. If a worker process crashes, the
+    remaining files get empty tags."""
+    count = min(_MAX_PROCESSES, os.cpu_count() or 1)
+    if len(paths) <= _MAX_SERIAL_FILES or count == 1:
+        yield from map(file_tags, paths)
+        return
+    with ProcessPoolExecutor(count, mp_context=get_context("fork")) as pool:
+        results: Iterable[Tags] = pool.map(file_tags, paths, chunksize=25)
+        done = 0
+        try:
+            for tags in results:
+                done += 1
+                yield tags
+        except BrokenProcessPool:
+            yield from (NO_TAGS for _ in paths[done:])
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _emit(message: Mapping[str, object]) -> None:
+    print(json.dumps(message, ensure_ascii=True, separators=(",", ":")), flush=True)

@@ -1,0 +1,109 @@
+"""Ranks a project's definitions by importance from the point of view of the files in focus. Pure."""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from math import sqrt
+from typing import NamedTuple
+
+from ebbtide.tools.integrations.code_map.tags import Definition, Tags
+
+_DAMPING = 0.85
+_MAX_ITERATIONS = 20
+_CONVERGENCE_THRESHOLD = 1e-3
+"""Total change of the weights below which the iteration stops."""
+_MAX_DEFINERS = 8
+"""Maximum number of files that define a name. If more files define it, it is too common to be informative."""
+_FOCUS_WEIGHT = 50.0
+"""Weight factor of files in focus and of requested names."""
+_PRIVATE_WEIGHT, _SEEN_FILE_WEIGHT, _ASKED_FILE_WEIGHT, _ASKED_NAME_WEIGHT = 0.1, 0.1, 100.0, 1e6
+"""Weight factors of a private definition, a definition in a file already seen, a definition in a requested file, and a
+requested definition."""
+_UNUSED_DEFINITIONS = 30
+"""Added to the number of a file's definitions when its weight is divided among them, so that each unused definition
+gets only a little of it."""
+
+
+class MapFocus(NamedTuple):
+    """The files and names on which the map focuses."""
+
+    seen: AbstractSet[str] = frozenset()
+    """Files already seen. Names that they use matter more, and names that they define matter less."""
+    asked: AbstractSet[str] = frozenset()
+    """Requested files."""
+    names: AbstractSet[str] = frozenset()
+    """Requested names."""
+
+
+def rank_definitions(files: Mapping[str, Tags], focus: MapFocus | None = None) -> list[tuple[str, Definition, float]]:
+    """Return every definition with its file and weight, heaviest first."""
+    focus, files = focus or MapFocus(), dict(sorted(files.items()))
+    definers: dict[str, list[str]] = {}
+    for path, tags in files.items():
+        for name in {definition.name for definition in tags.definitions}:
+            definers.setdefault(name, []).append(path)
+    uses = {path: _weighted_uses(path, tags, definers, focus.names) for path, tags in files.items()}
+    weights = _page_rank({path: _edges(found) for path, found in uses.items()}, {*focus.seen, *focus.asked})
+    scores: dict[tuple[str, str], float] = {}
+    for path, found in uses.items():
+        total = sum(weight for _, _, weight in found)
+        for target, name, weight in found:
+            scores[target, name] = scores.get((target, name), 0.0) + weights[path] * weight / total
+    weighted: list[tuple[str, Definition, float]] = []
+    for path, tags in files.items():
+        for one in tags.definitions:
+            score = scores.get((path, one.name), 0.0) + weights[path] / (_UNUSED_DEFINITIONS + len(tags.definitions))
+            weighted.append((path, one, score * _definition_factor(path, one, focus) / (1 + one.depth)))
+    return sorted(weighted, key=lambda item: (-item[2], item[0], item[1].line))
+
+
+def _definition_factor(path: str, one: Definition, focus: MapFocus) -> float:
+    if one.name in focus.names:
+        return _ASKED_NAME_WEIGHT
+    own = _PRIVATE_WEIGHT if one.name.startswith("_") else 1.0
+    return own * (_ASKED_FILE_WEIGHT if path in focus.asked else _SEEN_FILE_WEIGHT if path in focus.seen else 1.0)
+
+
+def _weighted_uses(
+    path: str, tags: Tags, definers: Mapping[str, Sequence[str]], names: AbstractSet[str]
+) -> list[tuple[str, str, float]]:
+    """Return the names that a file uses from other files: the other file, the name and a weight."""
+    uses: list[tuple[str, str, float]] = []
+    for name, count in tags.uses.items():
+        defining_files = definers.get(name, ())
+        if not defining_files or len(defining_files) > _MAX_DEFINERS or path in defining_files:
+            continue
+        weight = sqrt(count) / len(defining_files)
+        weight *= _FOCUS_WEIGHT if name in names else 1.0
+        uses += [(other, name, weight) for other in defining_files]
+    return uses
+
+
+def _edges(uses: Sequence[tuple[str, str, float]]) -> list[tuple[str, float]]:
+    """Return the edges from a file to others, with weights that add up to 1."""
+    edges: dict[str, float] = {}
+    for target, _, weight in uses:
+        edges[target] = edges.get(target, 0.0) + weight
+    total = sum(edges.values())
+    return [(target, weight / total) for target, weight in edges.items()]
+
+
+def _page_rank(edges: Mapping[str, Sequence[tuple[str, float]]], focus: AbstractSet[str]) -> dict[str, float]:
+    """Return the PageRank of each file: the probability of reaching it by following names to definitions, with random
+    restarts at the files in focus."""
+    restart_weights = {path: _FOCUS_WEIGHT if path in focus else 1.0 for path in edges}
+    total = sum(restart_weights.values())
+    restart_weights = {path: weight / total for path, weight in restart_weights.items()}
+    weights = restart_weights
+    for _ in range(_MAX_ITERATIONS):
+        dangling_weight = sum(weight for path, weight in weights.items() if not edges[path])
+        base = 1 - _DAMPING + _DAMPING * dangling_weight
+        new = {path: base * share for path, share in restart_weights.items()}
+        for path, weight in weights.items():
+            passed_on = _DAMPING * weight
+            for target, share in edges[path]:
+                new[target] += passed_on * share
+        change = sum(abs(new[path] - weight) for path, weight in weights.items())
+        weights = new
+        if change < _CONVERGENCE_THRESHOLD:
+            break
+    return weights

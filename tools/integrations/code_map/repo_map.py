@@ -1,0 +1,97 @@
+"""The `repo_map` tool: the definitions in a project's code, most important first, within a token budget."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, ToolSupport, Workspace, read_description
+from ebbtide.tools.files.paths import display, path_kind, resolve
+from ebbtide.tools.integrations import code_map
+from ebbtide.tools.outputs.extent import Extent
+from ebbtide.tools.schema import items, number, object_schema, text
+from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, path_argument
+
+MAPPED_SUFFIXES = (".py", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".go", ".rs", ".java")
+"""Suffixes of the files that are mapped."""
+MIN_MAPPED_FILES = 20
+"""Minimum number of files for which a map is more useful than a file list."""
+DEFAULT_TOKENS, MIN_TOKENS, MAX_TOKENS = 1500, 200, 10_000
+"""Default, minimum and maximum size of a map in tokens."""
+READ_TIMEOUT_S = 8.0
+"""Seconds for reading files that are not cached; the next map reads the remaining ones."""
+MAX_SEEN_FILES = 2000
+"""Maximum number of files the model has read that are passed to the map."""
+
+
+def _subject(arguments: Arguments) -> str:
+    focus = arguments.get("focus")
+    return ", ".join(map(str, focus)) if isinstance(focus, list | tuple) else path_argument(arguments)
+
+
+def _is_useful(project: ProjectFacts) -> bool:
+    return sum(project.file_suffix_counts()[ending] for ending in MAPPED_SUFFIXES) >= MIN_MAPPED_FILES
+
+
+class RepoMap:
+    name = "repo_map"
+    description = read_description(__file__)
+    effect: Effect = "read"
+    kind: Literal["rare"] = "rare"
+    traits = ToolTraits(
+        editor_kind="search",
+        subject=_subject,
+        clamped_arguments=("tokens",),
+        small_windows="optional",
+        is_useful=_is_useful,
+    )
+    schema = object_schema(
+        {
+            "focus": {"type": "array", "items": {"type": "string"}, "maxItems": 50},
+            "path": {"type": "string"},
+            "tokens": {"type": "integer", "minimum": MIN_TOKENS, "maximum": MAX_TOKENS},
+        },
+        required=(),
+    )
+
+    def __init__(self, cache: Path | None = None, seconds: float = READ_TIMEOUT_S) -> None:
+        """`cache`: the folder for parsed files; None for no cache. `seconds`: time for reading files; after that, the
+        map covers only the files read by then."""
+        self._cache, self._seconds = cache, seconds
+
+    @classmethod
+    def for_session(cls, support: ToolSupport) -> Self:
+        return cls(support.cache / "maps" if support.cache is not None else None)
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return (str(resolve(text(arguments, "path", "."), workspace)),)
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        root = resolve(text(arguments, "path", "."), workspace)
+        if path_kind(root) != "folder":
+            raise ToolError(f"`{display(root, workspace.root)}` is not a folder: give one as `path`, or leave it out")
+        seen = [*workspace.seen.digests, *workspace.seen.partial_digests][-MAX_SEEN_FILES:]
+        request = {
+            "cache": str(self._cache) if self._cache is not None else "",
+            "focus": [str(word).removeprefix("./") for word in items(arguments, "focus")],
+            "seconds": self._seconds,
+            "seen": [str(path.relative_to(root)) for path in seen if path.is_relative_to(root)],
+        }
+        result = await code_map.run.run_mapper(root, request, workspace.on_progress)
+        chosen = [
+            code_map.text.MapEntry(display(root / path, workspace.root), *rest) for path, *rest in result["chosen"]
+        ]
+        tokens = number(arguments, "tokens", DEFAULT_TOKENS)
+        map_text, count = code_map.text.map_within_budget(
+            chosen, result["definitions"], tokens, workspace.estimate_tokens
+        )
+        if not result["definitions"]:
+            return Result("no code that can be mapped (Python, JavaScript, TypeScript, Go, Rust, Java)")
+        return Result(map_text + self._omission_note(result), extent=Extent("entries", count, result["definitions"]))
+
+    def _omission_note(self, result: Mapping[str, Any]) -> str:
+        """Return a note about files that are not on the map; empty if all are."""
+        read, files = result["read"], result["files"]
+        if read < files:
+            go_on = "ask again to continue with the others, or give a `path`" if self._cache else "give a `path`"
+            return f"\n(of {files:,} files {read:,} were read in {self._seconds:g} seconds: {go_on})"
+        return "" if result["is_all"] else f"\n(only the first {files:,} files were read: give a `path`)"

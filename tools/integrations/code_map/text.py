@@ -1,0 +1,50 @@
+"""Formats a map for the model within a token budget. Pure."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.outputs.plain_text import printable_name, terminal_text
+
+
+class MapEntry(NamedTuple):
+    """A definition on the map."""
+
+    path: str
+    line: int
+    depth: int
+    signature: str
+
+
+def map_within_budget(
+    chosen: Sequence[MapEntry], definitions: int, tokens: int, measure: Callable[[str], int]
+) -> tuple[str, int]:
+    """Return a map with as many of the first entries as fit into the token budget, and their number. `definitions`: the
+    total number of definitions."""
+    fitting_count, too_many = 0, len(chosen) + 1
+    while too_many - fitting_count > 1:
+        tried_count = (fitting_count + too_many) // 2
+        if measure(_format_map(chosen[:tried_count], definitions)) <= tokens:
+            fitting_count = tried_count
+        else:
+            too_many = tried_count
+    return _format_map(chosen[:fitting_count], definitions), fitting_count
+
+
+def _format_map(chosen: Sequence[MapEntry], definitions: int) -> str:
+    """Format the definitions grouped by file: files in the order of their heaviest definition, definitions by line."""
+    files: dict[str, list[MapEntry]] = {}
+    for one in chosen:
+        files.setdefault(one.path, []).append(one)
+    lines = [
+        line for path, found in files.items() for line in (f"{printable_name(path)}:", *_entry_lines(sorted(found)))
+    ]
+    omitted = definitions - len(chosen)
+    omission_note = [
+        f"(and {pluralize(omitted, 'definition')} more: say in `focus` what matters, or allow more `tokens`)"
+    ]
+    return "\n".join([*lines, *(omission_note if omitted > 0 else [])])
+
+
+def _entry_lines(found: Iterable[MapEntry]) -> Iterable[str]:
+    return (f"{one.line}\t{'  ' * one.depth}{terminal_text(one.signature)}" for one in found)

@@ -1,0 +1,144 @@
+"""Diagnostics of a language server: parsed, compared with earlier ones, and formatted for the model. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from ebbtide.tools.files.line_diff import differing_regions
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import ellipsize, pluralize
+from ebbtide.tools.outputs.plain_text import printable_name, terminal_text
+
+Severity: TypeAlias = Literal["error", "warning", "information", "hint"]
+
+_SEVERITIES: Mapping[object, Severity] = {1: "error", 2: "warning", 3: "information", 4: "hint"}
+_SEVERITY_ORDER: Mapping[Severity, int] = {"error": 0, "warning": 1, "information": 2, "hint": 3}
+MAX_PROBLEMS_PER_FILE = 2000
+"""Maximum number of problems read per file."""
+MAX_MESSAGE_CHARS = 300
+"""Maximum number of characters shown of a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One diagnostic."""
+
+    line: int
+    """The line number, counted from 1."""
+    column: int
+    severity: Severity
+    message: str
+    """The message on a single line."""
+    rule: str
+    """The server's code for the problem, such as `F401`; empty if there is none."""
+    server: str
+
+    @property
+    def kind(self) -> tuple[str, str, str, str]:
+        """Identifies the problem independently of its position."""
+        return self.server, self.severity, self.rule, self.message
+
+
+def parse_problems(answer: object, server: str) -> tuple[Problem, ...]:
+    """Parse an LSP list of diagnostics and sort it by severity and position. Invalid items are skipped."""
+    problems = [
+        problem
+        for item in (answer if isinstance(answer, list) else [])[:MAX_PROBLEMS_PER_FILE]
+        if (problem := _parse_problem(item, server))
+    ]
+    return tuple(sorted(problems, key=lambda one: (_SEVERITY_ORDER[one.severity], one.line, one.column)))
+
+
+def _parse_problem(value: object, server: str) -> Problem | None:
+    if not isinstance(value, dict) or not isinstance(message := value.get("message"), str):
+        return None
+    severity = _SEVERITIES.get(value.get("severity", 1), "error")
+    code = value.get("code")
+    rule = ellipsize(printable_name(str(code)), 60) if isinstance(code, str | int) else ""
+    text = ellipsize(" ".join(terminal_text(message).split()), MAX_MESSAGE_CHARS)
+    line, column = range_start(value.get("range"))
+    return Problem(line + 1, column + 1, severity, text, rule, server)
+
+
+def range_start(range_: object) -> tuple[int, int]:
+    """Return the line and column, counted from 0, where an LSP range starts; the start of the file if it is invalid."""
+    start = range_.get("start") if isinstance(range_, dict) else None
+    if not isinstance(start, dict):
+        return 0, 0
+    line, column = start.get("line"), start.get("character")
+    return _valid_index(line), _valid_index(column)
+
+
+def _valid_index(value: object) -> int:
+    return value if isinstance(value, int) and 0 <= value < 2**31 else 0
+
+
+def new_problems(
+    before: Sequence[Problem], after: Sequence[Problem], old_text: str, new_text: str
+) -> tuple[Problem, ...]:
+    """Return the problems that a change of the text introduced. Problems on lines that only moved are not new. Of equal
+    problems on rewritten lines, only those in excess of the earlier number are new."""
+    if not before or not after:
+        return tuple(after)
+    moved = _line_mapping(old_text, new_text)
+    unmatched_before = Counter((problem.kind, moved(problem.line)) for problem in before)
+    unmatched_after: list[Problem] = []
+    for problem in after:
+        place = (problem.kind, problem.line)
+        if unmatched_before[place]:
+            unmatched_before[place] -= 1
+        else:
+            unmatched_after.append(problem)
+    resolved = Counter(kind for (kind, _), count in unmatched_before.items() for _ in range(count))
+    new: list[Problem] = []
+    for problem in unmatched_after:
+        if resolved[problem.kind]:
+            resolved[problem.kind] -= 1
+        else:
+            new.append(problem)
+    return tuple(new)
+
+
+def _line_mapping(old_text: str, new_text: str) -> Callable[[int], int]:
+    """Return a function that maps old line numbers to new ones; deleted lines map to 0."""
+    regions = [] if old_text == new_text else differing_regions(old_text.split("\n"), new_text.split("\n"))
+
+    def moved(line: int) -> int:
+        shift = 0
+        for region in regions:
+            if line - 1 < region.old_start:
+                break
+            if line - 1 < region.old_end:
+                return 0
+            shift = region.new_end - region.old_end
+        return line + shift
+
+    return moved
+
+
+def errors_and_warnings(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """Return only errors and warnings. Other severities are hints for people using an editor."""
+    return tuple(one for one in problems if one.severity in ("error", "warning"))
+
+
+def ordered_problems(problems_by_path: Mapping[str, Sequence[Problem]]) -> Sequence[tuple[str, Problem]]:
+    """Return each problem once, with its path; errors come first. `problems_by_path`: problems by displayed path."""
+    every = dict.fromkeys((path, one) for path, problems in problems_by_path.items() for one in problems)
+    return sorted(every, key=lambda item: _SEVERITY_ORDER[item[1].severity])  # stable: keeps the order of positions
+
+
+def problem_lines(every: Sequence[tuple[str, Problem]], limit: int) -> Iterator[str]:
+    """Yield up to `limit` problems as `PATH:LINE:COLUMN SEVERITY: MESSAGE`, then a line with the number of further
+    problems."""
+    for path, problem in every[:limit]:
+        rule = f" [{problem.server} {problem.rule}]" if problem.rule else f" [{problem.server}]"
+        yield f"{path}:{problem.line}:{problem.column} {problem.severity}: {problem.message}{rule}"
+    if len(every) > limit:
+        rest = Counter(problem.severity for _, problem in every[limit:])
+        kinds = " and ".join(pluralize(rest[name], noun) for name, noun in _NOUNS.items() if rest[name])
+        yield f"and {kinds} more"
+
+
+_NOUNS: Mapping[Severity, str] = {
+    "error": "error", "warning": "warning", "information": "remark", "hint": "hint",
+}  # fmt: skip

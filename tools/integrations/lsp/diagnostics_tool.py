@@ -1,0 +1,92 @@
+"""The `diagnostics` tool: the problems that language servers report for a file, or for all open files."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self, cast
+
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, ToolSupport, Workspace, read_description
+from ebbtide.tools.files.paths import display, resolve
+from ebbtide.tools.integrations import lsp
+from ebbtide.tools.integrations.lsp.symbols_tool import NO_SERVERS_ERROR, content_for
+from ebbtide.tools.outputs.extent import Extent
+from ebbtide.tools.schema import object_schema, text
+from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits
+
+if TYPE_CHECKING:  # imported for types only: few runs use a language server
+    from ebbtide.tools.integrations.lsp.client import LanguageClient
+    from ebbtide.tools.integrations.lsp.diagnostics import Problem
+    from ebbtide.tools.integrations.lsp.pool import LanguageServers
+    from ebbtide.tools.integrations.lsp.server import LanguageServer
+
+MAX_VISIBLE_PROBLEMS = 60
+"""Maximum number of problems shown."""
+REPLY_TIMEOUT_S = 20.0
+"""Seconds that a server has to answer, including its start."""
+
+
+def _is_useful(project: ProjectFacts) -> bool:
+    return project.has_language_server()
+
+
+class Diagnostics:
+    name = "diagnostics"
+    description = read_description(__file__)
+    effect: Effect = "read"
+    kind: Literal["rare"] = "rare"
+    traits = ToolTraits(
+        editor_kind="read",
+        small_windows="optional",
+        is_useful=_is_useful,
+    )
+    schema = object_schema({"path": {"type": "string"}}, required=())
+
+    def __init__(self, servers: "Callable[[], LanguageServers] | None" = None) -> None:
+        self._servers = servers
+
+    @classmethod
+    def for_session(cls, support: ToolSupport) -> Self:
+        return cls(cast("Callable[[], LanguageServers] | None", support.language_servers))
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return (str(resolve(text(arguments, "path", "."), workspace)),)
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        if self._servers is None:
+            raise ToolError(NO_SERVERS_ERROR)
+        servers, notes = self._servers(), list[str]()
+        if not text(arguments, "path", ""):
+            problems_by_path = servers.known_problems()
+            no_problems = "the language servers report no problems in the files they have checked"
+        else:
+            path = resolve(text(arguments, "path"), workspace)
+            problems_by_path = {path: await _reported_problems(path, content_for(path, workspace), servers, notes)}
+            no_problems = f"no problems in `{display(path, workspace.root)}`"
+        by_name = {display(path, workspace.root): problems for path, problems in problems_by_path.items()}
+        count = sum(map(len, by_name.values()))
+        lines = (
+            [*lsp.diagnostics.problem_lines(lsp.diagnostics.ordered_problems(by_name), MAX_VISIBLE_PROBLEMS), *notes]
+            if count
+            else [no_problems, *notes]
+        )
+        return Result("\n".join(lines), extent=Extent("entries", min(count, MAX_VISIBLE_PROBLEMS), count))
+
+
+async def _reported_problems(
+    path: Path, content: str, servers: "LanguageServers", notes: list[str]
+) -> "tuple[Problem, ...]":
+    """Return the problems that all servers report for the file. `notes` collects failures of single servers. Raises
+    `ToolError` if every server fails."""
+    problems: list[Problem] = []
+    file_servers = await servers.servers_for(path)
+    for server in file_servers:
+
+        async def ask(client: "LanguageClient", server: "LanguageServer" = server) -> "tuple[Problem, ...]":
+            return (await server.problems_of({path: content}, client))[path]
+
+        try:
+            problems += await servers.ask(server, ask, REPLY_TIMEOUT_S)
+        except lsp.client.LanguageServerError as error:
+            notes.append(f"({error})")
+    if len(notes) == len(file_servers):
+        raise ToolError(" ".join(notes) or "there is no language server for this kind of file: run its checks in bash")
+    return tuple(problems)

@@ -1,0 +1,143 @@
+"""The files of a language server: the texts that were sent and the diagnostics that were reported. Does no
+communication itself."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from ebbtide.tools.integrations.lsp.diagnostics import Problem, errors_and_warnings, new_problems, parse_problems
+
+MAX_OPEN_FILES = 40
+"""Maximum number of files open in a server."""
+MAX_FILES_WITH_PROBLEMS, MAX_STORED_PROBLEMS = 5000, 50_000
+"""Maximum number of closed files whose pushed diagnostics are stored, and maximum number of problems in all of them."""
+
+
+@dataclass(slots=True)
+class OpenDocument:
+    """A file that is open in a server."""
+
+    text: str
+    version: int
+    reported_version: int = -1
+    """The version to which the last report applies."""
+
+
+class Documents:
+    """The files of a running server, with its pushed and pulled diagnostics combined."""
+
+    def __init__(self, name: str, root: Path) -> None:
+        self._name = name
+        self._root = root
+        self.open: dict[Path, OpenDocument] = {}
+        """The open files, in the order of their last change, newest last."""
+        self._pushed: dict[Path, tuple[Problem, ...]] = {}
+        self._pushed_count = 0
+        """Number of problems in pushed diagnostics."""
+        self._pulled: dict[Path, tuple[Problem, ...]] = {}
+        self._baseline: dict[Path, tuple[Problem, ...]] = {}
+        """Problems that existed before or were already collected as new. Contains only files with complete diagnostics.
+        """
+        self._unreported: dict[Path, tuple[Problem, ...]] = {}
+        self._has_any_baseline = False
+        """Whether a baseline was ever set. After that, problems in files without one are new."""
+
+    def problems(self, path: Path) -> tuple[Problem, ...]:
+        pulled = self._pulled.get(path, ())
+        return (*pulled, *(one for one in self._pushed.get(path, ()) if one not in pulled))
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files in which problems have been reported."""
+        return tuple(sorted(path for path in {*self._pushed, *self._pulled} if self.problems(path)))
+
+    def push(self, parameters: object) -> Path | None:
+        """Store pushed diagnostics and return the file; None if they are invalid or for an outdated version."""
+        if not isinstance(parameters, dict):
+            return None
+        path, version = path_from_uri(parameters.get("uri")), parameters.get("version")
+        if path is None or not path.is_relative_to(self._root):
+            return None
+        document = self.open.get(path)
+        if isinstance(version, int) and document is not None and version != document.version:
+            return None
+        before, pushed = self._pushed.get(path, ()), parse_problems(parameters.get("diagnostics"), self._name)
+        count = self._pushed_count + len(pushed) - len(before)
+        is_too_much = count > MAX_STORED_PROBLEMS or (
+            path not in self._pushed and len(self._pushed) >= MAX_FILES_WITH_PROBLEMS
+        )
+        if document is None and is_too_much:
+            return None
+        self._pushed[path], self._pushed_count = pushed, count
+        if document is not None:
+            document.reported_version = document.version
+        return path
+
+    def store_pulled(self, path: Path, version: int, report: object) -> None:
+        """Store the answer to a diagnostics request for a version of a file."""
+        document = self.open.get(path)
+        if document is None or document.version != version or not isinstance(report, dict):
+            return
+        if report.get("kind") == "full":
+            self._pulled[path] = parse_problems(report.get("items"), self._name)
+        document.reported_version = version
+
+    def forget(self, path: Path) -> None:
+        """Remove a closed or deleted file with its problems."""
+        self._pushed_count -= len(self._pushed.get(path, ()))
+        for each in (self.open, self._pushed, self._pulled, self._baseline, self._unreported):
+            each.pop(path, None)
+
+    # Problems introduced by edits
+
+    def set_baseline(self, paths: Sequence[Path]) -> None:
+        """Mark all current problems as old, in these files and in all others with pushed diagnostics."""
+        self._baseline.update({path: self.problems(path) for path in (*paths, *self._pushed)})
+        self._has_any_baseline = True
+
+    def has_baseline(self, path: Path) -> bool:
+        return path in self._baseline
+
+    def compare(self, texts: Mapping[Path, tuple[str, str]]) -> None:
+        """Find new problems in the files whose text changed and in other known files."""
+        for path in {*texts, *self._pushed}:
+            known = self._baseline.get(path, () if self._has_any_baseline and path not in texts else None)
+            if known is not None:
+                found = new_problems(known, self.problems(path), *texts.get(path, ("", "")))
+                self._unreported[path] = (*self._unreported.get(path, ()), *errors_and_warnings(found))
+        self.set_baseline(tuple(texts))
+
+    def take_new_problems(self) -> Mapping[Path, tuple[Problem, ...]]:
+        """Return the problems found since the last call that still exist, at their current positions."""
+        news, self._unreported = self._unreported, {}
+        still = {path: _still_present(found, self.problems(path)) for path, found in news.items()}
+        return {path: found for path, found in still.items() if found}
+
+
+def _still_present(earlier: Sequence[Problem], current: Sequence[Problem]) -> tuple[Problem, ...]:
+    """Return the current problems that correspond to earlier ones: for each earlier problem, the nearest one of the
+    same kind."""
+    candidates = list(current)
+    return tuple(one for problem in earlier for one in _take_nearest(problem, candidates))
+
+
+def _take_nearest(problem: Problem, candidates: list[Problem]) -> Iterator[Problem]:
+    alike = [one for one in candidates if one.kind == problem.kind]
+    if alike:
+        chosen = min(alike, key=lambda one: abs(one.line - problem.line))
+        candidates.remove(chosen)
+        yield chosen
+
+
+def path_from_uri(uri: object) -> Path | None:
+    """Return the file that a URI names; None if it is not a file on this machine."""
+    if not isinstance(uri, str):
+        return None
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
+    path = unquote(parts.path)
+    is_file = parts.scheme == "file" and parts.netloc in ("", "localhost") and path.startswith("/") and "\0" not in path
+    return Path(path) if is_file else None

@@ -1,0 +1,76 @@
+"""Finds the install folders of a program that sandboxes hide, so that they can be made visible: the program's own
+folder, the folders that its links lead to, and those of its interpreter."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.sandbox.mount_paths import SHARED_SOCKET_FOLDERS
+
+_MAX_FOLLOWED_FILES = 20
+"""Maximum number of links and interpreters that are followed."""
+_MAX_HEAD_BYTES = 4_096
+"""Number of bytes at the beginning of a script in which its interpreter is searched for."""
+_INTERPRETER = re.compile(rb"#!\s*(\S+)[ \t]*([^\n]*)")
+_QUOTED_EXEC = re.compile(rb"^'''exec' (?:\"([^\"\n]+)\"|(\S+))", re.MULTILINE)
+"""The line in which pip names the interpreter of a script if its path is long or contains spaces."""
+
+
+def hidden_installs(command: Sequence[str], path: str) -> tuple[Path, ...]:
+    """Return the folders to make visible, or single files if a program has no folder of its own. `path`: the search
+    path for interpreters."""
+    first = shutil.which(command[0], path=path) or command[0]
+    pending = [first, *(word for word in command[1:] if os.path.isabs(word) and os.path.exists(word))]
+    installs, seen = dict[Path, None](), set[str]()
+    while pending and len(seen) < _MAX_FOLLOWED_FILES:
+        file = os.path.normpath(pending.pop())
+        if file in seen:
+            continue
+        seen.add(file)
+        if (install := _install_folder(file)) is not None:
+            installs[install] = None
+        pending += _required_files(file, path)
+    return tuple(installs)
+
+
+def _install_folder(file: str) -> Path | None:
+    """Return the folder in which a program is installed: its `node_modules`, the parent of its `bin` folder, or its own
+    folder. If these would reveal too much, return the program itself; if sandboxes do not hide it, None."""
+    path = Path(file)
+    if not any(map(path.is_relative_to, SHARED_SOCKET_FOLDERS)):
+        return None
+    modules = next((each for each in reversed(path.parents) if each.name == "node_modules"), None)
+    folder = path.parent.parent if path.parent.name in ("bin", ".bin") else path.parent
+    for install in filter(None, (modules, folder, path.parent)):
+        if str(install) not in (*SHARED_SOCKET_FOLDERS, "/var", "/"):
+            return install
+    return path
+
+
+def _required_files(file: str, path: str) -> Iterator[str]:
+    """Yield the files that a program needs to run: the target of its link, its real path if one of its folders is a
+    link, and its interpreter."""
+    real_path = os.path.realpath(file)
+    if os.path.islink(file):
+        yield os.path.join(os.path.dirname(file), os.readlink(file))
+    elif real_path != file:
+        yield real_path
+    else:
+        with suppress(OSError):
+            yield from _interpreters(read_beginning(Path(file), _MAX_HEAD_BYTES), path)
+
+
+def _interpreters(head: bytes, path: str) -> Iterator[str]:
+    if (found := _INTERPRETER.match(head)) is None:
+        return
+    program, words = os.fsdecode(found[1]), os.fsdecode(found[2]).split()
+    if os.path.basename(program) == "env":
+        names = (word for word in words if not word.startswith("-") and "=" not in word)
+        program = shutil.which(next(names, ""), path=path) or program
+    yield program
+    if quoted := _QUOTED_EXEC.search(head):
+        yield os.fsdecode(quoted[1] or quoted[2])

@@ -1,0 +1,379 @@
+"""The lifecycle of one language server: started on demand, sent edits, queried, restarted after crashes, closed. Its
+errors appear only as failed requests."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias, TypeVar, cast
+
+from ebbtide.tools.integrations.lsp.client import COLUMN_ENCODINGS, LanguageClient, LanguageServerError
+from ebbtide.tools.integrations.lsp.diagnostics import Problem
+from ebbtide.tools.integrations.lsp.documents import MAX_OPEN_FILES, Documents, OpenDocument
+from ebbtide.tools.integrations.lsp.framing import MAX_MESSAGE_BYTES, FrameBuffer
+from ebbtide.tools.integrations.lsp.spec import LANGUAGE_IDS, LanguageServerSpec
+from ebbtide.tools.process.child import start_child
+from ebbtide.tools.server_log import ServerLog
+
+LanguageServerPhase: TypeAlias = Literal["idle", "starting", "ready", "failed"]
+
+MAX_STARTS = 3
+"""Maximum number of starts of a server that keeps exiting by itself."""
+QUIET_S = 0.15
+"""Seconds without a message after which pushed diagnostics count as complete."""
+DIAGNOSTICS_TIMEOUT_S = 30.0
+"""Seconds that a server has to report diagnostics. Callers usually stop waiting earlier."""
+_SHUTDOWN_TIMEOUT_S = 0.5
+_MAX_ATTEMPTS = 3
+"""Maximum number of attempts at a request that the server cancels because of changes."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class EditedText:
+    """A file's text before and after a change; None if the file does not exist or cannot be sent to servers."""
+
+    before: str | None
+    after: str | None
+
+
+@dataclass(slots=True)
+class _QueuedRequest:
+    work: Callable[[LanguageClient], Awaitable[object]]
+    answer: asyncio.Future[object]
+
+
+class LanguageServer:
+    """A server, and the only task that communicates with it."""
+
+    def __init__(self, spec: LanguageServerSpec, root: Path, log: Path) -> None:
+        """`log`: the file for the server's error output."""
+        self.spec = spec
+        self.phase: LanguageServerPhase = "idle"
+        self.detail = ""
+        """Why the server failed; empty if it did not."""
+        self.capabilities: Mapping[str, object] = {}
+        self.documents = Documents(spec.name, root)
+        self._root = root
+        self._log = log
+        self._task: asyncio.Task[None] | None = None
+        self._pending_edits: dict[Path, EditedText] = {}
+        self._requests: deque[_QueuedRequest] = deque()
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._accepted_edits = self._processed_edits = 0
+        """Number of edits accepted, and number of edits processed."""
+        self._progress_tokens: set[str] = set()
+        """Progress tokens of the work that the server is doing."""
+        self._is_quiescent = True
+        self._pushes_diagnostics = False
+
+    @property
+    def encoding(self) -> str:
+        """The encoding in which the server counts columns."""
+        named = self.capabilities.get("positionEncoding")
+        return named if isinstance(named, str) and named in COLUMN_ENCODINGS else "utf-16"
+
+    # Requests from outside
+
+    @property
+    def has_pending_edits(self) -> bool:
+        """Whether there are edits that the server has not processed yet."""
+        return self._processed_edits < self._accepted_edits
+
+    def edit(self, edits: Mapping[Path, EditedText]) -> int:
+        """Accept edits; return the number to pass to `wait_for_diagnostics`."""
+        if self.phase == "failed":
+            return self._accepted_edits
+        for path, edited in edits.items():
+            earlier = self._pending_edits.get(path)
+            self._pending_edits[path] = edited if earlier is None else EditedText(earlier.before, edited.after)
+        self._accepted_edits += 1
+        self._ensure_started()
+        return self._accepted_edits
+
+    async def wait_for_diagnostics(self, number: int) -> bool:
+        """Wait until the server has reported the diagnostics after these edits or has failed; return whether it has
+        reported them."""
+        while self._processed_edits < number and self.phase != "failed":
+            self._changed.clear()
+            await self._changed.wait()
+        return self._processed_edits >= number
+
+    async def ask(self, work: Callable[[LanguageClient], Awaitable[T]]) -> T:
+        """Run the work with the server's client and return its result. Raises `LanguageServerError`."""
+        self._ensure_started()
+        if self.phase == "failed":
+            raise LanguageServerError(self.detail)
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._requests.append(_QueuedRequest(work, cast(asyncio.Future[object], answer)))
+        self._wake.set()
+        return await answer
+
+    async def problems_of(
+        self, files: Mapping[Path, str], client: LanguageClient
+    ) -> Mapping[Path, tuple[Problem, ...]]:
+        """Return all problems of files; for use in the `work` of `ask`."""
+        for path, text in files.items():
+            await self._send_text(path, text, client)
+        await self._wait_for_reports(tuple(files), client)
+        return {path: self.documents.problems(path) for path in files}
+
+    async def show(self, path: Path, text: str, client: LanguageClient) -> None:
+        """Send the text of a file to the server; for use in the `work` of `ask`."""
+        await self._send_text(path, text, client)
+
+    async def close(self) -> None:
+        """Close the server."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _ensure_started(self) -> None:
+        if self._task is None:
+            self.phase = "starting"
+            self._task = asyncio.create_task(self._run_until_failed(), name=f"language server {self.spec.name}")
+        self._wake.set()
+
+    # Lifecycle
+
+    async def _run_until_failed(self) -> None:
+        try:
+            for attempt in range(MAX_STARTS):
+                if attempt:
+                    await self._wake.wait()  # restarted on demand
+                    self.phase = "starting"
+                why = await self._run()
+                self._reset(why)
+        finally:
+            self.phase = "failed"
+            self.detail = self.detail or "it was ended"
+            self._changed.set()
+            self._fail_requests()
+
+    def _reset(self, why: str) -> None:
+        """Reset the state after the server has ended. Edits not yet processed are dropped, because they may have caused
+        the crash."""
+        self.detail, self.phase = why, "idle"
+        self.documents = Documents(self.spec.name, self._root)
+        self._pending_edits.clear()
+        self._progress_tokens.clear()
+        self._is_quiescent, self._pushes_diagnostics, self._processed_edits = True, False, self._accepted_edits
+        self._wake.clear()
+        self._changed.set()
+        self._fail_requests()
+
+    def _fail_requests(self) -> None:
+        while self._requests:
+            answer = self._requests.popleft().answer
+            if not answer.done():
+                answer.set_exception(LanguageServerError(self.detail))
+
+    async def _run(self) -> str:
+        """Run the server until it ends; return why it ended."""
+        log = ServerLog(self._log)
+        try:
+            child = await start_child(self.spec.launch(self._root), self._root, log, MAX_MESSAGE_BYTES, FrameBuffer())
+        except (OSError, ValueError) as error:
+            log.close()
+            return f"it cannot be started: {getattr(error, 'strerror', None) or error}"
+        except asyncio.CancelledError:
+            log.close()
+            raise
+        client = LanguageClient(child, self._root, self.spec.settings, self._on_notification)
+        listening = asyncio.create_task(client.listen())
+        working = asyncio.create_task(self._process_queue(client))
+        try:
+            await asyncio.wait({listening, working}, return_when=asyncio.FIRST_COMPLETED)
+            if not listening.done():  # the listener may report the cause a moment later
+                await asyncio.wait([listening], timeout=_SHUTDOWN_TIMEOUT_S)
+            return listening.result() if listening.done() else working.result()
+        finally:
+            working.cancel()
+            await asyncio.wait([working])
+            if not listening.done():
+                await self._shut_down(client)
+            listening.cancel()
+            await asyncio.wait([listening])
+            await child.end(_SHUTDOWN_TIMEOUT_S)
+            log.close()
+
+    async def _shut_down(self, client: LanguageClient) -> None:
+        with suppress(LanguageServerError, TimeoutError):
+            async with asyncio.timeout(_SHUTDOWN_TIMEOUT_S):
+                await client.ask("shutdown", None)
+                client.notify("exit", None)
+
+    async def _process_queue(self, client: LanguageClient) -> str:
+        """Process edits and requests until the server fails; return why it failed."""
+        try:
+            async with asyncio.timeout(self.spec.startup_timeout):
+                self.capabilities = await client.initialise(self.spec.options)
+        except TimeoutError:
+            return f"it was not ready within {self.spec.startup_timeout:g} s"
+        except LanguageServerError as error:
+            return f"it could not be set up: {error}"
+        self.phase = "ready"
+        while True:
+            try:
+                if self._pending_edits:
+                    await self._process_edits(client)
+                elif self._requests:
+                    await _run_request(self._requests.popleft(), client)
+                else:
+                    self._wake.clear()
+                    await self._wake.wait()
+            except LanguageServerError as error:
+                return str(error)
+
+    # Edits
+
+    async def _process_edits(self, client: LanguageClient) -> None:
+        """Send the files as they were before the edits, then as they are after them. Problems that are reported only
+        the second time are new."""
+        number, edits, self._pending_edits = self._accepted_edits, self._pending_edits, {}
+        documents = self.documents
+        before = {path: edit.before for path, edit in edits.items() if edit.before is not None}
+        documents.compare({})  # problems found independently of these edits
+        without_baseline = {
+            path: text
+            for path, text in before.items()
+            if not documents.has_baseline(path) or path not in documents.open or documents.open[path].text != text
+        }
+        for path, text in without_baseline.items():
+            await self._send_text(path, text, client)
+        if await self._wait_for_reports(tuple(without_baseline), client):
+            documents.set_baseline((*without_baseline, *(path for path, edit in edits.items() if edit.before is None)))
+        for path, edit in edits.items():
+            await self._update(path, edit, client)
+        existing_after = {path: edit.after for path, edit in edits.items() if edit.after is not None}
+        if await self._wait_for_reports(tuple(existing_after), client):
+            documents.compare({path: (before.get(path, ""), text) for path, text in existing_after.items()})
+        self._processed_edits = number
+        self._changed.set()
+
+    async def _update(self, path: Path, edited: EditedText, client: LanguageClient) -> None:
+        uri = path.as_uri()
+        if edited.after is None:
+            if path in self.documents.open:
+                client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+            self.documents.forget(path)
+        else:
+            await self._send_text(path, edited.after, client)
+            client.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
+        kind = 3 if edited.after is None else 1 if edited.before is None else 2
+        client.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": uri, "type": kind}]})
+
+    async def _send_text(self, path: Path, text: str, client: LanguageClient) -> None:
+        """Send the text of a file. If too many files are open, close the one that was changed least recently."""
+        opened, uri = self.documents.open, path.as_uri()
+        document = opened.pop(path, None)
+        if document is None:
+            if len(opened) >= MAX_OPEN_FILES:
+                oldest = next(iter(opened))
+                client.notify("textDocument/didClose", {"textDocument": {"uri": oldest.as_uri()}})
+                self.documents.forget(oldest)
+            document = OpenDocument(text, 1)
+            item = {"uri": uri, "languageId": LANGUAGE_IDS.get(path.suffix.lower(), ""), "version": 1, "text": text}
+            client.notify("textDocument/didOpen", {"textDocument": item})
+        elif document.text != text:
+            document.text, document.version = text, document.version + 1
+            meant = {"uri": uri, "version": document.version}
+            client.notify("textDocument/didChange", {"textDocument": meant, "contentChanges": [{"text": text}]})
+        opened[path] = document
+
+    async def _wait_for_reports(self, paths: Sequence[Path], client: LanguageClient) -> bool:
+        """Wait for the diagnostics of the current texts; return whether the server reported them all in time."""
+        documents = [self.documents.open[path] for path in paths if path in self.documents.open]
+        try:
+            async with asyncio.timeout(DIAGNOSTICS_TIMEOUT_S):
+                if self.capabilities.get("diagnosticProvider"):
+                    await self._wait_until_quiet(0)
+                    for path in paths:
+                        await self._pull_diagnostics(path, client)
+                else:
+                    while any(one.reported_version < one.version for one in documents):
+                        await self._wait_for_change()
+                await self._wait_until_quiet(QUIET_S if self._pushes_diagnostics and documents else 0)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _pull_diagnostics(self, path: Path, client: LanguageClient) -> None:
+        """Request the diagnostics of a file. Raises `LanguageServerError` if the server has ended."""
+        document = self.documents.open.get(path)
+        if document is None:
+            return
+        for _ in range(_MAX_ATTEMPTS):
+            try:
+                report = await client.ask("textDocument/diagnostic", {"textDocument": {"uri": path.as_uri()}})
+            except LanguageServerError:
+                await asyncio.sleep(QUIET_S)  # the server cancelled it because of a change
+            else:
+                self.documents.store_pulled(path, document.version, report)
+                return
+
+    async def _wait_until_quiet(self, seconds: float) -> None:
+        """Wait until the server reports no work in progress and has sent nothing for this many seconds."""
+        while True:
+            while self._progress_tokens or not self._is_quiescent:
+                await self._wait_for_change()
+            if not seconds:
+                return
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._wait_for_change()
+            except TimeoutError:
+                if not self._progress_tokens and self._is_quiescent:
+                    return
+
+    async def _wait_for_change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    # Notifications
+
+    def _on_notification(self, method: str, parameters: object) -> None:
+        values = parameters if isinstance(parameters, dict) else {}
+        match method:
+            case "textDocument/publishDiagnostics":
+                if self.documents.push(values) is None:
+                    return
+                self._pushes_diagnostics = True
+            case "$/progress":
+                value = values.get("value")
+                kind = value.get("kind") if isinstance(value, dict) else None
+                token = str(values.get("token"))[:200]
+                if kind == "begin" and len(self._progress_tokens) < MAX_OPEN_FILES:
+                    self._progress_tokens.add(token)
+                elif kind == "end":
+                    self._progress_tokens.discard(token)
+            case "experimental/serverStatus":
+                self._is_quiescent = values.get("quiescent") is not False
+            case _:
+                return
+        self._changed.set()
+
+
+async def _run_request(request: _QueuedRequest, client: LanguageClient) -> None:
+    """Run the work for a waiting caller, unless the caller was cancelled."""
+    if request.answer.done():
+        return
+    working = asyncio.ensure_future(request.work(client))
+    request.answer.add_done_callback(lambda _: working.cancel())
+    try:
+        await asyncio.wait([working])
+    finally:
+        working.cancel()
+        if not working.done() and not request.answer.done():
+            request.answer.set_exception(LanguageServerError("it has ended meanwhile"))
+    if working.cancelled() or request.answer.done():
+        return
+    error = working.exception()
+    if error is None:
+        request.answer.set_result(working.result())
+    else:
+        request.answer.set_exception(error)

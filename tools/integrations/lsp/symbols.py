@@ -1,0 +1,215 @@
+"""Asks language servers for definitions and uses of names, and formats the answers for the model."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.files.paths import display
+from ebbtide.tools.integrations.lsp.client import LanguageClient, LanguageServerError
+from ebbtide.tools.integrations.lsp.diagnostics import range_start
+from ebbtide.tools.integrations.lsp.documents import path_from_uri
+from ebbtide.tools.integrations.lsp.pool import MAX_FILE_BYTES, LanguageServers
+from ebbtide.tools.integrations.lsp.server import LanguageServer
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tools.outputs.plain_text import printable_name, terminal_text
+from ebbtide.tools.secrets.files import may_contain_secrets
+
+SymbolQuestion: TypeAlias = Literal["definition", "references", "in_file", "in_project"]
+
+REPLY_TIMEOUT_S = 20.0
+"""Seconds that a server has to answer, including its start."""
+MAX_RESULTS = 100
+"""Maximum number of positions or symbols shown."""
+_MAX_LINE_CHARS = 160
+_MAX_OUTLINE_DEPTH = 8
+_METHODS: Mapping[SymbolQuestion, tuple[str, str]] = {
+    "definition": ("textDocument/definition", "definitionProvider"),
+    "references": ("textDocument/references", "referencesProvider"),
+    "in_file": ("textDocument/documentSymbol", "documentSymbolProvider"),
+    "in_project": ("workspace/symbol", "workspaceSymbolProvider"),
+}
+_SYMBOL_KINDS = tuple(
+    """
+    file module namespace package class method property field constructor enum interface function variable constant
+    string number boolean array object key null member struct event operator parameter
+    """.split()  # noqa: SIM905  # easier to read as one string
+)
+"""The protocol's symbol kinds, numbered from 1."""
+_LOCAL_KINDS, _FUNCTION_KINDS = ("variable", "constant", "parameter"), ("function", "method", "constructor")
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolQuery:
+    """A request for symbols."""
+
+    find: SymbolQuestion
+    path: Path
+    text: str
+    """The content of the file."""
+    line: int = 1
+    name: str = ""
+
+
+async def symbol_answer(query: SymbolQuery, servers: LanguageServers, root: Path) -> tuple[str, int]:
+    """Return the answer of the first server that finds anything, as text for the model, and the number of positions in
+    it. Raises `LanguageServerError`."""
+    method, capability = _METHODS[query.find]
+    capable_servers, problems = 0, list[str]()
+    for server in await servers.servers_for(query.path):
+
+        async def ask(client: LanguageClient, server: LanguageServer = server) -> object:
+            if capability not in server.capabilities or server.capabilities[capability] is False:
+                return NotImplemented
+            await server.show(query.path, query.text, client)
+            return await client.ask(method, _request_parameters(query, server.encoding))
+
+        try:
+            answer = await servers.ask(server, ask, REPLY_TIMEOUT_S)
+        except LanguageServerError as error:
+            problems.append(str(error))
+            continue
+        if answer is NotImplemented:
+            continue
+        capable_servers += 1
+        lines = await asyncio.to_thread(_answer_line_list, query, answer, root)
+        if lines:
+            more = [f"and {len(lines) - MAX_RESULTS} more"] if len(lines) > MAX_RESULTS else []
+            return "\n".join((*lines[:MAX_RESULTS], *more)), len(lines)
+    if not capable_servers:
+        raise LanguageServerError("; ".join(problems) or "no language server for this kind of file can answer this")
+    return _NO_RESULT_TEXTS[query.find].format(name=printable_name(query.name)), 0
+
+
+_NO_RESULT_TEXTS: Mapping[SymbolQuestion, str] = {
+    "definition": "no definition of `{name}` was found",
+    "references": "no references to `{name}` were found",
+    "in_file": "the file has no symbols",
+    "in_project": "no symbol matches `{name}`",
+}
+
+
+def name_column(line: str, name: str) -> int | None:
+    """Return the column of a name in a line, in characters; whole words are preferred. None if the line does not
+    contain the name."""
+    offsets = [at for at in range(len(line)) if line.startswith(name, at)] if name else []
+    whole_words = (
+        at for at in offsets if not _is_name_char(line[:at][-1:]) and not _is_name_char(line[at + len(name) :][:1])
+    )
+    return next(whole_words, offsets[0] if offsets else None)
+
+
+def _is_name_char(character: str) -> bool:
+    """Whether the character can be part of a name."""
+    return character.isalnum() or character == "_"
+
+
+def _request_parameters(query: SymbolQuery, encoding: str) -> Mapping[str, object]:
+    document = {"textDocument": {"uri": query.path.as_uri()}}
+    match query.find:
+        case "in_file":
+            return document
+        case "in_project":
+            return {"query": query.name}
+        case "definition" | "references":
+            line = query.text.split("\n")[query.line - 1]
+            before = line[: name_column(line, query.name) or 0]
+            column = (
+                len(before) if encoding == "utf-32" else len(before.encode(_CODECS[encoding])) // _UNIT_BYTES[encoding]
+            )
+            place = {**document, "position": {"line": query.line - 1, "character": column}}
+            return {**place, "context": {"includeDeclaration": True}} if query.find == "references" else place
+
+
+_CODECS, _UNIT_BYTES = {"utf-8": "utf-8", "utf-16": "utf-16-le"}, {"utf-8": 1, "utf-16": 2}
+
+
+def _answer_line_list(query: SymbolQuery, answer: object, root: Path) -> list[str]:
+    return list(_answer_lines(query, answer, root))
+
+
+def _answer_lines(query: SymbolQuery, answer: object, root: Path) -> Iterator[str]:
+    items = [item for item in (answer if isinstance(answer, list) else [answer]) if isinstance(item, dict)]
+    if query.find in ("definition", "references"):
+        yield from _location_lines(items, root)
+    elif query.find == "in_file":
+        yield from _outline(items, 0)
+    else:
+        for item in items:
+            place = _parse_location(item.get("location"))
+            if place is not None:
+                within = f" in {_printable_name(item.get('containerName'))}" if item.get("containerName") else ""
+                yield (
+                    f"{_display_path(place[0], root)}:{place[1]}: {_kind_name(item)} "
+                    f"{_printable_name(item.get('name'))}{within}"
+                )
+
+
+def _location_lines(locations: Sequence[Mapping[str, object]], root: Path) -> Iterator[str]:
+    """Yield the positions in order, each with the text of its line unless it is outside the project."""
+    places = sorted({place for one in locations if (place := _parse_location(one)) is not None})
+    read = _line_reader(root)
+    for path, line in places:
+        text = read(path, line)
+        yield f"{_display_path(path, root)}:{line}" + (f": {text}" if text else "")
+
+
+def _line_reader(root: Path) -> Callable[[Path, int], str]:
+    lines: dict[Path, list[str]] = {}
+
+    def read(path: Path, line: int) -> str:
+        if path not in lines:
+            lines[path] = []
+            real = path.resolve()
+            if real.is_relative_to(root) and not may_contain_secrets(str(real)):
+                try:
+                    lines[path] = read_beginning(real, MAX_FILE_BYTES).decode("utf-8", "replace").split("\n")
+                except OSError:
+                    return ""
+        return (
+            ellipsize(terminal_text(lines[path][line - 1]).strip(), _MAX_LINE_CHARS) if line <= len(lines[path]) else ""
+        )
+
+    return read
+
+
+def _outline(symbols: Sequence[object], depth: int, *, in_function: bool = False) -> Iterator[str]:
+    """Yield the symbols as an outline, without local variables of functions."""
+    for symbol in symbols:
+        if (
+            isinstance(symbol, dict)
+            and depth <= _MAX_OUTLINE_DEPTH
+            and not (in_function and _kind_name(symbol) in _LOCAL_KINDS)
+        ):
+            location = symbol.get("location")
+            where = symbol.get("selectionRange") or (location.get("range") if isinstance(location, dict) else None)
+            yield (
+                f"{'  ' * depth}{range_start(where)[0] + 1}: {_kind_name(symbol)} {_printable_name(symbol.get('name'))}"
+            )
+            inner = symbol.get("children")
+            is_function = _kind_name(symbol) in _FUNCTION_KINDS
+            yield from _outline(inner if isinstance(inner, list) else (), depth + 1, in_function=is_function)
+
+
+def _parse_location(value: object) -> tuple[Path, int] | None:
+    """Return the file and the line, counted from 1, of a location or location link; None if it is invalid."""
+    if not isinstance(value, dict):
+        return None
+    path = path_from_uri(value.get("uri") or value.get("targetUri"))
+    where = value.get("range") or value.get("targetSelectionRange")
+    return (path, range_start(where)[0] + 1) if path is not None else None
+
+
+def _display_path(path: Path, root: Path) -> str:
+    return display(path, root)
+
+
+def _kind_name(symbol: Mapping[str, object]) -> str:
+    number = symbol.get("kind")
+    return _SYMBOL_KINDS[number - 1] if isinstance(number, int) and 0 < number <= len(_SYMBOL_KINDS) else "symbol"
+
+
+def _printable_name(value: object) -> str:
+    return ellipsize(printable_name(str(value)), _MAX_LINE_CHARS)

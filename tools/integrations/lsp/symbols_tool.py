@@ -1,0 +1,92 @@
+"""The `symbols` tool: definitions and uses of names, from language servers."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self, cast
+
+from ebbtide.tools.base import Arguments, Effect, Result, ToolError, ToolSupport, Workspace, read_description
+from ebbtide.tools.files.change import require_text
+from ebbtide.tools.files.paths import display, resolve
+from ebbtide.tools.files.read_write import read_bytes
+from ebbtide.tools.files.text import decode_file
+from ebbtide.tools.integrations import lsp
+from ebbtide.tools.outputs.extent import Extent
+from ebbtide.tools.schema import number, object_schema, text
+from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, number_argument, path_argument, text_argument
+
+if TYPE_CHECKING:  # imported for types only: few runs use a language server
+    from ebbtide.tools.integrations.lsp.pool import LanguageServers
+    from ebbtide.tools.integrations.lsp.symbols import SymbolQuestion
+
+NO_SERVERS_ERROR = "this session has no language servers: use grep"
+
+
+def _subject(arguments: Arguments) -> str:
+    line = number_argument(arguments, "line")
+    where = path_argument(arguments) + (f":{line}" if line is not None else "")
+    found = f"{text_argument(arguments, 'find').replace('_', ' ')} {text_argument(arguments, 'name')}".strip()
+    return f"{found}  in {where}"
+
+
+def _is_useful(project: ProjectFacts) -> bool:
+    return project.has_language_server()
+
+
+class Symbols:
+    name = "symbols"
+    description = read_description(__file__)
+    effect: Effect = "read"
+    kind: Literal["rare"] = "rare"
+    traits = ToolTraits(
+        editor_kind="search",
+        subject=_subject,
+        small_windows="optional",
+        is_useful=_is_useful,
+    )
+    schema = object_schema(
+        {
+            "find": {"enum": ["definition", "references", "in_file", "in_project"]},
+            "path": {"type": "string"},
+            "line": {"type": "integer", "minimum": 1},
+            "name": {"type": "string"},
+        },
+        required=("find", "path"),
+    )
+
+    def __init__(self, servers: "Callable[[], LanguageServers] | None" = None) -> None:
+        self._servers = servers
+
+    @classmethod
+    def for_session(cls, support: ToolSupport) -> Self:
+        return cls(cast("Callable[[], LanguageServers] | None", support.language_servers))
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        path = resolve(text(arguments, "path"), workspace)
+        return (str(path),) if arguments.get("find") == "in_file" else (str(path), str(workspace.root))
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        if self._servers is None:
+            raise ToolError(NO_SERVERS_ERROR)
+        path = resolve(text(arguments, "path"), workspace)
+        content = content_for(path, workspace)
+        find, name = cast("SymbolQuestion", text(arguments, "find")), text(arguments, "name", "")
+        line = number(arguments, "line", 1)
+        if find in ("definition", "references"):
+            lines = content.split("\n")
+            if line > len(lines) or lsp.symbols.name_column(lines[line - 1], name) is None:
+                file_label = display(path, workspace.root)
+                raise ToolError(f"`{name}` is not in line {line} of `{file_label}`: give `name` and its `line`")
+        try:
+            answer, count = await lsp.symbols.symbol_answer(
+                lsp.symbols.SymbolQuery(find, path, content, line, name), self._servers(), workspace.root
+            )
+        except lsp.client.LanguageServerError as error:
+            raise ToolError(f"{error}; use grep instead") from error
+        return Result(answer, extent=Extent("entries", min(count, 100), count))
+
+
+def content_for(path: Path, workspace: Workspace) -> str:
+    """Return the text of the file to ask the server about. Raises `ToolError`."""
+    content = read_bytes(path)
+    require_text(path, content, workspace)
+    return decode_file(content).text

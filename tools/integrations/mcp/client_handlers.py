@@ -1,0 +1,94 @@
+"""Handlers for requests and notifications that MCP servers send to the client. Sessions implement them; this module
+depends on neither the SDK nor a terminal."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from ebbtide.tools.base import Picture
+
+ClientService: TypeAlias = Literal["elicitation", "sampling", "roots"]
+
+FieldValue: TypeAlias = str | int | float | bool | Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedAnswer:
+    """The values that the user entered; empty if the user only had to open a URL."""
+
+    content: Mapping[str, FieldValue]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclinedAnswer:
+    """The user declined."""
+
+
+@dataclass(frozen=True, slots=True)
+class DismissedAnswer:
+    """The user closed the question without answering."""
+
+
+Answer: TypeAlias = AcceptedAnswer | DeclinedAnswer | DismissedAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingMessage:
+    """A message in the conversation that a model is asked to continue."""
+
+    role: Literal["user", "assistant"]
+    text: str
+    pictures: tuple[Picture, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRequest:
+    """A server's request for a reply from a model."""
+
+    messages: tuple[SamplingMessage, ...]
+    max_tokens: int
+    system: str = ""
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SampleReply:
+    """The model's reply."""
+
+    text: str
+    model: str
+    stop_reason: Literal["endTurn", "stopSequence", "maxTokens"] = "endTurn"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingRefusal:
+    """Why a request for a reply was refused."""
+
+    reason: str
+
+
+class ClientHandlers:
+    """Handles requests from servers. This default has no user and offers no services; sessions override it. Text from
+    servers is untrusted and must be sanitised before it is displayed."""
+
+    services: frozenset[ClientService] = frozenset()
+    """The services that are announced to servers. Requests for other services are not handled."""
+
+    async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
+        """Ask the user to fill in a form with the fields of the schema or, if `url` is not empty, to open that URL."""
+        return DismissedAnswer()
+
+    async def sample(self, server: str, request: SampleRequest) -> SampleReply | SamplingRefusal:
+        """Ask a model for a reply, if the user allows it."""
+        return SamplingRefusal("no user is present to allow it")
+
+    def roots(self) -> tuple[Path, ...]:
+        """Return the folders that servers should work in, as absolute paths."""
+        return ()
+
+    async def open_login(self, server: str, url: str) -> None:
+        """Show the login URL to the user, or open it."""
+
+    def notify_change(self, server: str) -> None:
+        """Called when the state of a server has changed."""

@@ -1,0 +1,437 @@
+"""One connection to an MCP server. The SDK takes a second to load, so only this module and the modules that it alone
+imports load it."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import httpx2
+import mcp_types as types
+from mcp import Client
+from mcp.client._transport import TransportStreams
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from ebbtide.tools.base import Arguments, Result, ToolError
+from ebbtide.tools.integrations.mcp.client_handlers import AcceptedAnswer, ClientHandlers
+from ebbtide.tools.integrations.mcp.listing import fetch_all_pages, prompts_of, resource_of, usable_tools
+from ebbtide.tools.integrations.mcp.offers import (
+    Caller,
+    NeedsLogin,
+    PromptMessage,
+    ServerState,
+    SessionOver,
+    TakesNoPosts,
+    instructions_tool,
+)
+from ebbtide.tools.integrations.mcp.questions import ask_to_open, client_callbacks
+from ebbtide.tools.integrations.mcp.repairs import repair_streams
+from ebbtide.tools.integrations.mcp.results import prompt_messages, resource_result, tool_result
+from ebbtide.tools.integrations.mcp.spec import ServerSpec
+from ebbtide.tools.integrations.mcp.sse import sse
+from ebbtide.tools.integrations.mcp.texts import error_text, one_line
+from ebbtide.tools.integrations.mcp.transport import http, status_text, stdio
+from ebbtide.tools.server_log import ServerLog
+from ebbtide.tools.version import VERSION
+
+# Without a handler, Python would print the SDK's log warnings over the interface.
+for name in ("mcp", "client"):
+    logging.getLogger(name).addHandler(logging.NullHandler())
+
+ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
+LIST_KINDS: tuple[ListKind, ...] = ("tools", "resources", "prompts")
+_LIST_CHANGE_METHODS: Mapping[str, ListKind] = {f"notifications/{kind}/list_changed": kind for kind in LIST_KINDS}
+
+_MAX_TIMEOUT_FACTOR = 60
+"""Maximum duration of a call that reports progress, as a multiple of its timeout."""
+_MAX_REPORTED_OMISSIONS = 10
+"""Maximum number of omitted list entries that are reported individually."""
+_SESSION_OVER_MESSAGE = "Session terminated"
+"""The SDK's message when a remote server no longer knows the session."""
+_CLOSED_MESSAGE = "Connection closed"
+"""The SDK's message when the whole connection is lost."""
+_PROGRESS_INTERVAL_S = 0.1
+"""Minimum number of seconds between progress lines."""
+_STARTUP_LIST_S, _LATER_LIST_S = 1.0, 10.0
+"""Timeouts in seconds for listing resources or prompts, during the server's start and later."""
+_MAX_DATA_CHARS = 1_000
+"""Maximum number of characters shown of an error's details."""
+_RESUBSCRIBE_S = 5.0
+"""Seconds before a subscription to change notifications that has ended is renewed."""
+
+
+E = TypeVar("E", bound=BaseException)
+
+
+@asynccontextmanager
+async def open_connection(
+    spec: ServerSpec,
+    handlers: ClientHandlers,
+    log: ServerLog,
+    credentials: Path,
+    allow_login: bool,
+    on_lost: Callable[[], None],
+) -> "AsyncIterator[McpConnection]":
+    """Yield a ready connection. The task that entered the context must also leave it.
+
+    Raises `ConnectionError` if the server fails for a known reason (`TakesNoPosts` if it may use the older transport),
+    `NeedsLogin`, and other errors of the SDK. `allow_login`: log in if the server requires it. `lost` is called
+    as soon as the connection ends unexpectedly.
+    """
+    connection = McpConnection(spec, handlers, log, on_lost)
+    client = Client(
+        _transport(connection, log, credentials, allow_login),
+        logging_callback=connection.on_log_message,
+        client_info=types.Implementation(name="ebbtide", version=VERSION),
+        cache=None,
+        **client_callbacks(spec.name, handlers, connection.patience.question),
+    )
+    try:
+        async with client:
+            connection.use(client)
+            listening = asyncio.create_task(connection.listen())
+            try:
+                yield connection
+            finally:
+                connection.leave()
+                listening.cancel()
+                await asyncio.gather(listening, return_exceptions=True)
+    except (MCPError, ExceptionGroup) as error:  # the SDK wraps some errors, a few of them repeatedly
+        if (login := _find_error(error, NeedsLogin)) is not None:
+            raise login from error
+        if connection.refused_post and not connection.lost:
+            raise TakesNoPosts(connection.refused_post) from error
+        raise ConnectionError(connection.lost or error_text(error)) from error
+
+
+@asynccontextmanager
+async def _transport(
+    connection: "McpConnection", log: ServerLog, credentials: Path, allow_login: bool
+) -> AsyncIterator[TransportStreams]:
+    spec = connection.spec
+    if spec.command:
+        over = stdio(spec, log, connection.record_loss)
+    elif spec.is_sse:
+        over = sse(spec, credentials, connection.handlers, allow_login)
+    else:
+        over = http(spec, credentials, connection.handlers, allow_login, connection.on_post_response)
+    async with over as streams:
+        yield repair_streams(streams, connection.on_notification, connection.left_out.append, connection.record_loss)
+
+
+def _find_error(error: BaseException, kind: type[E]) -> E | None:
+    """Return the first error of this type in nested exception groups, or None."""
+    if isinstance(error, kind):
+        return error
+    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return next((found for each in inner if (found := _find_error(each, kind)) is not None), None)
+
+
+class McpConnection:
+    """The connection to a server. Sets `changed` when it is lost, and when one of the server's lists has changed."""
+
+    def __init__(self, spec: ServerSpec, handlers: ClientHandlers, log: ServerLog, on_lost: Callable[[], None]) -> None:
+        self.patience = ServerTimeouts(spec.call_timeout)
+        self.changed = asyncio.Event()
+        self.lost = ""
+        """Why the connection was lost; empty while it exists."""
+        self.stale: set[ListKind] = set()
+        """Lists that have changed since they were last fetched."""
+        self.lists_current = asyncio.Event()
+        """Set while the lists are up to date."""
+        self.changes = 0
+        """Number of change notifications so far."""
+        self.lists_current.set()
+        self.refused_post = ""
+        """Status of the last POST if the server rejected that method or address; otherwise empty."""
+        self.left_out: list[str] = []
+        """One line for each omitted list entry, with the reason."""
+        self.spec = spec
+        self.handlers = handlers
+        self.is_serving = False
+        """Whether the server's tools are known. Its other lists may then take longer."""
+        self._log = log
+        self._on_lost = on_lost
+        self._is_closing = False
+        self._client: Client
+
+    def use(self, client: Client) -> None:
+        self._client = client
+        # Without this, the SDK would discard a result that does not match the tool's output schema.
+        client.session.validate_tool_result = _accept_any_result  # type: ignore[method-assign]  # the SDK has no setting for it
+
+    async def state(self, kinds: frozenset[ListKind], before: ServerState, caller: Caller) -> ServerState:
+        """Return the server's details and its current lists of these kinds; everything else is copied from `before`."""
+        client, has = self._client, self._client.server_capabilities
+        info = client.server_info
+        title, version = (one_line(info.title or info.name), one_line(info.version)) if info else ("", "")
+        state = replace(before, detail="", name=title, version=version, protocol=client.protocol_version)
+        state = replace(state, instructions=instructions_tool(client.instructions or "", caller))
+        self.left_out.clear()
+        if "tools" in kinds and (has.tools is not None or not has.model_dump(exclude_none=True)):
+            offered = await fetch_all_pages(
+                lambda at: client.list_tools(cursor=at), lambda page: page.tools, self.left_out
+            )
+            tools, notes = await asyncio.to_thread(usable_tools, offered, caller)  # seconds for ten thousand tools
+            state = replace(state, tools=tools, notes=notes)
+        if "resources" in kinds and has.resources is not None:
+            state = await self._with_optional_list("resources", self._with_resources, state)
+        if "prompts" in kinds and has.prompts is not None:
+            state = await self._with_optional_list("prompts", self._with_prompts, state)
+        unknown = tuple(f"its {kind} are not known" for kind in kinds)
+        state = replace(state, notes=tuple(note for note in state.notes if not note.startswith(unknown)))
+        left_out = (line for line in self.left_out[:_MAX_REPORTED_OMISSIONS] if line not in state.notes)
+        return replace(state, notes=(*state.notes, *left_out))
+
+    async def _with_optional_list(
+        self, kind: ListKind, add_list: Callable[[ServerState], Awaitable[ServerState]], before: ServerState
+    ) -> ServerState:
+        """Return the state with one more list. If fetching the list fails or takes too long, return it unchanged,
+        because the server's tools can still be used."""
+        timeout = _LATER_LIST_S if self.is_serving else _STARTUP_LIST_S
+        try:
+            async with asyncio.timeout(timeout):
+                return await add_list(before)
+        except TimeoutError:
+            self.left_out.append(f"its {kind} are not known: it has not answered `{kind}/list` in {timeout:g} s")
+            if not self.is_serving:
+                self.stale.add(kind)
+                self.changed.set()
+        except (MCPError, ToolError, RuntimeError) as error:
+            if self.lost or (isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED):
+                raise
+            if not (isinstance(error, MCPError) and error.code == types.METHOD_NOT_FOUND):
+                self.left_out.append(f"its {kind} are not known: {_detailed_error(error)}")
+        return before
+
+    async def _with_resources(self, state: ServerState) -> ServerState:
+        fetch = self._client.list_resources
+        found = await fetch_all_pages(lambda at: fetch(cursor=at), lambda page: page.resources, self.left_out)
+        state = replace(state, resources=tuple(map(resource_of, found)))
+        return replace(state, templates=tuple(map(resource_of, await self._templates())))
+
+    async def _with_prompts(self, state: ServerState) -> ServerState:
+        fetch = self._client.list_prompts
+        found = await fetch_all_pages(lambda at: fetch(cursor=at), lambda page: page.prompts, self.left_out)
+        return replace(state, prompts=prompts_of(self.spec, found))
+
+    async def call(self, name: str, arguments: Arguments, show: Callable[[str], None]) -> Result:
+        """Return the result of a tool call. Cancelling affects only this call. Raises `ToolError`."""
+        _require_encodable(arguments)
+        last_report = 0.0
+        loop = asyncio.get_running_loop()
+        async with self._translate_errors(f"`{one_line(name)}`") as go_on:
+
+            async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+                nonlocal last_report
+                go_on()
+                if loop.time() - last_report >= _PROGRESS_INTERVAL_S:
+                    last_report = loop.time()
+                    show(_progress_line(progress, total, message))
+
+            try:
+                answer = await self._client.call_tool(name, dict(arguments), progress_callback=on_progress)
+            except MCPError as error:
+                await self._open_required_pages(error)
+                answer = await self._client.call_tool(name, dict(arguments), progress_callback=on_progress)
+            return tool_result(answer)
+
+    async def _open_required_pages(self, error: MCPError) -> None:
+        """Ask the user to open the web pages that a server requires before a call. Re-raises `error` if it is about
+        anything else, or if the user declines."""
+        requires_pages = error.code == types.URL_ELICITATION_REQUIRED and isinstance(error.data, dict)
+        if not requires_pages or "elicitation" not in self.handlers.services:
+            raise error
+        for page in UrlElicitationRequiredError.from_error(error.error).elicitations:
+            with self.patience.question():
+                if not isinstance(await ask_to_open(self.spec.name, self.handlers, page), AcceptedAnswer):
+                    raise error
+
+    async def read_resource(self, uri: str) -> Result:
+        """Return the content of a resource. Raises `ToolError`."""
+        _require_encodable(uri)
+        async with self._translate_errors(f"the resource `{one_line(uri)}`"):
+            return resource_result(await self._client.read_resource(uri))
+
+    async def get_prompt(self, name: str, arguments: dict[str, str]) -> tuple[PromptMessage, ...]:
+        """Return the messages of a prompt. Raises `ToolError`."""
+        _require_encodable(arguments)
+        async with self._translate_errors(f"the prompt `{one_line(name)}`"):
+            return prompt_messages(await self._client.get_prompt(name, arguments))
+
+    @asynccontextmanager
+    async def _translate_errors(self, what: str) -> AsyncIterator[Callable[[], None]]:
+        """Limit a request's duration and translate its failures to a `ToolError` of one line. Yield a function to be
+        called on progress."""
+        label = self.spec.label
+        try:
+            async with self.patience.call() as go_on:
+                yield go_on
+        except TimeoutError as error:
+            limit = self.spec.call_timeout
+            span = f"{limit:g} second{'' if limit == 1 else 's'}"
+            raise ToolError(
+                f"the server `{label}` did not answer {what} within {span}, so it was told to stop; "
+                "it may be partly done"
+            ) from error
+        except MCPError as error:
+            if error.code == types.INVALID_REQUEST and error.message == _SESSION_OVER_MESSAGE:
+                self.record_loss("it no longer knows this session")
+                raise SessionOver(f"the server `{label}` no longer knows this session") from error
+            if error.code == types.CONNECTION_CLOSED:
+                if error.message == _CLOSED_MESSAGE:
+                    self.record_loss("its connection has ended")
+                why = one_line(self.lost or error.message)
+                raise ToolError(
+                    f"the server `{label}` was lost during {what} ({why}); it may be partly done"
+                ) from error
+            raise ToolError(f"the server `{label}` refused {what}: {_detailed_error(error)}") from error
+        except ValidationError as error:
+            raise ToolError(f"the server `{label}` answered {what} with something unknown to the protocol") from error
+        except RuntimeError as error:
+            raise ToolError(f"{what} of the server `{label}` failed: {one_line(str(error))}") from error
+
+    # Notifications
+
+    async def listen(self) -> None:
+        """Subscribe to change notifications, which newer protocol versions require."""
+        has = self._client.server_capabilities
+        tools = bool(has.tools and has.tools.list_changed)
+        resources = bool(has.resources and has.resources.list_changed)
+        prompts = bool(has.prompts and has.prompts.list_changed)
+        if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (tools or resources or prompts):
+            return
+        while True:
+            try:
+                async with self._client.listen(
+                    tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
+                ) as changes:
+                    async for _ in changes:
+                        pass  # `on_notification` already handles each one
+            except (ListenNotSupportedError, MCPError):
+                return
+            except (SubscriptionLost, TimeoutError):
+                await asyncio.sleep(_RESUBSCRIBE_S)
+                self._note_changed(*LIST_KINDS)
+
+    def on_notification(self, method: str) -> None:
+        """Called for every notification, before later messages are read."""
+        if (kind := _LIST_CHANGE_METHODS.get(method)) is not None:
+            self._note_changed(kind)
+
+    def on_post_response(self, response: httpx2.Response) -> None:
+        is_refused = response.status_code in (httpx2.codes.NOT_FOUND, httpx2.codes.METHOD_NOT_ALLOWED)
+        self.refused_post = status_text(response) if is_refused else ""
+
+    async def on_log_message(self, params: types.LoggingMessageNotificationParams) -> None:
+        text = params.data if isinstance(params.data, str) else json.dumps(params.data, ensure_ascii=False, default=str)
+        self._log.write(f"[{params.level}] {one_line(text, 1000)}\n".encode())
+
+    def _note_changed(self, *kinds: ListKind) -> None:
+        self.stale.update(kinds)
+        self.changes += 1
+        self.lists_current.clear()
+        self.changed.set()
+
+    def record_loss(self, why: str) -> None:
+        if not self.lost and not self._is_closing:
+            self.lost = why
+            self._on_lost()
+            self.changed.set()
+            self.lists_current.set()
+
+    def leave(self) -> None:
+        """Record that the connection is being closed on purpose."""
+        self._is_closing = True
+        self.lists_current.set()
+
+    async def _templates(self) -> list[types.ResourceTemplate]:
+        """Return the resource templates; empty if the server does not support them."""
+        try:
+            return await fetch_all_pages(
+                lambda at: self._client.list_resource_templates(cursor=at),
+                lambda page: page.resource_templates,
+                self.left_out,
+            )
+        except MCPError as error:
+            if error.code == types.METHOD_NOT_FOUND:
+                return []
+            raise
+
+
+async def _accept_any_result(name: str, result: Any) -> None:  # noqa: ANN401  # replaces a method of the SDK
+    """Accept any result."""
+
+
+def _detailed_error(error: Exception) -> str:
+    """Return a server's error with its details, which often name the invalid field."""
+    data = error.data if isinstance(error, MCPError) else None
+    if data is None or data in ("", {}, []):
+        return error_text(error)
+    details = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
+    return f"{error_text(error)} ({one_line(details, _MAX_DATA_CHARS)})"
+
+
+def _require_encodable(value: object) -> None:
+    """Raise `ToolError` for lone surrogates, because sending one would make the SDK end the connection."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ToolError("the request contains half a character, so nothing was sent: write it whole") from error
+
+
+def _progress_line(done: float, total: float | None, message: str | None) -> str:
+    share = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+    return f"{share}: {one_line(message)}\n" if message else f"{share}\n"
+
+
+class ServerTimeouts:
+    """Timeouts of the calls to a server. They are paused while the server waits for an answer from this program."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._deadlines: dict[asyncio.Timeout, float] = {}
+        """The running calls, each with the latest time at which it may end."""
+        self._open_questions = 0
+
+    @asynccontextmanager
+    async def call(self) -> AsyncIterator[Callable[[], None]]:
+        """Yield a function to be called on every sign of progress. Raises `TimeoutError`."""
+        async with asyncio.timeout(None) as timeout:
+            self._deadlines[timeout] = _now() + _MAX_TIMEOUT_FACTOR * self._seconds
+            self._reschedule(timeout)
+            try:
+                yield lambda: self._reschedule(timeout)
+            finally:
+                del self._deadlines[timeout]
+
+    @contextmanager
+    def question(self) -> Iterator[None]:
+        """Pause all timeouts while the server waits for this program, because it is unknown which call its question
+        belongs to."""
+        self._open_questions += 1
+        self._reschedule_all()
+        try:
+            yield
+        finally:
+            self._open_questions -= 1
+            self._reschedule_all()
+
+    def _reschedule_all(self) -> None:
+        for timeout in self._deadlines:
+            self._reschedule(timeout)
+
+    def _reschedule(self, timeout: asyncio.Timeout) -> None:
+        if timeout in self._deadlines and not timeout.expired():
+            timeout.reschedule(None if self._open_questions else min(_now() + self._seconds, self._deadlines[timeout]))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

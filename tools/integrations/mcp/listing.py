@@ -1,0 +1,186 @@
+"""Validates the lists that a server offers: names, descriptions without control sequences, usable schemas. Text in them
+is treated only as data."""
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableSequence, Sequence
+from fnmatch import fnmatchcase
+from typing import Protocol, TypeVar
+
+import mcp_types as types
+from pydantic import ValidationError
+
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.integrations.mcp.input_schema import portable_schema, schema_texts
+from ebbtide.tools.integrations.mcp.offers import (
+    INSTRUCTIONS_NAME,
+    Caller,
+    McpPrompt,
+    McpTool,
+    PromptArgument,
+    Resource,
+)
+from ebbtide.tools.integrations.mcp.repairs import MAX_LIST_ENTRIES, first_error_text
+from ebbtide.tools.integrations.mcp.spec import ServerSpec, shorten_name
+from ebbtide.tools.integrations.mcp.texts import clean, has_hidden_chars, one_line
+from ebbtide.tools.outputs.extent import truncate
+from ebbtide.tools.schema import schema_error
+
+MAX_DESCRIPTION_CHARS = 4096
+"""Maximum number of characters of a description shown to the model."""
+MAX_SCHEMA_BYTES = 100_000
+"""Maximum size of a schema as JSON, in bytes. About as much fits into a small context window."""
+_MAX_PAGES = 100
+_MAX_NAME_CHARS = 64
+"""Maximum length of a tool name that providers allow."""
+
+_MODEL_INSTRUCTIONS = re.compile(
+    r"<(important|system)\b|\b(ignore|disregard|forget)\b.{0,40}\b(instructions?|prompts?|rules)\b"
+    r"|\b(do not|don't|never|without)\b.{0,20}\b(tell|inform|mention|telling|informing|mentioning)\b.{0,20}\buser\b"
+    r"|\bbefore (using|calling) (this|any)( other)? tools?\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+class _ListPage(Protocol):
+    @property
+    def next_cursor(self) -> str | None: ...
+
+
+P = TypeVar("P", bound=_ListPage)
+T = TypeVar("T")
+
+
+async def fetch_all_pages(
+    fetch: "Callable[[str | None], Awaitable[P]]",
+    entries: Callable[[P], Sequence[T]],
+    omissions: MutableSequence[str],
+) -> list[T]:
+    """Fetch all pages of a list and return their entries, up to a limit. Omissions are recorded in `omissions`. Raises
+    `ToolError` if a page cannot be read."""
+    listed: list[T] = []
+    cursor, seen = None, set[str]()
+    while len(seen) < _MAX_PAGES:
+        try:
+            page = await fetch(cursor)
+        except ValidationError as error:
+            raise ToolError(f"it lists something unknown to the protocol: {first_error_text(error)}") from error
+        listed += entries(page)
+        cursor = page.next_cursor
+        if len(listed) > MAX_LIST_ENTRIES:
+            omissions.append(f"it lists more than {MAX_LIST_ENTRIES:,} of a kind: the others are left out")
+            return listed[:MAX_LIST_ENTRIES]
+        if not cursor or cursor in seen:
+            break
+        seen.add(cursor)
+    return listed
+
+
+def usable_tools(listed: Iterable[types.Tool], caller: Caller) -> tuple[tuple[McpTool, ...], tuple[str, ...]]:
+    """Return the usable tools, and a line for each tool that is unusable or that the user should review."""
+    spec = caller.spec
+    tools: dict[str, McpTool] = {}
+    notes: list[str] = []
+    for tool in listed:
+        if not _is_enabled(spec, tool.name):
+            continue
+        name, label = tool_name(spec, tool.name), f"`{one_line(tool.name)}`"
+        if name in tools:
+            other = tools[name].original_name
+            why = "listed twice" if other == tool.name else f"named like `{one_line(other)}`"
+            notes.append(f"{label} is left out: it is {why}")
+        elif tool.name == INSTRUCTIONS_NAME:
+            notes.append(f"{label} is left out: that is not a valid tool name")
+        elif tool.execution is not None and tool.execution.task_support == "required":
+            notes.append(f"{label} is left out: it runs only as an asynchronous task")
+        elif problem := schema_fault(tool.input_schema):
+            notes.append(f"{label} is left out: {problem}")
+        else:
+            description = clean(tool.description or tool.title or "")
+            notes += (f"{label} {note}" for note in _description_warnings(tool.description or "", description))
+            notes += (f"{label} {note}" for note in _schema_warnings(tool.input_schema))
+            tools[name] = McpTool(
+                name,
+                tool.name,
+                truncate(description, MAX_DESCRIPTION_CHARS),
+                portable_schema(tool.input_schema),
+                caller,
+                tool.input_schema,
+            )
+    return tuple(tools.values()), tuple(notes)
+
+
+def tool_name(spec: ServerSpec, original_name: str) -> str:
+    """Return the tool's name for the model: `mcp__SERVER__TOOL`, with characters and a length that every provider
+    allows."""
+    start = f"mcp__{spec.prefix}__"
+    allowed_name = re.sub(r"[^A-Za-z0-9_-]", "_", original_name) or "_"
+    max_chars = _MAX_NAME_CHARS - len(start)
+    if not original_name.isascii():  # replacing other characters could make all names equal
+        plain = allowed_name.strip("_") or "tool"
+        return start + shorten_name(plain, original_name, min(max_chars, len(plain) + 7))
+    return start + (
+        allowed_name if len(allowed_name) <= max_chars else shorten_name(allowed_name, original_name, max_chars)
+    )
+
+
+def schema_fault(schema: Mapping[str, object]) -> str:
+    """Return why a provider would reject the schema, or why arguments cannot be validated; empty if it is usable."""
+    try:
+        size = len(json.dumps(schema, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        sent = portable_schema(schema)
+    except (ValueError, RecursionError):
+        return "its schema is not JSON"
+    if size > MAX_SCHEMA_BYTES:
+        return f"its schema has {size:,} bytes, more than the {MAX_SCHEMA_BYTES:,} allowed"
+    if sent.get("type") != "object":
+        return "its schema is not that of an object"
+    problem = schema_error(sent)
+    return f"its schema is not valid: {one_line(problem)}" if problem else ""
+
+
+def resource_of(each: types.Resource | types.ResourceTemplate) -> Resource:
+    address, size = (each.uri, each.size) if isinstance(each, types.Resource) else (each.uri_template, None)
+    return Resource(
+        address, one_line(each.title or each.name), clean(each.description or ""), each.mime_type or "", size
+    )
+
+
+def prompts_of(spec: ServerSpec, listed: Iterable[types.Prompt]) -> tuple[McpPrompt, ...]:
+    """Return the prompts, without duplicate names."""
+    prompts: dict[str, McpPrompt] = {}
+    for each in listed:
+        arguments = tuple(
+            PromptArgument(given.name, clean(given.description or ""), bool(given.required))
+            for given in each.arguments or ()
+        )
+        command = f"mcp__{spec.prefix}__{re.sub(r'[^A-Za-z0-9_-]', '_', each.name)}"
+        description = clean(each.description or each.title or "")
+        prompts.setdefault(each.name, McpPrompt(command, each.name, description, arguments))
+    return tuple(prompts.values())
+
+
+def _is_enabled(spec: ServerSpec, name: str) -> bool:
+    is_enabled = spec.enabled_tools is None or any(fnmatchcase(name, each) for each in spec.enabled_tools)
+    return is_enabled and not any(fnmatchcase(name, each) for each in spec.disabled_tools)
+
+
+def _description_warnings(raw: str, cleaned: str) -> Iterable[str]:
+    if has_hidden_chars(raw):
+        yield "has hidden characters or terminal codes in its description; they are left out"
+    if len(cleaned) > MAX_DESCRIPTION_CHARS:
+        yield f"has a description of {len(cleaned):,} characters, of which {MAX_DESCRIPTION_CHARS:,} are shown"
+    yield from _instruction_warnings("a description", cleaned)
+
+
+def _schema_warnings(schema: Mapping[str, object]) -> Iterable[str]:
+    """Yield warnings about suspicious text in a schema, because models read all of it."""
+    texts = "\n".join(f"{where}\n{text}" for where, text in schema_texts(schema))
+    if has_hidden_chars(texts):
+        yield "has hidden characters or terminal codes in its schema; look at it before you allow it"
+    yield from _instruction_warnings("a schema", clean(texts))
+
+
+def _instruction_warnings(what: str, text: str) -> Iterable[str]:
+    if orders := _MODEL_INSTRUCTIONS.search(text):
+        yield f"has {what} that gives the model instructions (“{one_line(orders[0])}”); look at it before you allow it"

@@ -1,0 +1,166 @@
+"""Converts answers from servers to this program's types. No content appears twice, and a line of text names each part
+that cannot be displayed."""
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import mcp_types as types
+
+from ebbtide.tools.base import Attachment, Picture, Result
+from ebbtide.tools.integrations.mcp.offers import PromptMessage
+from ebbtide.tools.integrations.mcp.texts import one_line, without_control_codes
+
+ResultBlock: TypeAlias = (
+    types.TextContent | types.ImageContent | types.AudioContent | types.ResourceLink | types.EmbeddedResource
+)
+Contents: TypeAlias = types.TextResourceContents | types.BlobResourceContents
+
+_PICTURE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+"""Media types of pictures that models accept."""
+_ERROR_START = re.compile(r"\W*\w*(?:error|exception|fail)", re.IGNORECASE)
+"""Matches the beginning of text that is recognisable as an error."""
+_MIN_DISTINCTIVE_CHARS = 20
+"""Minimum number of characters of a text whose repetition is no coincidence."""
+
+
+def tool_result(answer: types.CallToolResult) -> Result:
+    """Return the result of a tool call. A single text is not copied."""
+    parts = _AnswerParts()
+    for block in answer.content:
+        parts.take(block)
+    unrepeated = _unrepeated_content(answer)
+    if unrepeated is not None:
+        parts.texts.append(json.dumps(unrepeated, ensure_ascii=False))
+    if answer.is_error and not _ERROR_START.match(parts.text):
+        parts.texts.insert(0, "error:" if parts.text else "error: the tool says nothing more")  # most APIs lack a flag
+    return parts.result(failed=answer.is_error)
+
+
+def resource_result(answer: types.ReadResourceResult) -> Result:
+    """Return the content of a resource."""
+    parts = _AnswerParts()
+    for contents in answer.contents:
+        parts.add_contents(contents, with_uri=len(answer.contents) > 1)
+    return parts.result()
+
+
+def prompt_messages(answer: types.GetPromptResult) -> tuple[PromptMessage, ...]:
+    """Return the messages of a prompt."""
+    messages = []
+    for message in answer.messages:
+        parts = _AnswerParts()
+        parts.take(message.content)
+        messages.append(PromptMessage(message.role, parts.text, tuple(parts.pictures), tuple(parts.files)))
+    return tuple(messages)
+
+
+def decode_picture(data: str, media_type: str) -> Picture | None:
+    """Decode a base64 picture; None if it cannot be shown to models."""
+    decoded = _decode_base64(data)
+    return Picture(media_type, decoded) if decoded is not None and media_type in _PICTURE_TYPES else None
+
+
+class _AnswerParts:
+    """The parts of an answer, sorted by type."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.pictures: list[Picture] = []
+        self.files: list[Attachment] = []
+
+    @property
+    def text(self) -> str:
+        return without_control_codes(self.texts[0] if len(self.texts) == 1 else "\n".join(self.texts))
+
+    def result(self, failed: bool = False) -> Result:
+        return Result(self.text, pictures=tuple(self.pictures), files=tuple(self.files), failed=failed)
+
+    def take(self, block: ResultBlock) -> None:
+        match block:
+            case types.TextContent():
+                self.texts.append(block.text)
+            case types.ImageContent():
+                self._add_data(block.data, block.mime_type, "picture")
+            case types.AudioContent():
+                self._add_data(block.data, block.mime_type, "sound")
+            case types.ResourceLink():
+                about = f": {block.description}" if block.description else ""
+                self.texts.append(f"[a link to `{block.uri}` ({block.title or block.name}){about}]")
+            case types.EmbeddedResource():
+                self.add_contents(block.resource, with_uri=True)
+
+    def add_contents(self, contents: Contents, with_uri: bool) -> None:
+        match contents:
+            case types.TextResourceContents():
+                if with_uri:
+                    self.texts.append(f"[`{contents.uri}`:]")
+                self.texts.append(contents.text)
+            case types.BlobResourceContents():
+                self._add_data(contents.blob, contents.mime_type or "", one_line(contents.uri))
+
+    def _add_data(self, data: str, media_type: str, name: str) -> None:
+        decoded = _decode_base64(data)
+        if decoded is None:
+            self.texts.append(f"[`{name}` cannot be decoded]")
+        elif media_type in _PICTURE_TYPES:
+            self.pictures.append(Picture(media_type, decoded))
+        else:
+            self.files.append(Attachment(name, media_type or "application/octet-stream", decoded))
+
+
+def _decode_base64(data: str) -> bytes | None:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _unrepeated_content(answer: types.CallToolResult) -> object:
+    """Return the structured content that is not repeated in blocks; None if all of it is. Servers should repeat it for
+    older clients: some repeat it as a whole, others each part under its own name."""
+    structured = answer.structured_content
+    texts = [block.text for block in answer.content if isinstance(block, types.TextContent)]
+    if structured is None or (len(texts) == 1 and _parse_json(texts[0]) == structured):
+        return None
+    if not isinstance(structured, dict) or not answer.content:
+        return structured
+    is_alone = len(structured) == 1
+    unrepeated = {
+        name: value
+        for name, value in structured.items()
+        if not ((is_alone or _is_distinctive(value)) and _is_in_texts(value, answer.content, texts))
+    }
+    return unrepeated or None
+
+
+def _is_distinctive(value: object) -> bool:
+    """Whether the value is so long that a repetition of it is no coincidence."""
+    return (
+        len(value) >= _MIN_DISTINCTIVE_CHARS
+        if isinstance(value, str)
+        else isinstance(value, list | dict) and bool(value)
+    )
+
+
+def _is_in_texts(value: object, blocks: Sequence[ResultBlock], texts: Sequence[str]) -> bool:
+    """Whether the value equals the texts, their list, or the blocks themselves."""
+    for parts in (value, [value]):
+        if isinstance(parts, list) and len(parts) == len(texts) and all(map(_matches_text, parts, texts)):
+            return True
+    written = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks]
+    return bool(written) and value in (written, written[0] if len(written) == 1 else written)
+
+
+def _matches_text(value: object, text: str) -> bool:
+    return value == text or _parse_json(text) == value
+
+
+def _parse_json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

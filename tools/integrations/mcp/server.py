@@ -1,0 +1,379 @@
+"""The lifecycle of one MCP server: started, queried, restarted after failures, closed. The SDK is only loaded when a
+server starts."""
+
+import asyncio
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+
+from ebbtide.tools.base import Arguments, Result, ToolError
+from ebbtide.tools.integrations import mcp
+from ebbtide.tools.integrations.mcp.client_handlers import ClientHandlers
+from ebbtide.tools.integrations.mcp.offers import (
+    NeedsLogin,
+    PromptMessage,
+    ServerPhase,
+    ServerState,
+    SessionOver,
+    TakesNoPosts,
+)
+from ebbtide.tools.integrations.mcp.spec import ServerSpec
+from ebbtide.tools.integrations.mcp.texts import error_text, one_line
+from ebbtide.tools.process.groups import TERMINATE_GRACE_S
+from ebbtide.tools.secrets.redaction import redact_text
+from ebbtide.tools.server_log import ServerLog
+
+if TYPE_CHECKING:
+    from ebbtide.tools.integrations.mcp.connection import ListKind, McpConnection
+
+FIRST_RESTART_DELAY_S = 1.0
+"""Seconds before the first restart after a failure; doubled for each further restart."""
+MAX_RESTARTS = 5
+_STEADY_RUN_S = 60.0
+"""Seconds of operation after which earlier failures are forgotten."""
+_RELIST_TIMEOUT_S = 3.0
+"""Seconds that a call waits for updates of lists that it has changed."""
+_RELIST_INTERVAL_S = 0.5
+"""Minimum number of seconds between two updates of the lists."""
+_CLOSE_MARGIN_S = 1.0
+"""Seconds for closing a server, in addition to the grace period of its program."""
+_ALL_LISTS: "frozenset[ListKind]" = frozenset(("tools", "resources", "prompts"))
+
+T = TypeVar("T")
+
+ServerOrder: TypeAlias = Literal["close", "restart"]
+"""An order to a running server."""
+
+
+class McpServer:
+    """A server, and the only task that communicates with it. That task raises no errors: they become the server's
+    state, or a `ToolError` of the call that they affect."""
+
+    def __init__(
+        self,
+        spec: ServerSpec,
+        handlers: ClientHandlers,
+        log: Path,
+        credentials: Path,
+        first_restart_delay: float = FIRST_RESTART_DELAY_S,
+    ) -> None:
+        """`log`: the file for the server's error output. `credentials`: the file for its login."""
+        self.spec = spec
+        self.log = log
+        self.state = ServerState("disabled")
+        self._handlers = handlers
+        self._credentials = credentials
+        self._first_restart_delay = first_restart_delay
+        self._task: asyncio.Task[None] | None = None
+        self._connection: McpConnection | None = None
+        self._wake = asyncio.Event()
+        self._start_finished = asyncio.Event()
+        self._order: ServerOrder | None = None
+        self._start_timeout: asyncio.Timeout | None = None
+        """The timeout of the current start."""
+        self._is_logging_in = False
+        """Whether the current start may ask the user to log in."""
+
+    def start(self) -> None:
+        """Start the server in the background, unless it has already been started."""
+        if self._task is None or self._task.done():
+            self._order = None
+            self._set_phase("starting")
+            self._task = asyncio.create_task(self._run_until_closed(), name=f"mcp server {self.spec.name}")
+
+    async def ready(self) -> ServerState:
+        """Wait until the server is no longer starting; return its state."""
+        while self.state.phase == "starting":
+            await self._start_finished.wait()
+        return self.state
+
+    async def restart(self) -> ServerState:
+        """Restart the server, even while it is busy; return its new state."""
+        if self._task is None or self._task.done():
+            self.start()
+        else:
+            self._set_phase("starting")
+            self._give_order("restart")
+        return await self.ready()
+
+    async def login(self) -> ServerState:
+        """Restart the server, with a login by the user if it requires one. Cancelling aborts the login."""
+        self._is_logging_in = True
+        try:
+            return await self.restart()
+        except asyncio.CancelledError:
+            if self.state.phase == "starting":
+                self._give_order("restart")
+            raise
+        finally:
+            self._is_logging_in = False
+
+    async def close(self) -> None:
+        """Close the server, by force after the grace period of its program."""
+        if self._task is None:
+            self._set_phase("closed")
+            return
+        self._give_order("close")
+        done, _ = await asyncio.wait([self._task], timeout=TERMINATE_GRACE_S + _CLOSE_MARGIN_S)
+        if not done:
+            self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._set_phase("closed")
+
+    async def call(self, name: str, arguments: Arguments, progress: Callable[[str], None]) -> Result:
+        """Return the result of a tool call. `name`: the server's own name of the tool. Cancelling affects only this
+        call. If the call changes the server's lists, wait briefly for their update, because the next call may need
+        them. Raises `ToolError`."""
+
+        def ask(connection: "McpConnection") -> Awaitable[Result]:
+            if all(tool.original_name != name for tool in self.state.tools):
+                raise ToolError(f"the server `{self.spec.label}` does not offer `{one_line(name)}` any more")
+            return connection.call(name, arguments, progress)
+
+        if all(tool.original_name != name for tool in self.state.tools):
+            await self._wait_for_lists()
+        before = self._connection.changes if self._connection is not None else 0
+        result = await self._request(ask)
+        if self._connection is not None and self._connection.changes != before:
+            await self._wait_for_lists()
+        return result
+
+    async def read_resource(self, uri: str) -> Result:
+        """Return the content of a resource. Raises `ToolError`."""
+        return await self._request(lambda connection: connection.read_resource(uri))
+
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> tuple[PromptMessage, ...]:
+        """Return the messages of a prompt. Raises `ToolError`."""
+        return await self._request(lambda connection: connection.get_prompt(name, dict(arguments)))
+
+    async def _request(self, ask: "Callable[[McpConnection], Awaitable[T]]") -> T:
+        """Send a request once the server is ready. If the server has lost the session, send it again."""
+        try:
+            return await ask(await self._ready_connection())
+        except SessionOver:
+            return await ask(await self._ready_connection())
+
+    async def _wait_for_lists(self) -> None:
+        """Wait until the lists are up to date, but only for a limited time."""
+        if self._connection is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_RELIST_TIMEOUT_S):
+                    await self._connection.lists_current.wait()
+
+    async def _ready_connection(self) -> "McpConnection":
+        await self.ready()
+        if self._connection is None:
+            detail = f": {self.state.detail}" if self.state.detail else ""
+            raise ToolError(f"the server `{self.spec.label}` cannot be used ({self.state.phase}){detail}")
+        return self._connection
+
+    # The background task
+
+    async def _run_until_closed(self) -> None:
+        """Run and restart the server until it is closed."""
+        log = ServerLog(self.log, secrets=self.spec.secrets)
+        restarts = 0
+        order: ServerOrder = "restart"
+        try:
+            while order != "close":
+                ended = await self._run(log)
+                if ended.was_steady:
+                    restarts = 0
+                match ended.how:
+                    case "close" | "restart":
+                        order, restarts = ended.how, 0
+                    case "needs login":
+                        self._set_phase("needs_login", ended.why)
+                        order, restarts = await self._next_order(), 0
+                    case "lost" if restarts < MAX_RESTARTS and (ended.was_ready or restarts):
+                        pause = self._first_restart_delay * 2**restarts
+                        restarts += 1
+                        self._set_phase("starting", f"{ended.why}; restarting ({restarts} of {MAX_RESTARTS})")
+                        order = await self._next_order(pause)
+                    case "lost":
+                        self._set_phase("failed", ended.why)
+                        order, restarts = await self._next_order(), 0
+        finally:
+            self._connection = None
+            log.close()
+            self._set_phase("closed")
+
+    async def _run(self, log: ServerLog) -> "_RunEnd":
+        """Start the server and serve it until the connection ends."""
+        loop = asyncio.get_running_loop()
+        began, was_ready = loop.time(), False
+        how: ServerOrder | Literal["lost", "needs login"] = "lost"
+        try:
+            async with self._open_connection(log) as connection:
+                was_ready = True
+                how = await self._serve(connection)
+                why = connection.lost
+        except NeedsLogin as error:
+            how, why = "needs login", str(error)
+        except Exception as error:  # noqa: BLE001  # isolates servers from each other
+            why = self._failure_reason(error, log) if self._order is None else ""
+        self._connection = None
+        if self._order is not None:
+            how = self._take_order()
+        elif how == "restart":
+            self._set_phase("starting")
+        return _RunEnd(how, why, was_ready, was_steady=loop.time() - began > _STEADY_RUN_S)
+
+    @asynccontextmanager
+    async def _open_connection(self, log: ServerLog) -> "AsyncIterator[McpConnection]":
+        """Yield a connection whose lists are loaded. If the server gets an order meanwhile, the connection is
+        abandoned."""
+        await asyncio.to_thread(import_module, f"{__package__}.connection")
+        allow_login = self._is_logging_in
+        timeout = self.spec.startup_timeout + (self.spec.login.patience if allow_login else 0)
+        async with self._limit_start(timeout) as started, AsyncExitStack() as stack:
+
+            async def connect(spec: ServerSpec) -> "McpConnection":
+                opened = mcp.connection.open_connection(
+                    spec, self._handlers, log, self._credentials, allow_login, self._note_lost
+                )
+                return await stack.enter_async_context(opened)
+
+            try:
+                connection = await connect(self.spec)
+            except TakesNoPosts as refused:
+                try:
+                    connection = await connect(replace(self.spec, is_sse=True))
+                except ConnectionError:
+                    raise refused from None
+            state = await connection.state(_ALL_LISTS, ServerState("ready"), self)
+            started()
+            connection.is_serving = True
+            self._connection, self.state = connection, state
+            self._notify_changed()
+            yield connection
+
+    @asynccontextmanager
+    async def _limit_start(self, seconds: float) -> AsyncIterator[Callable[[], None]]:
+        """Abort a start that takes too long, or during which the server gets an order. Yield a function to be called
+        when the start is complete."""
+        async with asyncio.timeout(seconds) as patience:
+
+            def started() -> None:
+                patience.reschedule(None)
+                self._start_timeout = None
+
+            try:
+                self._start_timeout = patience
+                if self._order is not None:
+                    raise TimeoutError
+                yield started
+            finally:
+                self._start_timeout = None
+
+    async def _serve(self, connection: "McpConnection") -> "ServerOrder | Literal['lost']":
+        """Serve the connection until it ends, updating the lists whenever they change."""
+        loop = asyncio.get_running_loop()
+        last_update = loop.time()
+        while True:
+            await self._run_unless_ordered(connection.changed.wait())
+            connection.changed.clear()
+            if self._order is not None:
+                return self._take_order()
+            if connection.lost:
+                return "lost"
+            if connection.stale:
+                await self._run_unless_ordered(asyncio.sleep(last_update + _RELIST_INTERVAL_S - loop.time()))
+                last_update = loop.time()
+                await self._run_unless_ordered(self._refresh_lists(connection))
+
+    async def _refresh_lists(self, connection: "McpConnection") -> None:
+        await self._fetch_stale_lists(connection)
+        connection.lists_current.set()  # not waiting for later changes, which might never end
+
+    async def _fetch_stale_lists(self, connection: "McpConnection") -> None:
+        kinds = frozenset(connection.stale)
+        connection.stale.clear()
+        try:
+            async with asyncio.timeout(self.spec.startup_timeout):
+                state = await connection.state(kinds, self.state, self)
+        except Exception as error:  # noqa: BLE001  # the server continues with its old lists
+            if not connection.lost:
+                self.state = replace(self.state, detail=f"what it offers now is unknown: {error_text(error)}")
+                self._notify_changed()
+            return
+        self.state = replace(state, phase=self.state.phase)  # a restart may have been ordered meanwhile
+        self._notify_changed()
+
+    async def _next_order(self, seconds: float | None = None) -> ServerOrder:
+        """Wait for the next order for the server and return it; "restart" after a timeout."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._order is None:
+                    self._wake.clear()
+                    await self._wake.wait()
+        except TimeoutError:
+            return "restart"
+        return self._take_order()
+
+    async def _run_unless_ordered(self, other: Coroutine[object, object, object]) -> None:
+        """Run the coroutine until it is done or the server gets an order."""
+        self._wake.clear()
+        if self._order is not None:
+            other.close()
+            return
+        tasks = [asyncio.ensure_future(each) for each in (other, self._wake.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _note_lost(self) -> None:
+        """Make calls wait for the restart."""
+        if self._connection is not None:
+            self._connection = None
+            self._set_phase("starting")
+
+    def _take_order(self) -> ServerOrder:
+        order, self._order = self._order, None
+        return order or "restart"
+
+    def _give_order(self, order: ServerOrder) -> None:
+        self._order = order
+        self._wake.set()
+        if self._start_timeout is not None and not self._start_timeout.expired():
+            self._start_timeout.reschedule(asyncio.get_running_loop().time())
+
+    def _failure_reason(self, error: Exception, log: ServerLog) -> str:
+        """Return in one line why the start failed, and log the details."""
+        log.write("".join(traceback.format_exception(error)).encode("utf-8", "replace"))
+        if isinstance(error, TimeoutError) and not str(error):
+            return f"it was not ready within {self.spec.startup_timeout:g} seconds"
+        return error_text(error)
+
+    def _set_phase(self, phase: ServerPhase, detail: str = "") -> None:
+        self.state = replace(self.state, phase=phase, detail=redact_text(detail, {}, self.spec.secrets))
+        self._notify_changed()
+
+    def _notify_changed(self) -> None:
+        if self.state.phase == "starting":
+            self._start_finished.clear()
+        else:
+            self._start_finished.set()
+        self._handlers.notify_change(self.spec.name)
+
+
+async def close_all(servers: Iterable[McpServer]) -> None:
+    """Close all servers at the same time."""
+    await asyncio.gather(*(server.close() for server in servers))
+
+
+@dataclass(frozen=True, slots=True)
+class _RunEnd:
+    """How a run of a server ended."""
+
+    how: ServerOrder | Literal["lost", "needs login"]
+    why: str
+    was_ready: bool
+    was_steady: bool

@@ -1,1 +1,0 @@
-"""The client for language servers: single servers and the pool of a session."""

@@ -1,1 +1,0 @@
-"""The client for MCP servers, over standard input and output or HTTP."""

@@ -1,0 +1,142 @@
+"""The boundary of a look-only command: it sees the working folder, except for files with secrets, and the system's
+programs. It can write nothing, open no socket and reach no other program."""
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.sandbox.boundary import Access, Boundary
+from ebbtide.tools.secrets.files import (
+    SECRET_FOLDERS,
+    SECRET_NAMES,
+    SECRET_PREFIXES,
+    SECRET_SUFFIXES,
+    may_contain_secrets,
+)
+
+_PROGRAM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu")
+"""Folders that contain the system's programs. Some of them may not exist."""
+_SYSTEM_SETTINGS = (
+    "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/passwd", "/etc/group",
+    "/etc/nsswitch.conf", "/etc/localtime", "/etc/timezone", "/etc/locale.alias", "/etc/magic", "/etc/magic.mime",
+    "/etc/mime.types", "/etc/terminfo", "/etc/gitconfig", "/etc/gitattributes", "/etc/static",
+)  # fmt: skip
+"""Settings files that the system's programs need."""
+GIT_SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes", ".gitignore_global")
+"""Git's settings below the home folder. The passwords in them are replaced in all outputs."""
+_MAX_SEARCHED_FOLDERS = 20_000
+"""Maximum number of folders searched for files with secrets."""
+_MAX_HIDDEN_FILES = 100
+"""Maximum number of files hidden, since each takes a mount."""
+_SETTLED_NS = 100_000_000
+"""Nanoseconds after which a folder's listing is cached. A folder changed more recently is listed again the next time,
+because its time stamp may stay the same after another change."""
+
+
+class CannotHide(OSError):
+    """Not every file with secrets can be hidden: there are too many files or folders."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderListing:
+    """What a folder contained when it was last listed."""
+
+    changed_at: int
+    """The folder's modification time, or 0 if it may have changed since."""
+    folders: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    """Files and folders with secrets, and named pipes, which can be written to even on a read-only mount."""
+
+
+def look_only_boundary(
+    roots: Sequence[Path], readable: Sequence[str], hidden: Sequence[str], scratch: Path
+) -> Boundary:
+    """Return the boundary of a look-only command. `readable`: further paths that it sees; `hidden`: paths that it does
+    not see."""
+    access_by_path: dict[str, Access] = {"/": "hidden folder"}
+    for path in (*_PROGRAM_FOLDERS, *_SYSTEM_SETTINGS, *map(str, roots), *readable):
+        if os.path.exists(path):
+            access_by_path[path] = "read"
+    for path in hidden:
+        access_by_path[path] = "hidden folder" if os.path.isdir(path) else "locked file"
+    return Boundary(access_by_path, str(scratch), "none")
+
+
+def is_system_path(path: str) -> bool:
+    """Whether a path is in a system folder and therefore always visible. `path` need not be resolved."""
+    return path.startswith(tuple(f"{folder}/" for folder in _PROGRAM_FOLDERS))
+
+
+def searched_folders(roots: Sequence[Path], readable: Sequence[str]) -> tuple[str, ...]:
+    """Return the visible folders to search for files with secrets. Raises `CannotHide`."""
+    others = (path for path in readable if os.path.isdir(path) and not is_system_path(path))
+    folders = (*map(str, roots), *others)
+    if "/" in folders:
+        raise CannotHide("it would see the whole file system")
+    return folders
+
+
+def secret_files(folders: Sequence[str], listings: dict[str, FolderListing], *, is_git: bool) -> list[str]:
+    """Return the files with secrets in the folders. `listings` caches listings; `is_git`: whether Git needs its
+    settings. Raises `CannotHide`."""
+    found = dict.fromkeys(path for folder in folders for path in _find_secrets(folder, listings))
+    inside = tuple(f"{folder}/" for folder in folders)
+    real = dict.fromkeys(map(os.path.realpath, found))
+    hidden = [path for path in real if f"{path}/".startswith(inside) and os.path.exists(path)]
+    if not is_git:
+        hidden += filter(os.path.isfile, (f"{folder}/.git/config" for folder in folders))
+    if len(hidden) > _MAX_HIDDEN_FILES:
+        raise CannotHide(f"there are more than {_MAX_HIDDEN_FILES} files with secrets")
+    return hidden
+
+
+def _find_secrets(root: str, listings: dict[str, FolderListing]) -> Iterator[str]:
+    pending, count = [root], 0
+    while pending:
+        folder = pending.pop()
+        count += 1
+        if count > _MAX_SEARCHED_FOLDERS:
+            raise CannotHide(f"it has more than {_MAX_SEARCHED_FOLDERS} folders")
+        try:
+            changed_at = os.stat(folder, follow_symlinks=False).st_mtime_ns
+            listing = listings.get(folder)
+            if listing is None or listing.changed_at != changed_at:
+                listing = listings[folder] = _list_folder(folder, changed_at)
+        except OSError:
+            continue  # the command cannot read it either
+        yield from listing.secrets
+        pending += listing.folders
+
+
+def _list_folder(folder: str, changed_at: int) -> FolderListing:
+    is_settled = changed_at + _SETTLED_NS < time.time_ns()
+    folders, secrets = list[str](), list[str]()
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name.casefold()
+            if entry.is_dir(follow_symlinks=False):
+                if name in SECRET_FOLDERS:
+                    secrets.append(entry.path)
+                elif name != ".git":
+                    folders.append(entry.path)
+            elif (_may_have_secret_name(name) and may_contain_secrets(name)) or _is_pipe(entry):
+                secrets.append(entry.path)
+    return FolderListing(changed_at if is_settled else 0, tuple(folders), tuple(secrets))
+
+
+def _is_pipe(entry: "os.DirEntry[str]") -> bool:
+    is_other = not (entry.is_file(follow_symlinks=False) or entry.is_symlink())
+    return is_other and stat.S_ISFIFO(entry.stat(follow_symlinks=False).st_mode)
+
+
+def _may_have_secret_name(name: str) -> bool:
+    return name in SECRET_NAMES or name.startswith(SECRET_PREFIXES) or name.endswith(SECRET_SUFFIXES)
+
+
+def user_git_settings(home: Path, variables: Mapping[str, str]) -> Iterator[str]:
+    """Yield the paths of the user's Git settings, which need not exist."""
+    yield from (str(home / name) for name in GIT_SETTINGS)
+    yield from filter(os.path.isabs, (variables.get("GIT_CONFIG_GLOBAL", ""),))

@@ -1,0 +1,193 @@
+"""What the rest of the program knows about a tool: how its outputs are treated and how its calls are shown.
+
+Each tool defines its traits in its own file, and `traits_of` returns them by the tool's name. Tools of MCP servers and
+extensions have the defaults.
+"""
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from functools import cache
+from typing import Literal, TypeAlias
+
+from ebbtide import tools
+from ebbtide.tools.lazy import dataclass
+
+Role: TypeAlias = Literal[
+    "read_file", "write_file", "edit_file", "edit_cells", "patch_files", "search_files", "run_command", "read_job",
+    "stop_job", "recall_output", "fetch_page", "ask_question", "list_todos", "start_agent", "propose_plan",
+    "give_report", "request_compaction", "remember", "find_deferred_tools", "call_deferred_tool", "other",
+]  # fmt: skip
+"""The role of a call in a session, for code that treats such calls specially."""
+
+OutputContent: TypeAlias = Literal["file", "view", "search", "report", "change", "program", "other"]
+"""What an output contains: a file read by a tool (`file`), files shown by a command (`view`), search results
+(`search`), another agent's report (`report`), a confirmed change (`change`), a program's output (`program`), or
+anything else (`other`). It determines how likely the output is to be needed again."""
+
+OutputLimit: TypeAlias = Literal["program", "file", "whole"]
+"""Which limit applies to an output: the one for programs and servers (`program`), the one for files (`file`), or none
+(`whole`)."""
+
+StubResult: TypeAlias = Literal["summary", "viewed", "matches", "exit", "nothing"]
+"""What a stub says about the result: size and beginning of the output (`summary`), which part of a file it shows
+(`viewed`), the number of matches (`matches`), how the command ended (`exit`), or only that the call failed
+(`nothing`)."""
+
+EditorKind: TypeAlias = Literal["read", "search", "edit", "execute", "fetch", "think", "other"]
+"""The kind of a call in the Agent Client Protocol."""
+
+
+SmallWindowPolicy: TypeAlias = Literal[
+    "always", "usually", "optional", "capable_models", "with_jobs", "with_stored_outputs"
+]  # fmt: skip
+"""In which small context windows a tool is offered: in all (`always`); in all except tiny ones (`usually`); in none
+(`optional`); in none and not even in medium ones, because models with such windows get its format wrong
+(`capable_models`); only once there is a background job, because these models would call it for the output of any
+command (`with_jobs`); or only once a stored output is not shown in full, because the text of such an output names the
+tool (`with_stored_outputs`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShortForm:
+    """How a tool is described in a small window. Parameters that are left out here are accepted as well."""
+
+    description: str
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFacts:
+    """Facts about a project that decide whether a session has certain tools."""
+
+    file_suffix_counts: Callable[[], Counter[str]]
+    """Number of the project's files by suffix."""
+    has_language_server: Callable[[], bool]
+    """Whether there is a language server for the project's files."""
+    can_search_web: bool
+
+
+def matches_no_call(arguments: Mapping[str, object]) -> bool:
+    return False
+
+
+def accepts_no_foreign_call(called_name: str, arguments: Mapping[str, object]) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolTraits:
+    role: Role = "other"
+
+    output_limit: OutputLimit = "program"
+    output_content: OutputContent = "other"
+    shows_files: Callable[[Mapping[str, object]], bool] = matches_no_call
+    """Whether a call only shows files. Its output is then treated as file content, even if the tool can also do other
+    things."""
+    stub: str = ""
+    """What a call did, for the line that replaces its output: `Searched '{pattern}' in {folder}`. The placeholders are
+    arguments, `{folder}` (`path`, or else the working folder) and `{files}` (the files of a patch). If empty: `Called
+    NAME`."""
+    stub_result: StubResult = "summary"
+
+    subject: Callable[[Mapping[str, object]], str] | None = None
+    """Returns what a call is about, for its title: `a.py:10-40`. The default is all arguments."""
+    lookup: tuple[str, str] | None = None
+    """Verb and noun for the line that replaces consecutive lookups: `searched`, `pattern`. None if the tool is not a
+    lookup."""
+    rule_noun: str = ""
+    """What a permission rule for the tool allows, as a plural noun: `patches`. If empty: "calls of" and the tool's
+    name."""
+    editable_argument: str = ""
+    """The argument that the user may edit before approving a call."""
+    editor_kind: EditorKind = "other"
+
+    is_useful: Callable[[ProjectFacts], bool] | None = None
+    """Whether a session has the tool, unless the user chooses the tools; None if it always does."""
+    small_windows: SmallWindowPolicy = "usually"
+    short_form: ShortForm | None = None
+    small_model_form: ShortForm | None = None
+    """The form of the tool for a small model, regardless of its window size. If None, the tool is not offered to such a
+    model, because every additional tool makes it more likely to confuse them."""
+    is_for_reading_agents: bool = False
+    """Whether sub-agents that only read also get the tool. Their mode restricts it to reading."""
+
+    free_text_argument: str = ""
+    """The argument that is the whole text of a call, for models that call the tool with plain text rather than JSON."""
+
+    aliases: str = ""
+    """Names that other agents use for such a tool, separated by blanks. Case and separators are ignored."""
+    accepts_foreign_call: Callable[[str, Mapping[str, object]], bool] = accepts_no_foreign_call
+    """Whether a call with another agent's tool name (normalised by `normalised_name`) means this tool. Used for names
+    that mean different tools depending on the arguments. Raises `ToolError` if no tool does the same."""
+    argument_aliases: Mapping[str, str] = field(default_factory=dict)
+    """Names that other agents use for each argument, separated by blanks."""
+    adapt_arguments: Callable[[dict[str, object], str, str], None] | None = None
+    """Converts in place the arguments that have a different meaning in other agents. Receives the arguments, the called
+    name (normalised by `normalised_name`) and the working folder. Raises `ToolError` if this tool cannot do the same.
+    """
+    clamped_arguments: tuple[str, ...] = ()
+    """Arguments that limit how much is shown or how long a call waits. Their values are clamped to the allowed range;
+    other numbers are not, because they may be identifiers."""
+    claude_names: tuple[str, ...] = ()
+    """Names of the tool in Claude Code, the current one first. Hooks are written for these names."""
+    claude_arguments: Mapping[str, str] = field(default_factory=dict)
+    """Claude Code's names for the tool's arguments."""
+    to_claude: Callable[[dict[str, object]], None] | None = None
+    """Converts the values of renamed arguments in place to the form that Claude Code uses."""
+
+
+DEFAULT_TRAITS = ToolTraits()
+
+
+def text_argument(arguments: Mapping[str, object], name: str) -> str:
+    """Return a text argument; empty if it is missing or not text."""
+    value = arguments.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def number_argument(arguments: Mapping[str, object], name: str) -> int | None:
+    value = arguments.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def path_argument(arguments: Mapping[str, object]) -> str:
+    return text_argument(arguments, "path") or text_argument(arguments, "file_path")
+
+
+def command_of(arguments: Mapping[str, object]) -> str:
+    """Return the command line, relative to the working folder; empty if the call does not run a command."""
+    command, folder = text_argument(arguments, "command"), text_argument(arguments, "workdir")
+    if job := text_argument(arguments, "job"):
+        return f"{job} <<< {command}" if command else ""
+    return f"cd {shlex.quote(folder)} && {command}" if command and folder not in ("", ".") else command
+
+
+def job_argument(arguments: Mapping[str, object]) -> str:
+    return text_argument(arguments, "job") or text_argument(arguments, "id")
+
+
+def first_line(text: str) -> str:
+    first, *rest = text.strip().split("\n", 1)
+    return f"{first} …" if rest else first
+
+
+def traits_of(tool: str) -> ToolTraits:
+    """Return the traits of a tool, or the defaults if it is not a tool of this program."""
+    return builtin_traits().get(tool, DEFAULT_TRAITS)
+
+
+def role_of(tool: str) -> Role:
+    return traits_of(tool).role
+
+
+@cache
+def tools_with_role(role: Role) -> tuple[str, ...]:
+    return tuple(name for name, traits in builtin_traits().items() if traits.role == role)
+
+
+@cache
+def builtin_traits() -> Mapping[str, ToolTraits]:
+    """Return the traits of all tools of this program, in the order in which models see the tools."""
+    return tools.catalog.TRAITS_BY_NAME

@@ -1,1 +1,0 @@
-"""The slash commands, for the full-screen interface and line mode."""

@@ -1,0 +1,153 @@
+"""The command that lists sub-agents, stops running ones and opens the sessions of finished ones."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from time import time
+from typing import TYPE_CHECKING
+
+from ebbtide.agent.events.subagents import RunningAgent
+from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.tui.commands.command_context import CommandContext
+from ebbtide.tui.session.session_list import MAX_PREVIEW_MESSAGES
+from ebbtide.tui.slash_commands import Invocation, command_by_name
+from ebbtide.tui.text.numbers import tokens as so_many
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+from ebbtide.tui.text.spans import Line, Span
+from ebbtide.tui.view.blocks import Call
+from ebbtide.tui.view.panel import LoadedText, Panel, PanelAction, PanelRow, ShowMessage, heading
+from ebbtide.tui.view.sessions import session_details, session_line
+
+if TYPE_CHECKING:  # session modules load only after the first paint
+    from ebbtide.agent.archive.library import Library
+    from ebbtide.agent.records.session_lookup import SessionInfo
+    from ebbtide.agent.window.session_context import Agents
+
+
+NAME_PREFIX = "name:"
+"""Prefix of the row values of available agents."""
+AGENTS_KEY_HINTS = "s stop   Enter open a finished one   PgUp, PgDn scroll   Esc close"
+
+
+def agents_panel(
+    running: Sequence[RunningAgent], finished_rows: Sequence[PanelRow], available: Mapping[str, str],
+    activity_by_call: Mapping[str, str],
+    actions: Sequence[PanelAction],
+) -> Panel:  # fmt: skip
+    """Return the panel of running, finished and available agents. `activity_by_call`: the recent activity of each
+    running agent, by call id."""
+    rows = [_running_row(agent, activity_by_call.get(agent.call_id, "")) for agent in running]
+    if finished_rows:
+        rows += [heading("Finished"), *finished_rows]
+    rows.append(heading("Available to the model"))
+    rows += [
+        PanelRow(f"{NAME_PREFIX}{name}", ((f"{sanitised_line(name)}  ", "text"), (sanitised_line(purpose), "dim")))
+        for name, purpose in available.items()
+    ]
+    waiting_count = sum(not agent.agent for agent in running)
+    waits = f", {waiting_count} waiting" if waiting_count else ""
+    head: Line = (("Agents  ", "strong"), (f"{len(running) - waiting_count} running{waits}", "dim"))
+    return Panel(
+        "agents",
+        (head,),
+        tuple(rows),
+        AGENTS_KEY_HINTS,
+        actions=tuple(actions),
+        search_placeholder="",
+        scrolls_details=True,
+        max_list_lines=12,
+        starts_at_end=True,
+    )
+
+
+def _running_row(agent: RunningAgent, tail: str) -> PanelRow:
+    status = f"{agent.seconds:.0f} s · {so_many(agent.tokens)} tokens" if agent.agent else "waiting for another agent"
+    prompt = sanitised_line(" ".join(agent.prompt.split()))
+    mark: Span = ("● ", "good") if agent.agent else ("○ ", "dim")
+    line: Line = (mark, (f"{sanitised_line(agent.name)}  ", "text"), (f"{status}  ", "dim"), (prompt, "text"))
+    details: list[Line] = [((text, "text"),) for text in sanitised(agent.prompt).splitlines()]
+    details += [(), *(((text, "dim"),) for text in sanitised(tail).splitlines())]
+    return PanelRow(agent.call_id, line, details=tuple(details))
+
+
+def finished_agent_row(info: SessionInfo, content: LoadedText, now: float) -> PanelRow:
+    """Return the row of a finished agent with a stored session. `now` is in Unix seconds."""
+    draw = partial(session_line, info, now=now, current="", doomed=(), projects=False)
+    return PanelRow(info.id, draw, content=content)
+
+
+async def show_agents(context: CommandContext, argument: str) -> None:
+    """List the agents, or stop one of them if the argument is `stop` and its name, session id or call id."""
+    session = context.controller.session
+    if session is None or session.agents is None:
+        return
+    subcommand, _, which = argument.partition(" ")
+    if subcommand == "stop":
+        _stop(context, session.agents, which.strip())
+    elif subcommand:
+        context.controller.show_notice("type `/agents` to list agents, or `/agents stop NAME` to stop one")
+    else:
+        library = await context.controller.sessions.library()
+        listed = AgentList(context, session.agents, library, await library.agents(session.id))
+        if (choice := await context.show(listed.panel())) is not None:
+            context.invoke(Invocation(command_by_name("resume"), choice.value))
+
+
+def _stop(context: CommandContext, agents: "Agents", name_or_id: str) -> None:
+    matches = [
+        agent for agent in agents.running
+        if name_or_id in ("", agent.call_id, agent.name) or (agent.agent and agent.agent.startswith(name_or_id))
+    ]  # fmt: skip
+    match matches:
+        case []:
+            context.controller.show_notice(
+                f"no agent `{sanitised_line(name_or_id)}` is running" if name_or_id else "no agent is running"
+            )
+        case [agent]:
+            agents.stop(agent.call_id)
+            context.hint(f"stopping {sanitised_line(agent.name)}")
+        case _:
+            context.controller.show_notice(f"{len(matches)} agents match; pick one with `/agents`")
+
+
+class AgentList:
+    """The list of agents and its actions."""
+
+    def __init__(
+        self, context: CommandContext, agents: "Agents", library: "Library", done: "Sequence[SessionInfo]"
+    ) -> None:
+        """`done`: the agent sessions that existed when the list was opened, including running ones."""
+        self._context, self._agents, self._library, self._finished = context, agents, library, done
+
+    def panel(self) -> Panel:
+        running = self._agents.running
+        running_ids, now = {one.agent for one in running}, time()
+        finished_rows = [
+            finished_agent_row(info, LoadedText(self._load_details, (info,)), now)
+            for info in self._finished
+            if info.id not in running_ids
+        ]
+        activity_by_call = {
+            call.call_id: call.tail for call in self._context.controller.view.turn_blocks if isinstance(call, Call)
+        }
+        running_call_ids, finished_ids = {one.call_id for one in running}, {row.value for row in finished_rows}
+
+        def is_at_work(row: PanelRow) -> bool:
+            return row.value in running_call_ids
+
+        def is_done(row: PanelRow) -> bool:
+            return row.value in finished_ids
+
+        actions = (
+            PanelAction(("s",), "stop", self._stop, is_at_work),
+            PanelAction(("enter",), "open", is_available=is_done),
+        )
+        panel = agents_panel(running, finished_rows, self._agents.descriptions, activity_by_call, actions)
+        return replace(panel, watch=self._agents.watch, rebuild=self.panel)
+
+    async def _load_details(self, info: "SessionInfo") -> Sequence[Line]:
+        return session_details(info, "", await self._library.last_messages(info.id, MAX_PREVIEW_MESSAGES))
+
+    async def _stop(self, row: PanelRow, _: str) -> Panel:
+        self._agents.stop(row.value)
+        return replace(self.panel(), message=ShowMessage("stopping; it returns what it has so far"))

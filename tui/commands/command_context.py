@@ -1,0 +1,106 @@
+"""The interface between commands and the front ends."""
+
+from collections.abc import Awaitable, Sequence
+from typing import Protocol
+
+from ebbtide.agent.config.options import ThemeName
+from ebbtide.agent.config.settings import Settings
+from ebbtide.tui.keys import KeyBinding
+from ebbtide.tui.session.compaction import ManualCompaction
+from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.slash_commands import Invocation
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.panel import Panel, RowChosen
+
+
+class Send(Protocol):
+    def __call__(self, text: str, *, later: bool = False) -> None: ...
+
+
+class Themes(Protocol):
+    """Themes of a front end."""
+
+    chosen: ThemeName
+    colorless: bool
+
+    def apply_theme(self, name: ThemeName) -> None: ...
+
+
+class CommandContext(Protocol):
+    @property
+    def controller(self) -> SessionController: ...
+    @property
+    def model(self) -> str | None:
+        """The model for new sessions if the user chooses no other."""
+
+    @property
+    def settings(self) -> Settings | None:
+        """The settings; None if they cannot be changed."""
+
+    @property
+    def themes(self) -> Themes | None:
+        """The themes; None if there are no colours."""
+
+    @property
+    def keys(self) -> Sequence[KeyBinding]:
+        """The keys of the front end, for `/help` and the palette."""
+
+    async def run_action(self, action: str) -> None:
+        """Run the Textual action of a key."""
+
+    # Output and questions
+
+    async def show(self, panel: Panel) -> RowChosen | None:
+        """Show a panel and return what was chosen; None if nothing was chosen."""
+
+    async def confirm(self, question: str, lines: Sequence[Line], confirm_label: str) -> bool:
+        """Ask for confirmation. `confirm_label`: what confirming does, in a word or two."""
+
+    def hint(self, text: str) -> None:
+        """Show a hint for a short time."""
+
+    def set_prompt_text(self, text: str) -> None:
+        """Replace the text of the prompt."""
+
+    def insert_in_prompt(self, text: str) -> None:
+        """Insert text into the prompt at the cursor."""
+
+    def show_session(self) -> None:
+        """Show the session to which the controller has switched."""
+
+    # Starting and stopping work
+
+    def send(self, text: str, *, later: bool = False) -> None:
+        """Send a message at once or, during a turn, with its next step; with `later`, only after the turn."""
+
+    def invoke(self, invocation: Invocation) -> None:
+        """Run a command, at once or as the next job."""
+
+    def leave(self) -> Awaitable[None]:
+        """Stop all work and exit."""
+
+    # Commands that differ between front ends
+
+    async def show_context(self) -> None:
+        """Show what fills the context window."""
+
+    async def edit_context(self, action_text: str) -> None:
+        """Run the action typed after `/context`. Raises `AgentError`."""
+
+    async def compact(self, compaction: ManualCompaction) -> None:
+        """Run a manual compaction, step by step."""
+
+    async def find_message(self) -> None:
+        """Search the prompt history."""
+
+    async def edit_message(self, text: str) -> None:
+        """Edit the message in the user's editor. Raises `AgentError`."""
+
+    async def edit_text(self, text: str, name: str) -> str:
+        """Edit a text in the user's editor, in a file with the suffix `name`. Raises `AgentError`."""
+
+    async def switch_vim(self) -> None: ...
+    def copy(self, text: str) -> None: ...
+    async def print_conversation(self) -> None: ...
+    def apply_setting(self, key: str) -> None:
+        """Apply a changed setting that takes effect immediately."""

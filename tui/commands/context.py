@@ -1,0 +1,278 @@
+"""Commands for the context: undo a rewrite, show the context, find text and bring it back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import time
+
+from ebbtide.agent.archive.listing import ArchiveItem
+from ebbtide.agent.control_calls import last_todos
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.view.provenance import Fate, Occurrence, Trace
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.commands.command_context import CommandContext
+from ebbtide.tui.session.compaction import begin_compaction, preview_undo, undo_last_rewrite
+from ebbtide.tui.text.cells import fit_width
+from ebbtide.tui.text.numbers import age, size, tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
+from ebbtide.tui.view.call_titles import call_title
+from ebbtide.tui.view.compaction_preview import undo_lines
+from ebbtide.tui.view.panel import (
+    CopyText,
+    Outcome,
+    PagedText,
+    PagedTexts,
+    Panel,
+    PanelAction,
+    PanelRow,
+    RowChosen,
+    ShowMessage,
+)
+from ebbtide.tui.view.plan import last_plan, plan_panel
+from ebbtide.tui.view.todos import todos_from_blocks, todos_panel
+
+OCCURRENCE_KEY_HINTS = "Enter put into context  o show all  PgUp, PgDn scroll  Esc close"
+VISIBLE_OCCURRENCE_KEY_HINTS = "o show all  PgUp, PgDn scroll  Esc close"
+
+FATE_LABELS: dict[Fate, str] = {
+    "visible": "visible",
+    "masked": "one line",
+    "stored": "preview",
+    "summarised": "summarised",
+    "dropped": "dropped",
+}
+
+
+def occurrence_count(text: str, places: int) -> str:
+    return sanitised_line(f"`{text}` found in {pluralize(places, 'place')}")
+
+
+def newest_first(places: Sequence[Occurrence]) -> tuple[Occurrence, ...]:
+    return tuple(reversed(places))
+
+
+def occurrences_panel(texts: PagedTexts, text: str, trace: Trace) -> Panel:
+    """Return the places that contain the text, what happened to it at each, and actions to bring it back."""
+    occurrences = newest_first(trace.occurrences)
+    ref_width = max((len(place.ref) for place in occurrences), default=0)
+    visible_refs = {place.ref for place in occurrences if place.fate == "visible"}
+
+    async def bring(row: PanelRow, _: str) -> Outcome:
+        if row.value not in visible_refs:
+            return RowChosen(row.value)
+        return ShowMessage(f"`{row.value}` is already in context", "warn")
+
+    async def read(row: PanelRow, _: str) -> Outcome:
+        return "whole"
+
+    return Panel(
+        "why",
+        (
+            (("Why  ", "strong"), *parse_inline_code(occurrence_count(text, len(occurrences)), "dim")),
+            *(((sanitised_line(each), "warn"),) for each in trace.unsearched),
+        ),
+        tuple(
+            PanelRow(
+                place.ref,
+                partial(occurrence_line, place, column=ref_width),
+                details=(((sanitised_line(fate_text(place)), "text" if place.fate == "visible" else "accent"),),),
+                content=PagedText(texts, place.ref, text),
+            )
+            for place in occurrences
+        ),
+        lambda row: VISIBLE_OCCURRENCE_KEY_HINTS if row.value in visible_refs else OCCURRENCE_KEY_HINTS,
+        actions=(PanelAction(("enter", "b"), "bring", bring), PanelAction(("o",), run=read)),
+        search_placeholder="",
+        initial_value=next((place.ref for place in occurrences if place.ref not in visible_refs), ""),
+        scrolls_details=True,
+    )
+
+
+def occurrence_line(occurrence: Occurrence, width: int, column: int) -> Line:
+    """Return the reference, fate and content in one line of `width` cells."""
+    style: TextStyle = "dim" if occurrence.fate == "visible" else "warn"
+    ref, fate = f"{occurrence.ref:<{column}}  ", f"{FATE_LABELS[occurrence.fate]:<10}  "
+    room, what = max(8, width - len(ref) - len(fate)), sanitised_line(occurrence.what)
+    return ((ref, "accent"), (fate, style), (fit_width(what, room), "text"))
+
+
+def fate_text(occurrence: Occurrence) -> str:
+    """Say what happened to the text at this place."""
+    match occurrence.fate:
+        case "visible":
+            return "visible to the model"
+        case "masked":
+            return "one line: the full output is stored"
+        case "stored":
+            return "preview: only parts of it are visible"
+        case "summarised":
+            return f"summarised by {occurrence.summary_ref}"
+        case "dropped":
+            return (
+                f"removed from context: {occurrence.summary_ref} has key facts only"
+                if occurrence.summary_ref
+                else "removed from context"
+            )
+
+
+ARCHIVE_KEY_HINTS = "Enter insert  Ctrl-Y copy  PgUp, PgDn scroll  Tab to list  Esc close"
+ARCHIVE_LIST_KEY_HINTS = "Enter insert  y copy  PgUp, PgDn scroll  type to filter  Esc close"
+STATE_LABELS = {"masked": "one line"}
+"""Labels of states that are shown under a clearer name."""
+STATE_STYLES: dict[str, TextStyle] = {"one line": "accent", "summarised": "accent", "removed": "warn"}
+"""Text styles by state."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveRow:
+    """A row of the archive browser."""
+
+    ref: str
+    title: str
+    lines: str
+    size: str
+    age: str
+    state: str
+    recalled: str = ""
+    """How often and when it was recalled; empty if never."""
+
+
+def archive_rows(items: Sequence[ArchiveItem], now: float) -> tuple[ArchiveRow, ...]:
+    """Return the rows of the archive browser. `now` is in Unix seconds."""
+    return tuple(_archive_row(one, now) for one in items)
+
+
+def _archive_row(item: ArchiveItem, now: float) -> ArchiveRow:
+    if item.call is not None:
+        title = call_title(item.call.name, item.call.arguments)
+    else:
+        title = sanitised_line(f"{item.role}: {item.preview}")
+    return ArchiveRow(
+        item.ref,
+        title,
+        f"{tokens(item.lines)} {'line' if item.lines == 1 else 'lines'}",
+        size(item.size),
+        age(now - item.created).removesuffix(" ago"),
+        STATE_LABELS.get(item.state, item.state),
+        _recall_text(item, now),
+    )
+
+
+def _recall_text(item: ArchiveItem, now: float) -> str:
+    if not item.accesses or item.accessed is None:
+        return ""
+    return f"recalled {item.accesses}×, {age(now - item.accessed)}"
+
+
+def archive_panel(listing: PagedTexts, rows: Sequence[ArchiveRow]) -> Panel:
+    """Return a panel of stored items, to read and to insert into the prompt."""
+    ref_width = max((len(row.ref) for row in rows), default=0)
+
+    async def copy(row: PanelRow, _: str) -> CopyText:
+        return CopyText(row.value)
+
+    return Panel(
+        "archive",
+        ((("Archive", "strong"),),),
+        tuple(
+            PanelRow(
+                row.ref,
+                partial(archive_line, row, ref_width=ref_width),
+                search_text=f"{row.ref} {row.title} {row.state}",
+                content=PagedText(listing, row.ref),
+            )
+            for row in rows
+        ),
+        ARCHIVE_KEY_HINTS,
+        ARCHIVE_LIST_KEY_HINTS,
+        empty_message="nothing stored yet",
+        no_match_message="no match",
+        actions=(PanelAction(("enter",), "insert"), PanelAction(("y", "ctrl+y"), run=copy)),
+        row_noun="stored",
+        scrolls_details=True,
+        previews_before_action=True,
+    )
+
+
+def archive_line(row: ArchiveRow, width: int, ref_width: int) -> Line:
+    """Return the row for a width; the title gets the space that the other columns leave."""
+    ref_column = f"{row.ref:<{ref_width}}  "
+    recalled = f"  {row.recalled}" if row.recalled else ""
+    right_columns = f"{recalled}  {row.lines:>11} {row.size:>8}  {row.age:>6}  "
+    room = max(8, width - len(ref_column) - len(right_columns) - len("summarised"))
+    return (
+        (ref_column, "accent"),
+        (fit_width(row.title, room), "text"),
+        (right_columns, "dim"),
+        (f"{row.state:<10}", STATE_STYLES.get(row.state, "dim")),
+    )
+
+
+async def compact(context: CommandContext, focus: str) -> None:
+    compaction = await begin_compaction(context.controller, focus)
+    if compaction is not None:
+        await context.compact(compaction)
+        compaction.report_unused_cost()
+
+
+async def undo_rewrite(context: CommandContext) -> None:
+    """Undo the last context change after the user has confirmed its price."""
+    event = await preview_undo(context.controller)
+    if event is not None and await context.confirm("Undo the last context change?", undo_lines(event), "undo it"):
+        await undo_last_rewrite(context.controller)
+
+
+async def show_context(context: CommandContext, action_text: str) -> None:
+    """Show the context, or run the action that was typed with its reference."""
+    if not action_text.strip():
+        return await context.show_context()
+    if action_text.strip() == "undo":
+        return await undo_rewrite(context)
+    try:
+        await context.edit_context(action_text)
+    except AgentError as error:
+        context.controller.show_notice(str(error))
+    return None
+
+
+async def trace_text(context: CommandContext, text: str) -> None:
+    trace = await context.controller.trace_text(text)
+    if trace.occurrences and context.controller.session is not None:
+        choice = await context.show(occurrences_panel(context.controller.session.listing, text, trace))
+        if choice is not None:
+            await context.controller.bring_back(choice.value)
+
+
+async def bring_back(context: CommandContext, ref: str) -> None:
+    await context.controller.bring_back(ref)
+
+
+async def show_archive(context: CommandContext, _: str) -> None:
+    session = context.controller.session
+    if session is not None:
+        listing = session.listing
+        choice = await context.show(
+            archive_panel(listing, archive_rows(await listing.entries(session.history), time()))
+        )
+        if choice is not None:
+            context.insert_in_prompt(f"{choice.value} ")
+
+
+async def show_todos(context: CommandContext, _: str) -> None:
+    session = context.controller.session
+    items = todos_from_blocks(context.controller.view.blocks)
+    if items is None and session is not None:
+        items = last_todos(session.history.messages)
+    if items:
+        await context.show(todos_panel(items))
+    else:
+        context.controller.show_notice("No to-do list yet. The model writes one for tasks with several steps.")
+
+
+async def show_plan(context: CommandContext, _: str) -> None:
+    plan = last_plan(context.controller.view.blocks)
+    if plan is not None:
+        await context.show(plan_panel(plan))
+    else:
+        context.controller.show_notice("No plan yet. `/mode plan` makes the model plan first.")

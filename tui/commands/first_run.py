@@ -1,0 +1,186 @@
+"""The first start: the user chooses a model, or enters an API key, which is tested and stored."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from ebbtide.agent.config.settings import Settings
+from ebbtide.agent.config.toml_file import write_value
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.providers.first_run import (
+    DetectedKey,
+    LocalModelServer,
+    detected_keys,
+    is_first_run,
+    local_servers,
+    ollama_address,
+)
+from ebbtide.agent.providers.setup import DEFAULT_MODELS
+from ebbtide.tui.commands.command_context import CommandContext
+from ebbtide.tui.commands.models import pick_model
+from ebbtide.tui.commands.provider_keys import KeyEntry, default_model, key_request
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, parse_inline_code
+from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, RowChosen, heading
+
+DEMO, CHOOSE_MODEL = "demo", "choose"
+MODEL_PREFIX, LOCAL_PREFIX, KEY_PREFIX, ENTER_KEY_PREFIX = "use:", "served:", "key:", "give:"
+"""Prefixes of the row values. In order: a model; a model of another local server; a provider with the variable that
+contains its key; a provider whose key the user must enter."""
+
+OLLAMA = "Ollama"
+_REFRESH_HINT = "then press Enter here to refresh"
+REFRESH_PREFIX = "again:"
+"""Prefix of row values for steps that the user takes outside the program; choosing such a row refreshes the list."""
+
+
+def first_run_panel(
+    keys: Sequence[DetectedKey],
+    local: Sequence[LocalModelServer],
+    test_and_store_key: Callable[[str, str], Awaitable[None]],
+    message: str = "",
+) -> Panel:
+    """Return a panel with the models and keys that were found, and ways to set one up. `test_and_store_key` tests and
+    stores a provider's key and may raise `AgentError`; `message` is shown above the list."""
+
+    async def choose_row(row: PanelRow, _: str) -> Outcome:
+        return RowChosen(row.value)
+
+    async def enter_key(row: PanelRow, key: str) -> Outcome:
+        provider = row.value.removeprefix(ENTER_KEY_PREFIX)
+        await test_and_store_key(provider, key)
+        return RowChosen(f"{KEY_PREFIX}{provider}:")
+
+    def needs_key(row: PanelRow) -> bool:
+        return row.value.startswith(ENTER_KEY_PREFIX)
+
+    text_request = key_request(lambda row: row.value.removeprefix(ENTER_KEY_PREFIX))
+    explanation: Line = (("Choose a model. You can change it later with /model.", "text"),)
+    message_lines: tuple[Line, ...] = (((message, "warn"),),) if message else ()
+    return Panel(
+        "first-run",
+        ((("Welcome to Ebbtide", "accent"), ("  a coding agent in your terminal", "dim")), explanation, *message_lines),
+        first_run_rows(keys, local),
+        "Up, Down   Enter select   Esc cancel",
+        empty_message="No match.",
+        actions=(
+            PanelAction(("enter",), "take", choose_row, is_available=lambda row: not needs_key(row)),
+            PanelAction(("enter",), "key", enter_key, is_available=needs_key, text_request=text_request),
+        ),
+    )
+
+
+def first_run_rows(keys: Sequence[DetectedKey], local: Sequence[LocalModelServer]) -> tuple[PanelRow, ...]:
+    """Return the rows, with available models first. `local`: servers that run on this machine."""
+    with_key = (
+        *map(_key_row, keys),
+        *(_enter_key_row(variable, model.partition("/")[0]) for variable, model in DEFAULT_MODELS),
+    )
+    local_rows = tuple(_local_model_row(at, server, name) for at, server in enumerate(local) for name in server.models)
+    advice = (
+        'in config.toml: [providers.openai-chat] base_url = "https://…/v1" and api_key_env = "NAME"; then press Enter'
+    )
+    other = (
+        _row(CHOOSE_MODEL, "another model", "pick from the list, or type PROVIDER/NAME"),
+        *_ollama_setup_rows(next((server for server in local if server.name == OLLAMA), None)),
+        _row(f"{REFRESH_PREFIX}other", "another server", "any OpenAI-compatible server", advice),
+    )
+    demo = (_row(DEMO, "the demo", "a scripted model fixes a real bug: one minute, nothing is sent"),)
+    main_groups = (("With an API key", with_key), ("On this machine", local_rows))
+    return tuple(
+        row
+        for words, part in (*(main_groups if keys else main_groups[::-1]), ("Just looking?", demo), ("Other", other))
+        if part
+        for row in (heading(words), *part)
+    )
+
+
+def _key_row(key: DetectedKey) -> PanelRow:
+    return _row(f"{KEY_PREFIX}{key.provider}:{key.variable}", key.provider, f"key found in {key.variable}")
+
+
+def _enter_key_row(variable: str, provider: str) -> PanelRow:
+    details = f"The key is tested once, stored privately and sent only to {provider}. Or set {variable}."
+    return _row(f"{ENTER_KEY_PREFIX}{provider}", provider, "type or paste your key", details)
+
+
+def _local_model_row(at: int, server: LocalModelServer, name: str) -> PanelRow:
+    is_ollama = server.name == OLLAMA
+    value, label = (
+        (f"{MODEL_PREFIX}ollama/{name}", f"ollama/{name}") if is_ollama else (f"{LOCAL_PREFIX}{at}:{name}", name)
+    )
+    return _row(value, label, f"{server.name}, free")
+
+
+def _ollama_setup_rows(server: LocalModelServer | None) -> tuple[PanelRow, ...]:
+    """Return a row that says how to get a first model for Ollama; empty if it already has one."""
+    if server is not None and server.models:
+        return ()
+    if server is not None:
+        advice = f"run `ollama pull qwen3` in another terminal, {_REFRESH_HINT}"
+        return (_row(f"{REFRESH_PREFIX}ollama", "ollama", "no models yet", advice),)
+    advice = f"install it from ollama.com, run `ollama serve` and `ollama pull qwen3`, {_REFRESH_HINT}"
+    return (_row(f"{REFRESH_PREFIX}ollama", "ollama", "not running on this machine", advice),)
+
+
+def _row(value: str, name: str, description: str, details: str = "") -> PanelRow:
+    name, description = sanitised_line(name), sanitised_line(description)
+    line: Line = (("  ", "text"), (f"{name:<24} ", "text"), (description, "dim"))
+    return PanelRow(
+        value,
+        line,
+        search_text=f"{name} {description}",
+        details=(parse_inline_code(details, "text"),) if details else (),
+    )
+
+
+class FirstRunContext(CommandContext, Protocol):
+    async def play_demo(self) -> None:
+        """Play the demo outside the running interface."""
+
+
+async def first_model(context: FirstRunContext) -> str | None:
+    """Let the user choose a first model. Return None if a model is already configured or none was chosen."""
+    settings = context.settings
+    if settings is None or not is_first_run(settings.config, settings.environment):
+        return None
+    entry = KeyEntry(settings)
+    keys = detected_keys(settings.environment)
+    message = ""
+    while True:
+        local = await asyncio.to_thread(local_servers, ollama_address(settings.environment))
+        choice, model = await context.show(first_run_panel(keys, local, entry.test_and_store, message)), ""
+        message = ""
+        if choice is None:
+            return None
+        if choice.value == DEMO:
+            await context.play_demo()
+        elif choice.value.startswith(REFRESH_PREFIX):
+            settings.reload()
+            if settings.config.model is not None:
+                return settings.config.model
+            message = "Refreshed the list."
+        elif choice.value == CHOOSE_MODEL:
+            model = await pick_model(context, "", "")
+        else:
+            model = _save_choice(settings, local, choice.value)
+        if model:
+            try:
+                settings.set_value("agent.model", model)
+            except AgentError as error:
+                context.controller.show_failure(error)
+            return model
+
+
+def _save_choice(settings: Settings, local: tuple[LocalModelServer, ...], value: str) -> str:
+    """Return the model of a row, and save the settings that the model needs to the user's file."""
+    if value.startswith(MODEL_PREFIX):
+        return value.removeprefix(MODEL_PREFIX)
+    if value.startswith(LOCAL_PREFIX):
+        at, _, model = value.removeprefix(LOCAL_PREFIX).partition(":")
+        write_value(settings.file, "providers.openai-chat.base_url", local[int(at)].url)
+        return f"openai-chat/{model}"
+    provider, _, variable = value.removeprefix(KEY_PREFIX).partition(":")
+    if variable:
+        write_value(settings.file, f"providers.{provider}.api_key_env", variable)
+    return default_model(provider)

@@ -1,0 +1,190 @@
+"""Commands that list everything: all keys and commands, and the command palette."""
+
+from collections.abc import Sequence
+from functools import partial
+from time import time
+
+from rich.cells import cell_len, set_cell_size
+
+from ebbtide.agent.config.options import OPTIONS
+from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.tui.commands.command_context import CommandContext
+from ebbtide.tui.commands.settings import OFFERED_THEMES
+from ebbtide.tui.keys import KeyBinding
+from ebbtide.tui.slash_commands import COMMANDS, Invocation, SlashCommand, parse_command
+from ebbtide.tui.text.cells import fit_width
+from ebbtide.tui.text.numbers import age
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, parse_inline_code
+from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, heading
+
+_USAGE_WIDTH = 32
+
+TOPICS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Writing", ("Enter", "\\ Enter", "Ctrl-J", "Alt-Enter", "Up, Down", "/", "@", "!", "#", "Ctrl-R", "Ctrl-G", "Tab",
+                 "Ctrl-V", "history", "later", "shell", "remember", "vim", "editor")),
+    ("During a turn", ("Esc", "F3", "Shift-Tab", "todos", "plan", "mode", "tasks", "agents", "status")),
+    ("Reading", ("PgUp", "PgDn", "Home", "End", "Ctrl-Up", "Ctrl-Down", "Ctrl-F", "Ctrl-O", "Ctrl-T", "F4", "F2",
+                 "diff", "print", "copy", "export", "thinking")),
+    ("Context", ("Ctrl-X", "context", "compact", "archive", "why", "bring")),
+    ("Sessions", ("resume", "sessions", "clear", "rewind", "undo", "redo", "fork", "rename", "files", "add-dir",
+                  "sandbox")),
+    ("Instructions and extensions", ("init", "memory", "review", "skills", "hooks", "trust", "mcp")),
+    ("Models and settings", ("Ctrl-P", "F5", "model", "key", "effort", "settings", "theme", "commands", "panel")),
+    ("Program", ("F1", "Ctrl-Z", "Ctrl-C", "Ctrl-D", "help", "doctor", "quit")),
+)  # fmt: skip
+"""The topics of the help, each with command names and key labels. A key belongs to a topic by its whole label or by the
+first key in it."""
+
+OTHER_TOPIC = "Other"
+
+
+def help_panel(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> Panel:
+    """Return a searchable panel of all keys and commands."""
+    return Panel(
+        "help",
+        ((("Help", "strong"), ("  keys and commands", "dim")),),
+        help_entries(keys, commands),
+        "Up, Down, PgUp, PgDn   Enter put into the prompt   Esc close",
+        empty_message="Nothing matches.",
+        actions=(PanelAction(("enter",), "write", is_available=lambda row: row.value.startswith("/")),),
+        is_printed_whole=True,
+    )
+
+
+def help_entries(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> tuple[PanelRow, ...]:
+    """Return a row for every key and command, below the headings of the topics."""
+    rows_by_topic: dict[str, list[PanelRow]] = {name: [] for name in (*(name for name, _ in TOPICS), OTHER_TOPIC)}
+    for key in keys:
+        rows_by_topic[_topic_of_key(key)].append(_help_row(key.label, key.help, key_row_value(key), ()))
+    for command in commands:
+        details: tuple[Line, ...] = () if command.when_busy else ((("waits until the turn is over", "dim"),),)
+        rows_by_topic[_topic_of_command(command.name)].append(
+            _help_row(command.usage, command.help, f"/{command.name}", details)
+        )
+    entries: list[PanelRow] = []
+    for name, lines in rows_by_topic.items():
+        if lines:
+            entries += [heading(name), *lines]
+    return tuple(entries)
+
+
+def key_row_value(key: KeyBinding) -> str:
+    """Return the row value of a key: `action:NAME`; empty if the prompt handles the key."""
+    return f"action:{key.action}" if key.action else ""
+
+
+def _topic_of_command(name: str) -> str:
+    return next((area for area, names in TOPICS if name in names), OTHER_TOPIC)
+
+
+def _topic_of_key(key: KeyBinding) -> str:
+    first = key.label.split(",")[0].strip()
+    return next((area for area, names in TOPICS if key.label in names or first in names), OTHER_TOPIC)
+
+
+def _help_row(name: str, description: str, value: str, about: tuple[Line, ...]) -> PanelRow:
+    full_line: Line = ((f"{name}  ", "accent"), *parse_inline_code(description, "text"))
+    return PanelRow(
+        value or name,
+        partial(_help_line, name, description),
+        search_text=f"{name} {description}",
+        details=(full_line, *about),
+    )
+
+
+def _help_line(name: str, description: str, width: int) -> Line:
+    """Return one line of the list. If the list is narrow, the description gets more than half of it."""
+    room = min(_USAGE_WIDTH, width * 3 // 7)
+    return (("  ", "text"), (f"{fit_width(name, room - 1)} ", "accent"), *parse_inline_code(description, "text"))
+
+
+MAX_PALETTE_SESSIONS = 20
+_NAME_WIDTH = 20
+"""Minimum number of columns for a name that is followed by a description."""
+
+
+def palette_panel(entries: Sequence[PanelRow]) -> Panel:
+    """Return the command palette. Choosing a row returns a command line, or `action:NAME`."""
+    head: Line = (("What would you like to do?", "strong"),)
+    keys = "Up, Down   Enter select   Esc cancel"
+    return Panel("commands", (head,), tuple(entries), keys, empty_message="No match.", waits_for_main_screen=True)
+
+
+def palette_entries(
+    commands: Sequence[SlashCommand],
+    keys: Sequence[KeyBinding],
+    sessions: Sequence[SessionInfo],
+    models: Sequence[str],
+    now: float,
+) -> tuple[PanelRow, ...]:
+    """Return rows for commands, keys, sessions, models, themes and settings. `now` is in Unix seconds."""
+    by_action = {f"command('{command.name}')": command.name for command in commands}
+    key_labels = {by_action[key.action]: key.label for key in keys if key.action in by_action}
+    entries = [heading("Commands")]
+    entries += [
+        _palette_row(f"/{each.name}", each.usage, each.help, key_labels.get(each.name, "")) for each in commands
+    ]
+    entries.append(heading("Keys"))
+    entries += [
+        _palette_row(key_row_value(key), key.help, "", key.label)
+        for key in keys
+        if key.action and key.action not in by_action
+    ]
+    recent = sessions[:MAX_PALETTE_SESSIONS]
+    if recent:
+        entries.append(heading("Sessions"))
+        entries += [
+            _palette_row(f"/resume {each.id}", each.title or "(no messages yet)", age(now - each.updated_at), "session")
+            for each in recent
+        ]
+    if models:
+        entries.append(heading("Models"))
+        entries += [_palette_row(f"/model {model}", model, "", "model") for model in models]
+    entries.append(heading("Themes"))
+    entries += [_palette_row(f"/theme {each.name}", each.name, each.help, "theme") for each in OFFERED_THEMES]
+    entries.append(heading("Settings"))
+    entries += [_palette_row(f"/settings {each.key}", each.key, each.help, "setting") for each in OPTIONS]
+    return tuple(entries)
+
+
+def _palette_row(value: str, name: str, description: str, right_label: str) -> PanelRow:
+    name, description = sanitised_line(name), sanitised_line(description)
+    line: Line = (
+        (
+            (f"  {set_cell_size(name, max(_NAME_WIDTH, cell_len(name)))}  ", "text"),
+            *parse_inline_code(description, "dim"),
+        )
+        if description
+        else ((f"  {name}", "text"),)
+    )
+    return PanelRow(
+        value,
+        line,
+        search_text=f"{name} {description} {right_label}",
+        right_text=(right_label, "accent") if right_label else None,
+    )
+
+
+async def show_help(context: CommandContext, _: str) -> None:
+    if choice := await context.show(help_panel(context.keys, COMMANDS)):
+        context.set_prompt_text(f"{choice.value} ")
+
+
+async def show_palette(context: CommandContext, _: str) -> None:
+    """Show the command palette and run what was chosen. A command that needs an argument is put into the prompt
+    instead."""
+    sessions = context.controller.sessions
+    entries = palette_entries(COMMANDS, context.keys, await sessions.recent(), sessions.models(), time())
+    choice = await context.show(palette_panel(entries))
+    if choice is None:
+        return
+    kind, _, action = choice.value.partition(":")
+    invocation = parse_command(choice.value)
+    if kind == "action":
+        await context.run_action(action)
+    elif isinstance(invocation, Invocation):
+        if invocation.command.argument_hint.isupper() and not invocation.argument:
+            context.set_prompt_text(f"{choice.value} ")
+        else:
+            context.invoke(invocation)

@@ -1,0 +1,227 @@
+"""Commands for instructions and notes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from ebbtide.agent.config.settings import Settings
+from ebbtide.agent.errors import AgentError, UsageError
+from ebbtide.agent.events.session import Remembered
+from ebbtide.agent.input.instruction_files import instruction_files
+from ebbtide.agent.input.instruction_updates import instruction_notes
+from ebbtide.agent.input.memory import (
+    MemoryFile,
+    MemoryNote,
+    announce_memory,
+    delete_memory,
+    memory_files,
+    memory_notes,
+    undo_remember,
+)
+from ebbtide.agent.input.memory import append_memory as store_note
+from ebbtide.agent.session import Session
+from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tui.commands.command_context import CommandContext
+from ebbtide.tui.session.controller import SessionController
+from ebbtide.tui.text.numbers import size
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.blocks import Notice
+from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMessage, heading
+
+
+async def save_note(controller: SessionController, text: str, path: Path) -> None:
+    """Add a note to one of the instruction files that every session starts with. Errors are shown."""
+    try:
+        remembered = store_note(text, path)
+    except AgentError as error:
+        return controller.show_failure(error)
+    await controller.run_with_activity(
+        "remembering", lambda session: session.change_conversation(announce_memory, remembered.entry, remembered.path)
+    )
+    return controller.advance(remembered)
+
+
+async def announce_forgotten(controller: SessionController, note: MemoryNote) -> None:
+    """Inform the session which note was removed."""
+    entry, path = note.text, str(note.path)
+    await controller.run_with_activity(
+        "forgetting", lambda session: session.change_conversation(announce_memory, entry, path, is_removed=True)
+    )
+
+
+async def undo_last_note(controller: SessionController) -> bool:
+    """If the last thing that happened was saving a note, remove the note from its file, or show why that is impossible.
+    Return whether there was such a note."""
+    match controller.view.blocks[-1:]:
+        case (Notice(remembered=Remembered() as remembered),):
+            try:
+                undo_remember(remembered)
+            except AgentError as error:
+                controller.show_notice(str(error))
+                return True
+            entry, path = remembered.entry, remembered.path
+            await controller.run_with_activity(
+                "forgetting", lambda session: session.change_conversation(announce_memory, entry, path, is_removed=True)
+            )
+            controller.show_notice(f"removed from `{remembered.path}`")
+            return True
+        case _:
+            return False
+
+
+def note_files_panel(files: Sequence[MemoryFile]) -> Panel:
+    return Panel(
+        "remember",
+        ((("Save this note in", "strong"),),),
+        tuple(
+            PanelRow(
+                str(place.path),
+                ((f"  {place.label}", "text"), (f"  {sanitised_line(str(place.path))}", "dim")),
+            )
+            for place in files
+        ),
+        "Up, Down   Enter select   Esc cancel",
+        empty_message="no place to save it",
+        max_list_lines=16,
+    )
+
+
+FILE_PREFIX = "file:"
+"""Prefix of the row values of instruction files; other values are note numbers."""
+
+
+def instructions_panel(
+    files: Sequence[tuple[Path, int]],
+    notes: Sequence[MemoryNote],
+    root: Path,
+    forget: Callable[[PanelRow, str], Awaitable[Outcome]],
+) -> Panel:
+    """Return the panel of instruction files and notes. `files`: instruction files with their size in bytes. `forget`
+    removes the note of a row."""
+    rows = [_file_row(path, count, root) for path, count in files]
+    note_rows = [_note_row(number, note) for number, note in enumerate(notes)]
+    parts = (("Instructions", rows), ("Notes", note_rows))
+    return Panel(
+        "memory",
+        ((("Memory", "strong"), ("  # TEXT saves a note, /init proposes instructions", "dim")),),
+        tuple(row for words, part in parts if part for row in (heading(words), *part)),
+        "Up, Down   Enter open in your editor   x forget   Esc close",
+        empty_message="No notes and no instructions yet.",
+        actions=(
+            PanelAction(("enter",), "open"),
+            PanelAction(("x",), "forget", forget, is_available=lambda row: not row.value.startswith(FILE_PREFIX)),
+        ),
+        search_placeholder="",
+        max_list_lines=20,
+    )
+
+
+def _file_row(path: Path, byte_count: int, root: Path) -> PanelRow:
+    name = sanitised_line(str(path.relative_to(root) if path.is_relative_to(root) else path))
+    return PanelRow(f"{FILE_PREFIX}{path}", ((f"  {name}", "text"), (f"  {size(byte_count)}", "dim")))
+
+
+def _note_row(number: int, note: MemoryNote) -> PanelRow:
+    first, *more = note.text.strip().split("\n")
+    text = sanitised_line(f"{first} …" if more else first)
+    details: tuple[Line, ...] = (
+        ((sanitised_line(str(note.path)), "dim"),),
+        *(((sanitised_line(line), "text"),) for line in note.text.split("\n")),
+    )
+    return PanelRow(
+        f"{number}",
+        ((f"  {text}", "text"), (f"  {sanitised_line(note.label)}", "dim")),
+        details=details,
+    )
+
+
+async def remember(context: CommandContext, text: str) -> None:
+    if not text or context.settings is None:
+        return context.controller.show_notice("type a note after `#`, such as `# tests run with tox`")
+    files = {str(place.path): place for place in memory_files(context.settings.config)}
+    choice = await context.show(note_files_panel(tuple(files.values())))
+    if choice is not None:
+        return await save_note(context.controller, text, files[choice.value].path)
+    return context.set_prompt_text(f"# {text}")
+
+
+async def show_memory(context: CommandContext, _: str) -> None:
+    """List instructions and the notes of sessions; open them in the editor, and remove notes."""
+    settings, session = context.settings, context.controller.session
+    if settings is None or session is None:
+        return context.controller.show_notice("No session yet. This lists the instructions and notes of a session.")
+    files, notes = await asyncio.to_thread(_files_and_notes, settings, session)
+
+    async def remove_note(row: PanelRow, _: str) -> Outcome:
+        note = notes[int(row.value)]
+        await asyncio.to_thread(delete_memory, note)
+        await announce_forgotten(context.controller, note)
+        return replace(await updated_panel(), message=ShowMessage("note removed"))
+
+    async def updated_panel() -> Panel:
+        nonlocal files, notes
+        files, notes = await asyncio.to_thread(_files_and_notes, settings, session)
+        return instructions_panel(files, notes, session.root, remove_note)
+
+    choice = await context.show(instructions_panel(files, notes, session.root, remove_note))
+    if choice is not None:
+        path = (
+            Path(choice.value.removeprefix(FILE_PREFIX))
+            if choice.value.startswith(FILE_PREFIX)
+            else notes[int(choice.value)].path
+        )
+        try:
+            message = await edit_file(path, partial(context.edit_text, name=path.name))
+        except AgentError as error:
+            message = str(error)
+        context.controller.show_notice(message)
+    return None
+
+
+def _files_and_notes(
+    settings: Settings, session: Session
+) -> tuple[tuple[tuple[Path, int], ...], tuple[MemoryNote, ...]]:
+    """Return the instruction files with their sizes, including files read later in the session, and the notes."""
+    config = settings.config
+    initial_files = instruction_files(session.root, config.project, config.folders.config, config.folders.home)
+    paths = dict.fromkeys((*initial_files, *(Path(note.name) for note in instruction_notes(session.history))))
+    return tuple((path, path.stat().st_size) for path in paths if path.is_file()), memory_notes(config)
+
+
+_MAX_FILE_BYTES = 4_000_000
+"""Maximum size of an edited file in bytes."""
+
+
+async def edit_file(path: Path, run_editor: Callable[[str], Awaitable[str]]) -> str:
+    """Edit a file and return the result as a sentence. `run_editor` runs the editor on the text. If another program
+    changes the file meanwhile, nothing is saved. Raises `UsageError`."""
+    try:
+        before = _read_limited(path)
+        text = before.decode("utf-8", "surrogateescape")
+        new_content = (await run_editor(text)).encode("utf-8", "surrogateescape")
+        if new_content == before:
+            return f"`{path}` is unchanged"
+        _write_in_place(path, before, new_content)
+    except OSError as error:
+        raise UsageError(f"`{path}` cannot be edited: {error.strerror or error}") from error
+    return f"`{path}` was changed; the model is informed with your next message"
+
+
+def _write_in_place(path: Path, before: bytes, changed: bytes) -> None:
+    """Write in place, so that hard links and symbolic links are preserved."""
+    with open(path, "r+b") as file:
+        if file.read(_MAX_FILE_BYTES + 1) != before:
+            raise UsageError(f"`{path}` was changed by another program meanwhile, so nothing was saved")
+        file.seek(0)
+        file.write(changed)
+        file.truncate(len(changed))
+
+
+def _read_limited(path: Path) -> bytes:
+    content = read_beginning(path, _MAX_FILE_BYTES + 1)
+    if len(content) > _MAX_FILE_BYTES:
+        raise UsageError(f"`{path}` is too large to edit here")
+    return content

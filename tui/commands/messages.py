@@ -1,0 +1,57 @@
+"""Commands that send or edit messages."""
+
+from pathlib import Path
+
+from ebbtide.tui.commands.command_context import CommandContext
+from ebbtide.tui.view.block_texts import last_answer
+
+
+async def later(context: CommandContext, text: str) -> None:
+    if text:
+        context.send(text, later=True)
+    else:
+        context.controller.show_notice("type a message after `/later`; it is sent at the end of the turn")
+
+
+async def run_shell(context: CommandContext, command: str) -> None:
+    if not command:
+        return context.controller.show_notice("type a command after `!`, such as `!git status`")
+    if context.controller.session is not None and context.controller.session.mode == "plan":
+        context.controller.show_notice("plan mode restricts the model only; your own command runs")
+    await context.controller.run_command(command)
+    return None
+
+
+async def copy_answer(context: CommandContext, _: str) -> None:
+    context.copy(last_answer(context.controller.view.blocks))
+
+
+async def print_conversation(context: CommandContext, _: str) -> None:
+    await context.controller.load_earlier_messages(all=True)
+    await context.print_conversation()
+
+
+async def review(context: CommandContext, what: str) -> None:
+    _send(context, "review", what)
+
+
+async def propose_instructions(context: CommandContext, request: str) -> None:
+    _send(context, "init", request)
+
+
+def command_prompt(command: str, argument: str) -> str:
+    """Return the prompt of `/review` or `/init`. Without an argument, `/review` reviews the uncommitted changes."""
+    prompt = Path(__file__).with_name(f"{command}.md").read_text(encoding="utf-8").strip()
+    if command == "review":
+        uncommitted_changes = (
+            "what is changed here and not committed yet (`git diff HEAD` and new files), or else the last commit"
+        )
+        return prompt.replace("{what}", argument or uncommitted_changes)
+    return "\n\n".join(filter(None, (prompt, argument)))
+
+
+def _send(context: CommandContext, command: str, argument: str) -> None:
+    """Send the prompt of a command. The conversation shows the command that was typed."""
+    context.send(
+        context.controller.pastes.with_prompt_placeholder(f"/{command} {argument}", command_prompt(command, argument))
+    )

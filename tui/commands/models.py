@@ -1,0 +1,189 @@
+"""The command that switches the model, and the list of models: capabilities, prices, the cost of switching."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ebbtide.agent.providers.choices import ModelChoice, describe_model, model_choices, switch_cost
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tui.commands.command_context import CommandContext
+from ebbtide.tui.text.numbers import format_dollars, tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle
+from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, heading
+
+if TYPE_CHECKING:
+    from ebbtide.agent.config.settings import Settings
+
+MODELS_HEADING: Line = (
+    (f"{'Models':<30}", "strong"),
+    (f"{'window':>8}{'in':>8}{'out':>8}{'cached':>8}  supports", "dim"),
+)
+UNKNOWN_TEXT = "?"
+
+
+def models_panel(
+    choices: Sequence[ModelChoice],
+    describe: Callable[[str], ModelChoice],
+    current: str,
+    used_tokens: int,
+    search_text: str = "",
+    *,
+    needs_confirmation: bool = False,
+) -> Panel:
+    """Return the panel of models. `describe` returns the choice for a model that is not listed; `used_tokens`: tokens
+    of the conversation; `needs_confirmation`: whether switching costs money."""
+
+    def typed_model_rows(words: str) -> Sequence[PanelRow]:
+        """Return a row for a model that was typed; none if it is listed or not of the form PROVIDER/NAME."""
+        provider, slash, name = words.partition("/")
+        if not (provider and slash and name) or any(words == offer.model for offer in choices):
+            return ()
+        line: Line = ((f"  {sanitised_line(words)}", "text"), ("  use as typed", "dim"))
+        return (PanelRow(words, line, details=model_details(describe(words), current, used_tokens)),)
+
+    return Panel(
+        "model",
+        (MODELS_HEADING,),
+        tuple(_rows(choices, current, used_tokens)),
+        "Enter switch   or type PROVIDER/NAME   Esc cancel",
+        empty_message="Not in the list: type it as PROVIDER/NAME.",
+        actions=(PanelAction(("enter",), "switch"),),
+        search_text=search_text,
+        initial_value=current,
+        previews_before_action=needs_confirmation,
+        extra_rows=typed_model_rows,
+    )
+
+
+def _rows(choices: Sequence[ModelChoice], current: str, used_tokens: int) -> Iterator[PanelRow]:
+    """Yield the models, grouped by provider."""
+    for name, group in groupby(choices, lambda offer: "Your models" if offer.is_configured else offer.provider):
+        yield heading(sanitised_line(name))
+        for offer in group:
+            yield PanelRow(
+                offer.model,
+                model_line(offer, offer.model == current),
+                plain_model_line(offer, current),
+                f"{offer.model} {'' if offer.has_key else 'no key'}",
+                model_details(offer, current, used_tokens),
+            )
+
+
+def available_models(
+    settings: "Settings | None", current: str, names: Sequence[str]
+) -> tuple[Sequence[ModelChoice], Callable[[str], ModelChoice]]:
+    """Return the models to choose from, and a function that describes any other model. `names`: models to offer if
+    there are no settings."""
+    if settings is None:
+        return [ModelChoice(name) for name in dict.fromkeys((*([current] if current else []), *names))], ModelChoice
+    config, environment = settings.config, settings.environment
+    found = model_choices(config, environment, (current,) if current else ())
+    return found, lambda model: describe_model(model, config, environment)
+
+
+def plain_model_line(offer: ModelChoice, current: str) -> str:
+    """Return a model as one line, for line mode."""
+    parts = [offer.model + (" (in use)" if offer.model == current else "")]
+    if offer.window is not None:
+        parts.append(f"window {tokens(offer.window)}")
+    if prices := offer.prices:
+        read = _price_text(prices.cache_read)
+        parts.append(f"in {_price_text(prices.input)}, out {_price_text(prices.output)}, cache read {read}")
+    if (takes := _supported_features(offer)) != UNKNOWN_TEXT:
+        parts.append(f"supports {takes}")
+    if not offer.has_key:
+        parts.append("no key")
+    return sanitised_line("; ".join(parts))
+
+
+def model_line(offer: ModelChoice, is_current: bool) -> Line:
+    name = ellipsize(sanitised_line(offer.model), 28)
+    prices = offer.prices
+    numbers = [UNKNOWN_TEXT if offer.window is None else tokens(offer.window)]
+    if prices is None:
+        numbers += [UNKNOWN_TEXT] * 3
+    else:
+        numbers += [_price_text(price) for price in (prices.input, prices.output, prices.cache_read)]
+    style: TextStyle = "strong" if is_current else "text" if offer.has_key else "dim"
+    return (
+        ("● " if is_current else "  ", "good"),
+        (f"{name:<28}", style),
+        ("".join(f"{number:>8}" for number in numbers), "text" if offer.has_key else "dim"),
+        (f"  {_supported_features(offer)}", "dim"),
+        ("" if offer.has_key else "  no key", "warn"),
+    )
+
+
+def model_details(offer: ModelChoice, current: str, used_tokens: int) -> tuple[Line, ...]:
+    lines: list[Line] = []
+    if (takes := _supported_features(offer)) != UNKNOWN_TEXT:
+        lines.append(((f"supports {takes}", "dim"),))
+    if prices := offer.prices:
+        read, write = _price_text(prices.cache_read), _price_text(prices.cache_write)
+        prices_text = (
+            f"in {_price_text(prices.input)}, out {_price_text(prices.output)}, cache read {read}, cache write {write}"
+        )
+        lines.append(((f"$ per million tokens: {prices_text}", "dim"),))
+        if prices.long_above is not None and prices.long_input is not None and prices.long_output is not None:
+            longer = f"in {_price_text(prices.long_input)}, out {_price_text(prices.long_output)}"
+            lines.append(((f"above {tokens(prices.long_above)} tokens per request: {longer}", "dim"),))
+    else:
+        lines.append((("price unknown", "dim"),))
+    if not offer.has_key:
+        lines.append(((f"no API key: add one with `/key {offer.model.partition('/')[0]}`", "warn"),))
+    if offer.model != current:
+        lines.append(((switch_cost_text(offer, used_tokens), "text"),))
+    return tuple(lines)
+
+
+def switch_cost_text(offer: ModelChoice, used_tokens: int) -> str:
+    """Say what switching to that model costs."""
+    if not used_tokens:
+        return "no messages yet: switching is free"
+    cost = switch_cost(offer, used_tokens)
+    price = "price unknown" if cost is None else f"≈ {format_dollars(cost)}" if cost else "free"
+    return f"switching resends about {tokens(used_tokens)} uncached tokens ({price})"
+
+
+def _price_text(price: float) -> str:
+    return "0" if not price else f"{price:.3g}" if price < 0.1 else f"{price:.2f}"
+
+
+def _supported_features(offer: ModelChoice) -> str:
+    features = (("tools", offer.tools), ("images", offer.images), ("thinking", offer.thinking))
+    if all(takes is None for _, takes in features):
+        return UNKNOWN_TEXT
+    return ", ".join(name for name, takes in features if takes) or "text"
+
+
+async def choose_model(context: CommandContext, name: str) -> None:
+    session = context.controller.session
+    current = session.model if session is not None else ""
+    is_started = session is not None and bool(session.history.messages)
+    if not name or (is_started and name != current):  # show the cost before switching models
+        name = await pick_model(context, current, name, needs_confirmation=is_started)
+    if not name or name == current:
+        return
+    if await context.controller.open(resume=session.id if session is not None and is_started else None, model=name):
+        context.show_session()
+        context.controller.show_notice(f"the model is now {name}")
+
+
+async def pick_model(
+    context: CommandContext, current: str, search_text: str, *, needs_confirmation: bool = False
+) -> str:
+    """Let the user choose a model, which need not be in the list. Return an empty string if none was chosen.
+    `needs_confirmation`: whether switching costs money."""
+    choices, describe = available_models(context.settings, current, context.controller.sessions.models())
+    choice = await context.show(
+        models_panel(
+            choices,
+            describe,
+            current,
+            context.controller.view.used_tokens,
+            search_text,
+            needs_confirmation=needs_confirmation,
+        )
+    )
+    return choice.value if choice is not None else ""

@@ -1,0 +1,137 @@
+"""API keys entered during a session. They are tested with a short request, then stored in the same way as by `ebb key
+set`."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.settings import Settings
+from ebbtide.agent.errors import AgentError, AuthFailed
+from ebbtide.agent.providers.first_run import try_key
+from ebbtide.agent.providers.keys import KeyStore, origin_of, validated_key, with_stored_keys
+from ebbtide.agent.providers.setup import DEFAULT_MODELS, key_variable, provider_address
+from ebbtide.tui.commands.command_context import CommandContext
+from ebbtide.tui.commands.sessions import has_messages
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.panel import AskForText, Outcome, Panel, PanelAction, PanelRow, RowChosen
+
+
+def key_request(provider_of: Callable[[PanelRow], str]) -> AskForText:
+    """Return a request for a key, which is typed hidden."""
+    return AskForText(
+        lambda row: "",
+        "Enter test it with one short request and save it   Esc cancel",
+        "API key",
+        placeholder=lambda row: f"key for {provider_of(row)}: type or paste it (hidden)",
+        is_hidden=True,
+        progress_message="testing the key …",
+    )
+
+
+def keys_panel(
+    providers: Sequence[str],
+    variables: Mapping[str, str],
+    enter: Callable[[str, str], Awaitable[None]],
+    search_text: str = "",
+) -> Panel:
+    """Return the panel of providers. `variables`: for each provider, the environment variable that contains its key, or
+    an empty string. `enter` tests and stores a key; it may raise `AgentError`."""
+
+    async def enter_key(row: PanelRow, key: str) -> Outcome:
+        await enter(row.value, key)
+        return RowChosen(row.value)
+
+    return Panel(
+        "key",
+        ((("Replace an API key", "accent"),),),
+        tuple(_row(name, variables.get(name, "")) for name in providers),
+        "Up, Down   Enter select   Esc cancel",
+        actions=(PanelAction(("enter",), "key", enter_key, text_request=key_request(lambda row: row.value)),),
+        search_text=search_text,
+    )
+
+
+def _row(name: str, variable: str) -> PanelRow:
+    hint = f"the key in {variable} is in use" if variable else "type or paste a key"
+    line: Line = (("  ", "text"), (f"{name:<14} ", "text"), (hint, "dim"))
+    return PanelRow(name, line, search_text=name)
+
+
+PROVIDERS_WITH_KEYS = tuple(name for name in PROVIDERS if name != "scripted")
+
+
+def default_model(provider: str) -> str:
+    """Return the default model of a provider; empty if it has none."""
+    return next((model for _, model in DEFAULT_MODELS if model.startswith(f"{provider}/")), "")
+
+
+class KeyEntry:
+    """Tests and stores API keys."""
+
+    def __init__(self, settings: Settings, model: str = "") -> None:
+        """`model`: the current model, used to test a key of its provider."""
+        self._settings, self._model = settings, model
+        self._untested: tuple[str, str] | None = None
+        """The provider and key whose test failed for another reason than rejection. If the user enters them again, the
+        key is stored untested."""
+
+    async def test_and_store(self, provider: str, written: str) -> None:
+        """Test a key, store it, and use it from now on. Raises `AgentError` if the key is malformed, rejected or could
+        not be tested."""
+        settings, key = self._settings, validated_key(written)
+        config = settings.config
+        model = self._model if self._model.startswith(f"{provider}/") else default_model(provider)
+        if self._untested != (provider, key):
+            try:
+                if not model:
+                    raise AgentError(f"no model of {provider} is in use")
+                await try_key(config, settings.environment, model, key)
+            except AuthFailed:
+                raise
+            except AgentError as error:
+                self._untested = (provider, key)
+                reason = str(error).rstrip(".")
+                raise AgentError(f"could not test the key: {reason}. Press Enter again to save it untested") from error
+        origin = origin_of(provider_address(provider, config.provider(provider), settings.environment))
+        folder = config.folders.config
+        await asyncio.to_thread(KeyStore(folder).put, provider, origin, key)
+        environment = with_stored_keys(folder, settings.environment)
+        variable = key_variable_in_use(settings, provider)
+        settings.use_environment({**environment, variable: key} if variable else environment)
+
+
+def key_variable_in_use(settings: Settings, provider: str) -> str:
+    """Return the environment variable that contains a provider's key; empty if none is set."""
+    variable = key_variable(provider, settings.config.provider(provider))
+    return variable if variable and settings.environment.get(variable) else ""
+
+
+async def replace_key(context: CommandContext, argument: str) -> None:
+    """Ask for a provider's key, and continue the session with the new one."""
+    settings, session = context.settings, context.controller.session
+    if settings is None:
+        return context.controller.show_notice("keys cannot be changed here. Run `ebb key set PROVIDER` in a shell.")
+    model = session.model if session is not None else context.model or settings.config.model or ""
+    current = model.partition("/")[0]
+    if argument and argument not in PROVIDERS_WITH_KEYS:
+        # The argument may be a key, so it is not repeated here. The prompt history omits the argument of `/key`.
+        known = ", ".join(PROVIDERS_WITH_KEYS)
+        return context.controller.show_notice(f"Type `/key PROVIDER` ({known}). The key is entered next, hidden.")
+    names = (argument,) if argument else (current, "anthropic", "openai")
+    providers = tuple(dict.fromkeys(name for name in names if name in PROVIDERS_WITH_KEYS))
+    variables = {name: key_variable_in_use(settings, name) for name in providers}
+    panel = keys_panel(providers, variables, KeyEntry(settings, model).test_and_store, argument)
+    if (choice := await context.show(panel)) is None:
+        return None
+    provider = choice.value
+    if provider == current or session is None:
+        resume = session.id if session is not None and has_messages(context) else None
+        if not await context.controller.open(resume=resume, model=model or default_model(provider)):
+            return None
+        context.show_session()
+    variable = variables[provider]
+    override_note = (
+        f". {variable} contains another key that overrides it in later runs: change or unset it" if variable else ""
+    )
+    context.controller.show_notice(f"the new key for {provider} is stored and in use{override_note}")
+    return None

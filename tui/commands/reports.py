@@ -1,0 +1,156 @@
+"""Commands that report the state of the session and of background work."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.input.instructions import branch_or_commit
+from ebbtide.agent.messages import Usage
+from ebbtide.agent.overview import Overview
+from ebbtide.agent.records.usage import RequestUsage
+from ebbtide.agent.session import Session
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.commands.command_context import CommandContext
+from ebbtide.tui.text.numbers import format_dollars, seconds, tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line
+from ebbtide.tui.view.file_changes import change_rows
+from ebbtide.tui.view.panel import Panel, report_panel
+
+_NAME_COLUMNS = 10
+_PURPOSE_NAMES = {"step": "step", "summary": "summary", "keep-alive": "keep-alive"}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """Facts about a session that are not part of its context overview."""
+
+    folder: str
+    branch: str
+    mode: str
+    sandbox: str
+    """State of the sandbox, a `SandboxState`."""
+    effort: str
+    """The configured reasoning effort; empty if not set."""
+    file_change_totals: tuple[int, int, int]
+    """Number of files changed by tools, and lines added and removed."""
+    job_count: int
+    unsent_messages: int
+    """Number of unsent messages."""
+    language_servers: Sequence[tuple[str, str]] = ()
+    """The language servers used so far, with their states."""
+
+
+def status_panel(overview: Overview, facts: SessionFacts) -> Panel:
+    """Return the status panel. A row names the command that shows more, if there is one."""
+    head: Line = (("Session  ", "strong"), (sanitised_line(overview.title) or "(no messages yet)", "text"))
+    return report_panel("status", head, [_status_line(*row) for row in _status_rows(overview, facts)])
+
+
+def _status_line(name: str, value: str, command: str) -> Line:
+    line: Line = ((f"  {name:<{_NAME_COLUMNS}}", "dim"), (value, "text"))
+    return (*line, (f"  {command}", "dim")) if command else line
+
+
+def _status_rows(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str, str, str]]:
+    requests = overview.requests
+    usage = sum((one.usage for one in requests), Usage())
+    yield "id", overview.session, ""
+    effort = f", effort {facts.effort}" if facts.effort else ""
+    yield "model", sanitised_line(overview.model) + effort, "/model"
+    sandbox_text = (
+        f"commands sandboxed ({facts.sandbox})" if facts.sandbox not in ("none", "off") else "commands not sandboxed"
+    )
+    yield "mode", f"{facts.mode}, {sandbox_text}", "/mode"
+    yield "folder", sanitised_line(facts.folder) + (f"   {sanitised_line(facts.branch)}" if facts.branch else ""), ""
+    share = 100 * overview.used_tokens / max(overview.effective, 1)
+    yield "window", f"{tokens(overview.used_tokens)} of {tokens(overview.effective)} ({share:.0f}%)", "/context"
+    yield "cost", _cost_text(requests), ""
+    read = f" ({100 * usage.cache_read / usage.prompt:.0f}% cached)" if usage.prompt else ""
+    yield "tokens", f"{tokens(usage.prompt)} sent{read}, {tokens(usage.output)} received", ""
+    if requests:
+        elapsed = round(requests[-1].at - requests[0].at)
+        yield "requests", _requests_text(requests) + (f" in {seconds(elapsed)}" if elapsed else ""), ""
+    count, added, removed = facts.file_change_totals
+    yield "files", f"{pluralize(count, 'file')} changed  +{added} −{removed}" if count else "no changes", "/files"
+    if facts.job_count:
+        yield "running", f"{pluralize(facts.job_count, 'command')} in the background", "/tasks"
+    if facts.language_servers:
+        yield "languages", ", ".join(sanitised_line(f"{name} {how}") for name, how in facts.language_servers), ""
+    if facts.unsent_messages:
+        yield "queued", pluralize(facts.unsent_messages, "message"), ""
+
+
+def _cost_text(requests: Sequence[RequestUsage]) -> str:
+    """Return the cost of all requests, broken down by model if several were used."""
+    models = dict.fromkeys(one.model for one in requests)
+    costs = {model: _total_cost(one.cost for one in requests if one.model == model) for model in models}
+    total = format_dollars(_total_cost(costs.values()))
+    if None in costs.values():
+        unknown = ", ".join(sanitised_line(model) for model, cost in costs.items() if cost is None)
+        return f"unknown (no price for {unknown})"
+    if len(costs) < 2:
+        return total
+    return f"{total}: {', '.join(f'{sanitised_line(model)} {format_dollars(cost)}' for model, cost in costs.items())}"
+
+
+def _total_cost(costs: Iterable[float | None]) -> float | None:
+    """Return the sum, or None if one of the costs is unknown."""
+    total = 0.0
+    for cost in costs:
+        if cost is None:
+            return None
+        total += cost
+    return total
+
+
+def _requests_text(requests: Sequence[RequestUsage]) -> str:
+    purposes = Counter(_PURPOSE_NAMES.get(one.purpose, "other") for one in requests)
+    if len(purposes) == 1:
+        return pluralize(len(requests), "request")
+    return f"{pluralize(len(requests), 'request')} ({', '.join(f'{count} {name}' for name, count in purposes.items())})"
+
+
+async def show_status(context: CommandContext, _: str) -> None:
+    controller, session = context.controller, context.controller.session
+    if session is None:
+        return
+    overview = await controller.sessions.overview(session.id)
+    facts = SessionFacts(
+        str(session.root),
+        branch_or_commit(session.root),
+        session.mode,
+        await asyncio.to_thread(lambda: session.boundary.state),
+        (context.settings.config.reasoning_effort or "") if context.settings is not None else "",
+        await _file_change_totals(session),
+        len(session.running_jobs),
+        len(controller.queue),
+        session.language_servers,
+    )
+    await context.show(status_panel(overview, facts))
+
+
+async def _file_change_totals(session: Session) -> tuple[int, int, int]:
+    """Return the number of files changed by tools, and of lines added and removed; zeros if unknown."""
+    try:
+        changes = await session.files.changes("session")
+    except AgentError:  # the session records no file changes
+        return 0, 0, 0
+    by_tools = [row for row in await asyncio.to_thread(change_rows, changes) if row.by_tool]
+    return len(by_tools), sum(row.added for row in by_tools), sum(row.removed for row in by_tools)
+
+
+async def show_tasks(context: CommandContext, argument: str) -> None:
+    session = context.controller.session
+    if argument.strip() == "forward" and session is not None:
+        if not await session.background_jobs.forward_ports():
+            context.controller.show_notice("no background job listens on an unreachable port")
+        return
+    jobs = session.running_jobs if session is not None else ()
+    if not jobs:
+        context.controller.show_notice("no background commands; `/todos` shows the model's to-do list")
+        return
+    lines: list[Line] = [((f"  {sanitised_line(job)}", "text"),) for job in jobs]
+    await context.show(report_panel("tasks", (("In the background", "strong"),), lines))

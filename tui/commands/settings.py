@@ -1,0 +1,305 @@
+"""Commands that change settings."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import cast
+
+from ebbtide.agent.config.options import EFFORTS, OPTIONS_BY_KEY, THEMES, THOUGHTS_NAMES, ThemeName
+from ebbtide.agent.config.settings import Setting, SettingOrigin, Settings, display_value, written_value
+from ebbtide.agent.errors import AgentError
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tui.commands.command_context import CommandContext
+from ebbtide.tui.commands.models import available_models
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
+from ebbtide.tui.view.panel import AskForText, Panel, PanelAction, PanelRow, ShowMessage, heading
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTheme:
+    """An available theme."""
+
+    name: ThemeName
+    help: str
+
+
+OFFERED_THEMES: tuple[OfferedTheme, ...] = (
+    OfferedTheme("auto", "light or dark, like your terminal"),
+    OfferedTheme("dark", "the sea at night: blue-grey"),
+    OfferedTheme("light", "paper and ink, with deep blue"),
+    OfferedTheme("high-contrast", "bright on black"),
+    OfferedTheme("ansi", "your terminal's own 16 colours"),
+    OfferedTheme("catppuccin-mocha", "pastels on a dark ground"),
+    OfferedTheme("catppuccin-latte", "pastels on a light ground"),
+    OfferedTheme("dracula", "violet and pink on slate"),
+    OfferedTheme("gruvbox", "warm and retro"),
+    OfferedTheme("nord", "cold and calm"),
+    OfferedTheme("solarized-dark", "sixteen colours on deep blue"),
+    OfferedTheme("solarized-light", "sixteen colours on cream"),
+    OfferedTheme("tokyo-night", "neon on midnight blue"),
+)
+
+
+def themes_panel(chosen: ThemeName, colorless: bool, apply_theme: Callable[[ThemeName], None]) -> Panel:
+    """Return the list of themes; the marked theme is previewed. `colorless`: whether colours are off in every theme."""
+    message = "`NO_COLOR` is set, so all themes look alike"
+    return Panel(
+        "theme",
+        ((("Theme", "strong"),),),
+        tuple(
+            PanelRow(
+                offered.name,
+                (
+                    ("● " if offered.name == chosen else "  ", "good"),
+                    (f"{offered.name:<18}", "text"),
+                    (offered.help, "dim"),
+                ),
+                search_text=f"{offered.name} {offered.help}",
+                details=(parse_inline_code(message, "warn"),) if colorless else (),
+            )
+            for offered in OFFERED_THEMES
+        ),
+        "Up, Down preview   Enter select   Esc cancel",
+        empty_message="No match.",
+        initial_value=chosen,
+        on_row_marked=lambda row: apply_theme(cast(ThemeName, row.value)),
+    )
+
+
+_KEY_COLUMNS = 36
+_VALUE_COLUMNS = 22
+COMMON_SETTINGS = (
+    "agent.model", "agent.permission_mode", "agent.reasoning_effort", "agent.sandbox", "permissions.allow",
+    "permissions.sandboxed", "agent.max_cost", "tui.theme", "tui.detail", "tui.notify",
+)  # fmt: skip
+"""Common settings, shown first."""
+SETTING_GROUPS = (
+    ("Interface", ("tui.",)),
+    (
+        "Permissions and tools",
+        ("permissions.", "tools.", "hooks.", "mcp.", "lsp.", "agents.", "jobs.", "sandbox.", "web."),
+    ),
+    ("Undo and recall", ("checkpoints.", "recall.", "archive.")),
+    ("Retries", ("retry.",)),
+    ("Telemetry", ("telemetry.",)),
+    ("Model and context", ("agent.", "rewrite.")),
+)
+"""Groups of the other settings, by key prefix."""
+_ORIGIN_STYLES: dict[SettingOrigin, TextStyle] = {
+    "default": "dim",
+    "yours": "accent",
+    "project": "warn",
+    "environment": "warn",
+    "command line": "warn",
+}
+
+
+def settings_panel(
+    read: Callable[[], Sequence[Setting]], change: Callable[[str, str], str], search_text: str = ""
+) -> Panel:
+    """Return the settings panel. `change` takes a key and the new text, and returns a message. It may raise
+    `AgentError`."""
+    settings = {setting.key: setting for setting in read()}
+
+    def initial_value(row: PanelRow) -> str:
+        value = settings[row.value].value
+        if value is None or isinstance(value, str | bool):
+            return "" if value is None else display_value(value)
+        return written_value(value)
+
+    async def change_setting(row: PanelRow, text: str) -> Panel:
+        message = ShowMessage(sanitised_line(change(row.value, text)), "good")
+        return replace(settings_panel(read, change), message=message)
+
+    text_request = AskForText(
+        initial_value,
+        "Enter save   empty: reset to default   Esc cancel",
+        "New value",
+        replaces=True,
+        placeholder=lambda row: f"{row.value}: not set",
+        may_be_empty=True,
+    )
+    return Panel(
+        "settings",
+        ((("Settings", "strong"),),),
+        tuple(_rows(settings)),
+        "Up, Down   Enter change   Esc close",
+        empty_message="No match.",
+        actions=(PanelAction(("enter",), "change", change_setting, text_request=text_request),),
+        search_text=search_text,
+        previews_before_action=True,
+    )
+
+
+def _rows(settings: Mapping[str, Setting]) -> Iterator[PanelRow]:
+    """Yield rows for common settings, then for the others in groups."""
+    yield heading("Common")
+    yield from (_row(settings[key]) for key in COMMON_SETTINGS if key in settings)
+    for name, starts in SETTING_GROUPS:
+        members = [
+            setting for key, setting in settings.items() if key.startswith(starts) and key not in COMMON_SETTINGS
+        ]
+        if members:
+            yield heading(name)
+        yield from map(_row, members)
+
+
+def _row(setting: Setting) -> PanelRow:
+    return PanelRow(
+        setting.key,
+        partial(setting_line, setting),
+        search_text=f"{setting.key} {setting.help} {setting.origin}",
+        details=setting_details(setting),
+    )
+
+
+def setting_line(setting: Setting, width: int) -> Line:
+    """Return the key, value and source of a setting. In a narrow list the columns are not aligned."""
+    value = ellipsize(sanitised_line(display_value(setting.value)), _VALUE_COLUMNS)
+    column = _KEY_COLUMNS if width > _KEY_COLUMNS + _VALUE_COLUMNS else len(setting.key) + 2
+    return (
+        (f"{setting.key:<{column}}", "text"),
+        (f"{value:<{_VALUE_COLUMNS}}  ", "dim" if setting.value is None or setting.origin == "default" else "strong"),
+        (setting.origin, _ORIGIN_STYLES[setting.origin]),
+    )
+
+
+def setting_details(setting: Setting) -> tuple[Line, ...]:
+    """Return the details of a setting."""
+    option = OPTIONS_BY_KEY[setting.key]
+    value = sanitised_line(display_value(setting.value))
+    lines: list[Line] = [parse_inline_code(setting.help, "text")]
+    if len(value) > _VALUE_COLUMNS:
+        lines.append(((f"now: {value}", "dim"),))
+    lines.append(parse_inline_code(f"values: {allowed_values(setting.key)}", "dim"))
+    lines.append(((f"default: {display_value(setting.default)}", "dim"),))
+    if setting.origin != "default":
+        lines.append(((f"from: {sanitised_line(setting.source)}", "dim"),))
+    if option.environment and setting.origin != "environment":
+        lines.append(((f"the environment variable {option.environment} overrides the files", "dim"),))
+    if setting.can_be_tightened:
+        lines.append((("a project can only make it stricter", "dim"),))
+    lines.append(((f"takes effect {'immediately' if setting.takes_effect == 'now' else setting.takes_effect}", "dim"),))
+    return tuple(lines)
+
+
+def allowed_values(key: str) -> str:
+    """Return the allowed values of a setting, taken from its parser's error message."""
+    try:
+        OPTIONS_BY_KEY[key].parse(object())
+    except ValueError as error:
+        reason = str(error)
+        if reason.startswith("one of "):
+            return reason.removeprefix("one of ").replace('"', "")
+        return {"true or false": "on or off", "a quoted string": "text"}.get(reason, reason)
+    return "any value"
+
+
+async def choose_theme(context: CommandContext, name: str) -> None:
+    themes, settings = context.themes, context.settings
+    if name and name not in THEMES:
+        return context.controller.show_notice(f"unknown theme `{name}`. Themes: {', '.join(f'`{t}`' for t in THEMES)}")
+    if not name:
+        if themes is None:
+            return context.hint("There are no colours here. `/theme NAME` sets those of the full-screen interface.")
+        before = themes.chosen
+        choice = await context.show(themes_panel(before, themes.colorless, themes.apply_theme))
+        if choice is None:
+            return themes.apply_theme(before)
+        name = choice.value
+    if themes is not None:
+        themes.apply_theme(next(theme for theme in THEMES if theme == name))
+    if settings is not None:
+        try:
+            context.hint(settings.set_value("tui.theme", name))
+        except AgentError as error:
+            context.controller.show_notice(str(error))
+    return None
+
+
+async def toggle_side_panel(context: CommandContext, _: str) -> None:
+    settings = context.settings
+    if settings is None or context.themes is None:
+        return context.hint("There is no side panel here. Use `/files`, `/todos` and `/context`.")
+    is_wanted = not settings.config.tui_panel
+    try:
+        message = settings.set_value("tui.panel", "true" if is_wanted else "false")
+    except AgentError as error:
+        return context.controller.show_notice(str(error))
+    context.apply_setting("tui.panel")
+    if settings.config.tui_panel != is_wanted:
+        return context.hint(message)  # a source of higher priority overrides the setting
+    hint = "side panel on (from 140 columns); F5 hides it"
+    return context.hint(hint if is_wanted else "side panel hidden; F5 shows it")
+
+
+async def show_settings(context: CommandContext, search_text: str) -> None:
+    settings = context.settings
+    if settings is None:
+        return context.controller.show_notice("settings cannot be changed here; `ebb config` lists them")
+
+    def change(key: str, text: str) -> str:
+        message = settings.set_value(key, text) if text.strip() else settings.unset_value(key)
+        context.apply_setting(key)
+        return message
+
+    await context.show(settings_panel(settings.all_settings, change, search_text))
+    return None
+
+
+NO_SETTINGS_NOTICE = "settings cannot be changed here; `ebb config` lists them"
+
+
+async def choose_effort(context: CommandContext, level: str) -> None:
+    """Set the reasoning effort from now on, including the current session."""
+    settings, session = context.settings, context.controller.session
+    if settings is None or session is None:
+        return context.controller.show_notice(NO_SETTINGS_NOTICE)
+    if not level:
+        current = settings.config.reasoning_effort or ""
+        choice = await context.show(_efforts_panel(current))
+        if choice is None or choice.value == current:
+            return None
+        level = choice.value
+    message = settings.set_value("agent.reasoning_effort", level.lower())
+    has_messages = bool(session.history.messages)
+    if await context.controller.open(resume=session.id if has_messages else None, model=session.model):
+        context.show_session()
+        context.controller.show_notice(_effort_message(settings, session.model, message))
+    return None
+
+
+def _effort_message(settings: Settings, model: str, message: str) -> str:
+    """Return the message after a change, and say if the model may ignore the setting."""
+    _, describe = available_models(settings, model, ())
+    is_supported = describe(model).thinking
+    message = message.replace("; takes effect in the next session", ", also in later sessions")
+    return message if is_supported else f"{message}; `{model}` may ignore it"
+
+
+def _efforts_panel(current: str) -> Panel:
+    rows = tuple(
+        PanelRow(each, (("● " if each == current else "  ", "good"), (each, "text")), each) for each in EFFORTS
+    )
+    head: Line = (("Reasoning effort", "strong"), ("  more is slower and uses more tokens", "dim"))
+    return Panel(
+        "effort", (head,), rows, "Up, Down   Enter select   Esc cancel", search_placeholder="", initial_value=current
+    )
+
+
+async def choose_thoughts(context: CommandContext, mode_name: str) -> None:
+    """Set how reasoning is shown; without a name, switch to the next way."""
+    settings = context.settings
+    if settings is None:
+        return context.controller.show_notice(NO_SETTINGS_NOTICE)
+    current = settings.config.tui_thoughts
+    new_value = mode_name.lower() or THOUGHTS_NAMES[(THOUGHTS_NAMES.index(current) + 1) % len(THOUGHTS_NAMES)]
+    try:
+        message = settings.set_value(
+            "tui.thoughts", {"on": "open", "show": "open", "off": "hidden", "hide": "hidden"}.get(new_value, new_value)
+        )
+    except AgentError as error:
+        return context.controller.show_notice(str(error))
+    context.apply_setting("tui.thoughts")
+    return context.hint(message)

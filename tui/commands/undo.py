@@ -1,0 +1,313 @@
+"""Commands that show and revert file changes of turns."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import time
+
+from ebbtide.agent.checkpoints.file_state import FileState, PathChange, PlannedPath, RestorePlan, path_label
+from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
+from ebbtide.agent.checkpoints.undo_points import (
+    PointKind,
+    RestoreResult,
+    UndoPoint,
+    next_redo,
+    next_undo,
+    points_of_lineage,
+)
+from ebbtide.agent.errors import AgentError
+from ebbtide.agent.input.restored_files import announce_restored_files
+from ebbtide.agent.records.file_change import ChangeScope, FileChange
+from ebbtide.agent.session import Session
+from ebbtide.tools.files.change import diff_lines
+from ebbtide.tools.outputs.extent import join_limited, pluralize
+from ebbtide.tui.commands.command_context import CommandContext
+from ebbtide.tui.commands.memory import undo_last_note
+from ebbtide.tui.text.numbers import age
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
+from ebbtide.tui.view.file_changes import FileChangeRow, change_line, change_row, change_text, changes_panel
+from ebbtide.tui.view.panel import DiffText, LoadedText, Panel, PanelAction, PanelRow
+
+RESTORE_KEY_HINTS = "Enter apply  a include changes made by others  PgUp, PgDn scroll  Esc cancel"
+SIMPLE_RESTORE_KEY_HINTS = "Enter apply  PgUp, PgDn scroll  Esc cancel"
+UNDO_POINTS_KEY_HINTS = "Enter preview  PgUp, PgDn scroll  Esc close"
+NOT_COVERED_NOTE = "Not covered: ignored files, other folders, commits and branches, databases, the network."
+MAX_NAMED_FILES = 5
+MAX_DIFF_LINES = 1000
+
+PathContents = Mapping[str, tuple[bytes | None, bytes | None]]
+"""For each path, its current content and its content after restoring; None for a missing file."""
+_DIFF_STYLES: Mapping[str, TextStyle] = {"+": "good", "-": "bad", " ": "text"}
+
+
+def restore_panel(name: str, title: str, plan: RestorePlan, contents: PathContents) -> Panel:
+    """Return a panel of the diffs of what would change, for the user to confirm. `name`: the name of the command."""
+    needs_choice = plan.with_outcome("ask")
+    changes = [
+        one for one in plan.paths if one.outcome != "as_before" and "folder" not in (one.current.kind, one.target.kind)
+    ]
+    changes = changes or [one for one in plan.paths if one.outcome != "as_before"]
+    restored_paths = [one for one in changes if one.outcome == "restore"]
+    staged = sum(1 for one in restored_paths if one.target.kind == "staged")
+    summary = f"{pluralize(len(restored_paths) - staged, 'file')} would change"
+    summary += f", and the staged content of {pluralize(staged, 'path')}" if staged else ""
+    head: list[Line] = [((f"{name.capitalize()}  ", "strong"), (summary, "text"))]
+    if title:
+        head.append(((sanitised_line(title), "dim"),))
+    if needs_choice:
+        others_note = (
+            f"~ {pluralize(len(needs_choice), 'path')} changed by others: left unchanged unless you choose `a`"
+        )
+        head.append(parse_inline_code(others_note, "warn"))
+    head.append(((NOT_COVERED_NOTE, "dim"),))
+    rows = tuple(_path_row(one, contents) for one in changes)
+    actions = (
+        PanelAction(("enter",), name, needs_row=False),
+        *((PanelAction(("a",), "all", needs_row=False),) if needs_choice else ()),
+    )
+    return Panel(
+        name,
+        tuple(head),
+        rows,
+        RESTORE_KEY_HINTS if needs_choice else SIMPLE_RESTORE_KEY_HINTS,
+        empty_message="Only folders would change.",
+        actions=actions,
+        search_placeholder="",
+        scrolls_details=True,
+        previews_before_action=True,
+        min_side_by_side_width=100,
+        max_list_lines=8,
+        is_guarded=True,
+    )
+
+
+def _path_row(planned: PlannedPath, contents: PathContents) -> PanelRow:
+    row = _change_row(planned, contents)
+    return PanelRow(
+        planned.path,
+        partial(change_line, row),
+        change_text(row),
+        details=(((sanitised_line(row.note), "warn"),),) if row.note else (),
+        content=DiffText(row.diff, "content unchanged"),
+    )
+
+
+def _change_row(planned: PlannedPath, contents: PathContents) -> FileChangeRow:
+    now, restored = contents.get(planned.path, (None, None))
+    if planned.outcome == "cannot":
+        return change_row(FileChange(path_label(planned.path), unknown=f"left unchanged: {planned.why}", by_tool=False))
+    note = "; ".join(part for part in (planned.why, _kind_change_note(planned.current, planned.target)) if part)
+    return change_row(
+        FileChange(path_label(planned.path), now, restored, note=note, by_tool=planned.outcome == "restore"), other=""
+    )
+
+
+def _kind_change_note(now: FileState, back: FileState) -> str:
+    if now.kind == back.kind == "file" and now.mode != back.mode:
+        return f"mode restored to {back.mode:o}"
+    if "link" in (now.kind, back.kind) and back.kind != "absent":
+        return "becomes a link again" if back.kind == "link" else "no longer a link"
+    return ""
+
+
+def points_panel(
+    points: Sequence[UndoPoint],
+    files: Callable[[int], Sequence[str]],
+    diff: Callable[[int], Awaitable[Sequence[Line]]],
+    now: float,
+) -> Panel:
+    """Return the undo points of a session, newest first. `files` returns the files that a point changed, `diff` their
+    changes. `now` is in Unix seconds."""
+    rows = tuple(_point_row(point, files(point.id), diff, now) for point in reversed(points))
+    return Panel(
+        "undo",
+        ((("Undo  ", "strong"), (pluralize(len(rows), "point"), "dim")), ((NOT_COVERED_NOTE, "dim"),)),
+        rows,
+        UNDO_POINTS_KEY_HINTS,
+        empty_message="No turn has changed files yet.",
+        actions=(PanelAction(("enter",), "preview", is_available=lambda row: not row.right_text),),
+        scrolls_details=True,
+        previews_before_action=True,
+        min_side_by_side_width=100,
+        max_list_lines=8,
+    )
+
+
+def _point_row(
+    point: UndoPoint, files: Sequence[str], diff: Callable[[int], Awaitable[Sequence[Line]]], now: float
+) -> PanelRow:
+    kind = "" if point.kind == "turn" else f"{point.kind} of "
+    line = f"{kind}{sanitised_line(point.title) or 'a turn'}  {pluralize(len(files), 'path')}  {age(now - point.at)}"
+    return PanelRow(
+        str(point.id), ((line, "dim" if point.is_undone else "text"),), content=LoadedText(diff, (point.id,)),
+        right_text=("reverted", "dim") if point.is_undone else None,
+    )  # fmt: skip
+
+
+def change_lines(changes: Sequence[tuple[PathChange, bytes | None, bytes | None]]) -> tuple[Line, ...]:
+    """Return the changes of an undo point, file by file, each with its diff."""
+    lines: list[Line] = []
+    for change, before, after in changes:
+        note = "; ".join(part for part in (change.doubt, _kind_change_note(change.before, change.after)) if part)
+        kinds = (change.before.kind, change.after.kind)
+        what = "created" if kinds[0] == "absent" else "removed" if kinds[1] == "absent" else "changed"
+        what += " (a folder)" if "folder" in kinds else ""
+        lines.append(((sanitised_line(path_label(change.path)), "strong"), (f"  {what}", "dim")))
+        lines += [((note, "warn"),)] if note else []
+        if not {"large", "unreadable", "special", "unknown"}.isdisjoint(kinds):
+            lines.append((("content not stored", "dim"),))
+        elif before != after:
+            diff = [sanitised_line(line) for line in diff_lines(change.path, before, after)]
+            lines += [
+                ((line, _DIFF_STYLES.get(line[:1], "dim")),) for line in diff if not line.startswith(("---", "+++"))
+            ]
+        if len(lines) > MAX_DIFF_LINES:
+            return (*lines[:MAX_DIFF_LINES], (("more: press Enter to see it file by file", "dim"),))
+    return tuple(lines)
+
+
+def restored_message(result: RestoreResult, *, is_redone: bool) -> str:
+    """Return the message after restoring files, which names the command that reverts it."""
+    count = pluralize(len(result.files), "file")
+    changes = "change" if len(result.files) == 1 else "changes"
+    message = (
+        f"{count} changed again · `/undo` to revert"
+        if is_redone
+        else f"{count} restored · `/redo` reapplies the {changes}"
+    )
+    if result.staged_count:
+        message += f" · staged content of {pluralize(result.staged_count, 'path')} restored"
+    if result.unrestored:
+        paths = [sanitised_line(path_label(one.path)) for one in result.unrestored]
+        message += f" · left unchanged: {join_limited(paths, MAX_NAMED_FILES)}"
+    return message
+
+
+NOTHING_TO_UNDO = "nothing to undo: no turn has changed files. `/context undo` reverts the last context change"
+ALL_UNDONE = "nothing to undo: all changes are reverted; `/redo` reapplies the last one"
+NOTHING_TO_REDO = "nothing to redo: nothing was reverted, or files have changed since"
+
+
+async def undo(context: CommandContext, argument: str) -> None:
+    """Revert the last action if that was saving a note, or else the last turn's file changes. `list` shows all undo
+    points."""
+    session = context.controller.session
+    if await undo_last_note(context.controller) or session is None:
+        return
+    points = await _undo_points(context, session)
+    point = await _pick_point(context, session.checkpoints, points) if argument.strip() == "list" else next_undo(points)
+    if point is None:
+        if not argument.strip():
+            context.controller.show_notice(ALL_UNDONE if any(one.kind == "turn" for one in points) else NOTHING_TO_UNDO)
+        return
+    await revert_points(context, (point,), "undo" if point.kind == "turn" else "redo")
+
+
+async def redo(context: CommandContext, _: str) -> None:
+    """Reapply the last reverted change."""
+    session = context.controller.session
+    if session is None:
+        return
+    point = next_redo(await _undo_points(context, session))
+    if point is None:
+        context.controller.show_notice(NOTHING_TO_REDO)
+    else:
+        await revert_points(context, (point,), "redo")
+
+
+async def _undo_points(context: CommandContext, session: Session) -> tuple[UndoPoint, ...]:
+    """Return the undo points of the session, and those of its ancestors from before each fork."""
+    library = await context.controller.sessions.library()
+    ancestors = await library.lineage(session.id)
+    await session.checkpoints.run(lambda project: project.finish_interrupted(session.id))
+    return points_of_lineage(await session.checkpoints.run(lambda project: project.points()), ancestors)
+
+
+async def _pick_point(
+    context: CommandContext, checkpoints: SessionCheckpoints, points: Sequence[UndoPoint]
+) -> UndoPoint | None:
+    """Let the user choose an undo point from a list with its changes."""
+    files = await checkpoints.run(
+        lambda project: {point.id: [change.path for change in project.merged_changes((point.id,))] for point in points}
+    )
+
+    async def diff(id: int) -> tuple[Line, ...]:
+        return change_lines(await checkpoints.run(lambda project: project.point_contents(id)))
+
+    choice = await context.show(points_panel(points, lambda id: files[id], diff, time()))
+    return next((point for point in points if choice is not None and str(point.id) == choice.value), None)
+
+
+async def revert_points(context: CommandContext, points: Sequence[UndoPoint], kind: PointKind) -> None:
+    """Revert the changes of undo points after a preview."""
+    confirmed = await confirm_restore(context, points, kind)
+    if confirmed is not None:
+        await run_restore(context, confirmed, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmedRestore:
+    plan: RestorePlan
+    includes_others: bool
+
+
+async def confirm_restore(
+    context: CommandContext, points: Sequence[UndoPoint], kind: PointKind
+) -> ConfirmedRestore | None:
+    """Show a preview and return what the user confirmed; None if nothing was confirmed or nothing would change."""
+    session = context.controller.session
+    if session is None:
+        return None
+    checkpoints, ids = session.checkpoints, tuple(point.id for point in points)
+    plan = await checkpoints.run(lambda project: project.plan_undo(ids))
+    if not plan.with_outcome("restore", "ask", "cannot"):
+        context.controller.show_notice("these files are already restored")
+        return None
+    contents = await checkpoints.run(lambda project: project.planned_contents(plan))
+    title = points[0].title if len(points) == 1 else ""
+    choice = await context.show(restore_panel(kind, title, plan, contents))
+    return None if choice is None else ConfirmedRestore(plan, choice.action == "all")
+
+
+async def run_restore(context: CommandContext, confirmed: ConfirmedRestore, kind: PointKind) -> None:
+    """Restore the files as confirmed. An error is shown; no files have changed then."""
+    session = context.controller.session
+    if session is None:
+        return
+    checkpoints = session.checkpoints
+    current_turn = checkpoints.turn
+    try:
+        with context.controller.busy_with("restoring files"):
+            result = await checkpoints.run(
+                lambda project: project.restore(confirmed.plan, current_turn, kind, forced=confirmed.includes_others)
+            )
+    except AgentError as error:
+        return context.controller.show_failure(error)
+    await context.controller.run_with_activity(
+        "informing the model",
+        lambda session: session.change_conversation(announce_restored_files, session.calls, result.files),
+    )
+    return context.controller.show_notice(restored_message(result, is_redone=kind == "redo"))
+
+
+async def show_turn(context: CommandContext, argument: str) -> None:
+    """Show the changes of the last turn or, with `session`, of the whole session."""
+    await _show_changes(context, "session" if argument.strip().lower() == "session" else "turn")
+
+
+async def show_session(context: CommandContext, name: str) -> None:
+    """Show the changes of the session, starting at the file of that name."""
+    await _show_changes(context, "session", name.strip())
+
+
+async def _show_changes(context: CommandContext, scope: ChangeScope, name: str = "") -> None:
+    if context.controller.session is None:
+        return
+    files = context.controller.session.files
+
+    async def panel(scope: ChangeScope) -> Panel:
+        return await asyncio.to_thread(changes_panel, await files.changes(scope), panel, name)
+
+    await context.show(await panel(scope))

@@ -1,0 +1,79 @@
+"""What each folder of `ebbtide.tui.integrations` adds to the command line. A folder can be deleted together with its
+rows without affecting the others."""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import NamedTuple, cast
+
+
+class SubcommandRow(NamedTuple):
+    """A subcommand of `ebb` or `ebb mcp`."""
+
+    description: str
+    target: str
+    """`MODULE:NAME` of its function, below `ebbtide.tui.integrations`."""
+    handles_signals: bool = False
+    """Whether the subcommand handles Ctrl-C itself. If not, Ctrl-C raises an exception in it."""
+
+    def load(self) -> Callable[[Sequence[str]], int]:
+        """Import and return the function. It takes the command-line arguments without the subcommand's own name, and
+        returns the exit code."""
+        return cast(Callable[[Sequence[str]], int], load_integration(self.target))
+
+
+class CommandRow(NamedTuple):
+    """A slash command, which may run during a turn."""
+
+    follows: str
+    """The command after which it is listed."""
+    hint: str
+    """The arguments, as shown in help and completion."""
+    description: str
+    target: str
+    """`MODULE:NAME` of its function, which takes the context and the argument."""
+    of_session: bool = True
+    """Whether the command acts on a session."""
+
+
+SUBCOMMANDS: Mapping[str, SubcommandRow] = {
+    "doctor": SubcommandRow(
+        "check settings, keys, network, terminal, servers and stored data", "doctor.subcommand:run"
+    ),
+    "review": SubcommandRow("review a change, also in CI", "review.command:run"),
+    "models": SubcommandRow("list models with their windows and prices", "models.command:run"),
+    "mcp": SubcommandRow("manage MCP servers, or run as one (`ebb mcp serve`)", "mcp.command:run"),
+    "import": SubcommandRow("import from other agents", "imports.command:run"),
+    "batch": SubcommandRow("run many tasks from a file", "batch.command:run"),
+    "claude-code": SubcommandRow("drop-in for `claude -p`", "claude_code.command:run"),
+    "serve": SubcommandRow("open the interface in a browser", "browser.command:run", handles_signals=True),
+    "acp": SubcommandRow("run as an ACP agent for editors", "acp.command:run", handles_signals=True),
+}
+
+SESSION_ACTIONS: Mapping[str, SubcommandRow] = {
+    "export": SubcommandRow("save a session to a file", "export.subcommands:export"),
+    "import": SubcommandRow("read a session that was exported", "export.subcommands:import_archive"),
+}
+
+MCP_ACTIONS: Mapping[str, SubcommandRow] = {
+    "import": SubcommandRow("add servers of other agents", "imports.servers:run"),
+    "serve": SubcommandRow("offer this agent's tools to another agent", "mcp_server.command:serve"),
+}
+
+SLASH_COMMANDS: Mapping[str, CommandRow] = {
+    "mcp": CommandRow("bring", "", "show MCP servers, their tools, prompts and state", "mcp.server_list:show_servers"),
+    "export": CommandRow(
+        "fork",
+        "[file]",
+        "save the conversation to a file (.md, .html, .json), with secrets masked",
+        "export.command:export",
+    ),
+    "doctor": CommandRow(
+        "settings", "", "check settings, keys, folders and stored data", "doctor.command:examine", of_session=False
+    ),
+}
+
+
+def load_integration(target: str) -> object:
+    """Import and return the object at `MODULE:NAME` in the integrations. Raises `ImportError`."""
+    module, _, name = target.partition(":")
+    return getattr(import_module(f"ebbtide.tui.integrations.{module}"), name)

@@ -1,0 +1,11 @@
+"""`ebb acp`: sessions for editors, over the Agent Client Protocol on stdin and stdout. Views and questions use the
+same values as the interface; only this folder imports the protocol's library."""
+
+from typing import TYPE_CHECKING
+
+from ebbtide.tools.lazy import lazy_submodules
+
+if TYPE_CHECKING:
+    from ebbtide.tui.integrations.acp import server as server
+else:
+    __getattr__ = lazy_submodules(__name__)

@@ -1,0 +1,66 @@
+"""The slash commands offered to an editor: some of the interface's, custom commands and MCP prompts."""
+
+import re
+from collections.abc import Callable
+
+from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
+
+from ebbtide.agent.events.session import Event
+from ebbtide.agent.prompt.code_blocks import fenced_lines
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tui.commands.messages import command_prompt
+from ebbtide.tui.prompt.pastes import Pastes
+from ebbtide.tui.session.completion import COMMAND_NAMES
+from ebbtide.tui.slash_commands import COMMANDS
+from ebbtide.tui.text.spans import line_text
+from ebbtide.tui.view.context import overview_lines
+
+EDITOR_COMMANDS = ("compact", "context", "review", "init")
+"""Commands of the interface that are useful in an editor."""
+TEXT_WIDTH = 100
+"""Line width for `/context`."""
+
+_COMMAND_LINE = re.compile(r"/(\w+)(?:\s+(.*))?", re.DOTALL)
+
+
+def available_commands(session: Session) -> list[AvailableCommand]:
+    """Return all commands that are available now."""
+    built_in = [_command(one.name, one.help, one.argument_hint) for one in COMMANDS if one.name in EDITOR_COMMANDS]
+    extensions, servers = session.extensions, session.servers
+    extension_commands = extensions.usable_by_user(COMMAND_NAMES) if extensions is not None else ()
+    custom = [_command(one.name, one.description, one.argument_hint) for one in extension_commands]
+    running = servers.statuses() if servers is not None else ()
+    prompts = [_command(one.command, one.description, one.usage) for each in running for one in each.prompts]
+    return [*built_in, *custom, *prompts]
+
+
+def parse_command(text: str) -> tuple[str, str] | None:
+    """Return the name and argument if the prompt is one of `EDITOR_COMMANDS`, otherwise None."""
+    form = _COMMAND_LINE.fullmatch(text.strip())
+    return (form[1], (form[2] or "").strip()) if form is not None and form[1] in EDITOR_COMMANDS else None
+
+
+def model_prompt(name: str, argument: str, pastes: Pastes) -> str:
+    """Return the prompt that a command sends to the model; empty if the command sends none."""
+    if name in ("review", "init"):
+        return pastes.with_prompt_placeholder(f"/{name} {argument}", command_prompt(name, argument))
+    return ""
+
+
+async def run_command(
+    name: str, argument: str, sessions: Sessions, session: Session, emit: Callable[[Event], None]
+) -> str:
+    """Run a command and return its output as Markdown. Raises `AgentError`."""
+    if name == "context":
+        lines = overview_lines(await sessions.overview(session.id), TEXT_WIDTH)
+        return "\n".join(fenced_lines("\n".join(line_text(line).rstrip() for line in lines)))
+    result = await session.compact(argument or None, emit)
+    if result.is_interrupted:
+        return "Compaction interrupted; nothing changed."
+    return "Compacted." if result.strategies else "Nothing to compact yet."
+
+
+def _command(name: str, description: str, hint: str) -> AvailableCommand:
+    wanted = AvailableCommandInput(root=UnstructuredCommandInput(hint=hint)) if hint else None
+    return AvailableCommand(name=name, description=" ".join(description.split()), input=wanted)

@@ -1,0 +1,99 @@
+"""Turns an editor's prompt into a message: text, images, and named or embedded files."""
+
+import base64
+import binascii
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from acp.schema import (
+    AudioContentBlock,
+    BlobResourceContents,
+    EmbeddedResourceContentBlock,
+    ImageContentBlock,
+    ResourceContentBlock,
+    TextContentBlock,
+)
+
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.messages import Note, Text, User
+from ebbtide.agent.prompt.attachments import file_note
+from ebbtide.agent.prompt.mentions import MentionReading
+from ebbtide.tui.prompt.pastes import Pastes
+
+ContentBlock: TypeAlias = (
+    TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
+)
+
+_LINE_FRAGMENT = re.compile(r"L?(\d{1,9})(?:[:-]L?(\d{1,9}))?")
+
+
+def user_message(blocks: Sequence[ContentBlock], root: str, pastes: Pastes) -> User:
+    """Return the message. A file that the editor names is attached as by `@PATH`. An embedded file is attached as sent,
+    because it may differ from the file on disk. Raises `UsageError`."""
+    text, attachments = "", list[Note]()
+    for block in blocks:
+        match block:
+            case TextContentBlock(text=words):
+                text += words
+            case ImageContentBlock(data=data):
+                text = _append_word(text, _image_placeholder(data, pastes))
+            case ResourceContentBlock(uri=uri, name=name):
+                text = _append_word(text, _link_text(uri, name, root))
+            case EmbeddedResourceContentBlock(resource=BlobResourceContents() as resource):
+                text = _append_word(text, _blob_text(resource, root, pastes))
+            case EmbeddedResourceContentBlock(resource=resource):
+                name = _link_name(resource.uri, root)
+                text = _append_word(text, f"`{name}`")
+                attachments.append(file_note(name, resource.text))
+            case AudioContentBlock():
+                raise UsageError("audio is not supported; send text instead")
+    if not text.strip():
+        raise UsageError("the prompt is empty")
+    return User((Text(text), *pastes.attachments(text), *attachments))
+
+
+def _append_word(text: str, word: str) -> str:
+    return f"{text} {word}" if text and not text[-1].isspace() else text + word
+
+
+def _image_placeholder(data: str, pastes: Pastes) -> str:
+    try:
+        return pastes.add_picture(base64.b64decode(data, validate=True))
+    except binascii.Error as error:
+        raise UsageError(f"the image is not valid base64: {error}") from error
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _blob_text(resource: BlobResourceContents, root: str, pastes: Pastes) -> str:
+    if (resource.mime_type or "").startswith("image/"):
+        return _image_placeholder(resource.blob, pastes)
+    return _link_text(resource.uri, resource.uri, root)
+
+
+def _link_text(uri: str, name: str, root: str) -> str:
+    reading = _file_reference(uri, root)
+    return reading.name if reading is not None else f"[{name}]({uri})"
+
+
+def _link_name(uri: str, root: str) -> str:
+    reading = _file_reference(uri, root)
+    return reading.name.removeprefix("@") if reading is not None else uri
+
+
+def _file_reference(uri: str, root: str) -> MentionReading | None:
+    """Return the file and lines that a URI names, relative to the working folder if the file is inside it. None for
+    other schemes."""
+    parts = urlsplit(uri)
+    if parts.scheme != "file":
+        return None
+    path = PurePosixPath(unquote(parts.path))
+    inside = path.relative_to(root) if path.is_relative_to(root) else path
+    lines = _LINE_FRAGMENT.fullmatch(parts.fragment)
+    if lines is None:
+        return MentionReading(str(inside))
+    first = max(int(lines[1]), 1)
+    return MentionReading(str(inside), first, max(int(lines[2] or first), first))

@@ -1,0 +1,296 @@
+"""A session in an editor: prompts become turns, events become updates, and questions are shown by the editor."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any
+
+from acp import Client, update_agent_message_text
+from acp.schema import (
+    AvailableCommand,
+    AvailableCommandsUpdate,
+    ConfigOptionUpdate,
+    CurrentModeUpdate,
+    SessionInfoUpdate,
+    UsageUpdate,
+)
+
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import AgentError, UsageError
+from ebbtide.agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
+from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
+from ebbtide.agent.events.session import AgentActivity, Event, ReplyFinished, TurnEnd, TurnFailed, TurnFinished
+from ebbtide.agent.messages import Conversation, Image, Note, Text, Usage, User
+from ebbtide.agent.session import Session
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tui.integrations.acp.commands import available_commands, model_prompt, parse_command, run_command
+from ebbtide.tui.integrations.acp.content import ContentBlock, user_message
+from ebbtide.tui.integrations.acp.open_questions import OpenQuestions
+from ebbtide.tui.integrations.acp.options import (
+    SessionOptions,
+    config_options,
+    effort_by_name,
+    mode_by_name,
+    with_effort,
+)
+from ebbtide.tui.integrations.acp.updates import (
+    Update,
+    UpdateState,
+    event_updates,
+    notice_updates,
+    replay_updates,
+    with_cost,
+)
+from ebbtide.tui.prompt.pastes import Pastes
+
+QUESTION_ASKED_AGAIN = "this session has an open question; it is asked again with your next message"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptOutcome:
+    """How a prompt ended."""
+
+    end: TurnEnd
+    usage: Usage = field(default_factory=Usage)
+    failure: TurnFailed | None = None
+
+
+@dataclass(slots=True, eq=False)
+class PendingPrompt:
+    """A prompt that arrived while a turn was running."""
+
+    message: User
+    outcome: PromptOutcome | None = None
+    """How the prompt ended, if it was delivered to another prompt's turn or dropped."""
+
+
+class EditorSession:
+    """A session in an editor. Runs one turn at a time; `cancel` and changes of options are accepted at any time."""
+
+    def __init__(
+        self, sessions: Sessions, session: Session, client: Client, *, has_forms: bool, has_terminals: bool
+    ) -> None:
+        """`sessions` are used by this editor session alone. `has_forms`: whether the editor can show questions with
+        free text. `has_terminals`: whether it can show command output as a terminal."""
+        self.sessions = sessions
+        self._client, self._config = client, sessions.config
+        self._updates = UpdateState(str(sessions.root), has_terminals)
+        self._pastes, self._title = Pastes(), session.title
+        self._sent_commands: list[AvailableCommand] = []
+        """The commands last sent to the editor."""
+        self._turn_lock = asyncio.Lock()
+        self._pending_prompts: list[PendingPrompt] = []
+        self._questions = OpenQuestions(client, self._updates.root, lambda: self.session, has_forms=has_forms)
+        self._background_tasks: set[asyncio.Task[None]] = set()
+        self._use_session(session)
+
+    def _use_session(self, session: Session) -> None:
+        self.session = session
+        self._sent_mode_and_model = self._mode_and_model
+        session.set_listener(self._on_event)
+        if session.servers is not None:
+            session.servers.watch(lambda: self._run_in_background(self._send_commands))
+
+    @property
+    def id(self) -> str:
+        return self.session.id
+
+    @property
+    def current_options(self) -> SessionOptions:
+        effort = self.sessions.config.reasoning_effort or ""
+        return SessionOptions(self.session.mode, self.session.model, effort, self.sessions.models())
+
+    @property
+    def _mode_and_model(self) -> tuple[str, str]:
+        return self.session.mode, self.session.model
+
+    # Requests of the editor
+
+    async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptOutcome:
+        """Run a turn. If a turn is running, the prompt is delivered at its next step or, after the last step, gets its
+        own turn. Raises `AgentError`."""
+        message = user_message(blocks, str(self.sessions.root), self._pastes)
+        command, waiting = parse_command(message.text), PendingPrompt(message)
+        if command is None:
+            self._pending_prompts.append(waiting)
+        async with self._turn_lock:
+            if waiting.outcome is not None:
+                return waiting.outcome
+            if command is None:
+                self._pending_prompts.remove(waiting)
+                return await self._run_turn(message)
+            if text := model_prompt(*command, self._pastes):
+                return await self._run_turn(User((Text(text), *self._pastes.attachments(text), *message.parts[1:])))
+            output = await run_command(*command, self.sessions, self.session, self._on_event)
+            await self._send(update_agent_message_text(output))
+            return PromptOutcome("answered")
+
+    def cancel(self) -> None:
+        """Interrupt the turn, and drop prompts that wait for its end."""
+        self._drop_pending_prompts()
+        self.session.interrupt()
+
+    def _drop_pending_prompts(self) -> None:
+        for waiting in self._pending_prompts:
+            waiting.outcome = PromptOutcome("interrupted")
+        self._pending_prompts.clear()
+
+    async def change_mode(self, name: str) -> None:
+        """Change the permission mode. Raises `AgentError`."""
+        await self.session.change_mode(mode_by_name(name))
+        await self._send_options()
+
+    async def change_model(self, name: str) -> None:
+        """Change the model. Raises `AgentError`, for example while a turn runs."""
+        await self._reopen(self.sessions.config, name)
+
+    async def change_effort(self, name: str) -> None:
+        """Change the reasoning effort. Raises `AgentError`, for example while a turn runs."""
+        await self._reopen(with_effort(self._config, effort_by_name(name)), self.session.model)
+
+    async def greet(self, notices: Sequence[str] = ()) -> None:
+        """Send the initial updates of a session that was just opened."""
+        question_notice = (QUESTION_ASKED_AGAIN,) if self.session.is_at_question else ()
+        for update in notice_updates((*notices, *self.session.changes_while_closed, *question_notice)):
+            await self._send(update)
+        await self._send_commands()
+
+    async def replay(self) -> None:
+        """Send all messages of the session, including those no longer in context. Raises `AgentError`."""
+        log = await self.sessions.all_messages(self.id)
+        visible = await asyncio.to_thread(self.sessions.without_secrets, Conversation(log.messages))
+        for update in chain(
+            replay_updates(visible.messages, self._updates), notice_updates((log.problem,) if log.problem else ())
+        ):
+            await self._send(update)
+
+    def schedule_greeting(self, notices: Sequence[str] = ()) -> None:
+        """Send the initial updates after the current response."""
+        self._run_in_background(lambda: self.greet(notices))
+
+    async def close(self) -> None:
+        """Stop the current work and close. A question about a call stays open for the next start. Raises
+        `AgentError`."""
+        self._drop_pending_prompts()
+        self.session.leave_turn()
+        async with self._turn_lock:
+            await self._questions.close()
+            for task in self._background_tasks:
+                task.cancel()
+            await asyncio.gather(*self._background_tasks, return_exceptions=True)
+            try:
+                await self.session.close()
+            finally:
+                await self.sessions.close()
+
+    # Turns
+
+    async def _run_turn(self, message: User) -> PromptOutcome:
+        delivered: list[PendingPrompt] = []
+
+        def pending_messages() -> tuple[User, ...]:
+            pending, self._pending_prompts = self._pending_prompts, []
+            delivered.extend(pending)
+            return tuple(waiting.message for waiting in pending)
+
+        outcome, attachments = (
+            PromptOutcome("failed"),
+            [part for part in message.parts if isinstance(part, Image | Note)],
+        )
+        try:
+            async with aclosing(
+                self.session.send(message.text, attachments, pending_messages=pending_messages)
+            ) as events:
+                async for event in events:
+                    await self._send_event(event)
+                    outcome = _record_event(outcome, event)
+        finally:
+            for waiting in delivered:
+                waiting.outcome = replace(outcome, usage=Usage())
+            await self._questions.close()
+        await self._send_title()
+        await self._send_commands()  # the user may have approved project commands meanwhile
+        return outcome
+
+    async def _reopen(self, config: Config, model: str) -> None:
+        if self._turn_lock.locked():
+            raise UsageError("a turn is running; try again when it is over")
+        async with self._turn_lock:
+            previous, previous_config = self.session, self.sessions.config
+            await previous.close(None)
+            self.sessions.config = config
+            try:
+                self._use_session(await self.sessions.reopen(previous, model))
+            except AgentError:
+                self.sessions.config = previous_config
+                self._use_session(await self.sessions.reopen(previous, previous.model))
+                raise
+            await self._send_options()
+
+    # Messages to the editor
+
+    def _on_event(self, event: Event) -> None:
+        """Handle events between turns, and while a command runs."""
+        self._run_in_background(lambda: self._send_event(event))
+
+    async def _send_event(self, event: Event) -> None:
+        self._updates, updates = event_updates(self._updates, event)
+        for update in updates:
+            await self._send(with_cost(update, self.session.cost) if isinstance(update, UsageUpdate) else update)
+        match event:
+            case PermissionAsked() | PlanSubmitted() | QuestionAsked():
+                self._questions.ask(event)
+            case PermissionAnswered(id=id) | PlanAnswered(id=id) | QuestionAnswered(id=id):
+                self._questions.drop(id)
+        if self._mode_and_model != self._sent_mode_and_model:
+            await self._send_options()
+
+    async def _send_options(self) -> None:
+        self._sent_mode_and_model = self._mode_and_model
+        chosen = self.current_options
+        await self._send(CurrentModeUpdate(session_update="current_mode_update", current_mode_id=chosen.mode))
+        options = config_options(chosen)
+        await self._send(ConfigOptionUpdate(session_update="config_option_update", config_options=[*options]))
+
+    async def _send_commands(self) -> None:
+        commands = available_commands(self.session)
+        if commands != self._sent_commands:
+            self._sent_commands = commands
+            update = AvailableCommandsUpdate(session_update="available_commands_update", available_commands=commands)
+            await self._send(update)
+
+    async def _send_title(self) -> None:
+        if self.session.title != self._title:
+            self._title, now = self.session.title, datetime.now(UTC).isoformat(timespec="seconds")
+            info = SessionInfoUpdate(session_update="session_info_update", title=self._title, updated_at=now)
+            await self._send(info)
+
+    async def _send(
+        self, update: Update | CurrentModeUpdate | ConfigOptionUpdate | AvailableCommandsUpdate | SessionInfoUpdate
+    ) -> None:
+        await self._client.session_update(self.id, update)
+
+    def _run_in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def run() -> None:
+            with suppress(ConnectionError):  # the editor has disconnected
+                await work()
+
+        task = asyncio.create_task(run())
+        self._background_tasks.add(task)
+        task.add_done_callback(self._background_tasks.discard)
+
+
+def _record_event(outcome: PromptOutcome, event: Event) -> PromptOutcome:
+    """Update the outcome of a prompt with an event of its turn."""
+    match event:
+        case ReplyFinished(usage=usage) | AgentActivity(event=ReplyFinished(usage=usage)):
+            return replace(outcome, usage=outcome.usage + usage)
+        case TurnFinished(end=end):
+            return replace(outcome, end=end)
+        case TurnFailed():
+            return replace(outcome, failure=event)
+        case _:
+            return outcome

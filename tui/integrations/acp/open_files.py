@@ -1,0 +1,53 @@
+"""Asks the editor to save open files before a call uses them, so that tools and commands see what the user sees."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from acp import Client, RequestError
+
+from ebbtide.tools.files.change import comparable_content
+from ebbtide.tools.files.text import decode_file, with_newline
+
+MAX_SAVED_FILES = 20
+"""Maximum number of files saved for one call."""
+SAVE_TIMEOUT_S = 2.0
+"""Seconds to wait for the editor to save a file."""
+
+
+class OpenFiles:
+    """The open files of one session."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.session_id = ""
+        """The session id; set once the session is open."""
+
+    async def save(self, paths: Sequence[str]) -> None:
+        """Save these files. Missing, binary and large files are skipped."""
+        for path in paths[:MAX_SAVED_FILES]:
+            try:
+                async with asyncio.timeout(SAVE_TIMEOUT_S):
+                    await self._save(path)
+            except (RequestError, ConnectionError, TimeoutError, ValueError):
+                continue  # the editor has not opened it or does not answer: use the file on disk
+
+    async def _save(self, path: str) -> None:
+        before = await asyncio.to_thread(comparable_content, Path(path))
+        if before is None:
+            return
+        editor_text = (await self._client.read_text_file(self.session_id, path)).content
+        unsaved = unsaved_text(before, editor_text)
+        if unsaved is not None:
+            await self._client.write_text_file(self.session_id, path, unsaved)
+
+
+def unsaved_text(on_disk: bytes, editor_text: str) -> str | None:
+    """Return the text that the editor should save, with the file's line endings; None if it equals the file. Some
+    editors omit the last line ending."""
+    file = decode_file(on_disk)
+    text = with_newline(editor_text, "\n")
+    if text.rstrip("\n") == file.normalised_text.rstrip("\n"):
+        return None
+    text_with_end = text if text.endswith("\n") or not file.normalised_text.endswith("\n") else text + "\n"
+    return with_newline(text_with_end, file.newline)

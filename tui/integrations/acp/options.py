@@ -1,0 +1,89 @@
+"""The session options of an editor: permission mode, model and reasoning effort. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from acp.schema import (
+    SessionConfigOptionSelect,
+    SessionConfigSelectOption,
+    SessionMode,
+    SessionModeState,
+)
+
+from ebbtide.agent.config.options import EFFORTS, MODES, Mode
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.prompt.reminder_notes import MODE_MEANINGS
+
+MODE, MODEL, EFFORT = "mode", "model", "thought_level"
+"""Ids of the options."""
+DEFAULT_EFFORT = "default"
+"""The value of the effort option if no effort is configured."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """The current options of a session."""
+
+    mode: str
+    model: str
+    effort: str
+    """The reasoning effort; empty if not set."""
+    models: Sequence[str]
+    """The models to offer."""
+
+
+def mode_state(chosen: SessionOptions) -> SessionModeState:
+    modes = [SessionMode(id=mode, name=_title_case(mode), description=MODE_MEANINGS[mode]) for mode in MODES]
+    return SessionModeState(current_mode_id=chosen.mode, available_modes=modes)
+
+
+def config_options(chosen: SessionOptions) -> list[SessionConfigOptionSelect]:
+    models = dict.fromkeys((chosen.model, *chosen.models))
+    modes = [
+        SessionConfigSelectOption(value=mode, name=_title_case(mode), description=MODE_MEANINGS[mode]) for mode in MODES
+    ]
+    model_options = [SessionConfigSelectOption(value=model, name=model) for model in models]
+    efforts = [SessionConfigSelectOption(value=level, name=_title_case(level)) for level in (DEFAULT_EFFORT, *EFFORTS)]
+    return [
+        SessionConfigOptionSelect(
+            id=MODE, name="Mode", category="mode", type="select", current_value=chosen.mode, options=modes,
+            description="What may run without asking",
+        ),
+        SessionConfigOptionSelect(
+            id=MODEL, name="Model", category="model", type="select", current_value=chosen.model, options=model_options
+        ),
+        SessionConfigOptionSelect(
+            id=EFFORT, name="Thinking", category="thought_level", type="select", options=efforts,
+            current_value=chosen.effort or DEFAULT_EFFORT, description="Reasoning effort, if supported",
+        ),
+    ]  # fmt: skip
+
+
+def mode_by_name(name: str) -> Mode:
+    """Return the permission mode with this name. Raises `UsageError`."""
+    mode = next((mode for mode in MODES if mode == name), None)
+    if mode is None:
+        raise UsageError(f"unknown mode `{name}`; use one of {', '.join(f'`{mode}`' for mode in MODES)}")
+    return mode
+
+
+def effort_by_name(name: str) -> str | None:
+    """Return the reasoning effort with this name; None for the default. Raises `UsageError`."""
+    if name == DEFAULT_EFFORT:
+        return None
+    if name not in EFFORTS:
+        raise UsageError(f"unknown effort `{name}`; use one of {', '.join(f'`{each}`' for each in EFFORTS)}")
+    return name
+
+
+def with_effort(config: Config, effort: str | None) -> Config:
+    """Return the configuration with this effort, which overrides per-model settings."""
+    if effort is None:
+        return config
+    sources = {**config.sources, "agent.reasoning_effort": "command line"}
+    return replace(config, reasoning_effort=effort, sources=sources)
+
+
+def _title_case(word: str) -> str:
+    return word[:1].upper() + word[1:].replace("-", " ")

@@ -1,0 +1,148 @@
+"""Questions as an editor can show them, and the meaning of its answers. Only a choice that was offered can allow
+anything. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from acp.helpers import text_block, tool_content
+from acp.schema import (
+    AllowedOutcome,
+    DeniedOutcome,
+    ElicitationFormSessionMode,
+    ElicitationMultiSelectPropertySchema,
+    ElicitationSchema,
+    ElicitationStringPropertySchema,
+    PermissionOption,
+    PermissionOptionKind,
+    StringMultiSelectItems,
+    ToolCallUpdate,
+)
+
+from ebbtide.agent.channel import Answer
+from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
+from ebbtide.tui.integrations.acp.updates import CallContent, call_content, call_locations, tool_kind
+from ebbtide.tui.text.spans import line_text
+from ebbtide.tui.view.blocks import OpenQuestion
+from ebbtide.tui.view.question import Choice, QuestionSpec
+from ebbtide.tui.view.questions import question_spec
+
+QUESTION_NOT_DISPLAYED_ANSWER = (
+    "(the question was not shown: the editor supports only multiple choice; ask in your answer instead)"
+)
+"""The answer to a question that the editor cannot show."""
+CHOICE_FIELD, TEXT_FIELD = "choice", "answer"
+"""The fields of a form."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditorQuestion:
+    """A question for the editor."""
+
+    call: ToolCallUpdate
+    options: tuple[PermissionOption, ...]
+    answers: Mapping[str, Answer]
+    """Answers by option id."""
+    default_answer: Answer
+    """The answer if the editor returns anything but a known option."""
+
+    def answer(self, outcome: AllowedOutcome | DeniedOutcome) -> Answer:
+        if isinstance(outcome, AllowedOutcome):
+            return self.answers.get(outcome.option_id, self.default_answer)
+        return self.default_answer
+
+
+def editor_question(question: OpenQuestion, root: str) -> EditorQuestion:
+    """Return the question with the interface's choices, except choices that need free text."""
+    spec = question_spec(question)
+    lasting_choices = [choice for choice in spec.project_choices if choice.is_lasting]
+    first_no = next(
+        (n for n, each in enumerate(spec.choices) if _option_kind(each).startswith("reject")), len(spec.choices)
+    )
+    choices = [*spec.choices[:first_no], *lasting_choices, *spec.choices[first_no:]]
+    choices_by_id = {f"{number}": choice for number, choice in enumerate(choices) if choice.answer is not None}
+    options = tuple(
+        PermissionOption(option_id=id, name=_option_name(choice), kind=_option_kind(choice))
+        for id, choice in choices_by_id.items()
+    )
+    answers = {id: choice.answer for id, choice in choices_by_id.items() if not isinstance(choice.answer, bool | None)}
+    return EditorQuestion(_question_call(question, spec, root), options, answers, _default_answer(question, options))
+
+
+def question_form(question: QuestionAsked, session: str) -> ElicitationFormSessionMode:
+    """Return the question as a form with choices, a text field, or both."""
+    fields: dict[str, Any] = {}
+    options = list(question.options)
+    if options and question.several:
+        items = StringMultiSelectItems(type="string", enum=options)
+        fields[CHOICE_FIELD] = ElicitationMultiSelectPropertySchema(type="array", title="Answers", items=items)
+    elif options:
+        fields[CHOICE_FIELD] = ElicitationStringPropertySchema(type="string", title="Answer", enum=options)
+    if question.takes_words:
+        title = "Or your own answer" if options else "Answer"
+        fields[TEXT_FIELD] = ElicitationStringPropertySchema(type="string", title=title)
+    required = [*fields] if len(fields) == 1 else None
+    schema = ElicitationSchema(type="object", properties=fields, required=required)
+    return ElicitationFormSessionMode(session_id=session, requested_schema=schema)
+
+
+def form_answer(question: QuestionAsked, content: Mapping[str, object]) -> str:
+    """Return the submitted text or, if there is none, the chosen options, one per line. Unknown options are ignored."""
+    written_text, chosen = content.get(TEXT_FIELD), content.get(CHOICE_FIELD)
+    if question.takes_words and isinstance(written_text, str) and written_text.strip():
+        return written_text.strip()
+    picked = chosen if isinstance(chosen, list) else [chosen]
+    return "\n".join(option for option in question.options if option in picked)
+
+
+def _question_call(question: OpenQuestion, spec: QuestionSpec, root: str) -> ToolCallUpdate:
+    headline = line_text(spec.headline).removeprefix("? ")
+    reason = "\n\n".join(filter(None, map(line_text, spec.reason)))
+    if isinstance(question, PermissionAsked):
+        content: list[CallContent] = [
+            *call_content(question.arguments, question.preview, root),
+            tool_content(text_block(reason)),
+        ]
+        return ToolCallUpdate(
+            tool_call_id=question.call_id,
+            title=headline,
+            kind=tool_kind(question.name),
+            status="pending",
+            content=content,
+            locations=call_locations(question.arguments, root),
+            raw_input=dict(question.arguments),
+        )
+    is_plan = isinstance(question, PlanSubmitted)
+    return ToolCallUpdate(
+        tool_call_id=question.call_id if isinstance(question, PlanSubmitted) else question.id,
+        title=headline,
+        kind="switch_mode" if is_plan else "think",
+        status="pending",
+        content=[tool_content(text_block(spec.subject.text))] if spec.subject.text else [],
+    )
+
+
+def _default_answer(question: OpenQuestion, options: Sequence[PermissionOption]) -> Answer:
+    match question:
+        case PermissionAsked():
+            return Decision("deny")
+        case PlanSubmitted():
+            return PlanDecision("reject")
+        case QuestionAsked():
+            return "" if options else QUESTION_NOT_DISPLAYED_ANSWER
+
+
+def _option_name(choice: Choice) -> str:
+    return f"{choice.label} ({choice.rule_text})" if choice.rule_text and choice.is_lasting else choice.label
+
+
+def _option_kind(choice: Choice) -> PermissionOptionKind:
+    """Return the protocol's kind of a choice, which determines how the editor shows it."""
+    match choice.answer:
+        case Decision(verdict="deny") | PlanDecision(verdict="reject") | "not now":
+            return "reject_once"
+        case str() as words if words.startswith("never"):
+            return "reject_always"
+        case _:
+            return "allow_always" if choice.is_lasting else "allow_once"

@@ -1,0 +1,392 @@
+"""The protocol's methods for all sessions of an editor, and the server loop."""
+
+import asyncio
+import functools
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
+
+from acp import PROTOCOL_VERSION, Agent, Client, RequestError
+from acp.agent.connection import AgentSideConnection
+from acp.schema import (
+    AgentCapabilities,
+    AuthenticateResponse,
+    AuthMethodAgent,
+    ClientCapabilities,
+    CloseSessionResponse,
+    ForkSessionResponse,
+    Implementation,
+    InitializeResponse,
+    ListSessionsResponse,
+    LoadSessionResponse,
+    McpCapabilities,
+    NewSessionResponse,
+    PromptCapabilities,
+    PromptResponse,
+    ResumeSessionResponse,
+    SessionAdditionalDirectoriesCapabilities,
+    SessionCapabilities,
+    SessionCloseCapabilities,
+    SessionDeleteCapabilities,
+    SessionForkCapabilities,
+    SessionInfo,
+    SessionListCapabilities,
+    SessionResumeCapabilities,
+    SetSessionConfigOptionResponse,
+    SetSessionModeResponse,
+    StopReason,
+    Usage,
+)
+
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.crash import crash_error, secrets_of
+from ebbtide.agent.errors import AgentError, AuthFailed, UsageError
+from ebbtide.agent.events.session import TurnEnd
+from ebbtide.agent.messages import Usage as Counted
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tools.version import VERSION
+from ebbtide.tui.integrations.acp.client_settings import McpServer, with_client_settings
+from ebbtide.tui.integrations.acp.content import ContentBlock
+from ebbtide.tui.integrations.acp.editor_session import EditorSession
+from ebbtide.tui.integrations.acp.open_files import OpenFiles
+from ebbtide.tui.integrations.acp.options import EFFORT, MODE, MODEL, config_options, mode_state
+from ebbtide.tui.integrations.acp.updates import TERMINAL_CAPABILITY
+from ebbtide.tui.integrations.line_transport import LineTransport
+from ebbtide.tui.terminal.signals import shut_down_on_signals
+
+OpenedFolder: TypeAlias = tuple[Sessions, Sequence[str]]
+OpenFolder: TypeAlias = Callable[[str, Callable[[Config], Config]], OpenedFolder]
+"""Opens the sessions of a folder, with settings changed by the second argument. Also returns warnings."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SESSIONS_PER_PAGE = 50
+"""Number of sessions on one page of the list."""
+LOGIN_METHOD = "key"
+HOW_TO_LOG_IN = "Run `ebb key set anthropic` (or openai) in a terminal, or start the editor with ANTHROPIC_API_KEY set"
+INTERNAL_ERROR, AUTH_REQUIRED, INVALID_PARAMS = -32603, -32000, -32602
+_STOP_REASONS: dict[TurnEnd, StopReason] = {
+    "answered": "end_turn", "interrupted": "cancelled", "step_limit": "max_turn_requests", "cost_limit":
+    "max_turn_requests", "repeated_calls": "max_turn_requests", "repeated_text": "max_tokens",
+    "context_limit": "max_tokens", "failed": "end_turn",
+}  # fmt: skip
+
+
+def _with_rpc_errors(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Wrap a method so that an error becomes an error response with one sentence. For a bug, a crash report is written
+    as well."""
+
+    @functools.wraps(method)
+    async def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await method(*args, **kwargs)
+        except AgentError as error:
+            _raise_rpc_error(str(error), error.code)
+        except (RequestError, ConnectionError):
+            raise
+        except Exception as error:  # noqa: BLE001  # the outermost place: what nobody expected is told here
+            server = args[0]
+            assert isinstance(server, AcpServer)
+            fault = crash_error(error, server.logs, server.secrets)
+            _raise_rpc_error(str(fault), fault.code)
+
+    return wrapper
+
+
+def _raise_rpc_error(message: str, code: str) -> NoReturn:
+    number = {AuthFailed.code: AUTH_REQUIRED, UsageError.code: INVALID_PARAMS}.get(code, INTERNAL_ERROR)
+    raise RequestError(number, message, {"code": code}) from None
+
+
+class AcpServer(Agent):
+    """Serves one editor."""
+
+    def __init__(self, open_folder: OpenFolder, logs: Path) -> None:
+        self.logs = logs
+        self.secrets: tuple[str, ...] = ()
+        """Strings to mask in crash reports."""
+        self._open_folder = open_folder
+        self._client: Client | None = None
+        self._capabilities = ClientCapabilities()
+        self._sessions: dict[str, EditorSession] = {}
+
+    def on_connect(self, conn: Client) -> None:
+        self._client = conn
+
+    @_with_rpc_errors
+    async def initialize(
+        self,
+        protocol_version: int,
+        client_capabilities: ClientCapabilities | None = None,
+        client_info: Implementation | None = None,
+        **_: object,
+    ) -> InitializeResponse:
+        self._capabilities = client_capabilities or ClientCapabilities()
+        login = AuthMethodAgent(id=LOGIN_METHOD, name="API key", description=HOW_TO_LOG_IN)
+        return InitializeResponse(
+            protocol_version=PROTOCOL_VERSION,
+            agent_info=Implementation(name="ebbtide", title="Ebbtide", version=VERSION),
+            auth_methods=[] if await self._has_key() else [login],
+            agent_capabilities=AgentCapabilities(
+                load_session=True,
+                prompt_capabilities=PromptCapabilities(image=True, audio=False, embedded_context=True),
+                mcp_capabilities=McpCapabilities(http=True, sse=True),
+                session_capabilities=SessionCapabilities(
+                    list=SessionListCapabilities(),
+                    additional_directories=SessionAdditionalDirectoriesCapabilities(),
+                    fork=SessionForkCapabilities(),
+                    resume=SessionResumeCapabilities(),
+                    close=SessionCloseCapabilities(),
+                    delete=SessionDeleteCapabilities(),
+                ),
+            ),
+        )
+
+    @_with_rpc_errors
+    async def authenticate(self, method_id: str, **_: object) -> AuthenticateResponse:
+        """Check that the configured model has a key; there is no other login."""
+        if method_id != LOGIN_METHOD:
+            raise UsageError(f"unknown method `{method_id}`; use `{LOGIN_METHOD}`")
+        await self._check_key()
+        return AuthenticateResponse()
+
+    async def _has_key(self) -> bool:
+        """Whether the configured model has its key, so that no login is needed. Clients may refuse to start a session
+        without a login."""
+        try:
+            await self._check_key()
+        except AgentError:
+            return False
+        return True
+
+    async def _check_key(self) -> None:
+        """Check the key of the configured model. Raises `AgentError`."""
+        sessions, _notices = self._open_folder(os.getcwd(), lambda config: config)
+        try:
+            sessions.check_key()
+        finally:
+            await sessions.close()
+
+    @_with_rpc_errors
+    async def new_session(
+        self,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: list[McpServer] | None = None,
+        **_: object,
+    ) -> NewSessionResponse:
+        opened = await self._open_session(cwd, additional_directories, mcp_servers)
+        chosen = opened.current_options
+        return NewSessionResponse(
+            session_id=opened.id, modes=mode_state(chosen), config_options=[*config_options(chosen)]
+        )
+
+    @_with_rpc_errors
+    async def load_session(
+        self,
+        cwd: str,
+        session_id: str,
+        mcp_servers: list[McpServer] | None = None,
+        additional_directories: list[str] | None = None,
+        **_: object,
+    ) -> LoadSessionResponse:
+        opened = await self._open_session(cwd, additional_directories, mcp_servers, session_id, replays=True)
+        chosen = opened.current_options
+        return LoadSessionResponse(modes=mode_state(chosen), config_options=[*config_options(chosen)])
+
+    @_with_rpc_errors
+    async def resume_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: list[McpServer] | None = None,
+        **_: object,
+    ) -> ResumeSessionResponse:
+        opened = await self._open_session(cwd, additional_directories, mcp_servers, session_id)
+        chosen = opened.current_options
+        return ResumeSessionResponse(modes=mode_state(chosen), config_options=[*config_options(chosen)])
+
+    @_with_rpc_errors
+    async def fork_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: list[McpServer] | None = None,
+        **_: object,
+    ) -> ForkSessionResponse:
+        opened = await self._open_session(cwd, additional_directories, mcp_servers, session_id, forks=True)
+        chosen = opened.current_options
+        return ForkSessionResponse(
+            session_id=opened.id, modes=mode_state(chosen), config_options=[*config_options(chosen)]
+        )
+
+    @_with_rpc_errors
+    async def list_sessions(
+        self, cwd: str | None = None, cursor: str | None = None, **_: object
+    ) -> ListSessionsResponse:
+        start = int(cursor) if cursor is not None and cursor.isdecimal() and len(cursor) < 9 else 0
+        sessions, _notices = self._open_folder(cwd or os.getcwd(), lambda config: config)
+        try:
+            infos = await sessions.recent(everywhere=cwd is None, limit=start + SESSIONS_PER_PAGE + 1)
+        finally:
+            await sessions.close()
+        page = [
+            SessionInfo(
+                session_id=info.id,
+                cwd=info.project,
+                title=info.title,
+                updated_at=datetime.fromtimestamp(info.updated_at, UTC).isoformat(timespec="seconds"),
+            )
+            for info in infos[start : start + SESSIONS_PER_PAGE]
+        ]
+        more = str(start + SESSIONS_PER_PAGE) if len(infos) > start + SESSIONS_PER_PAGE else None
+        return ListSessionsResponse(sessions=page, next_cursor=more)
+
+    @_with_rpc_errors
+    async def set_session_mode(self, session_id: str, mode_id: str, **_: object) -> SetSessionModeResponse:
+        await self._session_by_id(session_id).change_mode(mode_id)
+        return SetSessionModeResponse()
+
+    @_with_rpc_errors
+    async def set_config_option(
+        self, config_id: str, session_id: str, value: str | bool, **_: object
+    ) -> SetSessionConfigOptionResponse:
+        session = self._session_by_id(session_id)
+        change = {MODE: session.change_mode, MODEL: session.change_model, EFFORT: session.change_effort}.get(config_id)
+        if change is None:
+            raise UsageError(f"unknown option `{config_id}`; use `{MODE}`, `{MODEL}` or `{EFFORT}`")
+        await change(str(value))
+        return SetSessionConfigOptionResponse(config_options=[*config_options(session.current_options)])
+
+    @_with_rpc_errors
+    async def prompt(self, session_id: str, prompt: list[ContentBlock], **_: object) -> PromptResponse:
+        ended = await self._session_by_id(session_id).prompt(prompt)
+        if ended.failure is not None:
+            _raise_rpc_error(ended.failure.message, ended.failure.code)
+        return PromptResponse(stop_reason=_STOP_REASONS[ended.end], usage=_usage(ended.usage))
+
+    @_with_rpc_errors
+    async def cancel(self, session_id: str, **_: object) -> None:
+        if session_id in self._sessions:  # a session that is not open has nothing to cancel
+            self._sessions[session_id].cancel()
+
+    @_with_rpc_errors
+    async def close_session(self, session_id: str, **_: object) -> CloseSessionResponse:
+        session = self._session_by_id(session_id)
+        del self._sessions[session_id]
+        await session.close()
+        return CloseSessionResponse()
+
+    @_with_rpc_errors
+    async def delete_session(self, session_id: str) -> None:
+        """Delete a session, closing it first if it is open. Does nothing if the session does not exist."""
+        if (session := self._sessions.pop(session_id, None)) is not None:
+            await session.close()
+        sessions, _notices = self._open_folder(os.getcwd(), lambda config: config)
+        try:
+            library = await sessions.library()
+            if await library.has_session(session_id):
+                await library.delete(session_id)
+        finally:
+            await sessions.close()
+
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Handle protocol methods that the library does not know."""
+        if method == "session/delete" and isinstance(id := params.get("sessionId"), str):
+            await self.delete_session(id)
+            return {}
+        if method == "session/delete":
+            raise RequestError.invalid_params({"sessionId": "expected text"})
+        raise RequestError.method_not_found(f"_{method}")
+
+    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
+        """Ignore unknown notifications."""
+
+    async def close(self) -> None:
+        """Close all sessions, even if one fails to close."""
+        sessions, self._sessions = [*self._sessions.values()], {}
+        await asyncio.gather(*(each.close() for each in sessions), return_exceptions=True)
+
+    def leave_turns(self) -> None:
+        """Handle the editor's disconnection: interrupt turns, and leave questions open."""
+        for session in self._sessions.values():
+            session.session.leave_turn()
+
+    async def _open_session(
+        self,
+        cwd: str,
+        folders: Sequence[str] | None,
+        servers: Sequence[McpServer] | None,
+        resume: str | None = None,
+        *,
+        forks: bool = False,
+        replays: bool = False,
+    ) -> EditorSession:
+        if not os.path.isabs(cwd):
+            raise UsageError(f"the working folder `{cwd}` must be an absolute path")
+        sessions, notices = self._open_folder(
+            cwd, lambda config: with_client_settings(config, servers or (), folders or ())
+        )
+        try:
+            self.secrets = (*self.secrets, *filter(None, secrets_of(sessions.config, os.environ)))
+            if resume is not None and not forks and resume in self._sessions:
+                raise UsageError(f"the session `{resume}` is already open; close it first")
+            if forks and resume is not None:
+                resume = (await (await sessions.library()).fork(resume)).id
+            assert self._client is not None
+            files = OpenFiles(self._client)
+            if (
+                self._capabilities.fs is not None
+                and self._capabilities.fs.read_text_file
+                and self._capabilities.fs.write_text_file
+            ):
+                sessions.save_open_files = files.save
+            session = await sessions.open(resume)
+        except BaseException:
+            await sessions.close()
+            raise
+        files.session_id = session.id
+        elicitation = self._capabilities.elicitation
+        has_forms = elicitation is not None and elicitation.form is not None
+        has_terminals = bool((self._capabilities.field_meta or {}).get(TERMINAL_CAPABILITY))
+        editor_session = self._sessions[session.id] = EditorSession(
+            sessions, session, self._client, has_forms=has_forms, has_terminals=has_terminals
+        )
+        if replays:
+            await editor_session.replay()
+        editor_session.schedule_greeting(notices)
+        return editor_session
+
+    def _session_by_id(self, session: str) -> EditorSession:
+        found = self._sessions.get(session)
+        if found is None:
+            raise UsageError(f"the session `{session}` is not open; load it first")
+        return found
+
+
+def _usage(counted: Counted) -> Usage:
+    return Usage(
+        input_tokens=counted.input,
+        output_tokens=counted.output,
+        total_tokens=counted.total,
+        cached_read_tokens=counted.cache_read,
+        cached_write_tokens=counted.cache_write,
+        thought_tokens=counted.reasoning,
+    )
+
+
+async def serve(server: AcpServer, transport: LineTransport) -> int:
+    """Serve until the editor disconnects or the program is terminated; return the exit code."""
+    connection = AgentSideConnection(server, transport, listening=False, use_unstable_protocol=True)
+    with shut_down_on_signals(transport.end) as ending:
+        try:
+            await connection.listen()
+        finally:
+            server.leave_turns()
+            await connection.close()
+            await server.close()
+    return ending.code

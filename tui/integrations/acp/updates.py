@@ -1,0 +1,312 @@
+"""Events and messages of a session as updates for an editor. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from acp.helpers import (
+    plan_entry,
+    text_block,
+    tool_content,
+    tool_diff_content,
+    update_agent_message_text,
+    update_agent_thought_text,
+    update_plan,
+    update_user_message,
+)
+from acp.schema import (
+    AgentMessageChunk,
+    AgentPlanUpdate,
+    AgentThoughtChunk,
+    ContentToolCallContent,
+    Cost,
+    FileEditToolCallContent,
+    ImageContentBlock,
+    TerminalToolCallContent,
+    ToolCallLocation,
+    ToolCallProgress,
+    ToolCallStart,
+    ToolCallStatus,
+    ToolKind,
+    UsageUpdate,
+    UserMessageChunk,
+)
+
+from ebbtide.agent.events.permissions import (
+    CallEdited,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+)
+from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
+from ebbtide.agent.events.session import (
+    AgentActivity,
+    ContextMeasured,
+    Event,
+    ReasoningDelta,
+    Steered,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnFailed,
+    TurnStarted,
+)
+from ebbtide.agent.events.view import FilesChanged
+from ebbtide.agent.messages import Assistant, Image, Message, OutputStatus, Reasoning, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.prompt.code_blocks import fenced_lines
+from ebbtide.agent.tool_specs import unwrapped_call
+from ebbtide.tools.tool_traits import command_of, path_argument, role_of, traits_of
+from ebbtide.tui.plain.print_events import new_block_lines
+from ebbtide.tui.text.unified_diff import FileDiff, Hunk, parse_diff
+from ebbtide.tui.view.blocks import Call
+from ebbtide.tui.view.call_titles import call_title, with_relative_arguments
+from ebbtide.tui.view.reduce import agent_line
+from ebbtide.tui.view.todos import todo_items
+
+Update: TypeAlias = (
+    UserMessageChunk
+    | AgentMessageChunk
+    | AgentThoughtChunk
+    | ToolCallStart
+    | ToolCallProgress
+    | AgentPlanUpdate
+    | UsageUpdate
+)
+CallContent: TypeAlias = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
+
+MAX_RUNNING_OUTPUT_CHARS = 4_000
+"""Maximum number of characters shown of a running call's output. The limit is low because each update repeats the whole
+text."""
+MAX_OUTPUT_CHARS = 20_000
+"""Maximum number of characters shown of a finished call's output."""
+
+_STATUSES: Mapping[OutputStatus, ToolCallStatus] = {"done": "completed"}
+"""Statuses of outputs in the protocol; all others count as failed."""
+TERMINAL_CAPABILITY = "terminal_output"
+"""An editor's capability to show command output as a terminal. In the metadata of updates, `terminal_info` opens a
+terminal, `terminal_output` appends to it and `terminal_exit` ends it. Commands do not run in terminals of the editor,
+because they would not be sandboxed there and their output would not be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCall:
+    """A running call known to the editor."""
+
+    name: str
+    arguments: Mapping[str, object]
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateState:
+    """What the editor already knows about a session."""
+
+    root: str
+    """The working folder."""
+    has_terminals: bool = False
+    """Whether the editor shows command output as terminals."""
+    calls: Mapping[str, RunningCall] = field(default_factory=dict)
+    """Running calls by id."""
+
+
+def event_updates(state: UpdateState, event: Event) -> tuple[UpdateState, tuple[Update, ...]]:
+    """Return the new state and the updates for an event. Questions are separate requests, and the end of a turn is the
+    response to its prompt."""
+    match event:
+        case TextDelta(text=text):
+            return state, (update_agent_message_text(text),)
+        case ReasoningDelta(text=text):
+            return state, (update_agent_thought_text(text),)
+        case ToolStarted(call_id=id, name=name, arguments=arguments):
+            return _with_call(state, id, RunningCall(name, arguments)), _call_start(id, name, arguments, state)
+        case CallEdited(call_id=id, name=name, arguments=arguments):
+            changed = replace(state.calls.get(id, RunningCall(name, arguments)), arguments=arguments)
+            title = call_title(name, with_relative_arguments(arguments, state.root))
+            return _with_call(state, id, changed), (_progress(id, title=title, raw_input=dict(arguments)),)
+        case ToolProgress(call_id=id, text=text):
+            return _output_progress(state, id, text)
+        case AgentActivity(call_id=id):
+            line = agent_line(event, 0)
+            return _output_progress(state, id, line) if line else (state, ())
+        case ToolFinished():
+            return _call_end(state, event)
+        case ContextMeasured(used=used, effective=effective):
+            return state, (UsageUpdate(session_update="usage_update", used=used, size=effective),)
+        case (
+            TurnStarted() | Steered() | TurnFailed() | FilesChanged() | PermissionAsked() | PermissionAnswered()
+            | QuestionAsked() | QuestionAnswered() | PlanSubmitted() | PlanAnswered()
+        ):  # fmt: skip
+            return state, ()
+        case _:
+            return state, notice_updates(new_block_lines(event))
+
+
+def notice_updates(lines: Sequence[str]) -> tuple[AgentThoughtChunk, ...]:
+    """Return notices of the program as updates. They are sent as thoughts, because they are not text of the model."""
+    return (update_agent_thought_text("\n".join(lines) + "\n\n"),) if lines else ()
+
+
+def with_cost(used: UsageUpdate, cost: float | None) -> UsageUpdate:
+    """Return the context usage with the session's cost in US dollars, if known."""
+    return used.model_copy(update={"cost": Cost(amount=cost, currency="USD")}) if cost else used
+
+
+def replay_updates(messages: Sequence[Message], state: UpdateState) -> Iterator[Update]:
+    """Yield updates for earlier messages, in order. Calls without output are shown as failed."""
+    outputs = {output.call_id: output for one in messages if isinstance(one, User) for output in one.outputs}
+    for message in messages:
+        match message:
+            case User():
+                for part in message.parts:
+                    if isinstance(part, Text):
+                        yield update_user_message(text_block(part.whole or part.text))
+                    elif isinstance(part, Image):
+                        picture = ImageContentBlock(type="image", data=part.data, mime_type=part.media_type)
+                        yield update_user_message(picture)
+            case Assistant():
+                for piece in message.parts:
+                    match piece:
+                        case Text(text=text):
+                            yield update_agent_message_text(text)
+                        case Reasoning(text=text) if text:
+                            yield update_agent_thought_text(text)
+                        case ToolCall():
+                            yield from _replayed_call(unwrapped_call(piece), outputs.get(piece.id), state)
+
+
+def _replayed_call(call: ToolCall, output: ToolOutput | None, state: UpdateState) -> Iterator[Update]:
+    arguments = call.arguments if output is None or output.edited is None else output.edited
+    status: OutputStatus = "interrupted" if output is None else output.status
+    text, program = ("interrupted", None) if output is None else (output.text, output.program)
+    yield from _call_start(call.id, call.name, arguments, state)
+    running = _with_call(state, call.id, RunningCall(call.name, arguments))
+    yield from _call_end(running, ToolFinished(call.id, call.name, status, text, program=program))[1]
+
+
+def call_content(arguments: Mapping[str, object], diff: str, root: str) -> list[CallContent]:
+    """Return what a call would do, for review before it runs."""
+    if diff:
+        return list(protocol_diffs(diff, root))
+    command = command_of(arguments)
+    return [_text_content("\n".join(fenced_lines(command, "sh")))] if command else []
+
+
+def protocol_diffs(diff: str, root: str) -> Iterator[FileEditToolCallContent]:
+    """Yield the hunks of a unified diff as the protocol's diffs, each with its old and new text."""
+    for file in parse_diff(diff):
+        path = _absolute_path(file.name, root)
+        for part in file.parts:
+            if isinstance(part, Hunk):
+                yield tool_diff_content(path, _hunk_text(part, "added", file), _old_hunk_text(part, file))
+
+
+def tool_kind(name: str) -> ToolKind:
+    return traits_of(name).editor_kind
+
+
+def call_locations(arguments: Mapping[str, object], root: str) -> list[ToolCallLocation]:
+    """Return the files and lines that a call works on, so that the editor can follow along."""
+    path, line = path_argument(arguments), arguments.get("offset")
+    if not path:
+        return []
+    return [
+        ToolCallLocation(path=_absolute_path(path, root), line=line if isinstance(line, int) and line > 0 else None)
+    ]
+
+
+def _with_call(state: UpdateState, id: str, call: RunningCall) -> UpdateState:
+    return replace(state, calls={**state.calls, id: call})
+
+
+def _call_start(id: str, name: str, arguments: Mapping[str, object], state: UpdateState) -> tuple[Update, ...]:
+    if role_of(name) == "list_todos":  # shown as a plan instead
+        return ()
+    in_terminal = _uses_terminal(name, state)
+    content = [_terminal(id)] if in_terminal else call_content(arguments, "", state.root)
+    start = ToolCallStart(
+        session_update="tool_call",
+        tool_call_id=id,
+        title=call_title(name, with_relative_arguments(arguments, state.root)),
+        kind=tool_kind(name),
+        status="in_progress",
+        raw_input=dict(arguments),
+        content=content or None,
+        locations=call_locations(arguments, state.root) or None,
+        field_meta={"terminal_info": {"terminal_id": id, "cwd": state.root}} if in_terminal else None,
+    )
+    return (start,)
+
+
+def _uses_terminal(name: str, state: UpdateState) -> bool:
+    return state.has_terminals and role_of(name) == "run_command"
+
+
+def _output_progress(state: UpdateState, id: str, text: str) -> tuple[UpdateState, tuple[Update, ...]]:
+    """Add output of a running call. An editor without terminals receives the last part of the whole output again."""
+    call = state.calls.get(id)
+    if call is None:
+        return state, ()
+    call = replace(call, output=(call.output + text)[-MAX_RUNNING_OUTPUT_CHARS:])
+    if _uses_terminal(call.name, state):
+        return _with_call(state, id, call), (_progress(id, field_meta=_terminal_output(id, text)),)
+    content = [*call_content(call.arguments, "", state.root), _text_content("\n".join(fenced_lines(call.output)))]
+    return _with_call(state, id, call), (_progress(id, content=content),)
+
+
+def _call_end(state: UpdateState, event: ToolFinished) -> tuple[UpdateState, tuple[Update, ...]]:
+    call, id = state.calls.get(event.call_id), event.call_id
+    remaining_state = replace(state, calls={other: one for other, one in state.calls.items() if other != id})
+    status, arguments = _STATUSES.get(event.status, "failed"), call.arguments if call is not None else {}
+    if role_of(event.name) == "list_todos":
+        return remaining_state, (_plan(arguments),) if event.status == "done" else ()
+    visible_text = event.text[:MAX_OUTPUT_CHARS]
+    hidden_chars = len(event.text) - len(visible_text)
+    text = visible_text + (f"\n… {hidden_chars:,} more characters" if hidden_chars else "")
+    if call is not None and _uses_terminal(event.name, state):
+        printed = event.program is not None and bool(call.output)
+        terminal_output = _terminal_output(id, text) if not printed and text.strip() else {}
+        code = event.program.code if event.program is not None else None
+        ended = {**terminal_output, "terminal_exit": {"terminal_id": id, "exit_code": code, "signal": None}}
+        return remaining_state, (_progress(id, status=status, content=[_terminal(id)], field_meta=ended),)
+    content = call_content(arguments, event.diff, state.root)
+    if text.strip() and not (event.diff and status == "completed"):
+        content.append(_text_content("\n".join(fenced_lines(text))))
+    return remaining_state, (_progress(id, status=status, content=content),)
+
+
+def _terminal(id: str) -> CallContent:
+    return TerminalToolCallContent(type="terminal", terminal_id=id)
+
+
+def _terminal_output(id: str, data: str) -> dict[str, object]:
+    return {"terminal_output": {"terminal_id": id, "data": data}}
+
+
+def _plan(arguments: Mapping[str, object]) -> AgentPlanUpdate:
+    """Return the model's to-do list as a plan."""
+    statuses = {"doing": "in_progress", "done": "completed"}
+    items = todo_items(Call("", "", arguments))
+    return update_plan([plan_entry(item.text, status=statuses.get(item.status, "pending")) for item in items])  # type: ignore[arg-type]  # one of its words
+
+
+def _progress(id: str, **fields: object) -> ToolCallProgress:
+    return ToolCallProgress.model_validate({"session_update": "tool_call_update", "tool_call_id": id, **fields})
+
+
+def _text_content(text: str) -> ContentToolCallContent:
+    return tool_content(text_block(text))
+
+
+def _absolute_path(path: str, root: str) -> str:
+    return path if path.startswith("/") else f"{root.rstrip('/')}/{path}"
+
+
+def _old_hunk_text(hunk: Hunk, file: FileDiff) -> str | None:
+    """Return the old text of the hunk; None if the file did not exist."""
+    return None if file.state == "new" else _hunk_text(hunk, "removed", file)
+
+
+def _hunk_text(hunk: Hunk, kind: str, file: FileDiff) -> str:
+    return "".join(line.text + "\n" * line.ends for line in hunk.lines if line.kind in (kind, "kept"))

@@ -1,0 +1,1 @@
+"""`ebb batch`: its arguments and progress."""

@@ -1,0 +1,245 @@
+"""`ebb batch`: arguments and output."""
+
+import argparse
+import asyncio
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from ebbtide.agent.crash import log_stray_errors
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.headless.printing import print_json
+from ebbtide.agent.integrations.batch.batch import Batch, BatchResult
+from ebbtide.agent.integrations.batch.journal import BatchJournal, open_journal
+from ebbtide.agent.integrations.batch.tasks import BatchTask, read_tasks
+from ebbtide.agent.integrations.batch.worktrees import BatchWorktrees
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tools.files.bounded import read_beginning
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.cli.arguments import (
+    create_sessions,
+    decimal_number,
+    parse_subcommand_args,
+    read_settings,
+    read_settings_with_warnings,
+    subcommand_parser,
+    whole_number,
+)
+from ebbtide.tui.cli.headless import seconds
+from ebbtide.tui.integrations.batch.progress import show_progress
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+
+DEFAULT_JOBS = 4
+MAX_JOBS = 256
+"""Maximum number of jobs. Each needs a store thread and some open files."""
+MAX_TASK_FILE_BYTES = 1 << 30
+"""Maximum size of a task file in bytes."""
+MAX_NAMED_PROBLEMS = 20
+"""Maximum number of invalid lines that are listed."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run `ebb batch FILE`; return the exit code. Raises `AgentError`."""
+    parser = subcommand_parser(
+        "batch",
+        "Run the tasks in a file, one JSON object per line. Each has a `prompt` and optionally `id`, `model`, `cwd`, "
+        "`permission_mode`, `allow`, `deny`, `add_dir`, `max_turns`, `max_time`, `max_cost`, `config` and "
+        "`output_schema`. Each result is written as one line to another file. If the batch is stopped or killed, run "
+        "the same command again to continue: finished tasks are not repeated.",
+        "The options apply to all tasks. A task's own model, mode and limits override them; its rules and settings are "
+        "added.",
+    )
+    parser.add_argument("file", help="file with the tasks; `-` reads stdin")
+    results = "file for the results; by default next to the tasks: `tasks.results.jsonl`"
+    parser.add_argument("-o", "--output", metavar="FILE", help=results)
+    parser.add_argument(
+        "-j",
+        "--jobs",
+        type=_job_count,
+        default=DEFAULT_JOBS,
+        metavar="N",
+        help=f"run N tasks at a time (default: {DEFAULT_JOBS})",
+    )
+    max_cost_help = "stop when all tasks together have cost USD"
+    parser.add_argument("--max-cost", type=decimal_number, metavar="USD", help=max_cost_help)
+    parser.add_argument("--max-turns", type=whole_number, metavar="N", help="stop a task after N model requests")
+    parser.add_argument("--max-time", metavar="SECONDS", help="stop a task after SECONDS")
+    worktree_help = "run each task in its own git worktree; its changes become a branch, and a diff in the result"
+    parser.add_argument("--worktree", action="store_true", help=worktree_help)
+    retry_help = "rerun tasks whose exit code was not 0"
+    parser.add_argument("--retry-failed", action="store_true", help=retry_help)
+    parser.add_argument(
+        "--permission-mode", choices=("ask", "accept-edits", "plan", "auto"), help="what may run without asking"
+    )
+    parser.add_argument(
+        "--allow", action="append", metavar="RULE", help="always allow matching calls, e.g. 'bash(git status)'"
+    )
+    parser.add_argument(
+        "--deny", action="append", metavar="RULE", help="never allow matching calls, e.g. 'write(.env)'"
+    )
+    parser.add_argument("--add-dir", action="append", metavar="DIR", help="also allow work in this folder (repeatable)")
+    parser.add_argument("--no-sandbox", action="store_true", help="run commands outside the sandbox")
+    parser.add_argument("--trust", action="store_true", help="start the projects' MCP servers without asking")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
+    root, config = read_settings_with_warnings(options)
+    output, max_time = _output_path(options), seconds(options.max_time)
+    tasks = _read_tasks(options)
+    log_stray_errors(config.folders.logs)
+    with open_journal(output) as journal:
+        _check_unchanged_tasks(tasks, journal, retries=options.retry_failed)
+        failed = [id for id, result in journal.results.items() if result["exit_code"] != 0]
+        if options.retry_failed and failed:
+            journal.reopen(*failed)
+        remaining_count = sum(task.id not in journal.results for task in tasks)
+        with show_progress(sys.stderr, len(tasks), len(tasks) - remaining_count) as progress:
+            store = create_sessions(root, config, options, interactive=False)
+            batch = Batch(
+                tasks,
+                journal,
+                partial(_open_task_sessions, options),
+                store,
+                progress,
+                options.jobs,
+                options.max_cost,
+                BatchWorktrees(config.folders.worktrees, config.folders.data) if options.worktree else None,
+                max_time,
+            )
+            result = asyncio.run(batch.run())
+    _print_result(result, output, options, arguments)
+    return result.exit_code
+
+
+def _job_count(word: str) -> int:
+    number = whole_number(word)
+    if not 0 < number <= MAX_JOBS:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 to {MAX_JOBS}, got {number}")
+    return number
+
+
+def _output_path(options: argparse.Namespace) -> Path:
+    if options.output is None and options.file == "-":
+        raise UsageError("the results need a file if the tasks come from stdin; give one with `--output`")
+    if not Path(options.file).name:
+        raise UsageError(f"`{options.file}` is not a file with tasks; give the name of the file")
+    path = Path(options.output or Path(options.file).with_suffix(".results.jsonl"))
+    if options.file != "-" and path.resolve() == Path(options.file).resolve():
+        raise UsageError(f"the results would overwrite the tasks in `{path}`; give another file with `--output`")
+    if not path.parent.is_dir():
+        raise UsageError(
+            f"no such folder for the results: `{path.parent}`; create it, or give another file with `--output`"
+        )
+    return path
+
+
+def _read_tasks(options: argparse.Namespace) -> Sequence[BatchTask]:
+    """Read the tasks. Raises `UsageError`, which lists the invalid lines."""
+    name = "stdin" if options.file == "-" else f"`{options.file}`"
+    try:
+        content = (
+            sys.stdin.buffer.read(MAX_TASK_FILE_BYTES + 1)
+            if options.file == "-"
+            else read_beginning(options.file, MAX_TASK_FILE_BYTES + 1)
+        )
+    except OSError as error:
+        raise UsageError(f"cannot read the tasks in {name}: {error.strerror or error}") from error
+    if len(content) > MAX_TASK_FILE_BYTES:
+        raise UsageError(f"the task list in {name} is larger than {MAX_TASK_FILE_BYTES >> 20:,} MB; split it")
+    tasks, problems = read_tasks(content)
+    problem_by_settings = {
+        task.settings: _settings_problem(options, task) for task in {task.settings: task for task in tasks}.values()
+    }
+    problems = [
+        *problems,
+        *(
+            f"line {task.line}: {problem_by_settings[task.settings]}"
+            for task in tasks
+            if problem_by_settings[task.settings]
+        ),
+    ]
+    if problems:
+        unlisted_count = len(problems) - MAX_NAMED_PROBLEMS
+        lines = [
+            *problems[:MAX_NAMED_PROBLEMS],
+            *([f"and {pluralize(unlisted_count, 'line')} more"] if unlisted_count > 0 else []),
+        ]
+        listed = "\n".join(f"  {line}" for line in lines)
+        raise UsageError(
+            f"{pluralize(len(problems), 'task')} in {name} cannot run, so the batch did not start:\n{listed}"
+        )
+    if not tasks:
+        raise UsageError(f'no tasks in {name}; write one per line, such as {{"prompt": "fix the tests"}}')
+    return tasks
+
+
+def _settings_problem(options: argparse.Namespace, task: BatchTask) -> str:
+    """Return why the settings of a task are invalid; empty if they are valid."""
+    try:
+        read_settings(_task_options(options, task))
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def _task_options(options: argparse.Namespace, task: BatchTask) -> argparse.Namespace:
+    """Return the options for one task; its own values override the flags."""
+    own_options = dict(task.options)
+    folder, _ = own_options.pop("cwd", ""), own_options.pop("max_time", None)
+    added: dict[str, object] = {
+        name: [*(getattr(options, name) or ()), *own_options.pop(name)]
+        for name in ("allow", "deny", "add_dir", "config")
+        if name in own_options
+    }
+    limits = [limit for limit in (options.max_cost, own_options.pop("max_cost", None)) if limit is not None]
+    values: dict[str, object] = {
+        **own_options,
+        **added,
+        "max_cost": min(limits, default=None),
+        "cd": os.path.join(options.cd, folder),
+    }
+    return argparse.Namespace(**{**vars(options), **values})
+
+
+def _open_task_sessions(options: argparse.Namespace, task: BatchTask, folder: Path | None) -> Sessions:
+    task_options = _task_options(options, task)
+    task_options.cd = task_options.cd if folder is None else str(folder)
+    return create_sessions(*read_settings(task_options), task_options, interactive=False)
+
+
+def _check_unchanged_tasks(tasks: Sequence[BatchTask], journal: BatchJournal, *, retries: bool) -> None:
+    """Raise `UsageError` if a different task with the same id has already been run."""
+    for task in tasks:
+        result, begun = journal.results.get(task.id), journal.begun.get(task.id)
+        is_done = result is not None and not (retries and result["exit_code"] != 0)
+        if is_done and begun is not None and begun.digest != task.digest:
+            raise UsageError(
+                f"line {task.line}: `{journal.output}` already has the result of a different task with the id "
+                f"`{task.id}`; use another id, or another file with `--output`"
+            )
+
+
+def _print_result(result: BatchResult, output: Path, options: argparse.Namespace, arguments: Sequence[str]) -> None:
+    if options.json:
+        print_json(sys.stdout, {**asdict(result), "output": str(output)})
+        return
+    cost = f", {result.cost:.2f} USD" if result.cost else ""
+    failed = f", {result.failed} failed" if result.failed else ""
+    done = f"{result.answered} of {pluralize(result.tasks, 'task')} answered{failed}{cost}"
+    print(f"{done}; results: {sanitised_line(str(output))}")
+    command_line = sanitised_line(shlex.join(["ebb", "batch", *arguments]))
+    if result.left:
+        end_text = {"interrupted": "interrupted", "cost_limit": "stopped at `--max-cost`"}.get(result.end, "stopped")
+        message = f": {sanitised(result.message)}" if result.message else ""
+        raised = "raise `--max-cost` and " if result.end == "cost_limit" else ""
+        with suppress(OSError):
+            print(
+                f"ebb: {end_text}, {pluralize(result.left, 'task')} left{message}\nebb: to continue, "
+                f"{raised}run `{command_line}`",
+                file=sys.stderr,
+            )
+    elif result.failed:
+        print(f"ebb: to rerun the failed tasks, run `{command_line} --retry-failed`", file=sys.stderr)

@@ -1,0 +1,122 @@
+"""Progress of a batch: a bar and the running tasks on a terminal, and one line per finished task elsewhere."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, TextIO
+
+from ebbtide.agent.events.session import Event, Noticed, RetryScheduled, ToolStarted
+from ebbtide.agent.integrations.batch.batch import BatchProgress
+from ebbtide.agent.integrations.batch.task_run import TaskRun
+from ebbtide.tui.text.sanitise import sanitised_line
+
+if TYPE_CHECKING:  # only the progress bar needs rich
+    from rich.console import Console, RenderableType
+
+MAX_VISIBLE_TASKS = 8
+"""Maximum number of running tasks that are shown."""
+
+
+@contextmanager
+def show_progress(err: TextIO, tasks: int, finished_count: int) -> Iterator[BatchProgress]:
+    """Show the progress of a batch of `tasks` tasks, of which `finished_count` are already finished."""
+    if not err.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+        yield LineProgress(partial(_print_line, err), tasks, finished_count)
+        return
+    from rich.console import Console  # noqa: PLC0415  # deferred: lines need no rich
+    from rich.live import Live  # noqa: PLC0415  # deferred: as above
+
+    console = Console(file=err)
+    progress = BarProgress(console, tasks, finished_count)
+    with Live(get_renderable=progress.renderable, console=console, refresh_per_second=4, transient=True):
+        yield progress
+
+
+def _print_line(err: TextIO, text: str) -> None:
+    with suppress(OSError):  # an unread log or a full disk must not end the batch
+        print(f"ebb: {text}", file=err, flush=True)
+
+
+class LineProgress:
+    """Prints a line for each finished task."""
+
+    def __init__(self, print_line: Callable[[str], None], tasks: int, finished_count: int) -> None:
+        self._print_line = print_line
+        self._tasks, self._done, self._failed, self._cost = tasks, finished_count, 0, 0.0
+        self._reported = set[str]()
+        if finished_count:
+            self._print_line(f"already done: {finished_count} of {tasks}")
+
+    def begin(self, run: TaskRun, *, goes_on: bool) -> None:
+        """Print nothing at the start of a task, because there may be thousands."""
+
+    def show(self, run: TaskRun, event: Event) -> None:
+        if isinstance(event, Noticed) and event.text not in self._reported:
+            self._reported.add(event.text)  # a notice that many tasks repeat is printed once
+            self._print_line(sanitised_line(f"{run.task.id}: {event.text}"))
+
+    def end(self, run: TaskRun) -> None:
+        outcome = run.outcome
+        self._cost += outcome.cost or 0.0
+        self._done += run.is_done
+        self._failed += run.is_done and outcome.exit_code != 0
+        cost = f"  {outcome.cost:.3f} USD" if outcome.cost else ""
+        why = f"  {outcome.error.message}" if outcome.error is not None else ""
+        elapsed = f"{time.time() - run.started:.1f} s"
+        line = f"[{self._done}/{self._tasks}] {run.task.id}  {outcome.stop_reason}  {elapsed}{cost}{why}"
+        self._print_line(sanitised_line(line))
+
+
+class BarProgress(LineProgress):
+    """Shows a progress bar and the running tasks as well."""
+
+    def __init__(self, console: "Console", tasks: int, done: int) -> None:
+        super().__init__(lambda text: console.print(text, markup=False, highlight=False), tasks, done)
+        self._already_done, self._started = done, time.monotonic()
+        self._running: dict[str, tuple[float, str]] = {}
+        """Start time and current activity of each running task, by id."""
+
+    def begin(self, run: TaskRun, *, goes_on: bool) -> None:
+        self._running[run.task.id] = run.started, "resumed" if goes_on else "started"
+
+    def show(self, run: TaskRun, event: Event) -> None:
+        super().show(run, event)
+        attribute = {ToolStarted: "name", RetryScheduled: "reason"}.get(type(event))
+        if attribute is not None:
+            self._running[run.task.id] = run.started, str(getattr(event, attribute))
+
+    def end(self, run: TaskRun) -> None:
+        self._running.pop(run.task.id, None)
+        super().end(run)
+
+    def renderable(self) -> "RenderableType":
+        """Return the current lines at the bottom of the screen."""
+        from rich.console import Group  # noqa: PLC0415  # deferred: lines need no rich
+        from rich.progress_bar import ProgressBar  # noqa: PLC0415  # deferred: as above
+        from rich.text import Text  # noqa: PLC0415  # deferred: as above
+
+        visible = list(self._running.items())[:MAX_VISIBLE_TASKS]
+        hidden_count = len(self._running) - len(visible)
+        lines = [f"  {id}  {does}  {time.time() - since:.0f} s" for id, (since, does) in visible]
+        return Group(
+            ProgressBar(self._tasks, self._done, width=50),
+            *(Text(sanitised_line(line), no_wrap=True, overflow="ellipsis") for line in (self._summary, *lines)),
+            *([Text(f"  and {hidden_count} more")] if hidden_count else []),
+        )
+
+    @property
+    def _summary(self) -> str:
+        """Counts, cost and remaining time."""
+        parts = [f"{self._done} of {self._tasks}", f"{len(self._running)} running"]
+        parts += [f"{self._failed} failed"] if self._failed else []
+        parts += [f"{self._cost:.2f} USD"] if self._cost else []
+        if finished_count := self._done - self._already_done:
+            remaining_seconds = (time.monotonic() - self._started) / finished_count * (self._tasks - self._done)
+            parts.append(
+                f"about {remaining_seconds / 60:.0f} min left"
+                if remaining_seconds > 90
+                else f"about {remaining_seconds:.0f} s left"
+            )
+        return ", ".join(parts)

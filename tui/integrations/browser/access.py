@@ -1,0 +1,123 @@
+"""Access control of `ebb serve`, which decides from the headers of a request. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hmac import compare_digest
+from typing import Literal, TypeAlias
+
+AccessVerdict: TypeAlias = Literal["let in", "give a cookie", "refuse"]
+
+
+TOKEN_LIFETIME_S = 600.0
+"""Seconds for which a URL is valid."""
+COOKIE_LIFETIME_S = 12 * 3600.0
+"""Seconds for which a cookie is valid."""
+
+
+@dataclass(slots=True)
+class BrowserAccess:
+    """Access with a token and cookies. A browser presents the token of the URL once and then uses the cookie issued for
+    it; the URL no longer works after that. Times are seconds of one clock.
+
+    Cookies are set for an unguessable path. Browsers ignore the port of cookies, so other servers on this machine would
+    receive them otherwise.
+    """
+
+    port: int
+    folder: str = field(repr=False)
+    """The unguessable path."""
+    token: str = field(repr=False)
+    token_issued_at: float = 0.0
+    """When the token was issued."""
+    cookies: dict[str, float] = field(default_factory=dict, repr=False)
+    """The cookies issued, with their expiry."""
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        return f"http://{self.host}"
+
+    @property
+    def address(self) -> str:
+        return f"{self.origin}/?token={self.token}"
+
+    @property
+    def root(self) -> str:
+        """The path prefix."""
+        return f"/{self.folder}"
+
+    @property
+    def cookie_name(self) -> str:
+        return f"ebb-{self.port}"
+
+    def verdict(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        query: Mapping[str, str],
+        cookies: Mapping[str, str],
+        now: float,
+    ) -> AccessVerdict:
+        """Decide about a request. `headers` have lower-case names. A wrong host may be DNS rebinding, and a wrong
+        origin is another page. A WebSocket must send its origin."""
+        origin = headers.get("origin")
+        if method not in ("GET", "HEAD") or headers.get("host") != self.host:
+            return "refuse"
+        if origin is not None and origin != self.origin:
+            return "refuse"
+        if path.startswith(f"{self.root}/ws") and origin is None:
+            return "refuse"
+        sent_cookie = cookies.get(self.cookie_name, "")
+        if path.startswith(f"{self.root}/") and any(
+            _is_equal_secret(sent_cookie, cookie) and now < until for cookie, until in self.cookies.items()
+        ):
+            return "let in"
+        is_token_valid = bool(self.token) and now < self.token_issued_at + TOKEN_LIFETIME_S
+        is_first = (
+            method == "GET" and path == "/" and is_token_valid and _is_equal_secret(query.get("token", ""), self.token)
+        )
+        return "give a cookie" if is_first else "refuse"
+
+    def admit_browser(self, cookie: str, now: float) -> None:
+        """Use up the token, and let the new cookie admit one browser for a while."""
+        self.token = ""
+        self.cookies = {
+            **{each: until for each, until in self.cookies.items() if now < until},
+            cookie: now + COOKIE_LIFETIME_S,
+        }
+
+    def replace_token(self, token: str, now: float) -> None:
+        """Replace the token to admit another browser; the earlier URL becomes invalid."""
+        self.token, self.token_issued_at = token, now
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of every response. With them, the page loads nothing from other sites, and no other page
+        can frame or read it."""
+        rules = (
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self' 'unsafe-inline'",
+            "img-src 'self' data:",
+            "font-src 'self'",
+            f"connect-src 'self' ws://{self.host}",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        )
+        return {
+            "Content-Security-Policy": "; ".join(rules),
+            "Referrer-Policy": "no-referrer",
+            "X-Content-Type-Options": "nosniff",
+            "X-Frame-Options": "DENY",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Cache-Control": "no-store",
+        }
+
+
+def _is_equal_secret(given: str, wanted: str) -> bool:
+    return compare_digest(given.encode("utf-8", "replace"), wanted.encode())

@@ -1,0 +1,23 @@
+"""`ebb serve`: its arguments and requirements."""
+
+from collections.abc import Sequence
+
+from ebbtide.agent.errors import UsageError
+from ebbtide.tui.cli.arguments import join_resume_id, make_parser, read_settings, subcommand_parser, whole_number
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Serve the interface until Ctrl-C; return the exit code. Raises `UsageError`."""
+    parser = subcommand_parser(
+        "serve", "Open the interface in a browser on this machine. Also takes the options of `ebb`."
+    )
+    parser.add_argument("--port", type=whole_number, default=0, help="listen on this port (default: any free one)")
+    options, others = parser.parse_known_args(arguments)
+    read_settings(make_parser().parse_args(join_resume_id(others)))  # errors are reported here, not in the browser
+    try:
+        from ebbtide.tui.integrations.browser.server import serve  # noqa: PLC0415  # deferred: an extra that few have
+    except ImportError as error:
+        from ebbtide.agent.extras import install_command  # noqa: PLC0415  # deferred: few lack it
+
+        raise UsageError(f"`ebb serve` needs more packages; install them with: {install_command('serve')}") from error
+    return serve(others, options.port)

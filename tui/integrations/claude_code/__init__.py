@@ -1,0 +1,1 @@
+"""`ebb claude-code`: the arguments of `claude -p`."""

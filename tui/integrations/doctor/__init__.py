@@ -1,0 +1,1 @@
+"""`ebb doctor` and `/doctor`."""

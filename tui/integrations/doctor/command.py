@@ -1,0 +1,48 @@
+"""`/doctor`."""
+
+import asyncio
+
+from ebbtide.agent.integrations.doctor.check_result import CheckResult
+from ebbtide.agent.integrations.doctor.folders import examine_folders
+from ebbtide.agent.integrations.doctor.settings import examine_settings
+from ebbtide.agent.integrations.doctor.store import examine_store
+from ebbtide.tui.commands.command_context import CommandContext
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
+from ebbtide.tui.view.panel import report_panel
+
+_STATE_LABELS: dict[str, tuple[str, TextStyle]] = {
+    "well": ("ok", "good"),
+    "note": ("note", "warn"),
+    "broken": ("BAD", "bad"),
+}
+
+
+async def examine(context: CommandContext, _: str) -> None:
+    settings = context.settings
+    if settings is None:
+        return context.controller.show_notice("run `ebb doctor` to check the installation")
+
+    def findings() -> list[CheckResult]:
+        folders = settings.config.folders
+        return [
+            *examine_settings(settings.config, settings.environment),
+            *examine_folders(folders),
+            *examine_store(folders, lambda what, done, total: None, max_stored_bytes=settings.config.archive_max_bytes),
+        ]
+
+    context.hint("checking settings, keys, folders and the store")
+    results = await asyncio.to_thread(findings)
+    head: Line = (("Doctor  ", "strong"), *parse_inline_code("`ebb doctor --repair` repairs a damaged store", "dim"))
+    await context.show(report_panel("doctor", head, [_result_line(one) for one in results]))
+    return None
+
+
+def _result_line(finding: CheckResult) -> Line:
+    sign, style = _STATE_LABELS[finding.state]
+    advice = f": {finding.advice}" if finding.advice else ""
+    return (
+        (f"{sign:<5}", style),
+        (f"{finding.subject:<15} ", "dim"),
+        *parse_inline_code(sanitised_line(f"{finding.text}{advice}"), "text"),
+    )

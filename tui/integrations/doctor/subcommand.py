@@ -1,0 +1,98 @@
+"""`ebb doctor`: its output and progress."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from ebbtide.agent.config.load import find_folders
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.integrations.doctor.check_result import CheckResult, ReportProgress
+from ebbtide.agent.integrations.doctor.folders import access_problem, examine_folders
+from ebbtide.agent.integrations.doctor.network import examine_network, examine_providers
+from ebbtide.agent.integrations.doctor.repair import repair_store
+from ebbtide.agent.integrations.doctor.settings import examine_settings
+from ebbtide.agent.integrations.doctor.store import examine_store
+from ebbtide.tui.cli.arguments import environment_with_keys, parse_subcommand_args, read_settings, subcommand_parser
+from ebbtide.tui.integrations.doctor.terminal_checks import examine_terminal
+from ebbtide.tui.text.sanitise import sanitised_line
+
+_STATE_LABELS = {"well": "ok  ", "note": "note", "broken": "BAD "}
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run `ebb doctor`; return 0 if all checks passed, otherwise 1."""
+    parser = subcommand_parser(
+        "doctor",
+        "Check settings, keys, connections to providers, the terminal, folders and the stored data. Providers are "
+        "contacted only with `--online`.",
+        "Exit codes: 0 no problems, 1 something is broken.",
+    )
+    parser.add_argument("--deep", action="store_true", help="also read every stored output and verify its checksum")
+    parser.add_argument("--repair", action="store_true", help="first recover a damaged database into a new one")
+    parser.add_argument("--online", action="store_true", help="check that each provider responds and accepts the key")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
+    progress, findings = CheckProgress(), []
+    for finding in _findings(options, progress):
+        findings.append(finding)
+        if not options.json:
+            progress.clear_line()
+            print(result_line(finding), flush=True)
+    progress.clear_line()
+    is_well = all(finding.state != "broken" for finding in findings)
+    if options.json:
+        print(json.dumps({"well": is_well, "findings": [asdict(finding) for finding in findings]}))
+    return 0 if is_well else 1
+
+
+def _findings(options: argparse.Namespace, report: ReportProgress) -> Iterator[CheckResult]:
+    folders, most_bytes = find_folders(os.environ), None
+    try:
+        _, config = read_settings(options)
+    except UsageError as error:
+        yield CheckResult("configuration", "broken", str(error))
+    else:
+        most_bytes = config.archive_max_bytes
+        environment = environment_with_keys(config)
+        yield from examine_settings(config, environment)
+        yield from examine_network(config, environment)
+        if options.online:
+            yield from examine_providers(config, environment)
+    yield examine_terminal(os.environ)
+    yield from examine_folders(folders)
+    if access_problem(folders.data):
+        return
+    if options.repair:
+        yield from repair_store(folders, report)
+    yield from examine_store(folders, report, deep=options.deep, max_stored_bytes=most_bytes)
+
+
+def result_line(finding: CheckResult) -> str:
+    """Return a check result as a line: status, subject and advice."""
+    advice = f": {finding.advice}" if finding.advice else ""
+    return sanitised_line(f"{_STATE_LABELS[finding.state]}  {finding.subject:<15} {finding.text}{advice}")
+
+
+class CheckProgress:
+    """Shows the current check on a terminal's stderr once it has taken a second."""
+
+    def __init__(self) -> None:
+        self._start_time = time.monotonic()
+        self._reported_at = 0.0
+        self._is_visible = False
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._start_time < 1 or now - self._reported_at < 0.1 or not sys.stderr.isatty():
+            return
+        self._reported_at, self._is_visible = now, True
+        position_text = f"  {done:,} of {total:,}" if total else ""
+        print(f"\r\x1b[Kchecking {what}{position_text}", end="", file=sys.stderr, flush=True)
+
+    def clear_line(self) -> None:
+        if self._is_visible:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._is_visible = False

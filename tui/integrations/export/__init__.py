@@ -1,0 +1,1 @@
+"""Exports of sessions: `ebb sessions export` and `import`, and `/export`."""

@@ -1,0 +1,50 @@
+"""The command that exports the conversation to a file."""
+
+import asyncio
+import os
+from pathlib import Path
+
+from ebbtide.agent.integrations.export.readable_export import (
+    READABLE_FORMS,
+    ReadableForm,
+    readable_pieces,
+    session_from_messages,
+)
+from ebbtide.agent.integrations.export.transcript_entries import SessionDetails
+from ebbtide.agent.integrations.export.written_file import atomic_file
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.commands.command_context import CommandContext
+from ebbtide.tui.commands.sessions import has_messages
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.view.timeline import rewrites_in
+
+
+def _export_path(root: Path, file: str) -> Path:
+    return root / Path(file).expanduser()
+
+
+async def export(context: CommandContext, file: str) -> None:
+    """Export the conversation to a file: into the working folder unless the name contains a folder, and as Markdown
+    unless it ends in `.html` or `.json`. Existing files are not overwritten."""
+    session = context.controller.session
+    if session is None or not has_messages(context):
+        return context.controller.show_notice("nothing to export: no messages yet")
+    path = await asyncio.to_thread(_export_path, session.root, file or f"ebb-session-{session.id}.md")
+    log = await context.controller.sessions.all_messages(session.id)
+    environment = context.settings.environment if context.settings is not None else os.environ
+    form: ReadableForm = next((form for form in READABLE_FORMS if path.suffix.lower() == f".{form}"), "md")
+    overview = await context.controller.sessions.overview(session.id) if form != "md" else None
+    about = SessionDetails(session.id, session.title, session.model, str(session.root), len(log.messages), session.cost)
+    requests, rewrites = (overview.requests, rewrites_in(overview)) if overview is not None else ((), ())
+    readable = session_from_messages(about, log.messages, requests, rewrites)
+
+    def write() -> None:
+        with atomic_file(path, force=False) as file:
+            for piece in readable_pieces(form, readable, environment):
+                file.write(piece.encode("utf-8", "replace"))
+
+    await asyncio.to_thread(write)  # slow for a long session
+    count = pluralize(len(log.messages), "message")
+    message = f"{count} exported to {sanitised_line(str(path))}; keys and passwords are removed"
+    context.controller.show_notice("; ".join(filter(None, (message, log.problem))))
+    return None

@@ -1,0 +1,143 @@
+"""`ebb sessions export` and `ebb sessions import`."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.headless.printing import print_json
+from ebbtide.agent.integrations.export.readable_export import READABLE_FORMS, ReadableForm, export_readable
+from ebbtide.agent.integrations.export.session_export import FORCE_HINT, default_name, export_session, import_session
+from ebbtide.agent.integrations.export.written_file import atomic_file
+from ebbtide.agent.providers.keys import with_stored_keys
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.cli.arguments import parse_subcommand_args, read_settings, subcommand_parser
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+
+
+def export(arguments: Sequence[str]) -> int:
+    """Run `ebb sessions export ID [FILE]`; return the exit code."""
+    parser = subcommand_parser(
+        "sessions export",
+        "Export a session: as a zip with all its data, for `ebb sessions import`, or as HTML, Markdown or JSON to "
+        "read. Recognised keys and passwords are masked.",
+    )
+    parser.add_argument("id", help="beginning of the session id")
+    file_help = f"file to write; `-` is stdout (default: `{default_name('ID')}`, or stdout for html, json and md)"
+    parser.add_argument("file", nargs="?", help=file_help)
+    parser.add_argument("-o", "--output", metavar="FILE", help="same as the argument `file`")
+    format_help = "zip to import; html, json or md to read (default: by the file's extension, else zip)"
+    parser.add_argument("--format", choices=("zip", *READABLE_FORMS), help=format_help)
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    parser.add_argument("--raw", action="store_true", help="mask nothing; the file may then contain keys")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
+    _, config = read_settings(options)
+    environment = None if options.raw else with_stored_keys(config.folders.config, os.environ)
+    if options.file and options.output:
+        parser.error("give the file once, as an argument or with -o")
+    options.file = options.output or options.file
+    form = options.format or (Path(options.file).suffix[1:].lower() if options.file else "")
+    if form in READABLE_FORMS:
+        return _export_readable(config, form, options, environment)
+    if options.file == "-":
+        if sys.stdout.isatty():
+            raise UsageError("a zip cannot be printed to a terminal; name a file, or redirect the output")
+        export_session(config, options.id, cast(BinaryIO, _WriteOnlyStream(sys.stdout.buffer)), environment=environment)
+        sys.stdout.buffer.flush()
+        return 0
+    path = Path(options.file) if options.file else None
+    exported = export_session(config, options.id, path, force=options.force, environment=environment)
+    path = path or default_name(exported.session)
+    for ref in exported.left_out:
+        print(f"ebb: the stored content of `{ref}` is missing, so it is not exported", file=sys.stderr)
+    if options.json:
+        print_json(sys.stdout, {**asdict(exported), "file": str(path)})
+    else:
+        stored = f"{pluralize(exported.messages, 'message')} and {pluralize(exported.outputs, 'stored output')}"
+        print(f"exported {exported.session}  {sanitised_line(exported.title)}")
+        print(f"wrote {stored} to {sanitised(str(path))}; {_masking_note(exported.masked)}")
+    return 0
+
+
+def _export_readable(
+    config: Config, format: ReadableForm, options: argparse.Namespace, environment: Mapping[str, str] | None
+) -> int:
+    if options.file in (None, "-"):
+        if options.json:
+            raise UsageError("`--json` describes the written file; name one with -o")
+        result = export_readable(config, options.id, format, _stdout_writer(), environment)
+        sys.stdout.flush()
+    else:
+        path = Path(options.file)
+        with atomic_file(path, force=options.force, alternative=FORCE_HINT) as file:
+            result = export_readable(
+                config, options.id, format, lambda text: file.write(text.encode("utf-8", "replace")), environment
+            )
+    if result.problems:
+        print(f"ebb: {sanitised_line(result.problems)}", file=sys.stderr)
+    if options.json:
+        print_json(sys.stdout, {**asdict(result), "format": format, "file": options.file})
+    elif options.file not in (None, "-"):
+        masking_text = "as they were" if environment is None else "; keys and passwords that can be told are taken out"
+        count_text = pluralize(result.messages, "message")
+        print(
+            f"{count_text} of {result.session} are in "
+            f"{sanitised(options.file)}{' ' if environment is None else ''}{masking_text}"
+        )
+    return 0
+
+
+def _stdout_writer() -> Callable[[str], object]:
+    """Return a function that writes to stdout; on a terminal it strips control sequences."""
+    if sys.stdout.isatty():
+        return lambda text: sys.stdout.write(sanitised(text))
+    sys.stdout.flush()
+    return lambda text: sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+
+
+def _masking_note(count: int | None) -> str:
+    if count is None:
+        return "nothing was masked, so it may contain keys or passwords"
+    masked = f"{pluralize(count, 'secret')} masked" if count else "no secrets found"
+    return f"{masked} (a password that looks like an ordinary word is not recognised)"
+
+
+def import_archive(arguments: Sequence[str]) -> int:
+    """Run `ebb sessions import FILE`; return the exit code."""
+    parser = subcommand_parser(
+        "sessions import",
+        "Import a session that `ebb sessions export` wrote. Permissions that it was given are not imported; your "
+        "configuration applies.",
+    )
+    parser.add_argument("file")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
+    _, config = read_settings(options)
+    imported = import_session(config, Path(options.file))
+    if options.json:
+        print_json(sys.stdout, asdict(imported))
+    elif not imported.is_new:
+        print(f"{imported.session} already exists; nothing imported")
+    else:
+        print(f"imported {imported.session}  {sanitised_line(imported.title)}")
+        if imported.session != imported.exported_id:
+            print(f"the id {imported.exported_id} is already used here, so the session got a new one")
+        print(f"Resume: ebb -r {imported.session}")
+    return 0
+
+
+class _WriteOnlyStream:
+    """A write-only, unseekable stream."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, data: bytes) -> int:
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()

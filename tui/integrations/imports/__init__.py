@@ -1,0 +1,1 @@
+"""`ebb import` and `ebb mcp import`: other agents' transcripts, settings and servers."""

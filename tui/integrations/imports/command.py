@@ -1,0 +1,209 @@
+"""`ebb import`: shows the data of other agents and imports what the user chooses."""
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import get_args
+
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import StoreFailed, UsageError
+from ebbtide.agent.headless.printing import print_json
+from ebbtide.agent.integrations.imports.agent_folders import AGENTS, AgentName, agent_folders
+from ebbtide.agent.integrations.imports.session_writer import ImportResult
+from ebbtide.agent.integrations.imports.transcript import ForeignTranscript, ImportProblems, counts_text
+from ebbtide.agent.integrations.imports.transcripts import (
+    find_transcripts,
+    import_transcripts,
+    index_imported,
+    new_transcripts,
+    remove_imported,
+)
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.cli.arguments import confirm, parse_subcommand_args, read_settings, subcommand_parser
+from ebbtide.tui.integrations.imports.settings import OtherSettings
+from ebbtide.tui.text.sanitise import sanitised_line
+
+_SECONDS_PER_DAY = 86_400
+_DELETE_QUESTION = "Delete all imported sessions that were never continued?"
+KINDS = ("conversations", "model", "rules", "servers")
+"""The kinds of data that can be imported. Instructions, skills, commands, agents and hooks of other agents need no
+import, because they are read in place."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run `ebb import`; return the exit code."""
+    parser = subcommand_parser(
+        "import",
+        "Find data of Claude Code, Codex, opencode, Gemini and aider on this machine, and import what you choose. "
+        "Transcripts become sessions that you can search and resume.",
+    )
+    parser.add_argument(
+        "--from",
+        dest="agents",
+        action="append",
+        choices=get_args(AgentName),
+        help="import only from this agent (repeatable)",
+    )
+    kinds = ", ".join(KINDS)
+    parser.add_argument("--what", metavar="KIND,…", default=",".join(KINDS), help=f"import only these kinds: {kinds}")
+    parser.add_argument("--project", metavar="DIR", help="import only conversations from this folder or below")
+    parser.add_argument(
+        "--since", metavar="DATE", help="import only conversations since DATE: 2026-01-31, or 30d for the last 30 days"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show what would be imported, and exit")
+    parser.add_argument("--yes", action="store_true", help="import everything shown without asking")
+    parser.add_argument("--remove", action="store_true", help="delete imported sessions that were never continued")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
+    _, config = read_settings(options)
+    agents: Sequence[AgentName] = options.agents or get_args(AgentName)
+    if options.remove:
+        return _remove_imported_sessions(config, agents, options)
+    kinds_to_import = options.what.split(",")
+    if unknown := [kind for kind in kinds_to_import if kind not in KINDS]:
+        raise UsageError(f"`--what {unknown[0]}` is unknown; use one of {kinds}")
+    troubles, since = ImportProblems(), _parse_since(options.since)
+    looked_for = agents if "conversations" in kinds_to_import else ()
+    transcripts = find_transcripts(agent_folders(os.environ), config.project, looked_for, troubles)
+    chosen = [one for one in transcripts if _is_chosen(one, options.project, since)]
+    new = new_transcripts(config, chosen) if chosen else []
+    settings = OtherSettings(config, options.agents, kinds_to_import)
+    if not options.json:
+        _show_conversations(chosen, new)
+        settings.show()
+        if not chosen and settings.is_empty:
+            print("no data of other agents found")
+    left_out = f"skipped: {counts_text(troubles.skipped)}" if troubles.skipped else ""
+    for problem in (troubles.summary, left_out, *settings.problems):
+        _warn(problem)
+    counts: dict[str, object] = {"found": len(chosen), "new": len(new), **settings.as_json()}
+
+    def is_confirmed(question: str) -> bool:
+        return not options.dry_run and (options.yes or confirm(question, as_json=options.json))
+
+    results = (
+        _import_conversations(config, new, options)
+        if new and is_confirmed(f"Import {pluralize(len(new), 'conversation')}?")
+        else {}
+    )
+    results |= settings.import_confirmed(options, is_confirmed)
+    if options.json:
+        print_json(sys.stdout, counts | results)
+    elif not results and (new or not settings.is_empty):
+        print(
+            "nothing imported; `--yes` imports everything; `--from`, `--what`, `--project` and `--since` narrow it down"
+        )
+    return 0
+
+
+def _is_chosen(transcript: ForeignTranscript, project: str | None, since: float) -> bool:
+    if transcript.updated < since:
+        return False
+    if project is None:
+        return True
+    top = Path(project).resolve()
+    return bool(transcript.project) and (Path(transcript.project) == top or top in Path(transcript.project).parents)
+
+
+def _parse_since(text: str | None) -> float:
+    """Parse `--since` to Unix seconds."""
+    if text is None:
+        return 0.0
+    try:
+        if text.endswith("d") and text[:-1].isdecimal():
+            return time.time() - int(text[:-1]) * _SECONDS_PER_DAY
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"`--since {text}` is not a date; write 2026-01-31, or 30d for the last 30 days") from error
+
+
+def _show_conversations(chosen: Sequence[ForeignTranscript], new: Sequence[ForeignTranscript]) -> None:
+    """Print the number, size, date and projects of the conversations of each agent."""
+    new_ids = {(one.agent, one.id) for one in new}
+    for agent, label in AGENTS.items():
+        of_agent = [one for one in chosen if one.agent == agent]
+        if not of_agent:
+            continue
+        print(f"{label}: {_figures_text(of_agent, new_ids)}")
+        for project, _ in Counter(one.project for one in of_agent).most_common():
+            of_project = [one for one in of_agent if one.project == project]
+            print(sanitised_line(f"    {project or '(no folder)'}: {_figures_text(of_project, new_ids)}"))
+
+
+def _figures_text(transcripts: Sequence[ForeignTranscript], new_ids: set[tuple[AgentName, str]]) -> str:
+    first, last = (time.strftime("%Y-%m-%d", time.localtime(one.updated)) for one in (transcripts[0], transcripts[-1]))
+    imported_count = sum((one.agent, one.id) not in new_ids for one in transcripts)
+    size = sum(one.size for one in transcripts) / 1e6
+    here = f"; already imported: {imported_count:,}" if imported_count else ""
+    return f"{pluralize(len(transcripts), 'conversation')}, {size:,.1f} MB, {first} – {last}{here}"
+
+
+def _import_conversations(
+    config: Config, new: Sequence[ForeignTranscript], options: argparse.Namespace
+) -> dict[str, object]:
+    """Import the conversations and return the results."""
+    states, left_out = Counter[str](), Counter[str]()
+    sessions, problems = list[str](), list[str]()
+    failure: StoreFailed | None = None
+    try:
+        for number, (one, result, troubles) in enumerate(import_transcripts(config, new), 1):
+            states[result.state if isinstance(result, ImportResult) else "unreadable"] += 1
+            left_out.update(troubles.skipped)
+            problems += _problems(f"{one.agent}:{one.id}", result, troubles)
+            if isinstance(result, ImportResult) and result.state in ("new", "renewed"):
+                sessions.append(result.session)
+            _progress(f"imported {number:,} of {len(new):,}", options)
+        asyncio.run(index_imported(config, lambda done, total: _progress(f"indexed {done:,} of {total:,}", options)))
+    except StoreFailed as error:  # first report what was imported until then
+        failure = error
+    _progress("", options)
+    if not options.json:
+        imported_text = pluralize(states["new"] + states["renewed"], "session")
+        updated_text = f", {states['renewed']:,} of them updated" if states["renewed"] else ""
+        empty = f"; {states['empty']:,} empty" if states["empty"] else ""
+        skipped_text = f"; skipped: {counts_text(left_out)}" if left_out else ""
+        print(f"imported {imported_text}{updated_text}{empty}{skipped_text}")
+        if sessions:
+            print(f"resume the last one with `ebb -r {sessions[-1]}`; list all with `ebb sessions list --all`")
+        for problem in problems:
+            _warn(problem)
+    if failure is not None:
+        raise failure
+    return {"states": states, "sessions": sessions, "problems": problems, "left_out": left_out}
+
+
+def _problems(label: str, result: ImportResult | str, troubles: ImportProblems) -> list[str]:
+    """Return messages about a conversation that was skipped or imported only in part."""
+    if isinstance(result, str):
+        return [f"skipped {label}: {result}"]
+    if result.state == "open":
+        return [f"skipped {label}: its session {result.session} is open in another program"]
+    return [f"imported {label} in part: {troubles.summary}"] if troubles.summary else []
+
+
+def _remove_imported_sessions(config: Config, agents: Sequence[AgentName], options: argparse.Namespace) -> int:
+    if not (options.yes or confirm(_DELETE_QUESTION, as_json=options.json)):
+        print("nothing removed; `--yes` removes them without asking")
+        return 0
+    removed, not_removed = asyncio.run(remove_imported(config, agents))
+    if options.json:
+        print_json(sys.stdout, {"removed": removed, "stayed": not_removed})
+    else:
+        stay = f"; not removed, because open or continued: {', '.join(not_removed)}" if not_removed else ""
+        print(f"removed {pluralize(removed, 'imported session')}{stay}")
+    return 0
+
+
+def _progress(text: str, options: argparse.Namespace) -> None:
+    if sys.stderr.isatty() and not options.json:
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def _warn(text: str) -> None:
+    if text:
+        print(f"ebb: {sanitised_line(text)}", file=sys.stderr)

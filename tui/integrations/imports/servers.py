@@ -1,0 +1,132 @@
+"""`ebb mcp import`: shows the servers of other programs and adds those that are chosen."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.headless.printing import print_json
+from ebbtide.agent.integrations.imports.agent_folders import agent_folders
+from ebbtide.agent.integrations.imports.servers import (
+    ServerOffer,
+    chosen_offers,
+    import_problem,
+    server_offers,
+    write_offer,
+)
+from ebbtide.tools.integrations.mcp.spec import ServerSpec
+from ebbtide.tui.cli.arguments import parse_subcommand_args, read_settings, subcommand_parser
+from ebbtide.tui.text.sanitise import sanitised_line
+
+_SOURCES = ("vscode", "cursor", "codex", "claude", "claude-desktop", "opencode", "gemini")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run `ebb mcp import` and return the exit code. It is 0 even if some servers could not be added; the output names
+    them."""
+    parser = subcommand_parser(
+        "mcp import",
+        "Show the MCP servers configured in VS Code, Cursor, Codex, Claude, opencode and Gemini, and add those you "
+        "choose. No server is started.",
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="server to add: its name, AGENT:NAME, or its number in the list"
+    )
+    parser.add_argument("--all", action="store_true", help="add every usable server")
+    parser.add_argument("--from", dest="source", choices=_SOURCES, help="show only servers of this program")
+    to_help = "add to your configuration (user), or to this project's `.mcp.json`, where each server needs approval"
+    parser.add_argument("--to", choices=("user", "project"), default="user", help=to_help)
+    parser.add_argument("--dry-run", action="store_true", help="show what would be added, and exit")
+    options = parse_subcommand_args(parser, arguments, "one JSON object")
+    _, config = read_settings(options)
+    offers, problems = server_offers(agent_folders(os.environ), config)
+    offers = [one for one in offers if options.source in (None, one.agent)]
+    if not options.json:
+        show_servers(offers)
+        if not offers:
+            print("no MCP servers of other programs found")
+    for problem in problems:
+        print(f"ebb: {sanitised_line(problem)}", file=sys.stderr)
+    chosen = list(offers) if options.all else chosen_offers(offers, options.names or _ask_for_servers(offers, options))
+    written, skipped = write_servers(
+        chosen, config, into_project=options.to == "project", is_dry_run=options.dry_run, quiet=options.json
+    )
+    if options.json:
+        print_json(
+            sys.stdout,
+            {
+                "servers": [_server_json(one) for one in offers],
+                "written": written,
+                "left": skipped,
+                "problems": problems,
+            },
+        )
+    elif offers and not chosen:
+        print("nothing added; name the servers to add, or use `--all`")
+    return 0
+
+
+def show_servers(offers: Sequence[ServerOffer]) -> None:
+    """Print each server and what it starts, without secrets."""
+    for number, offer in enumerate(offers, 1):
+        print(sanitised_line(f"{number:>3}  {offer.name:<20}  {offer.agent:<14}  {offer.target or '-'}"))
+        print(sanitised_line(f"     in {offer.source}"))
+        settings = (("sets", offer.sets), ("reads", offer.reads))
+        notes = [f"{word} {', '.join(f'`{name}`' for name in names)}" for word, names in settings if names]
+        for note in (*notes, *offer.notes, *([f"cannot be used: {offer.problem}"] if offer.problem else [])):
+            print(sanitised_line(f"     {note}"))
+
+
+def _ask_for_servers(offers: Sequence[ServerOffer], options: argparse.Namespace) -> list[str]:
+    """Ask the user which servers to add; return their numbers or names."""
+    if options.json or options.dry_run or not offers or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return []
+    try:
+        names = input("Add which? Names, numbers or `all`; Enter for none: ").replace(",", " ").split()
+    except EOFError:
+        return []
+    return [str(number) for number in range(1, len(offers) + 1)] if names == ["all"] else names
+
+
+def write_servers(
+    offers: Sequence[ServerOffer],
+    config: Config,
+    *,
+    into_project: bool = False,
+    is_dry_run: bool = False,
+    quiet: bool = False,
+) -> tuple[list[str], dict[str, str]]:
+    """Add the servers and print the result, unless `quiet`. With `is_dry_run`, only print it. Return the names of added
+    servers, and why the others were skipped."""
+    existing = {ServerSpec(name).prefix: name for name in config.servers}
+    written, skipped = list[str](), dict[str, str]()
+    for offer in offers:
+        problem = import_problem(offer, existing, into_project=into_project)
+        message = f"skipped `{offer.name}` of {offer.agent}: {problem}"
+        if problem:
+            skipped[f"{offer.agent}:{offer.name}"] = problem
+        elif is_dry_run:
+            message = f"would add `{offer.name}`"
+        else:
+            path = write_offer(offer, config, into_project=into_project)
+            message = f"added `{offer.name}` to `{path}`; test it with `ebb mcp test {offer.name}`"
+        if not problem:
+            existing[ServerSpec(offer.name).prefix] = offer.name
+            written.append(offer.name)
+        if not quiet:
+            print(sanitised_line(message))
+    return written, skipped
+
+
+def _server_json(offer: ServerOffer) -> dict[str, object]:
+    return {
+        "name": offer.name,
+        "agent": offer.agent,
+        "source": offer.source,
+        "target": offer.target,
+        "sets": offer.sets,
+        "reads": offer.reads,
+        "notes": offer.notes,
+        "problem": offer.problem,
+    }

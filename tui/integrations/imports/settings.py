@@ -1,0 +1,94 @@
+"""The part of `ebb import` for models, rules and servers of other agents."""
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.integrations.imports.agent_folders import AGENTS, AgentName, agent_folders
+from ebbtide.agent.integrations.imports.servers import ServerOffer, server_offers
+from ebbtide.agent.integrations.imports.settings import SettingOffer, setting_offers, setting_problem, write_setting
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tui.integrations.imports.servers import show_servers, write_servers
+from ebbtide.tui.text.sanitise import sanitised_line
+
+Confirm = Callable[[str], bool]
+"""Asks the user a yes/no question and returns the answer."""
+
+
+class OtherSettings:
+    """Settings and servers of other agents."""
+
+    def __init__(self, config: Config, agents: Sequence[AgentName] | None, kinds: Sequence[str]) -> None:
+        """`agents`: import only from these agents; None: from all programs, of which some have only servers. `kinds`:
+        the kinds of data to import."""
+        folders = agent_folders(os.environ)
+        settings, self.problems = setting_offers(folders, config.project)
+        self._settings = [one for one in settings if (agents is None or one.agent in agents) and one.what in kinds]
+        self._servers: list[ServerOffer] = []
+        if "servers" in kinds:
+            servers, problems = server_offers(folders, config)
+            self._servers = [one for one in servers if agents is None or one.agent in agents]
+            self.problems += [one for one in problems if one not in self.problems]
+        self._config = config
+
+    def show(self) -> None:
+        for agent, label in AGENTS.items():
+            some = [one for one in self._settings if one.agent == agent]
+            for source in dict.fromkeys(one.source for one in some):
+                print(sanitised_line(f"{label}, from {source}:"))
+                for one in some:
+                    if one.source == source:
+                        print(sanitised_line(f"    {one.description}"))
+        if self._servers:
+            print("Servers:")
+            show_servers(self._servers)
+
+    def import_confirmed(self, options: argparse.Namespace, confirm: Confirm) -> dict[str, object]:
+        """Import what the user confirms, one kind after the other; return what was written and what was skipped."""
+        results: dict[str, object] = {}
+        for kind, question in (("model", "Use the same model here?"), ("rules", "Add {} to your permissions?")):
+            offers = [one for one in self._settings if one.what == kind]
+            valid = [one for one in offers if not setting_problem(one, self._config)]
+            if valid and confirm(question.format(pluralize(len(valid), "rule"))):
+                results[kind] = self._write_settings(offers, options)
+        usable = [one for one in self._servers if not one.problem]
+        if usable and confirm(f"Add {pluralize(len(usable), 'server')}?"):
+            written, left = write_servers(self._servers, self._config, quiet=options.json)
+            results["servers"] = {"written": written, "left": left}
+        return results
+
+    def _write_settings(self, offers: Sequence[SettingOffer], options: argparse.Namespace) -> dict[str, object]:
+        written, skipped = list[str](), dict[str, str]()
+        for offer in offers:
+            problem = setting_problem(offer, self._config)
+            if not problem:
+                try:
+                    write_setting(offer, self._config)
+                except ConfigError as error:
+                    problem = str(error)
+            if problem:
+                skipped[offer.original] = problem
+            else:
+                written.append(f"{offer.key} {offer.value}")
+            if not options.json and (not problem or not offer.problem):
+                print(
+                    sanitised_line(
+                        f"skipped {offer.original}: {problem}" if problem else f"set {offer.key} {offer.value}"
+                    )
+                )
+        return {"written": written, "left": skipped}
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "settings": [
+                {"agent": one.agent, "said": one.original, "key": one.key, "value": one.value, "problem": one.problem}
+                for one in self._settings
+            ],
+            "servers": [{"agent": one.agent, "name": one.name, "problem": one.problem} for one in self._servers],
+        }
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._settings and not self._servers

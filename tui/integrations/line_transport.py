@@ -1,0 +1,130 @@
+"""JSON-RPC messages over two pipes, one per line. Invalid messages get an error response."""
+
+import asyncio
+import json
+import os
+import re
+import stat
+from collections.abc import Callable
+from typing import IO, Any
+
+from ebbtide.agent.errors import UsageError
+
+Message = dict[str, Any]
+
+CANCEL_REQUEST = "$/cancel_request"
+PREFIXED_METHODS = frozenset({"session/delete"})
+"""Protocol methods that the library does not know. It passes on only methods whose name starts with `_`."""
+MAX_MESSAGE_BYTES = 32 << 20
+"""Maximum size of a message in bytes; larger than what providers accept in one request."""
+PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+NO_PIPES = "`ebb acp` needs pipes to an editor on stdin and stdout; see docs/editors.md"
+_REQUEST_ID = re.compile(rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"]*"\s*,\s*)*"id"\s*:\s*(\d+|"[^"\\]*")')
+
+
+class LineTransport:
+    """A transport for the library `acp` that filters out messages which the library cannot handle."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stop_reading: Callable[[], None]
+    ) -> None:
+        """`reader` must have the limit `MAX_MESSAGE_BYTES`; `stop_reading` stops its input."""
+        self._reader, self._writer, self.end = reader, writer, stop_reading
+        self._session_by_request: dict[str | int, object] = {}
+        """Session ids of unanswered prompts, by request id."""
+
+    async def send(self, message: Message) -> None:
+        """Send a message; messages are sent in order. If the client has disconnected, `receive` reports it."""
+        if "method" not in message:
+            self._session_by_request.pop(message.get("id", ""), None)
+        if self._writer.is_closing():
+            return self.end()
+        self._writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        try:
+            await self._writer.drain()
+        except ConnectionError:
+            self.end()
+        return None
+
+    async def receive(self) -> Message | None:
+        """Return the next valid message; None at the end of the input."""
+        while True:
+            line, is_complete = await self._read_line()
+            if not line:
+                return None
+            if not is_complete:
+                id_match = _REQUEST_ID.match(line)
+                why = f"a message larger than {MAX_MESSAGE_BYTES >> 20} MB was ignored; send less"
+                await self._send_error(INVALID_REQUEST, why, json.loads(id_match[1]) if id_match else None)
+            elif line.strip():
+                try:
+                    message = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    await self._send_error(PARSE_ERROR, f"not valid JSON: {error}")
+                    continue
+                if _is_message(message):
+                    if (message := self._route(message)) is None:
+                        continue
+                    unrouted = {"method": f"_{message['method']}"} if message.get("method") in PREFIXED_METHODS else {}
+                    return {**message, **unrouted}
+                await self._send_error(INVALID_REQUEST, "not a JSON-RPC 2.0 message; batches are not supported")
+
+    def _route(self, message: Message) -> Message | None:
+        """Return the message to deliver. A cancelled prompt request becomes a cancellation of its turn if the prompt
+        started that turn. Other `$/` messages are dropped: None."""
+        method, params, id = message.get("method"), message.get("params"), message.get("id")
+        if method == "session/prompt" and isinstance(id, str | int) and isinstance(params, dict):
+            self._session_by_request[id] = params.get("sessionId")
+        if id is not None or not isinstance(method, str) or not method.startswith("$/"):
+            return message
+        request_id = params.get("requestId") if isinstance(params, dict) else None
+        session = self._session_by_request.get(request_id) if isinstance(request_id, str | int) else None
+        first_request = next((one for one, its in self._session_by_request.items() if its == session), None)
+        if method != CANCEL_REQUEST or session is None or first_request != request_id:
+            return None
+        return {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}}
+
+    async def close(self) -> None:
+        self._writer.close()
+
+    async def _read_line(self) -> tuple[bytes, bool]:
+        """Return a line, and True. If the line is too long, return its beginning and False."""
+        beginning = b""
+        while True:
+            try:
+                line = await self._reader.readuntil(b"\n")
+            except asyncio.IncompleteReadError as error:
+                line = error.partial
+            except asyncio.LimitOverrunError as error:
+                skipped = await self._reader.readexactly(max(error.consumed, 1))
+                beginning = beginning or skipped[:4096]
+                continue
+            return beginning or line, not beginning
+
+    async def _send_error(self, code: int, message: str, request_id: object = None) -> None:
+        await self.send({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message}})
+
+
+def _is_message(message: object) -> bool:
+    """Whether the library can parse the message."""
+    if not isinstance(message, dict):
+        return False
+    if "method" in message:
+        return isinstance(message["method"], str)
+    return isinstance(message.get("id"), int | str | None) and isinstance(message.get("error") or {}, dict)
+
+
+async def open_line_transport(stdin: IO[Any], stdout: IO[Any], error_message: str = NO_PIPES) -> LineTransport:
+    """Return a transport over two pipes or sockets. Raises `UsageError` with `error_message` if they are neither."""
+    for stream in (stdin, stdout):
+        mode = os.fstat(stream.fileno()).st_mode
+        if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+            raise UsageError(error_message)
+    loop = asyncio.get_running_loop()
+    reader, drained = (
+        asyncio.StreamReader(limit=MAX_MESSAGE_BYTES),
+        asyncio.StreamReaderProtocol(asyncio.StreamReader()),
+    )
+    read_transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdin)
+    write_transport, _ = await loop.connect_write_pipe(lambda: drained, stdout)
+    return LineTransport(reader, asyncio.StreamWriter(write_transport, drained, None, loop), read_transport.close)

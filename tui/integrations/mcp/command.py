@@ -1,0 +1,412 @@
+"""`ebb mcp`: arguments and output of its actions."""
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+import webbrowser
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import ConfigError, LoginNeeded, ServerFailed, UsageError
+from ebbtide.agent.extensions.trust import ProjectTrust
+from ebbtide.agent.extensions.trust_question import item_question
+from ebbtide.agent.headless.printing import print_json
+from ebbtide.agent.integrations.mcp.approvals import (
+    ToolApproval,
+    approval_lines,
+    tool_digests,
+    tools_question,
+    trust_item,
+)
+from ebbtide.agent.integrations.mcp.declarations import DeclaredServer, UnusableServer, declared_servers
+from ebbtide.agent.integrations.mcp.manage import (
+    ServerRow,
+    find_server,
+    log_path,
+    login_path,
+    make_server,
+    project_approvals,
+    running_server,
+    server_rows,
+    user_tool_pins,
+    validated_table,
+    write_server,
+)
+from ebbtide.agent.tokens.estimate import estimate_tools
+from ebbtide.agent.window.deferral import specs_of
+from ebbtide.tools.integrations.mcp.client_handlers import ClientHandlers
+from ebbtide.tools.integrations.mcp.offers import McpTool, ServerState
+from ebbtide.tools.integrations.mcp.spec import ServerSpec
+from ebbtide.tools.outputs.extent import pluralize
+from ebbtide.tools.secrets.redaction import redact_text
+from ebbtide.tools.server_log import last_lines
+from ebbtide.tui import integration_rows
+from ebbtide.tui.cli.arguments import (
+    add_common,
+    confirm,
+    first_positional_index,
+    parse_subcommand_args,
+    read_settings,
+    subcommand_parser,
+    whole_number,
+)
+from ebbtide.tui.text.sanitise import sanitised, sanitised_line
+
+DEFAULT_LOG_LINES = 50
+"""Default number of log lines."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run `ebb mcp`; return the exit code."""
+    first = first_positional_index(arguments)
+    action = arguments[first] if first is not None else "list"
+    if first is None or action not in _ACTIONS:
+        parser = subcommand_parser(
+            "mcp",
+            "Manage MCP servers (Model Context Protocol), which provide tools.",
+            "See `ebb mcp ACTION --help` for details. Exit codes: 0 no problems, 2 usage, 3 server unusable, 4 login "
+            "needed.",
+        )
+        action_help = (
+            "list: show the servers and their state (default). add: NAME URL, or NAME -- COMMAND. import: add servers "
+            "of other programs. remove: delete a server. test: start servers and show what they offer. login: log in "
+            "with your browser. logs: show a server's log. serve: run as an MCP server for another agent."
+        )
+        parser.add_argument("action", nargs="?", choices=tuple(_ACTIONS), default="list", help=action_help)
+        parse_subcommand_args(parser, arguments, "JSON lines")  # exits here on `--help` or an unknown action
+        return _list(arguments)
+    return _ACTIONS[action]([*arguments[:first], *arguments[first + 1 :]])
+
+
+def _list(arguments: Sequence[str]) -> int:
+    parser = _parser("list", "List the declared servers and their state, without starting them.")
+    options = parser.parse_args(arguments)
+    _, config = read_settings(options)
+    found = server_rows(config, os.environ)
+    for row in found:
+        if options.json:
+            print_json(sys.stdout, asdict(row))
+        else:
+            print(sanitised_line(_row_line(row)))
+    if not found and not options.json:
+        print("no MCP servers yet; add one with `ebb mcp add NAME -- COMMAND` or `ebb mcp add NAME URL`")
+    return 0
+
+
+def _row_line(row: ServerRow) -> str:
+    detail = f"  ({row.detail})" if row.detail else ""
+    ignored = f"  [not supported: {', '.join(row.ignored)}]" if row.ignored else ""
+    return f"{row.standing:<12}  {row.name or row.source:<16}  {row.owner:<7}  {row.target}{detail}{ignored}"
+
+
+def _add(arguments: Sequence[str]) -> int:
+    own_arguments, command_arguments = _split_at_dashes(arguments)
+    parser = _parser(
+        "add", "Add a server to your configuration: `ebb mcp add NAME URL` or `ebb mcp add NAME -- COMMAND`."
+    )
+    parser.add_argument("name", help="name of the server; its tools are called mcp__NAME__TOOL")
+    parser.add_argument("target", nargs="*", help="URL, or command; everything after `--` is the command")
+    parser.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set an environment variable set an environment variable of the command; ${VAR} works",
+    )
+    parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="send this HTTP header")
+    parser.add_argument("--sse", action="store_true", help="use the older SSE transport")
+    parser.add_argument("--cwd", metavar="FOLDER", help="run the command in FOLDER (default: the project)")
+    parser.add_argument("--client-id", metavar="ID", help="use this OAuth client id")
+    parser.add_argument(
+        "--scope", action="append", default=[], metavar="SCOPE", help="request this OAuth scope (repeatable)"
+    )
+    parser.add_argument("--replace", action="store_true", help="replace an existing server of this name")
+    options = parser.parse_intermixed_args(own_arguments)
+    _, config = read_settings(options)
+    target_words = [*options.target, *command_arguments]
+    if not target_words:
+        raise UsageError(f"no URL or command for `{options.name}`; give its URL, or its command after `--`")
+    if options.name in config.servers and not options.replace:
+        raise UsageError(f"the server `{options.name}` already exists; replace it with `--replace`")
+    same_prefix = [other for other in config.servers if ServerSpec(other).prefix == ServerSpec(options.name).prefix]
+    if set(same_prefix) - {options.name}:
+        raise UsageError(
+            f"the tools of `{options.name}` and `{same_prefix[0]}` would have the same names; choose another name"
+        )
+    is_address = not command_arguments and len(target_words) == 1 and "://" in target_words[0]
+    target_fields = {"url": target_words[0]} if is_address else {"command": target_words[0], "args": target_words[1:]}
+    table = validated_table(
+        options.name,
+        {
+            **target_fields,
+            "env": _parse_pairs(options.env, "--env"),
+            "headers": _parse_pairs(options.header, "--header"),
+            "type": "sse" if options.sse else "",
+            "cwd": options.cwd,
+            "client_id": options.client_id,
+            "scopes": options.scope,
+        },
+        config,
+    )
+    path = config.folders.config / "config.toml"
+    write_server(path, options.name, table)
+    message = f"added `{options.name}` to `{path}`; test it with `ebb mcp test {options.name}`"
+    _print_result(options, {"name": options.name, "file": str(path), "server": table}, message)
+    return 0
+
+
+def _remove(arguments: Sequence[str]) -> int:
+    parser = _parser("remove", "Remove a server and its stored login from your configuration.")
+    parser.add_argument("name", metavar="SERVER", help="name of the server, as in `ebb mcp list`")
+    options = parser.parse_args(arguments)
+    _, config = read_settings(options)
+    path = config.folders.config / "config.toml"
+    if options.name not in config.servers:
+        found = find_server(options.name, config, os.environ)
+        raise UsageError(
+            f"`{options.name}` is declared in `{found.source}`: remove it there, or add it to `mcp.disabled`"
+        )
+    declared = [one for one in declared_servers(config, os.environ) if one.name == options.name]
+    write_server(path, options.name, None)
+    for one in declared:
+        if isinstance(one, DeclaredServer):
+            login_path(one, config).unlink(missing_ok=True)
+    _print_result(options, {"name": options.name, "file": str(path)}, f"removed `{options.name}` from `{path}`")
+    return 0
+
+
+def _test(arguments: Sequence[str]) -> int:
+    parser = _parser("test", "Start servers, show what they offer, and stop them.")
+    parser.add_argument("names", nargs="*", metavar="SERVER", help="servers to test (default: all)")
+    parser.add_argument("--approve", action="store_true", help="approve the project's servers and their tools")
+    options = parser.parse_args(arguments)
+    _, config = read_settings(options)
+    if options.names:
+        chosen: Sequence[DeclaredServer | UnusableServer] = [
+            find_server(name, config, os.environ) for name in options.names
+        ]
+    else:
+        chosen = [
+            server
+            for server in declared_servers(config, os.environ)
+            if not (isinstance(server, UnusableServer) and server.is_off)
+        ]
+    codes = [0]
+    for server in chosen:
+        if isinstance(server, UnusableServer):
+            _print_result(
+                options, {"name": server.name, "phase": "unusable", "detail": server.problem}, f"BAD   {server.notice}"
+            )
+            codes.append(2)
+        else:
+            codes.append(_test_server(server, config, options))
+    return next(code for code in (3, 4, 2, 0) if code in codes)
+
+
+def _test_server(declared: DeclaredServer, config: Config, options: argparse.Namespace) -> int:
+    if not _may_start(declared, config, options):
+        detail = f"not approved; approve it with `ebb mcp test {declared.name} --approve`"
+        _print_result(
+            options,
+            {"name": declared.name, "phase": "not approved", "detail": detail},
+            "\n".join([f"BAD   {declared.name}: {detail}:", *(f"  {term}" for term in approval_lines(declared))]),
+        )
+        return 2
+
+    async def start_and_read_state() -> tuple[ServerState, float]:
+        began = time.monotonic()
+        async with running_server(declared, ClientHandlers(), config) as server:
+            return server.state, time.monotonic() - began
+
+    state, seconds = asyncio.run(start_and_read_state())
+    if options.json:
+        print_json(sys.stdout, {"name": declared.name, "seconds": round(seconds, 3), **_state_json(state)})
+    else:
+        print("\n".join(map(sanitised, _state_lines(declared.name, state, seconds))))
+    if state.phase == "ready":
+        _approve_tools(declared, config, state, options)
+    return {"ready": 0, "needs_login": 4}.get(state.phase, 3)
+
+
+def _may_start(declared: DeclaredServer, config: Config, options: argparse.Namespace) -> bool:
+    """Return whether the server may be started. If it is not approved, ask the user in a terminal."""
+    trust, item = ProjectTrust(config), trust_item(declared)
+    if trust.trust_state(item) == "on":
+        return True
+    if options.approve or confirm(item_question(item, trust.earlier_approval(item)), as_json=options.json):
+        trust.decide([item], "approved")
+        return True
+    return False
+
+
+def _approve_tools(declared: DeclaredServer, config: Config, state: ServerState, options: argparse.Namespace) -> None:
+    approvals = user_tool_pins(config) if declared.owner == "user" else project_approvals(config)
+    approval = approvals.approval_for(declared.name, declared.digest) or ToolApproval(declared.digest)
+    digests = tool_digests(state.approvable_tools)
+    new = [
+        tool for tool in state.approvable_tools if approval.tools.get(tool.original_name) != digests[tool.original_name]
+    ]
+    question = tools_question(declared.name, new, state.notes, approval.seen, has_changed=bool(approval.tools))
+    if new and (options.approve or confirm(question, as_json=options.json)):
+        approvals.allow_tools(declared, {**approval.tools, **digests}, state.approvable_tools)
+
+
+def _state_json(state: ServerState) -> dict[str, object]:
+    return {
+        "phase": state.phase,
+        "detail": state.detail,
+        "server": {"name": state.name, "version": state.version, "protocol": state.protocol},
+        "tools": [
+            {"name": tool.name, "description": tool.description, "schema": tool.schema, "tokens": _tool_tokens(tool)}
+            for tool in state.tools
+        ],
+        "resources": [resource.uri for resource in (*state.resources, *state.templates)],
+        "prompts": [prompt.name for prompt in state.prompts],
+        "notes": list(state.notes),
+    }
+
+
+def _state_lines(name: str, state: ServerState, seconds: float) -> list[str]:
+    if state.phase == "needs_login":
+        return [f"BAD   {name}: login needed; run `ebb mcp login {name}`"]
+    if state.phase != "ready":
+        return [f"BAD   {name}: {state.detail}"]
+    tokens = sum(map(_tool_tokens, state.tools))
+    tools, resources, prompts = (
+        pluralize(len(found), noun)
+        for found, noun in ((state.tools, "tool"), (state.resources, "resource"), (state.prompts, "prompt"))
+    )
+    offers_text = f"{tools} ({tokens:,} tokens), {resources}, {prompts}"
+    return [
+        f"ok    {name}: {state.name} {state.version}, {offers_text}, in {seconds:.1f} s",
+        *(f"      {tool.name}: {' '.join(tool.description.split())[:100]}" for tool in state.tools),
+        *(f"note  {note}" for note in state.notes),
+    ]
+
+
+def _tool_tokens(tool: McpTool) -> int:
+    return estimate_tools(specs_of((tool,)))
+
+
+def _login(arguments: Sequence[str]) -> int:
+    parser = _parser("login", "Open your browser to log in to a server, and store the login privately.")
+    parser.add_argument("name", metavar="SERVER", help="name of the server, as in `ebb mcp list`")
+    parser.add_argument("--no-browser", action="store_true", help="only print the URL to open")
+    options = parser.parse_args(arguments)
+    _, config = read_settings(options)
+    declared = find_server(options.name, config, os.environ)
+    if not declared.spec.url:
+        raise UsageError(f"`{declared.name}` is a local command and needs no login")
+    if not _may_start(declared, config, argparse.Namespace(json=options.json, approve=False)):
+        raise UsageError(f"`{declared.name}` is not approved; approve it with `ebb mcp test {declared.name} --approve`")
+
+    async def log_in() -> ServerState:
+        server = make_server(declared, Browser(opens=not options.no_browser), config)
+        try:
+            return await server.login()
+        finally:
+            await server.close()
+
+    state = asyncio.run(log_in())
+    if state.phase == "needs_login":
+        raise LoginNeeded(f"not logged in to `{declared.name}`: {state.detail}")
+    if state.phase != "ready":
+        raise ServerFailed(f"`{declared.name}` cannot be used: {state.detail}")
+    _print_result(options, {"name": declared.name, "phase": state.phase}, f"logged in to `{declared.name}`")
+    return 0
+
+
+class Browser(ClientHandlers):
+    """Prints the login URL and opens it in the browser, if wanted."""
+
+    def __init__(self, *, opens: bool) -> None:
+        self._opens = opens
+
+    async def open_login(self, server: str, url: str) -> None:
+        print(f"ebb: to log in to `{server}`, open {sanitised_line(url)}", file=sys.stderr, flush=True)
+        if self._opens:
+            await asyncio.to_thread(webbrowser.open, url)
+
+
+def _logs(arguments: Sequence[str]) -> int:
+    parser = _parser("logs", "Show the end of a server's log: its stderr and its log messages.")
+    parser.add_argument("name", metavar="SERVER", help="name of the server, as in `ebb mcp list`")
+    parser.add_argument(
+        "-n",
+        "--lines",
+        type=whole_number,
+        default=DEFAULT_LOG_LINES,
+        metavar="N",
+        help=f"show the last N lines (default: {DEFAULT_LOG_LINES})",
+    )
+    options = parser.parse_args(arguments)
+    if options.lines < 1:
+        parser.error("`--lines` must be at least 1")
+    _, config = read_settings(options)
+    declared = find_server(options.name, config, os.environ)
+    path = log_path(declared, config)
+    lines = [redact_text(line, os.environ, declared.spec.secrets) for line in _last_lines(path, options.lines)]
+    if options.json:
+        print_json(sys.stdout, {"name": declared.name, "file": str(path), "lines": lines})
+        return 0
+    print(f"ebb: {path}" if lines else f"ebb: nothing logged yet in `{path}`", file=sys.stderr)
+    for line in lines:
+        print(sanitised_line(line))
+    return 0
+
+
+def _last_lines(path: Path, count: int) -> list[str]:
+    try:
+        return last_lines(path, count)
+    except OSError as error:
+        raise ConfigError(f"cannot read `{path}`: {error.strerror or error}") from error
+
+
+def _parser(action: str, description: str) -> argparse.ArgumentParser:
+    parser = subcommand_parser(f"mcp {action}", description)
+    parser.add_argument("--json", action="store_true", help="print JSON lines")
+    add_common(parser)
+    return parser
+
+
+def _split_at_dashes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split the arguments at `--`, which is dropped."""
+    index = arguments.index("--") if "--" in arguments else len(arguments)
+    return [*arguments[:index]], [*arguments[index + 1 :]]
+
+
+def _parse_pairs(texts: Sequence[str], flag: str) -> dict[str, str]:
+    pairs = dict[str, str]()
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise UsageError(f"`{flag} {text}` is not NAME=VALUE")
+        pairs[name] = value
+    return pairs
+
+
+def _print_result(options: argparse.Namespace, value: Mapping[str, object], message: str) -> None:
+    """Print a result as JSON or text."""
+    if options.json:
+        print_json(sys.stdout, value)
+    else:
+        print(sanitised(message))
+
+
+def _integration_action(row: integration_rows.SubcommandRow) -> Callable[[Sequence[str]], int]:
+    return lambda arguments: row.load()(arguments)
+
+
+_ACTIONS: dict[str, Callable[[Sequence[str]], int]] = {
+    "list": _list,
+    "add": _add,
+    "remove": _remove,
+    "test": _test,
+    "login": _login,
+    "logs": _logs,
+    **{name: _integration_action(row) for name, row in integration_rows.MCP_ACTIONS.items()},
+}

@@ -1,0 +1,223 @@
+"""The command that lists MCP servers, and starts, stops or logs in to them."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from ebbtide.tools.outputs.extent import ellipsize
+from ebbtide.tui.commands.command_context import CommandContext
+from ebbtide.tui.text.numbers import tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+from ebbtide.tui.text.spans import Line, TextStyle
+from ebbtide.tui.view.panel import CopyText, Outcome, Panel, PanelAction, PanelRow
+
+if TYPE_CHECKING:  # few sessions need this module, because few have servers
+    from ebbtide.agent.integrations.mcp.running import RunningServers
+    from ebbtide.agent.integrations.mcp.status import ServerStatus, ToolOffer, ToolStatus
+
+PHASE_LABELS: dict[str, tuple[str, TextStyle]] = {
+    "ready": ("ready", "good"),
+    "starting": ("starting", "dim"),
+    "failed": ("failed", "bad"),
+    "needs_login": ("log in", "warn"),
+    "disabled": ("off", "dim"),
+    "closed": ("closed", "dim"),
+}
+OFFER_LABELS: "dict[ToolOffer, tuple[str, TextStyle]]" = {
+    "offered": ("", "text"),
+    "held back": ("deferred", "dim"),
+    "due": ("from your next message", "dim"),
+    "late": ("late", "warn"),
+    "not approved": ("not approved", "warn"),
+    "away": ("away", "dim"),
+}
+_MAX_DESCRIPTION_CHARS = 200
+"""Maximum number of characters in a tool's description."""
+
+
+def servers_summary(servers: "Sequence[ServerStatus]") -> str:
+    """Return the number of servers and their tokens per request."""
+    ready = sum(server.state.phase == "ready" for server in servers)
+    total = sum(server.tokens for server in servers)
+    tokens_text = f", {tokens(total)} tokens per request" if total else ""
+    return f"{ready} of {len(servers)} ready{tokens_text}"
+
+
+def servers_heading(servers: "Sequence[ServerStatus]", login_url: str) -> tuple[Line, ...]:
+    """Return the lines above the list of servers. `login_url`: the URL of a pending login."""
+    head: Line = (("MCP servers  ", "strong"), (servers_summary(servers), "dim"))
+    login: Line = ((f"open this address to log in (y copies it): {sanitised_line(login_url)}", "warn"),)
+    return (head, login) if login_url else (head,)
+
+
+def server_rows(
+    servers: "Sequence[ServerStatus]", log_for: "Callable[[ServerStatus], Sequence[Line] | None]"
+) -> tuple[PanelRow, ...]:
+    """Return the rows of the servers. `log_for` returns the log lines to show instead of a server's details, or
+    None."""
+    name_width = max((len(server.name) for server in servers), default=0)
+    rows = []
+    for server in servers:
+        line, recent_log = server_line(server, name_width), log_for(server)
+        rows.append(
+            PanelRow(server.name, line, details=tuple(server_details(server) if recent_log is None else recent_log))
+        )
+    return tuple(rows)
+
+
+def server_line(server: "ServerStatus", name_width: int) -> Line:
+    """Return a server as one line; its name takes `name_width` cells."""
+    phase, style = PHASE_LABELS[server.state.phase]
+    return (
+        (f"{sanitised_line(server.name):<{name_width}}  ", "text"),
+        (f"{phase:<9}", style),
+        (_tool_counts(server), "dim"),
+        (f"  {sanitised_line(server.state.detail)}" if server.state.detail else "", "dim"),
+    )
+
+
+def _tool_counts(server: "ServerStatus") -> str:
+    """Return the number of tools and their tokens; empty without tools, e.g. after a failure."""
+    if not server.tools:
+        return ""
+    offered = sum(tool.offer in ("offered", "due") for tool in server.tools)
+    count = f"{offered} of {len(server.tools)}" if offered < len(server.tools) else f"{offered}"
+    token_noun = "token" if server.tokens == 1 else "tokens"
+    return f"{count:>10} {'tool ' if count == '1' else 'tools'}{tokens(server.tokens):>8} {token_noun}"
+
+
+def server_details(server: "ServerStatus") -> list[Line]:
+    """Return the details of a server: command, tools and remarks."""
+    lines: list[Line] = []
+    state = server.state
+    if state.detail:
+        lines.append(((sanitised_line(state.detail), "warn"),))
+    if title := " ".join(filter(None, (state.name, state.version))):
+        lines.append(((sanitised_line(title), "dim"),))
+    runs = (*(line.strip() for line in server.runs), f"from: {server.declared.source}")
+    lines += [((sanitised_line(line), "dim"),) for line in runs]
+    if server.log is not None:
+        lines.append(((f"log: {sanitised_line(str(server.log))}", "dim"),))
+    lines += [((sanitised_line(note), "warn"),) for note in state.notes]
+    for heading, rows in (
+        ("Tools", [_tool_line(tool) for tool in server.tools]),
+        ("Prompts", [_item_line(f"/{each.command} {each.usage}", each.description) for each in state.prompts]),
+        ("Resources", [_item_line(f"@{server.name}:{each.uri}", "") for each in state.resources]),
+    ):
+        if rows:
+            lines += [(), ((heading, "strong"), (f"  {len(rows)}", "dim")), *rows]
+    return lines
+
+
+def log_lines(server: "ServerStatus", output_lines: Sequence[str]) -> list[Line]:
+    """Return the stderr output of a server as lines, newest last."""
+    lines: list[Line] = [(("Log", "strong"), (f"  {sanitised_line(str(server.log or ''))}", "dim"))]
+    lines += [((sanitised_line(line), "text"),) for line in output_lines] or [(("no output", "dim"),)]
+    return lines
+
+
+def _tool_line(tool: "ToolStatus") -> Line:
+    label, style = OFFER_LABELS[tool.offer]
+    return (
+        (f"  {sanitised_line(tool.name)}", "text" if tool.offer == "offered" else "dim"),
+        (f"  {tokens(tool.tokens)}", "dim"),
+        (f"  {label}" if label else "", style),
+        (f"  {_short_description(tool.description)}", "dim"),
+    )
+
+
+def _item_line(name: str, description: str) -> Line:
+    return ((f"  {sanitised_line(name).rstrip()}", "text"), (f"  {_short_description(description)}".rstrip(), "dim"))
+
+
+def _short_description(text: str) -> str:
+    return ellipsize(sanitised_line(" ".join(text.split())), _MAX_DESCRIPTION_CHARS)
+
+
+SERVERS_KEY_HINTS = "Space on/off  r restart  l log in  o log  PgUp, PgDn scroll  Esc close"
+MAX_LOG_LINES = 200
+"""Maximum number of lines in a log."""
+
+
+async def show_servers(context: CommandContext, _: str) -> None:
+    running = context.controller.session.servers if context.controller.session is not None else None
+    if running is None:
+        context.controller.show_notice("No MCP servers yet. Add one with `ebb mcp add`.")
+    else:
+        await context.show(ServerList(cast("RunningServers", running)).panel())
+
+
+class ServerList:
+    """The list of servers and its actions."""
+
+    def __init__(self, running: "RunningServers") -> None:
+        self._running = running
+        self._login_url = ""
+        """The URL of a pending login."""
+        self._shows_log = False
+        self._changed: Callable[[], None] | None = None
+
+    def panel(self) -> Panel:
+        servers = {server.name: server for server in self._running.servers()}
+        rows = server_rows(
+            tuple(servers.values()),
+            lambda server: (
+                log_lines(server, self._running.log(server.name, MAX_LOG_LINES)) if self._shows_log else None
+            ),
+        )
+
+        def is_on(row: PanelRow) -> bool:
+            return row.value in servers and servers[row.value].is_on
+
+        actions = (
+            PanelAction(("space",), "on", self._toggle_server, lambda row: not is_on(row)),
+            PanelAction(("space",), "off", self._toggle_server, is_on),
+            PanelAction(("r",), "restart", self._restart),
+            PanelAction(("l",), "login", self._log_in),
+            PanelAction(("o",), "log", self._toggle_log),
+            PanelAction(("y",), run=self._copy, needs_row=False),
+        )
+        return Panel(
+            "mcp",
+            servers_heading(tuple(servers.values()), self._login_url),
+            rows,
+            SERVERS_KEY_HINTS,
+            actions=actions,
+            search_placeholder="",
+            scrolls_details=True,
+            previews_before_action=True,
+            max_list_lines=10,
+            starts_at_end=self._shows_log,
+            watch=self._watch,
+            rebuild=self.panel,
+        )
+
+    def _watch(self, changed: Callable[[], None] | None) -> None:
+        self._changed = changed
+        self._running.watch(changed)
+
+    async def _toggle_server(self, row: PanelRow, _: str) -> Panel:
+        await self._running.switch(row.value)
+        return self.panel()
+
+    async def _restart(self, row: PanelRow, _: str) -> Panel:
+        await self._running.restart(row.value)
+        return self.panel()
+
+    async def _log_in(self, row: PanelRow, _: str) -> Panel:
+        try:
+            await self._running.login(row.value, self._show_address)
+        finally:
+            self._show_address("")
+        return self.panel()
+
+    async def _toggle_log(self, row: PanelRow, _: str) -> Panel:
+        self._shows_log = not self._shows_log
+        return self.panel()
+
+    async def _copy(self, row: PanelRow, _: str) -> Outcome:
+        return CopyText(self._login_url) if self._login_url else None
+
+    def _show_address(self, url: str) -> None:
+        self._login_url = url
+        if self._changed is not None:
+            self._changed()

@@ -1,0 +1,106 @@
+"""Looks up sessions for other agents, within the user's `recall.scope`."""
+
+import time
+from base64 import b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+
+from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
+from ebbtide.agent.archive.tags import normalise_tags
+from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tools.base import Result, Tool, ToolError, Workspace
+from ebbtide.tools.outputs.stored import StoredContent
+from ebbtide.tools.read_result import ReadResult
+from ebbtide.tools.recall import Recall
+
+DEFAULT_LISTED_SESSIONS = 20
+"""Default number of sessions listed."""
+NO_SCOPE_ERROR = "the user limits `recall` to the current session (`recall.scope` is `session`), and there is none here"
+
+
+class SessionLookups:
+    """Lookups in the server's project. Methods raise `ToolError` and `AgentError`."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    async def recall(self, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        return await self._run_tool(Recall(), arguments)
+
+    async def read_result(self, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        return await self._run_tool(ReadResult(), arguments)
+
+    async def search_sessions(self, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        """Return the sessions whose messages contain the query; without a query, the most recent ones."""
+        scope = self._scope()
+        everywhere = arguments.get("scope") == "all"
+        if everywhere and scope != "all":
+            raise ToolError(f"`scope` cannot be `all`: the user limits lookups to this {scope} (`recall.scope`)")
+        library = await self._sessions.library()
+        limit, query = arguments.get("limit", DEFAULT_LISTED_SESSIONS), arguments.get("query", "").strip()
+        tags = normalise_tags(arguments.get("tags", ()))
+        excerpts = dict[str, str]()
+        if query:
+            found = await library.search(query, everywhere=everywhere)
+            excerpts = {one.info.id: one.excerpt for one in found}
+            infos = [one.info for one in found if {*tags} <= {*one.info.tags}][:limit]
+        else:
+            infos = [*await library.page(everywhere=everywhere, limit=limit, tags=tags)]
+        listed = [_session_fields(info, excerpts.get(info.id, "")) for info in infos]
+        lines = "\n".join(_session_line(info, excerpts.get(info.id, "")) for info in infos)
+        return types.CallToolResult(
+            content=[types.TextContent(text=lines or "no session found; try other words or fewer filters")],
+            structured_content={"sessions": listed},
+        )
+
+    def _scope(self) -> str:
+        scope = self._sessions.config.recall_scope
+        if scope == "session":
+            raise ToolError(NO_SCOPE_ERROR)
+        return scope
+
+    async def _run_tool(self, tool: Tool, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        ref = arguments.get("ref_id", "")
+        if ref and "://" not in ref:
+            raise ToolError(
+                f"`{ref[:100]}` names no session; use a reference from `recall`, which begins with `ebb://`"
+            )
+        recall: SessionRecall = await self._sessions.recall(everywhere=self._scope() == "all")
+        fetch = fetch_for_tools(recall)
+
+        async def stored_content(ref: str) -> StoredContent:
+            return await fetch(ref, None)
+
+        workspace = Workspace(
+            self._sessions.root,
+            Path(),
+            stored_content=stored_content,
+            fetch=fetch,
+            search_history=search_for_tools(recall),
+        )
+        return _tool_result(await tool.run(arguments, workspace))
+
+
+def _tool_result(result: Result) -> types.CallToolResult:
+    images = [
+        types.ImageContent(data=b64encode(picture.data).decode("ascii"), mime_type=picture.media_type)
+        for picture in result.pictures
+    ]
+    return types.CallToolResult(content=[types.TextContent(text=result.text), *images])
+
+
+def _session_fields(info: SessionInfo, excerpt: str) -> dict[str, object]:
+    names = ("id", "title", "updated_at", "messages", "project", "model")
+    fields: dict[str, object] = {name: getattr(info, name) for name in names}
+    return {**fields, "tags": list(info.tags), "excerpt": excerpt}
+
+
+def _session_line(info: SessionInfo, excerpt: str) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated_at))
+    tags = "".join(f" #{tag}" for tag in info.tags)
+    excerpt_text = f"\n  {' '.join(excerpt.split())}" if excerpt else ""
+    return f"{info.id}  {when}  {info.messages} messages  {' '.join(info.title.split())}{tags}{excerpt_text}"

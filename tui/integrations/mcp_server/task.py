@@ -1,0 +1,186 @@
+"""Tasks of other agents: headless sessions with at most the user's permissions."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import Any, TypeAlias
+
+import mcp_types as types
+
+from ebbtide.agent.config.options import Mode, stricter_mode
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.crash import crash_error
+from ebbtide.agent.errors import AgentError, UsageError
+from ebbtide.agent.events.session import Event, ReplyFinished, StepStarted, ToolStarted
+from ebbtide.agent.headless.result import RunOutcome, RunResult
+from ebbtide.agent.headless.stop import RunStopper, stopped_after
+from ebbtide.agent.headless.turns import Turns
+from ebbtide.agent.sessions import Sessions
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.outputs.extent import join_limited, pluralize
+from ebbtide.tui.view.call_titles import call_title
+
+OpenSessions: TypeAlias = Callable[[Config], Sessions]
+"""Opens the sessions of the server's folder with these settings, for one task."""
+ProgressCallback: TypeAlias = Callable[[float, str], Awaitable[None]]
+"""Reports progress: an increasing number and the current activity."""
+
+MAX_TASKS = 4
+"""Maximum number of tasks at a time."""
+MAX_NAMED_ITEMS = 20
+"""Maximum number of files and denied calls named in an answer."""
+CLOSE_TIMEOUT_S = 10.0
+"""Seconds that interrupted tasks have to end cleanly."""
+
+
+class RunningTasks:
+    """The running tasks. A task is interrupted cleanly if its client cancels it or disconnects."""
+
+    def __init__(self, config: Config, open_sessions: OpenSessions) -> None:
+        self._config = config
+        self._open_sessions = open_sessions
+        self._running: dict[asyncio.Task[RunOutcome], RunStopper] = {}
+
+    async def run(self, arguments: Mapping[str, Any], report: ProgressCallback) -> types.CallToolResult:
+        """Run a task. Raises `ToolError` or `AgentError` if it cannot be started. If the call is cancelled, the task is
+        interrupted."""
+        if len(self._running) >= MAX_TASKS:
+            raise ToolError(f"at most {MAX_TASKS} tasks can run at once; wait for one, or cancel it")
+        stop, progress = RunStopper(), _Progress(report)
+        # A separate asyncio task, because cancelling the request must not cancel a session during its cleanup.
+        work = asyncio.create_task(self._run_session(arguments, stop, progress.record_event))
+        self._running[work] = stop
+        work.add_done_callback(self._running.pop)
+        report_task = asyncio.create_task(progress.report_changes())
+        try:
+            outcome = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            stop.request()
+            raise
+        finally:
+            report_task.cancel()
+            with suppress(asyncio.CancelledError):
+                await report_task
+        return _tool_result(outcome)
+
+    async def close(self) -> None:
+        """Interrupt all tasks and wait for them."""
+        for stop in self._running.values():
+            stop.request()
+        running = {*self._running}
+        if running:
+            _, unfinished = await asyncio.wait(running, timeout=CLOSE_TIMEOUT_S)
+            for work in unfinished:
+                work.cancel()
+            await asyncio.gather(*unfinished, return_exceptions=True)
+
+    async def _run_session(
+        self, arguments: Mapping[str, Any], stop: RunStopper, emit: Callable[[Event], None]
+    ) -> RunOutcome:
+        outcome = RunOutcome()
+        sessions = self._open_sessions(self._narrowed_config(arguments))
+        with stopped_after(stop, arguments.get("max_seconds")):
+            try:
+                await self._run_turns(sessions, arguments, outcome, stop, emit)
+            except UsageError:
+                raise
+            except AgentError as error:
+                outcome.fail(error.code, str(error), error.exit_code)
+            except Exception as error:  # noqa: BLE001  # the outermost place of a task: what nobody expected is told here
+                fault = crash_error(error, sessions.config.folders.logs)
+                outcome.fail(fault.code, str(fault), fault.exit_code)
+            finally:
+                await sessions.close()
+        if outcome.stop_reason == "interrupted":
+            outcome.record_end(stop.cause)
+        return outcome
+
+    def _narrowed_config(self, arguments: Mapping[str, Any]) -> Config:
+        """Return the user's settings, restricted further by the arguments."""
+        mode: Mode = stricter_mode(self._config.permission_mode, arguments.get("mode", self._config.permission_mode))
+        limits = [limit for limit in (self._config.max_turns, arguments.get("max_turns")) if limit is not None]
+        return replace(self._config, permission_mode=mode, max_turns=min(limits, default=None))
+
+    async def _run_turns(
+        self,
+        sessions: Sessions,
+        arguments: Mapping[str, Any],
+        outcome: RunOutcome,
+        stop: RunStopper,
+        emit: Callable[[Event], None],
+    ) -> None:
+        resume = await self._session_to_resume(sessions, arguments.get("session", ""))
+        session = await stop.interrupt.race(sessions.open(resume))
+        if session is None:
+            return outcome.mark_interrupted()
+        outcome.session, outcome.mode, stop.session = session.id, session.mode, session
+        session.set_listener(emit)
+        try:
+            if stop.interrupt.is_requested():
+                outcome.mark_interrupted()
+            else:
+                await Turns(session, outcome, emit, stop).run_turn(arguments["prompt"])
+        finally:
+            await session.close()
+        return None
+
+    async def _session_to_resume(self, sessions: Sessions, prefix: str) -> str | None:
+        """Return the id of the session to resume. Sessions of other projects are allowed only if `recall.scope` is
+        `all`."""
+        if not prefix:
+            return None
+        info = await sessions.find(prefix)
+        if sessions.config.recall_scope != "all" and info.project != str(sessions.config.project):
+            raise UsageError(f"session `{prefix}` belongs to another project; start the server there")
+        return info.id
+
+
+class _Progress:
+    """Sends a task's progress as fast as the client reads it, and skips all but the latest."""
+
+    def __init__(self, report: ProgressCallback) -> None:
+        self._report = report
+        self._has_changed = asyncio.Event()
+        self._count, self._status = 0, ""
+
+    def record_event(self, event: Event) -> None:
+        match event:
+            case StepStarted(step=step):
+                self._set_status(f"step {step}")
+            case ToolStarted(name=name, arguments=arguments):
+                self._set_status(call_title(name, arguments))
+            case ReplyFinished():
+                self._set_status("")
+            case _:
+                pass
+
+    def _set_status(self, text: str) -> None:
+        self._count, self._status = self._count + 1, text or self._status
+        self._has_changed.set()
+
+    async def report_changes(self) -> None:
+        while True:
+            await self._has_changed.wait()
+            self._has_changed.clear()
+            await self._report(float(self._count), self._status)
+
+
+def _tool_result(outcome: RunOutcome) -> types.CallToolResult:
+    result = outcome.as_result
+    failed = result.stop_reason not in ("answered", "denied")
+    text = "\n\n".join(filter(None, (result.result, f"[{'; '.join(_result_facts(result))}]")))
+    return types.CallToolResult(
+        content=[types.TextContent(text=text)], structured_content=asdict(result), is_error=failed
+    )
+
+
+def _result_facts(result: RunResult) -> list[str]:
+    facts = [result.stop_reason if result.error is None else f"{result.stop_reason}: {result.error.message}"]
+    facts += [f"session {result.session}"] if result.session else []
+    facts.append(pluralize(result.steps, "step"))
+    facts += [f"changed: {join_limited(list(result.files_changed), MAX_NAMED_ITEMS)}"] if result.files_changed else []
+    if result.denied:
+        denied = [f"{call.tool} ({call.rule})" for call in result.denied]
+        facts.append(f"denied: {join_limited(denied, MAX_NAMED_ITEMS)}")
+    return facts

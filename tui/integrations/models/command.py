@@ -1,0 +1,112 @@
+"""`ebb models`: the models that can be used, with what is known about them and where it comes from."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from ebbtide.agent.budget.prices import Prices
+from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.values import Config
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.headless.printing import print_json
+from ebbtide.agent.providers.choices import ModelChoice, describe_model, model_choices, provider_models
+from ebbtide.agent.providers.factory import known_facts_and_window
+from ebbtide.tui.cli.arguments import parse_subcommand_args, read_settings_with_warnings, subcommand_parser
+from ebbtide.tui.text.numbers import tokens
+from ebbtide.tui.text.sanitise import sanitised_line
+
+_SOURCES = {"registry": "table", "config": "your settings", "live": "server", "default": "unknown"}
+"""Where a figure comes from, in words."""
+_NO_MODEL = "No model can be used yet: store a key with `ebb key set PROVIDER`, or start a local server."
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run `ebb models`; return the exit code. Raises `UsageError`."""
+    parser = subcommand_parser(
+        "models",
+        "List the models that you can use now, with windows, prices in US dollars per million tokens, and the source "
+        "of both. With PROVIDER, list all known models of that provider.",
+    )
+    parser.add_argument("provider", nargs="?", metavar="PROVIDER", help="list the models of this provider")
+    options = parse_subcommand_args(parser, arguments, "one JSON object per model", has_one_word=True)
+    _, config = read_settings_with_warnings(options)
+    choices = listed_models(config, os.environ, options.provider)
+    if options.json:
+        for choice in choices:
+            print_json(sys.stdout, model_fields(choice, config))
+    elif choices:
+        _print_table(choices, config)
+    elif options.provider is None:
+        print(_NO_MODEL)
+    else:
+        print(f"No models of {options.provider} are listed. Use `-m {options.provider}/NAME` with its server's name.")
+    return 0
+
+
+def listed_models(config: Config, environment: Mapping[str, str], provider: str | None) -> tuple[ModelChoice, ...]:
+    """Return the models that can be used now, or all known models of a provider. Raises `UsageError`."""
+    if provider is None:
+        return tuple(choice for choice in model_choices(config, environment) if choice.has_key)
+    if provider not in PROVIDERS:
+        raise UsageError(f"there is no provider `{sanitised_line(provider)}`; the providers are {', '.join(PROVIDERS)}")
+    return tuple(describe_model(model, config, environment) for model in provider_models(provider))
+
+
+def model_fields(choice: ModelChoice, config: Config) -> dict[str, Any]:
+    """Return a model as a JSON object. Unknown facts are null."""
+    return {
+        "model": choice.model,
+        "usable": choice.has_key,
+        "context_window": choice.window,
+        "prices": asdict(choice.prices) if choice.prices is not None else None,
+        "tools": choice.tools,
+        "images": choice.images,
+        "thinking": choice.thinking,
+        "sources": {fact: _source(choice.model, fact, config) for fact in ("context_window", "prices")},
+    }
+
+
+def _print_table(choices: Sequence[ModelChoice], config: Config) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("model", overflow="fold", min_width=28)
+    table.add_column("window", justify="right", no_wrap=True, min_width=6)
+    table.add_column("in / cached / out", no_wrap=True, min_width=18)
+    table.add_column("supports", overflow="ellipsis", no_wrap=True)
+    table.add_column("from", no_wrap=True, min_width=5)
+    for choice in choices:
+        window = "" if choice.window is None else tokens(choice.window)
+        abilities = ", ".join(_abilities(choice))
+        table.add_row(
+            sanitised_line(choice.model), window, _price_text(choice.prices), abilities, _source_text(choice, config)
+        )
+    Console(highlight=False, markup=False).print(table)
+
+
+def _price_text(prices: Prices | None) -> str:
+    return "unknown" if prices is None else f"{prices.input:g} / {prices.cache_read:g} / {prices.output:g}"
+
+
+def _source_text(choice: ModelChoice, config: Config) -> str:
+    """Return where the window and the prices come from, once if it is the same place."""
+    window, prices = (_source(choice.model, fact, config) for fact in ("context_window", "prices"))
+    return window if window == prices else f"{window}, prices: {prices}"
+
+
+def _abilities(choice: ModelChoice) -> Iterator[str]:
+    for name, is_supported in (("images", choice.images), ("thinking", choice.thinking)):
+        if is_supported:
+            yield name
+
+
+def _source(model: str, fact: str, config: Config) -> str:
+    """Return where a figure of a model comes from, in words."""
+    if model.startswith("scripted/"):
+        return "unknown"
+    facts, _ = known_facts_and_window(config, model)
+    source = dict(facts.sources).get(fact, "default")
+    return _SOURCES.get(source, source)

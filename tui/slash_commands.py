@@ -1,0 +1,253 @@
+"""The table of slash commands, and their parser. The modules in `tui/commands` contain what each command does."""
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tui.command_names import ALIASES, MISSING_COMMAND_ADVICE, commands_for_word
+from ebbtide.tui.integration_rows import SLASH_COMMANDS
+
+SHELL, NOTE = "!", "# "
+"""Prefixes of shell commands and of notes."""
+
+PromptMode: TypeAlias = Literal["message", "shell", "memory"]
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommand:
+    name: str
+    argument_hint: str
+    """The arguments, as shown in help and completion."""
+    help: str
+    when_busy: bool = False
+    """Whether the command can run during a turn."""
+    needs_session: bool = False
+    """Whether the command acts on a session. If another session is being opened, the command waits until it is open."""
+
+    @property
+    def usage(self) -> str:
+        return f"/{self.name} {self.argument_hint}".rstrip()
+
+
+_BUILT_IN: tuple[SlashCommand, ...] = (
+    SlashCommand("help", "", "show keys and commands", when_busy=True),
+    SlashCommand("compact", "[focus]", "summarise to free space (previews first)"),
+    SlashCommand("undo", "[list]", "revert the last turn's file changes (previews first); `list`: pick a turn"),
+    SlashCommand("redo", "", "reapply what was reverted last"),
+    SlashCommand(
+        "context", "[ACT REF]", "show what fills the context window, and free space", when_busy=True, needs_session=True
+    ),
+    SlashCommand("archive", "", "browse stored outputs and messages"),
+    SlashCommand("why", "TEXT", "find out where a text went"),
+    SlashCommand("bring", "REF", "bring something back into context"),
+    SlashCommand("skills", "", "list skills: instructions that the model can look up"),
+    SlashCommand("hooks", "", "list hooks: your programs, run on events", when_busy=True, needs_session=True),
+    SlashCommand("trust", "", "review and approve what this project ships", when_busy=True, needs_session=True),
+    SlashCommand("resume", "[id]", "resume an earlier session; without an id: find, rename, fork, delete"),
+    SlashCommand("sessions", "", "list sessions (same as `/resume`)"),
+    SlashCommand("rewind", "", "go back to one of your messages: fork the conversation, restore files, or both"),
+    SlashCommand("model", "[name]", "switch to another model"),
+    SlashCommand("key", "[provider]", "replace a provider's API key"),
+    SlashCommand("effort", "[level]", "set the reasoning effort: low, medium, high, … (if supported)"),
+    SlashCommand(
+        "thinking", "[how]", "show thinking as `line`, `open` or `hidden`; without a name: next", when_busy=True
+    ),
+    SlashCommand(
+        "mode",
+        "[name]",
+        "set the mode: ask, accept-edits, plan or auto; without a name: next",
+        when_busy=True,
+        needs_session=True,
+    ),
+    SlashCommand(
+        "add-dir",
+        "[FOLDER]",
+        "also allow work in FOLDER; without a name: list and remove",
+        when_busy=True,
+        needs_session=True,
+    ),
+    SlashCommand(
+        "sandbox",
+        "",
+        "show the sandbox: what commands can write, read and reach",
+        when_busy=True,
+        needs_session=True,
+    ),
+    SlashCommand("clear", "", "start a new session"),
+    SlashCommand("rename", "TITLE", "rename the session", when_busy=True, needs_session=True),
+    SlashCommand("fork", "", "continue in a copy of this session"),
+    SlashCommand(
+        "status", "", "show model, cost, tokens, context window and changed files", when_busy=True, needs_session=True
+    ),
+    SlashCommand(
+        "tasks",
+        "[forward]",
+        "show background commands; `forward`: reach the ports they listen on",
+        when_busy=True,
+        needs_session=True,
+    ),
+    SlashCommand(
+        "agents",
+        "[stop NAME]",
+        "show sub-agents, or stop one",
+        when_busy=True,
+        needs_session=True,
+    ),
+    SlashCommand("review", "[what]", "have the model review your changes, or what you name"),
+    SlashCommand("init", "", "have the model propose an AGENT.md for this project"),
+    SlashCommand("shell", "COMMAND", "run a command and show it to the model (same as `!COMMAND`)"),
+    SlashCommand("remember", "TEXT", "save a note for later sessions (same as `# TEXT`)"),
+    SlashCommand("memory", "", "show instructions and notes; open or delete them"),
+    SlashCommand("editor", "", "write the message in your editor", when_busy=True),
+    SlashCommand("vim", "", "turn vi keys in the prompt on or off", when_busy=True),
+    SlashCommand("history", "", "search your earlier messages", when_busy=True),
+    SlashCommand("later", "TEXT", "send a message after the turn, not at its next step", when_busy=True),
+    SlashCommand("todos", "", "show the model's to-do list", when_busy=True),
+    SlashCommand("plan", "", "show the last submitted plan and your decision", when_busy=True, needs_session=True),
+    SlashCommand("commands", "", "open the command palette", when_busy=True),
+    SlashCommand("panel", "", "show or hide the side panel (wide screens only)", when_busy=True),
+    SlashCommand("theme", "[name]", "choose a colour theme", when_busy=True),
+    SlashCommand("settings", "[words]", "view and change settings", when_busy=True),
+    SlashCommand("copy", "", "copy the last answer", when_busy=True),
+    SlashCommand("print", "", "print the conversation to the terminal's scrollback", when_busy=True),
+    SlashCommand(
+        "diff", "[session]", "show file changes of the last turn, or of the session", when_busy=True, needs_session=True
+    ),
+    SlashCommand("files", "", "list the files that this session changed", when_busy=True, needs_session=True),
+    SlashCommand("quit", "", "quit Ebbtide", when_busy=True),
+)
+
+
+def _with_integrations() -> Iterator[SlashCommand]:
+    for command in _BUILT_IN:
+        yield command
+        for name, row in SLASH_COMMANDS.items():
+            if row.follows == command.name:
+                yield SlashCommand(name, row.hint, row.description, when_busy=True, needs_session=row.of_session)
+
+
+COMMANDS: tuple[SlashCommand, ...] = (*_with_integrations(),)
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    command: SlashCommand
+    argument: str
+
+    @property
+    def source_text(self) -> str:
+        """Return the text that the user would type for this command."""
+        match self.command.name:
+            case "shell":
+                return f"{SHELL}{self.argument}"
+            case "remember":
+                return f"{NOTE}{self.argument}"
+            case name:
+                return f"/{name} {self.argument}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownCommand:
+    name: str
+    suggestions: tuple[str, ...]
+
+    alternative: str = ""
+    """What to use instead; empty if nothing is known."""
+
+    @property
+    def message(self) -> str:
+        if self.alternative:
+            return f"no command `/{self.name}`: {self.alternative}"
+        near = " or ".join(f"`/{name}`" for name in self.suggestions)
+        return f"unknown command `/{self.name}`; " + (f"did you mean {near}?" if near else "see `/help`")
+
+
+MCP_PROMPT_PREFIX = "mcp__"
+"""Prefix of commands for MCP prompts."""
+
+_BY_NAME = {command.name: command for command in COMMANDS}
+
+_CUSTOM_COMMAND = regex(r"/(\w[\w.:-]*)(?:\s.*)?", re.DOTALL)
+_COMMAND_LINE = regex(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?", re.DOTALL)
+
+
+def prompt_mode(text: str) -> PromptMode:
+    """Return the kind of message, judged by its first characters. A markdown heading with text below it is an ordinary
+    message."""
+    if text.startswith(SHELL):
+        return "shell"
+    if text.startswith(NOTE) and "\n" not in text.strip():
+        return "memory"
+    return "message"
+
+
+_PLAIN_WORDS = {"exit": "quit", "quit": "quit", ":q": "quit", ":q!": "quit", ":wq": "quit", "?": "help"}
+"""Words that quit or show help in other programs. A message that consists of one of them runs that command."""
+
+
+def parse_command(text: str) -> Invocation | UnknownCommand | None:
+    """Return the command in a message; None if the message is for the model. Paths and MCP prompts are for the
+    model."""
+    mode = prompt_mode(text)
+    if mode == "shell":
+        return Invocation(command_by_name("shell"), text[len(SHELL) :].strip())
+    if mode == "memory":
+        return Invocation(command_by_name("remember"), text[len(NOTE) :].strip())
+    if text.strip() in _PLAIN_WORDS:
+        return Invocation(command_by_name(_PLAIN_WORDS[text.strip()]), "")
+    match = _COMMAND_LINE.fullmatch(text.strip())
+    if match is None or match.group(1).startswith(MCP_PROMPT_PREFIX):
+        return None
+    name, argument = match.group(1).lower(), (match.group(2) or "").strip()
+    if name in ALIASES and name not in _BY_NAME:
+        name, _, fixed_argument = ALIASES[name].partition(" ")
+        argument = f"{fixed_argument} {argument}".strip()
+    command = _BY_NAME.get(name)
+    if command is not None:
+        return Invocation(command, argument)
+    return UnknownCommand(name, commands_for_word(name) or closest_names(name), MISSING_COMMAND_ADVICE.get(name, ""))
+
+
+def custom_command_name(text: str) -> str:
+    """Return the command name at the start of a message; empty if it is built in or there is none."""
+    match = _CUSTOM_COMMAND.fullmatch(text.strip())
+    return match[1] if match is not None and match[1].lower() not in _BY_NAME else ""
+
+
+def command_by_name(name: str) -> SlashCommand:
+    """Return the command with this name. Raises `KeyError`."""
+    return _BY_NAME[name]
+
+
+def closest_names(name: str, names: Sequence[str] = tuple(_BY_NAME), min_similarity: float = 0.5) -> tuple[str, ...]:
+    """Return the names that start with `name` or, if there are none, the two most similar ones. `min_similarity` is
+    between 0 and 1."""
+    starting = [known for known in names if known.startswith(name)]
+    return tuple(starting or difflib.get_close_matches(name, names, n=2, cutoff=min_similarity))
+
+
+def command_completions(text: str) -> tuple[SlashCommand, ...]:
+    """Return the commands that complete the text of the prompt; none once an argument follows."""
+    if not re.fullmatch(r"/[\w-]*", text):
+        return ()
+    return tuple(command for command in COMMANDS if command.name.startswith(text[1:].lower()))
+
+
+def alias_completions(text: str) -> tuple[tuple[str, SlashCommand], ...]:
+    """Return the aliases that complete the text of the prompt, once it has two letters."""
+    if not re.fullmatch(r"/[\w-]{2,}", text):
+        return ()
+    return tuple(
+        (name, _BY_NAME[target.partition(" ")[0]])
+        for name, target in ALIASES.items()
+        if name.startswith(text[1:].lower())
+    )
+
+
+def command_awaiting_argument(text: str) -> SlashCommand | None:
+    """Return the command whose argument is being typed, or None."""
+    name, blank, _ = text.partition(" ")
+    command = _BY_NAME.get(name[1:].lower()) if blank and name.startswith("/") else None
+    return command if command is not None and command.argument_hint else None
