@@ -1,40 +1,92 @@
 """Dataclasses, regular expressions and modules that are built or loaded on first use, for modules that every run
 imports.
 
-Python takes 0.07 ms to generate one method of a dataclass, and some 240 classes have six each. Compiling a regular
-expression takes 0.1 ms. Before its first request, a run uses only a few of them.
+Python takes 0.07 ms to generate one method of a dataclass, and some 300 classes have up to eight each. Compiling a
+regular expression takes 0.1 ms. Before its first request, a run creates instances of half of the classes, and compares
+few.
 """
 
 import dataclasses
 import gc
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from threading import RLock
 from types import ModuleType
-from typing import TYPE_CHECKING, AnyStr
+from typing import TYPE_CHECKING, Any, AnyStr, ClassVar
 
-_CONSTRUCTION_ATTRIBUTES = ("__dataclass_params__", "__dataclass_fields__", "__match_args__", "__init__")
-"""Attributes that may be read from a class before it has an instance. `__init__` comes last, because no instance can be
-created before it exists."""
-_COMPARISON_ATTRIBUTES = ("__repr__", "__hash__", "__eq__")
+_FIELD_ATTRIBUTES = ("__match_args__", "__dataclass_fields__")
+_COMPARISON_ATTRIBUTES = ("__dataclass_params__", "__repr__", "__hash__", "__eq__")
 _generation_lock = RLock()
 
 
 def _dataclass(*, slots: bool, frozen: bool = False, weakref_slot: bool = False) -> Callable[[type], type]:
-    """Like `dataclasses.dataclass`, for classes that define none of the generated methods and have no dataclass base.
-    Errors in the fields are raised on first use."""
-    making = dataclasses.dataclass(frozen=frozen, slots=slots, repr=False, eq=False)
-    comparing = dataclasses.dataclass(unsafe_hash=frozen, slots=slots, init=False)
+    """Like `dataclasses.dataclass`, for classes that define none of the generated methods, have no dataclass base and
+    no keyword-only fields. Errors in the fields are raised on first use."""
+    read_fields = dataclasses.dataclass(init=False, repr=False, eq=False)
+    comparing = dataclasses.dataclass(frozen=frozen, slots=slots, init=False)
 
     def unwritten(plain: type) -> type:
         made = _copy_of_class(plain, (*plain.__annotations__, *(("__weakref__",) if weakref_slot else ())))
-        _LazyAttribute.install(made, _CONSTRUCTION_ATTRIBUTES, lambda: making(_copy_of_class(plain)))
-        _LazyAttribute.install(made, _COMPARISON_ATTRIBUTES, lambda: comparing(_copy_of_class(plain)))
+        if frozen:
+            for name in ("__setattr__", "__delattr__", "__getstate__", "__setstate__"):
+                setattr(made, name, vars(_Frozen)[name])
+        _LazyAttribute.install(made, _FIELD_ATTRIBUTES, lambda: vars(read_fields(_copy_of_class(plain))))
+        _LazyAttribute.install(made, ("__init__",), lambda: {"__init__": _make_init(made, frozen=frozen)})
+        _LazyAttribute.install(made, _COMPARISON_ATTRIBUTES, lambda: vars(comparing(_copy_of_class(plain))))
         return made
 
     return unwritten
+
+
+def _make_init(made: type, *, frozen: bool) -> Callable[..., None]:
+    """Return an `__init__` that sets the fields. `dataclasses` would generate one only together with the methods of
+    frozen classes, which takes three times as long."""
+    known: dict[str, Any] = {"_set_value": object.__setattr__, "_UNSET": object()}
+    parameters, lines = ["self"], []
+    for each in dataclasses.fields(made):
+        name = value = each.name
+        parameter = name
+        if each.default is not dataclasses.MISSING:
+            known[f"_default_{name}"] = each.default
+            parameter = f"{name}=_default_{name}"
+        elif each.default_factory is not dataclasses.MISSING:
+            known[f"_make_{name}"] = each.default_factory
+            parameter, value = f"{name}=_UNSET", f"_make_{name}() if {name} is _UNSET else {name}"
+        if each.init:
+            parameters.append(parameter)
+        elif parameter == name:
+            continue  # the class sets it later
+        else:
+            value = f"_default_{name}" if f"_default_{name}" in known else f"_make_{name}()"
+        lines.append(f"_set_value(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+    if hasattr(made, "__post_init__"):
+        lines.append("self.__post_init__()")
+    exec(f"def __init__({', '.join(parameters)}):\n  " + "\n  ".join(lines or ["pass"]), known)
+    init: Callable[..., None] = known["__init__"]
+    init.__qualname__ = f"{made.__qualname__}.__init__"
+    init.__annotations__ = {each.name: each.type for each in dataclasses.fields(made) if each.init} | {"return": None}
+    return init
+
+
+class _Frozen:
+    """The methods that a frozen class with slots has, the same for all of them."""
+
+    __dataclass_fields__: ClassVar[dict[str, "dataclasses.Field[Any]"]]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __getstate__(self) -> list[object]:
+        return [getattr(self, name) for name in self.__dataclass_fields__]
+
+    def __setstate__(self, state: list[object]) -> None:
+        for name, value in zip(self.__dataclass_fields__, state, strict=True):
+            object.__setattr__(self, name, value)
 
 
 class _LazyAttribute:
@@ -49,15 +101,16 @@ class _LazyAttribute:
         return getattr(owner if instance is None else instance, self._name)
 
     @classmethod
-    def install(cls, lazy_class: type, names: tuple[str, ...], build_twin: Callable[[], type]) -> None:
-        """Install placeholders on the class for the attributes that its generated twin will define."""
+    def install(
+        cls, lazy_class: type, names: tuple[str, ...], generate_attributes: Callable[[], Mapping[str, object]]
+    ) -> None:
+        """Install placeholders on the class for the attributes that will be generated."""
 
         def generate() -> None:
             with _generation_lock:
                 if isinstance(vars(lazy_class)[names[-1]], cls):
-                    found = vars(build_twin())
-                    new = [name for name in found if name not in vars(lazy_class)]
-                    for name in (*new, *names):
+                    found = generate_attributes()
+                    for name in names:
                         setattr(lazy_class, name, found[name])
 
         for name in names:

@@ -96,6 +96,34 @@ def test_its_instances_are_values() -> None:
         place()
 
 
+def test_a_field_cannot_be_deleted() -> None:
+    one = made()(3)
+    with pytest.raises(FrozenInstanceError):
+        del one.line
+    assert one.line == 3
+
+
+class Counted:
+    """A count, and what follows from it."""
+
+    names: list[str] = field(default_factory=list)
+    count: int = field(init=False)
+    limit: int = field(init=False, default=8)
+    seen: list[str] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", len(self.names))
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_fields_that_no_caller_sets_have_their_values(frozen: bool) -> None:
+    kind, usual = made(Counted, frozen=frozen), dataclass(frozen=frozen, slots=True)(copied(Counted))
+    first, second = kind(["a"]), kind()
+    assert str(first) == str(usual(["a"])) == "Counted(names=['a'], count=1, limit=8, seen=[])"
+    assert first.seen is not second.seen
+    assert kind.__init__.__annotations__ == usual.__init__.__annotations__
+
+
 def test_one_that_is_not_frozen_can_be_changed() -> None:
     one = made(frozen=False)(3)
     one.line = 4
