@@ -20,7 +20,7 @@ from ebbtide.tui.text.locale import is_ascii_locale
 from ebbtide.tui.text.styles import clipped_text, palette_of
 from ebbtide.tui.view.blocks import Call, SessionView
 from ebbtide.tui.view.greeting import centred_greeting, greeting_lines, indent_lines, lines_below_prompt
-from ebbtide.tui.view.side_panel import ServerSummary, file_line_counts
+from ebbtide.tui.view.side_panel import ServerLine, file_line_counts
 from ebbtide.tui.view.status import ElapsedTimer, ReplyPace, StatusLineState
 from ebbtide.tui.widgets.prompt import PromptInput
 from ebbtide.tui.widgets.queue import QueueLines
@@ -221,7 +221,7 @@ class Presenter:
             return
         controller = self._controller
         servers = controller.session.servers.statuses() if controller.session and controller.session.servers else ()
-        summaries = tuple(ServerSummary(each.name, each.phase, each.tool_count) for each in servers)
+        summaries = tuple(ServerLine(each.name, each.phase, each.tool_count) for each in servers)
         self._panel.show(controller.view, summaries, len(controller.queue.items))
 
     def show_hint(self, hint: str) -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # imported for types only: session modules are imported after
 
 
 @dataclass(frozen=True, slots=True)
-class PendingPrompt:
+class PendingQuestion:
     """A question asked by a command."""
 
     prompt: str
@@ -124,7 +124,7 @@ class LineModeApp(LineJobs):
         self._question_printed_at = 0.0
         self._answered_ids: set[str] = set()
         """Ids of the questions whose answer was sent."""
-        self._pending_prompts: list[PendingPrompt] = []
+        self._pending_prompts: list[PendingQuestion] = []
         """Open questions of commands."""
         self._editing_task: asyncio.Task[None] | None = None
         """The task in which the user edits a call or writes a reason."""
@@ -319,7 +319,7 @@ class LineModeApp(LineJobs):
 
     async def _ask(self, prompt: str) -> str:
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._pending_prompts.append(PendingPrompt(prompt, answer, monotonic()))
+        self._pending_prompts.append(PendingQuestion(prompt, answer, monotonic()))
         self.prompt()
         try:
             return await answer

@@ -42,7 +42,9 @@ class FileLineCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerSummary:
+class ServerLine:
+    """An MCP server in the side panel."""
+
     name: str
     phase: str
     tools: int
@@ -56,7 +58,7 @@ class SidePanelState:
     is_estimate: bool = False
     todos: "tuple[TodoItem, ...]" = ()
     files: tuple[FileLineCounts, ...] = ()
-    servers: tuple[ServerSummary, ...] = ()
+    servers: tuple[ServerLine, ...] = ()
     queued_count: int = 0
 
     @property
@@ -104,7 +106,7 @@ def merge_effects(before: CallEffects, after: CallEffects) -> CallEffects:
 
 
 def side_panel_state(
-    view: SessionView, effects: CallEffects, servers: tuple[ServerSummary, ...], queued_count: int
+    view: SessionView, effects: CallEffects, servers: tuple[ServerLine, ...], queued_count: int
 ) -> SidePanelState:
     return SidePanelState(
         view.component_tokens,

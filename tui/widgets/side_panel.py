@@ -13,7 +13,7 @@ from ebbtide.tui.view.blocks import Block, Call, SessionView
 from ebbtide.tui.view.side_panel import (
     CallEffects,
     FileLineCounts,
-    ServerSummary,
+    ServerLine,
     SidePanelState,
     effects_of_calls,
     file_at,
@@ -56,7 +56,7 @@ class SidePanel(Widget):
         """The changed files as last counted; None if they were not counted."""
         self._counted_calls: frozenset[str] = frozenset()
         """The calls of the turn whose changes are included in the last count."""
-        self._servers_and_queue: tuple[tuple[ServerSummary, ...], int] = (), 0
+        self._servers_and_queue: tuple[tuple[ServerLine, ...], int] = (), 0
 
     def set_counted_files(
         self, files: "tuple[FileLineCounts, ...] | None", calls: frozenset[str], view: SessionView
@@ -66,7 +66,7 @@ class SidePanel(Widget):
         self._counted_files, self._counted_calls, self._finished_calls = files, calls, ("",)
         self.show(view, *self._servers_and_queue)
 
-    def show(self, view: SessionView, servers: tuple[ServerSummary, ...], queued_count: int) -> None:
+    def show(self, view: SessionView, servers: tuple[ServerLine, ...], queued_count: int) -> None:
         if not self.display and not self.has_class("empty"):
             return
         if view.past_blocks is not self._past:

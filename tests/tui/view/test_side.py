@@ -4,7 +4,7 @@ from ebbtide.tui.view.blocks import Block, Call, SessionView, UserText
 from ebbtide.tui.view.side_panel import (
     CallEffects,
     FileLineCounts,
-    ServerSummary,
+    ServerLine,
     effects_of_calls,
     file_at,
     merge_effects,
@@ -37,7 +37,7 @@ def test_calls_leave_files_with_what_each_of_them_did_and_the_last_list() -> Non
 def test_each_thing_that_there_is_has_a_head_and_no_line_is_too_wide() -> None:
     done = merge_effects(effects_of_calls(BEFORE), effects_of_calls(NOW))
     view = SessionView(used_tokens=24_100, available_tokens=180_000)
-    side = side_panel_state(view, done, (ServerSummary("forge", "ready", 12), ServerSummary("chat", "failed", 0)), 2)
+    side = side_panel_state(view, done, (ServerLine("forge", "ready", 12), ServerLine("chat", "failed", 0)), 2)
     lines = side_panel_lines(side, 30)
     assert [plain(line).rstrip() for line in lines] == [
         "Context",
