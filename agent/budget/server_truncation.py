@@ -186,7 +186,10 @@ def _counts_only_new(record: CountRecord, sent: CountedRequest) -> bool:
         return True
     least, most = sent.new_tokens
     highest = min(1.35 * most + 300, 1.1 * most + (200 if sent.is_first else max(sent.opening_tokens / 2, 200)))
-    return 0.7 * least - 100 <= sent.counted <= min(highest, 0.75 * sent.expected)
+    share = (
+        0.5 if sent.is_first else 0.75
+    )  # a first count that is a little low rather means that the estimate is too high
+    return 0.7 * least - 100 <= sent.counted <= min(highest, share * sent.expected)
 
 
 def _ignores_new_text(record: CountRecord, sent: CountedRequest) -> bool:

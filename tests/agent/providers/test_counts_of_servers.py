@@ -112,3 +112,21 @@ def test_who_reads_only_the_newest_part_is_found_soon(shape: str, drops_messages
 def test_a_window_that_not_even_holds_the_tools_is_found_though_only_what_is_new_seems_to_be_counted() -> None:
     played = play(Server(window=1024), "even", 1)
     assert (played.truncated, played.real) == (3, 1024)
+
+
+@pytest.mark.parametrize("chars", [2.8, 3.6, 4.5, 5.5])
+@pytest.mark.parametrize("prompt_chars", [300, 20_000, 50_000])
+def test_a_server_that_counts_fewer_tokens_than_were_estimated_is_believed_from_the_first_count_on(
+    chars: float, prompt_chars: int
+) -> None:
+    dice, meter, room = random.Random(prompt_chars), Meter(), Window(200_000, 33_333, 4096)
+    conversation = Conversation((User((Text(part(prompt_chars, dice)),)),))
+    for step in range(6):
+        budget = meter.measure(build_prompt(conversation, SYSTEM), conversation, TOOLS, room)
+        counted = int(Server(1 << 30).count(conversation)[0] * CHARS / chars)
+        reply = Assistant((ToolCall(str(step), "read", {"path": "a"}, '{"path": "a"}'),), "p/m")
+        conversation = meter.anchor_reply(conversation, Reply(reply, Usage(counted, output=20), "calls"), budget, print)
+        assert meter.take_real_window() is None
+        assert meter.estimator.samples > 0
+        conversation = conversation.plus(User((ToolOutput(str(step), part(2500, dice)),)))
+    assert budget.used == pytest.approx(counted, rel=0.05)
