@@ -183,8 +183,7 @@ def missing_tools(config: Config, windows: Sequence[Window], *, attended: bool) 
     omitted = known - set(config.tools_allowed or known) | known & set(config.tools_denied)
     if not config.tools_allowed and windows:
         sizes = [window.effective for window in windows]
-        is_omitted_at = partial(is_omitted, has_jobs=True, has_stored_outputs=True)
-        omitted |= {name for name in known if all(is_omitted_at(name, size) for size in sizes)}
+        omitted |= {name for name in known if all(is_omitted(name, size) for size in sizes)}
     return frozenset(omitted if attended else omitted | {name for name in known if role_of(name) == "ask_question"})
 
 

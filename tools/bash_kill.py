@@ -6,7 +6,7 @@ from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_descri
 from ebbtide.tools.foreign_calls import JOB_ARGUMENTS
 from ebbtide.tools.program_output import job_of, job_update
 from ebbtide.tools.schema import object_schema
-from ebbtide.tools.tool_traits import ToolTraits, job_argument
+from ebbtide.tools.tool_traits import ShortForm, ToolTraits, job_argument
 
 
 class BashKill:
@@ -21,7 +21,8 @@ class BashKill:
         argument_aliases={"job": f"{JOB_ARGUMENTS} command cmd"},
         claude_names=("KillShell", "KillBash", "TaskStop"),
         claude_arguments={"job": "shell_id"},
-        small_windows="with_jobs",
+        small_windows="usually",
+        short_form=ShortForm("Ends a job.", ("job",)),
     )
     schema = object_schema(
         {"job": {"type": "string"}},

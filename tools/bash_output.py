@@ -11,7 +11,7 @@ from ebbtide.tools.foreign_calls import (
 )
 from ebbtide.tools.program_output import job_of, job_update
 from ebbtide.tools.schema import number, object_schema
-from ebbtide.tools.tool_traits import ToolTraits, job_argument
+from ebbtide.tools.tool_traits import ShortForm, ToolTraits, job_argument
 
 MAX_WAIT_S = 60
 
@@ -45,7 +45,8 @@ class BashOutput:
         clamped_arguments=("wait",),
         claude_names=("BashOutput", "TaskOutput"),
         claude_arguments={"job": "bash_id"},
-        small_windows="with_jobs",
+        small_windows="usually",
+        short_form=ShortForm("New output of a command that continues as a job, such as `job-1`.", ("job", "wait")),
     )
     schema = object_schema(
         {

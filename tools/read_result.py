@@ -94,7 +94,7 @@ class ReadResult:
         subject=_subject,
         lookup=("looked up", "stored output"),
         clamped_arguments=("offset", "limit"),
-        small_windows="with_stored_outputs",
+        small_windows="always",
         short_form=ShortForm(
             'A stored output: `lines` "10-50", or what matches `pattern`.', ("ref_id", "lines", "pattern")
         ),

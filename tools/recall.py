@@ -67,7 +67,7 @@ class Recall:
         subject=_subject,
         lookup=("looked up", "stored output"),
         clamped_arguments=("max_tokens",),
-        small_windows="with_stored_outputs",
+        small_windows="always",
         short_form=ShortForm(
             "Brings back what a reference such as r12 names, or finds what was said.", ("ref_id", "lines", "query")
         ),

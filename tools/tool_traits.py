@@ -39,14 +39,10 @@ EditorKind: TypeAlias = Literal["read", "search", "edit", "execute", "fetch", "t
 """The kind of a call in the Agent Client Protocol."""
 
 
-SmallWindowPolicy: TypeAlias = Literal[
-    "always", "usually", "optional", "capable_models", "with_jobs", "with_stored_outputs"
-]  # fmt: skip
+SmallWindowPolicy: TypeAlias = Literal["always", "usually", "optional", "capable_models"]
 """In which small context windows a tool is offered: in all (`always`); in all except tiny ones (`usually`); in none
-(`optional`); in none and not even in medium ones, because models with such windows get its format wrong
-(`capable_models`); only once there is a background job, because these models would call it for the output of any
-command (`with_jobs`); or only once a stored output is not shown in full, because the text of such an output names the
-tool (`with_stored_outputs`)."""
+(`optional`); or in none and not even in medium ones, because models with such windows get its format wrong
+(`capable_models`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from ebbtide.agent.window.measure import (
     budget_of,
     choose_tools,
     request_mark,
-    with_newly_useful_tools,
 )
 from ebbtide.agent.window.session_context import CallContext, ModelContext, SessionContext, TurnContext, WindowContext
 
@@ -48,7 +47,6 @@ async def make_room(conversation: Conversation, ctx: SessionContext) -> Measured
     Raises `ContextExhausted`."""
     window, model, turn = ctx.window, ctx.model, ctx.turn
     is_automatic, problem = window.compaction_settings.is_automatic, ""
-    conversation = with_newly_useful_tools(conversation, window, turn.emit, has_jobs=ctx.calls.has_jobs)
     budget = budget_of(conversation, window)
     conversation, budget = await rewrite_if_due(conversation, budget, window, turn)
     if window.compaction_settings.on_full == "final" and budget.exceeds_budget:

@@ -8,7 +8,6 @@ from ebbtide.agent.calls.execute import CallPosition, CallRunner, run_calls
 from ebbtide.agent.calls.output_budget import WINDOW_FULL_NOTE, OutputBudget
 from ebbtide.agent.control_calls import NOT_RUN_WINDOW_FULL
 from ebbtide.agent.messages import Conversation, ToolCall, ToolOutput, User
-from ebbtide.agent.prompt.small_window import tools_in_small_windows
 from ebbtide.agent.window.measure import budget_of
 from ebbtide.agent.window.session_context import WindowContext
 
@@ -34,13 +33,7 @@ def room_for_outputs(conversation: Conversation, window: WindowContext) -> Outpu
     """Return the room for the outputs of the conversation's last calls."""
     model = window.model
     budget = budget_of(conversation, window)
-    names, deferral = tools_in_small_windows("with_stored_outputs"), window.tools.deferral
-    upcoming_tools = [spec for spec in window.tools.all if spec.name in names and not deferral.is_offered(spec.name)]
-    notes = (
-        NOTE_RESERVE_TOKENS
-        + REFUSAL_RESERVE_TOKENS * len(conversation.unanswered_calls)
-        + sum(map(model.meter.definition_tokens, upcoming_tools))
-    )
+    notes = NOTE_RESERVE_TOKENS + REFUSAL_RESERVE_TOKENS * len(conversation.unanswered_calls)
     reserve = min(notes, max(budget.remaining, 0) // 2)
     room = tool_preflight(model.meter.counters, budget.window, reserve)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ebbtide.agent.calls.policy import server_prefix
 from ebbtide.agent.events.session import Event, Noticed, ToolFinished
-from ebbtide.agent.prompt.small_window import SMALL_LIMIT_TOKENS, is_omitted, tools_for_window, tools_in_small_windows
+from ebbtide.agent.prompt.small_window import SMALL_LIMIT_TOKENS, is_omitted, tools_for_window
 from ebbtide.agent.prompt.tool_selection import definitions_size, select_tools, tools_to_defer
 from ebbtide.agent.tool_specs import CALL, SEARCH, HostedSearch, ToolSpec
 from ebbtide.tools.base import Deferrable, Tool
@@ -40,7 +40,7 @@ class Deferral:
         self._offers_search = offers_search
         self._reduces_tools = reduces_tools
         self._effective_window = SMALL_LIMIT_TOKENS
-        self._has_jobs = self._has_stored_outputs = self._is_small_model = False
+        self._is_small_model = False
         self._max_tools: int | None = None
         self._has_warned = False
         self._is_findable = True
@@ -172,32 +172,13 @@ class Deferral:
         return select_tools(self._tools_for_window(specs, effective), deferred, search, finders=self._offers_search)
 
     def _tools_for_window(self, specs: Sequence[ToolSpec], effective: int) -> Sequence[ToolSpec]:
-        has = {
-            "has_jobs": self._has_jobs,
-            "has_stored_outputs": self._has_stored_outputs,
-            "is_small_model": self._is_small_model,
-        }
-        return tools_for_window(specs, effective, **has) if self._reduces_tools else specs
+        return tools_for_window(specs, effective, is_small_model=self._is_small_model) if self._reduces_tools else specs
 
     def is_offered(self, name: str) -> bool:
         """Whether a built-in tool was offered in the window of the last choice."""
-        has = {
-            "has_jobs": self._has_jobs,
-            "has_stored_outputs": self._has_stored_outputs,
-            "is_small_model": self._is_small_model,
-        }
-        return not (self._reduces_tools and is_omitted(name, self._effective_window, **has))
-
-    def record_tool_needs(self, *, has_jobs: bool, has_stored_outputs: bool) -> bool:
-        """Record that there is a background job, or that an output is stored that is not shown in full. Return whether
-        more tools will be offered because of this."""
-        names = (*tools_in_small_windows("with_jobs"), *tools_in_small_windows("with_stored_outputs"))
-        missing_before = [name for name in names if not self.is_offered(name)]
-        self._has_jobs, self._has_stored_outputs = (
-            self._has_jobs or has_jobs,
-            self._has_stored_outputs or has_stored_outputs,
+        return not (
+            self._reduces_tools and is_omitted(name, self._effective_window, is_small_model=self._is_small_model)
         )
-        return missing_before != [name for name in names if not self.is_offered(name)]
 
     def defer_all(self) -> None:
         """From the next choice on, defer every tool that may be deferred, if that saves anything."""

@@ -1,6 +1,6 @@
 """Builds and measures the next request, and chooses its tools. Sends nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -12,12 +12,10 @@ from ebbtide.agent.events.session import Event
 from ebbtide.agent.messages import Conversation, User
 from ebbtide.agent.prompt.build import Instructions, Prompt
 from ebbtide.agent.prompt.message_cache import ViewCache
-from ebbtide.agent.prompt.small_window import tools_in_small_windows
 from ebbtide.agent.providers.base import Request
 from ebbtide.agent.providers.meter import Meter
 from ebbtide.agent.tokens.estimate import estimate_message, estimate_output
 from ebbtide.agent.tool_specs import ToolSpec
-from ebbtide.agent.view.message_text import message_text
 from ebbtide.agent.view.visible import visible_messages
 from ebbtide.agent.window.session_context import WindowContext
 
@@ -111,30 +109,6 @@ def choose_tools(window: WindowContext, emit: Callable[[Event], None]) -> None:
     )
     if tools.offered != before:
         window.watch.note_tool_change()
-
-
-def with_newly_useful_tools(
-    conversation: Conversation, window: WindowContext, emit: Callable[[Event], None], *, has_jobs: bool
-) -> Conversation:
-    """Offer the tools that a small window gets only once they are useful: job tools once there is a job, and recall
-    tools once there is a reference. Return the conversation; if the tools have changed, without the provider's counts.
-    """
-    deferral, recall_tools = window.tools.deferral, tools_in_small_windows("with_stored_outputs")
-    has_stored_outputs = not all(map(deferral.is_offered, recall_tools)) and _mentions_any_tool(
-        recall_tools, conversation, window
-    )
-    if not deferral.record_tool_needs(has_jobs=has_jobs, has_stored_outputs=has_stored_outputs):
-        return conversation
-    choose_tools(window, emit)
-    return replace(conversation, anchor=None, anchored=0)
-
-
-def _mentions_any_tool(tools: Sequence[str], conversation: Conversation, window: WindowContext) -> bool:
-    """Whether the model sees the name of one of these tools in a user message. Every reference to a stored output is
-    shown together with such a name."""
-    prompt = window.view.prompt(conversation, window.instructions, images=window.model.facts.images)
-    messages = (message for message in prompt.messages if isinstance(message, User))
-    return any(name in message_text(message) for message in messages for name in tools)
 
 
 def request_sizer(conversation: Conversation, window: WindowContext) -> Callable[[Conversation], int]:

@@ -260,11 +260,6 @@ class CallContext:
     languages: LanguageService | None = None
 
     @property
-    def has_jobs(self) -> bool:
-        """Whether there has been any background job in this session."""
-        return bool(self.runner.workspace.jobs.by_id)
-
-    @property
     def takes_plans(self) -> bool:
         return self.runner.approver.plan_ends_turn
 

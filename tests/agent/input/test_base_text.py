@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.input.base_text import FAMILY_LINES, ModelFamily, base_text, family_of
-from ebbtide.agent.prompt.small_window import tools_in_small_windows
 from ebbtide.agent.tokens.estimate import estimate_text
 from ebbtide.tools.catalog import builtin_tools
+from ebbtide.tools.tool_traits import builtin_traits
 
 MODELS = ("anthropic/claude-sonnet-5-5", "openai/gpt-5.6", "ollama/qwen2.5-coder:1.5b")
 TOOLS = frozenset(tool.name for tool in builtin_tools())
@@ -64,4 +64,5 @@ def test_it_stays_within_435_tokens_of_o200k() -> None:
 def test_a_small_window_is_told_less_and_of_no_tool(model: str) -> None:
     short = base_text(model, is_short=True)
     assert len(short) < 0.55 * len(base_text(model))
-    assert not ({*tools_in_small_windows("optional"), "glob", "recall", "read_result"}) & set(re.findall(r"\w+", short))
+    optional = {name for name, traits in builtin_traits().items() if traits.small_windows == "optional"}
+    assert not ({*optional, "glob", "recall", "read_result"}) & set(re.findall(r"\w+", short))

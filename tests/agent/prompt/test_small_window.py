@@ -9,53 +9,41 @@ OWN = specs_of(builtin_tools())
 SERVED = ToolSpec("mcp__tracker__todo", "Keeps todos.", {"type": "object", "properties": {}}, "mcp")
 
 
-def names(effective: int, *, has_stored_outputs: bool = True) -> list[str]:
-    return [spec.name for spec in tools_for_window((*OWN, SERVED), effective, has_stored_outputs=has_stored_outputs)]
+def names(effective: int) -> list[str]:
+    return [spec.name for spec in tools_for_window((*OWN, SERVED), effective)]
 
 
 def test_a_window_with_room_is_offered_all() -> None:
     assert tools_for_window((*OWN, SERVED), 32_000) == (*OWN, SERVED)
 
 
-def test_tools_for_jobs_are_offered_in_a_small_window_once_there_is_a_job() -> None:
-    without = tuple(spec for spec in (*OWN, SERVED) if spec.name not in ("bash_output", "bash_kill", "apply_patch"))
-    assert tools_for_window((*OWN, SERVED), 31_999) == without
-    assert tools_for_window((*OWN, SERVED), 16_000) == without
+def test_a_medium_window_goes_without_patches() -> None:
     unpatched = tuple(spec for spec in (*OWN, SERVED) if spec.name != "apply_patch")
-    assert tools_for_window((*OWN, SERVED), 31_999, has_jobs=True) == unpatched
-    with_jobs = {spec.name for spec in tools_for_window(OWN, 3_900, has_jobs=True)}
-    assert with_jobs - {spec.name for spec in tools_for_window(OWN, 3_900)} == {"bash_output", "bash_kill"}
+    assert tools_for_window((*OWN, SERVED), 31_999) == tools_for_window((*OWN, SERVED), 16_000) == unpatched
 
 
 def test_a_small_window_keeps_what_brings_outputs_back_and_what_finds_tools() -> None:
     found = ["tool_search", "call_tool", "mcp__tracker__todo"]
     assert names(15_999) == names(5_000)
-    assert names(5_000) == ["read", "write", "edit", "bash", "glob", "grep", "read_result", "recall", *found]
-    assert names(3_900) == ["read", "write", "edit", "bash", "read_result", "recall", *found]
+    few = ["read", "write", "edit", "bash"]
+    jobs, recall = ["bash_output", "bash_kill"], ["read_result", "recall"]
+    assert names(5_000) == [*few, *jobs, "glob", "grep", *recall, *found]
+    assert names(3_900) == [*few, *recall, *found]
 
 
-def test_a_small_model_has_four_tools_in_few_words_whatever_its_window() -> None:
+def test_a_small_model_has_six_tools_in_few_words_whatever_its_window() -> None:
     led = tools_for_window((*OWN, SERVED), 100_000, is_small_model=True)
-    assert [spec.name for spec in led] == ["read", "write", "edit", "bash", "tool_search", "call_tool", SERVED.name]
-    assert [list(cast(dict[str, Any], spec.schema["properties"])) for spec in led[:4]] == [
+    few = ["read", "write", "edit", "bash", "read_result", "recall"]
+    assert [spec.name for spec in led] == [*few, "tool_search", "call_tool", SERVED.name]
+    assert [list(cast(dict[str, Any], spec.schema["properties"])) for spec in led[:6]] == [
         ["path"], ["path", "content"], ["path", "old", "new", "replace_all"], ["command"],
+        ["ref_id", "lines", "pattern"], ["ref_id", "lines", "query"],
     ]  # fmt: skip
-    more = tools_for_window(OWN, 100_000, is_small_model=True, has_jobs=True, has_stored_outputs=True)
-    extra = {"bash_output", "bash_kill", "read_result", "recall"}
-    assert {spec.name for spec in more} - {spec.name for spec in led} == extra
-
-
-def test_a_small_window_is_offered_what_brings_back_once_something_is_kept() -> None:
-    finders = ["read_result", "recall"]
-    for effective in (4_000, 15_999):
-        assert [each for each in names(effective) if each not in names(effective, has_stored_outputs=False)] == finders
-    assert names(16_000) == names(16_000, has_stored_outputs=False)
-    assert names(3_999) == names(3_999, has_stored_outputs=False)
 
 
 def test_short_definitions_ask_only_for_arguments_that_the_whole_ones_take() -> None:
     whole = {spec.name: spec for spec in OWN}
-    for spec in tools_for_window(OWN, 5_000, has_stored_outputs=True):
+    for spec in tools_for_window(OWN, 5_000):
         own, full = spec.schema["properties"], whole[spec.name].schema["properties"]
         assert isinstance(own, dict)
         assert isinstance(full, dict)
