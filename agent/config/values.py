@@ -42,6 +42,11 @@ class Folders:
     """The home folder, where other programs' folders are found; None to ignore these folders."""
 
     @property
+    def model_tables(self) -> Path:
+        """Updated tables of models, one file per provider."""
+        return self.data / "models"
+
+    @property
     def drafts(self) -> Path:
         """Unsent drafts, one file per session."""
         return self.data / "drafts"

@@ -134,12 +134,12 @@ def _registry_models(config: Config, environment: Mapping[str, str]) -> Iterator
     only configured ones are listed."""
     for provider in (*_ALWAYS_LISTED, *CHAT_HOSTS):
         if provider in _ALWAYS_LISTED or _has_key(provider, config, environment):
-            yield from provider_models(provider)
+            yield from provider_models(provider, config)
 
 
-def provider_models(provider: str) -> tuple[str, ...]:
+def provider_models(provider: str, config: Config) -> tuple[str, ...]:
     """Return the registry's models of a provider, as `provider/name`."""
-    return tuple(f"{provider}/{name}" for name in registry_models(provider))
+    return tuple(f"{provider}/{name}" for name in registry_models(provider, config.folders.model_tables))
 
 
 def switch_cost(choice: ModelChoice, tokens: int) -> float | None:

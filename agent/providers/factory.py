@@ -59,7 +59,7 @@ def known_facts_and_window(config: Config, model: str) -> tuple[ModelFacts, Wind
     """Return the facts about a model that are known offline, and the window that follows from them."""
     provider, _, model_name = model.partition("/")
     known = registry_overrides(config, config.provider(provider), provider, model_name) if provider in PROVIDERS else {}
-    facts = registry_facts(provider, model_name, known)
+    facts = registry_facts(provider, model_name, known, config.folders.model_tables)
     return facts, find_window(facts, config)
 
 
@@ -107,7 +107,8 @@ async def _connect_model(
         return scripted
     settings = config.provider(provider_name)
     endpoint = find_endpoint(provider_name, settings, environment)
-    facts = registry_facts(provider_name, model_name, registry_overrides(config, settings, provider_name, model_name))
+    overrides = registry_overrides(config, settings, provider_name, model_name)
+    facts = registry_facts(provider_name, model_name, overrides, config.folders.model_tables)
     facts = facts if is_official_server(provider_name, endpoint) else for_third_party_server(facts)
     server = digest(endpoint.base_url.encode("utf-8", "surrogatepass"))
     set_temperature = find_setting(config, provider_name, model_name, "temperature")

@@ -66,9 +66,12 @@ _BEDROCK_NAME = regex(r"^(?:arn:[^/]*/)?(?:[a-z-]+\.)?anthropic\.(.+?)(?:-v\d+(?
 """A model's id at Bedrock: with the ARN of its profile, its region, its maker and its version."""
 
 
-def registry_facts(provider: str, name: str, overrides: Mapping[str, object] = {}) -> ModelFacts:
-    """Return what is known about a model. Raises `ConfigError` for an invalid override."""
-    row = _registry_row(provider, name)
+def registry_facts(
+    provider: str, name: str, overrides: Mapping[str, object] = {}, updates: Path | None = None
+) -> ModelFacts:
+    """Return what is known about a model. `updates`: the folder of updated tables. Raises `ConfigError` for an invalid
+    override."""
+    row = _registry_row(provider, name, updates)
     known: dict[str, Any] = dict(row or {})
     if "prices" in known:
         known["prices"] = Prices(**known["prices"])
@@ -146,29 +149,50 @@ def for_third_party_server(facts: ModelFacts) -> ModelFacts:
     return replace(facts, tool_search="none", sources=(*sources, ("tool_search", "default")))
 
 
-def registry_models(provider: str) -> tuple[str, ...]:
+def registry_models(provider: str, updates: Path | None = None) -> tuple[str, ...]:
     """Return the names of a provider's models in the registry."""
-    return tuple(_registry_table(PROVIDER_TABLES.get(provider, (provider,))[0]))
+    return tuple(registry_rows(PROVIDER_TABLES.get(provider, (provider,))[0], updates))
 
 
-def _registry_row(provider: str, name: str) -> Mapping[str, Any] | None:
+def is_updated(provider: str, updates: Path) -> bool:
+    """Whether a provider's table comes from an update."""
+    table = PROVIDER_TABLES.get(provider, (provider,))[0]
+    return _registry_table(table, updates) is not _registry_table(table, None)
+
+
+def _registry_row(provider: str, name: str, updates: Path | None) -> Mapping[str, Any] | None:
     """Return the registry row for a model. A name with a date or a cloud's prefix is also looked up without it."""
     names = [name.rpartition("/")[2] if name.startswith("arn:") else name]
     if (at_bedrock := _BEDROCK_NAME.match(name)) is not None:
         names.append(at_bedrock[1])
     names += [_DATE.sub("", known) for known in names]
-    tables = [_registry_table(table) for table in PROVIDER_TABLES.get(provider, (provider,))]
+    tables = [registry_rows(table, updates) for table in PROVIDER_TABLES.get(provider, (provider,))]
     return next((row for table in tables for each in names if (row := table.get(each)) is not None), None)
 
 
+def registry_rows(provider: str, updates: Path | None = None) -> Mapping[str, dict[str, Any]]:
+    """Return the registry's rows for the models of one provider, by name; empty if it has none. `updates`: the folder
+    of updated tables, which are used if they are newer than those of this release."""
+    rows = _registry_table(provider, updates).get("models", {})
+    return cast(Mapping[str, dict[str, Any]], rows)
+
+
 @cache
-def _registry_table(provider: str) -> dict[str, dict[str, Any]]:
-    """The registry's rows for the models of one provider; empty if it has none."""
+def _registry_table(provider: str, updates: Path | None) -> Mapping[str, object]:
+    if updates is None:
+        return _read_table(Path(__file__).parent / "models" / f"{provider}.json")
+    released, updated = _registry_table(provider, None), _read_table(updates / f"{provider}.json")
+    return updated if str(updated.get("date", "")) > str(released.get("date", "")) else released
+
+
+def _read_table(path: Path) -> Mapping[str, object]:
+    """Return a table; empty if there is none or it is damaged."""
     try:
-        text = (Path(__file__).parent / "models" / f"{provider}.json").read_text(encoding="utf-8")
-    except FileNotFoundError:
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return {}
-    return cast(dict[str, dict[str, Any]], json.loads(text)["models"])
+    is_table = isinstance(table, dict) and isinstance(table.get("models"), dict)
+    return table if is_table and all(isinstance(row, dict) for row in table["models"].values()) else {}
 
 
 def has_breakpoints(name: str) -> bool:

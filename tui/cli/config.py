@@ -112,7 +112,10 @@ def _model_window(config: Config) -> Window | None:
     if name in ("", "scripted") or not model:
         return None
     return find_window(
-        registry_facts(name, model, registry_overrides(config, config.provider(name), name, model)), config
+        registry_facts(
+            name, model, registry_overrides(config, config.provider(name), name, model), config.folders.model_tables
+        ),
+        config,
     )
 
 

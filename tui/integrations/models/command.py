@@ -16,7 +16,9 @@ from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.providers.choices import ModelChoice, describe_model, model_choices, provider_models
 from ebbtide.agent.providers.factory import known_facts_and_window
+from ebbtide.agent.providers.registry import is_updated
 from ebbtide.tui.cli.arguments import parse_subcommand_args, read_settings_with_warnings, subcommand_parser
+from ebbtide.tui.integrations.models.updates import TABLE_URL, remove_tables, update_tables
 from ebbtide.tui.text.numbers import tokens
 from ebbtide.tui.text.sanitise import sanitised_line
 
@@ -30,11 +32,20 @@ def run(arguments: Sequence[str]) -> int:
     parser = subcommand_parser(
         "models",
         "List the models that you can use now, with windows, prices in US dollars per million tokens, and the source "
-        "of both. With PROVIDER, list all known models of that provider.",
+        "of both. With PROVIDER, list all known models of that provider. `ebb models update` fetches newer windows and "
+        "prices.",
     )
-    parser.add_argument("provider", nargs="?", metavar="PROVIDER", help="list the models of this provider")
+    parser.add_argument("provider", nargs="?", metavar="PROVIDER", help="list the models of this provider, or `update`")
+    parser.add_argument(
+        "--from", dest="source", metavar="URL", help="update from this address or file (default: LiteLLM's table)"
+    )
+    parser.add_argument("--undo", action="store_true", help="with `update`, use the tables of this release again")
     options = parse_subcommand_args(parser, arguments, "one JSON object per model", has_one_word=True)
     _, config = read_settings_with_warnings(options)
+    if options.provider == "update":
+        return _update(options.source, config, undo=options.undo, as_json=options.json)
+    if options.undo or options.source is not None:
+        raise UsageError("`--from` and `--undo` belong to `ebb models update`")
     choices = listed_models(config, os.environ, options.provider)
     if options.json:
         for choice in choices:
@@ -48,13 +59,33 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _update(source: str | None, config: Config, *, undo: bool, as_json: bool) -> int:
+    folder = config.folders.model_tables
+    if undo:
+        count = remove_tables(folder)
+        print("The tables of this release are used again." if count else "There is no update to undo.", file=sys.stderr)
+        return 0
+    if not as_json:
+        print(f"Fetching {sanitised_line(source or TABLE_URL)} …", file=sys.stderr)
+    changes = update_tables(source or TABLE_URL, folder)
+    for change in changes:
+        if as_json:
+            print_json(sys.stdout, asdict(change))
+        elif change.new or change.changed or change.gone:
+            print(f"{change.provider}: {change.new} new, {change.changed} changed, {change.gone} gone")
+    if not as_json:
+        total = sum(change.total for change in changes)
+        print(f"{total} models of {len(changes)} providers. `ebb models update --undo` goes back.", file=sys.stderr)
+    return 0
+
+
 def listed_models(config: Config, environment: Mapping[str, str], provider: str | None) -> tuple[ModelChoice, ...]:
     """Return the models that can be used now, or all known models of a provider. Raises `UsageError`."""
     if provider is None:
         return tuple(choice for choice in model_choices(config, environment) if choice.has_key)
     if provider not in PROVIDERS:
         raise UsageError(f"there is no provider `{sanitised_line(provider)}`; the providers are {', '.join(PROVIDERS)}")
-    return tuple(describe_model(model, config, environment) for model in provider_models(provider))
+    return tuple(describe_model(model, config, environment) for model in provider_models(provider, config))
 
 
 def model_fields(choice: ModelChoice, config: Config) -> dict[str, Any]:
@@ -77,7 +108,7 @@ def _print_table(choices: Sequence[ModelChoice], config: Config) -> None:
     table.add_column("window", justify="right", no_wrap=True, min_width=6)
     table.add_column("in / cached / out", no_wrap=True, min_width=18)
     table.add_column("supports", overflow="ellipsis", no_wrap=True)
-    table.add_column("from", no_wrap=True, min_width=5)
+    table.add_column("from", no_wrap=True, min_width=6)
     for choice in choices:
         window = "" if choice.window is None else tokens(choice.window)
         abilities = ", ".join(_abilities(choice))
@@ -109,4 +140,6 @@ def _source(model: str, fact: str, config: Config) -> str:
         return "unknown"
     facts, _ = known_facts_and_window(config, model)
     source = dict(facts.sources).get(fact, "default")
+    if source == "registry" and is_updated(facts.provider, config.folders.model_tables):
+        return "update"
     return _SOURCES.get(source, source)

@@ -1,0 +1,135 @@
+"""Converts LiteLLM's table of models into the registry's tables. No I/O."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+Row: TypeAlias = dict[str, Any]
+
+
+class Source(NamedTuple):
+    """Which entries are the models of one of our providers."""
+
+    names: tuple[str, ...]
+    """LiteLLM's names of the provider."""
+    prefix: str = ""
+    """Prefix of their names there, which is removed."""
+    thinking: Literal["own", "effort", "none"] = "none"
+    """How thinking is requested: as the model's own API does, by effort, or not at all."""
+
+
+SOURCES: Mapping[str, Source] = {
+    "anthropic": Source(("anthropic",), thinking="own"),
+    "openai": Source(("openai",), thinking="effort"),
+    "azure": Source(("azure",), "azure/", "effort"),
+    "bedrock": Source(("bedrock", "bedrock_converse"), thinking="own"),
+    "foundry": Source(("azure_ai",), "azure_ai/", "own"),
+    "vertex": Source(("vertex_ai-anthropic_models",), "vertex_ai/", "own"),
+    "cerebras": Source(("cerebras",), "cerebras/", "effort"),
+    "deepseek": Source(("deepseek",), "deepseek/"),
+    "fireworks": Source(("fireworks_ai",), "fireworks_ai/"),
+    "gemini": Source(("gemini",), "gemini/", "effort"),
+    "groq": Source(("groq",), "groq/", "effort"),
+    "mistral": Source(("mistral",), "mistral/"),
+    "together": Source(("together_ai",), "together_ai/"),
+    "xai": Source(("xai",), "xai/", "effort"),
+}
+"""OpenRouter and Hugging Face report windows and prices themselves; for GitHub Models the table has none."""
+ONLY_CLAUDE = ("bedrock", "foundry", "vertex")
+"""Clouds at which only Anthropic's models are reached."""
+NOT_FOR_AGENTS = re.compile(
+    r"^ft:|audio|realtime|search|deep-research|transcribe|tts|image|container|-chat-latest|robotics|learnlm|gov|"
+    r"^(?:apac|eu|us|global|[a-z]+-[a-z]+-\d)/|^bedrock/"
+)
+OLD_COMPLETIONS = re.compile(r"^(?:gpt|davinci|babbage).*instruct")
+DATE = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|default)(?=$|-v\d)")
+SEPARATE_LIMITS = (400_000, 1_050_000)
+"""Windows of OpenAI models whose `max_input_tokens` is the window minus the longest reply."""
+
+ANTHROPIC_SEARCH = re.compile(r"claude-(?:opus|sonnet|haiku|mythos)-")
+"""Families in the table; all their models support tool search."""
+
+PRICES = {
+    "input": "input_cost_per_token",
+    "output": "output_cost_per_token",
+    "cache_read": "cache_read_input_token_cost",
+    "cache_write": "cache_creation_input_token_cost",
+}
+
+
+def convert_table(table: Mapping[str, object], provider: str) -> dict[str, Row]:
+    """Return the rows for a provider's models, by name. Entries in an unknown format are skipped."""
+    rows = dict(_converted_rows(table, provider, SOURCES[provider]))
+    # A dated name with the same data as its base name is omitted.
+    return {
+        name: row for name, row in rows.items() if DATE.sub("", name) == name or rows.get(DATE.sub("", name)) != row
+    }
+
+
+def _converted_rows(table: Mapping[str, object], provider: str, source: Source) -> Iterator[tuple[str, Row]]:
+    for full_name, entry in sorted(table.items()):
+        name = full_name.removeprefix(source.prefix)
+        if not isinstance(entry, dict) or entry.get("litellm_provider") not in source.names:
+            continue
+        if not full_name.startswith(source.prefix) or not name.isprintable():
+            continue
+        try:
+            if _is_for_agents(name, entry) and (provider not in ONLY_CLAUDE or "claude" in full_name):
+                yield name, _convert_row(entry, source) | _tool_search(full_name, entry)
+        except (TypeError, ValueError, OverflowError):
+            continue
+
+
+def _is_for_agents(name: str, entry: Row) -> bool:
+    usable = entry.get("mode") in ("chat", "responses") and entry.get("supports_function_calling")
+    complete = all(key in entry for key in ("max_input_tokens", "max_output_tokens", "input_cost_per_token"))
+    return bool(usable and complete and not NOT_FOR_AGENTS.search(name) and not OLD_COMPLETIONS.search(name))
+
+
+def _convert_row(entry: Row, source: Source) -> Row:
+    longest_input = int(entry["max_input_tokens"])
+    output = min(int(entry["max_output_tokens"]), longest_input)
+    row: Row = {"context_window": longest_input, "max_output_tokens": output}
+    if longest_input + output in SEPARATE_LIMITS and source.thinking == "effort":
+        row |= {"context_window": longest_input + output, "max_input_tokens": longest_input}
+    row["prices"] = _convert_prices(entry)
+    row["images"] = bool(entry.get("supports_vision"))
+    row["thinking"] = _thinking_kind(entry, source)
+    return row
+
+
+def _convert_prices(entry: Row) -> Row:
+    """Prices per million tokens. A missing price is that of normal input."""
+    prices = {name: _per_million(entry[key if key in entry else PRICES["input"]]) for name, key in PRICES.items()}
+    for tier in (
+        match[1] for key in entry if (match := re.fullmatch(r"input_cost_per_token_above_(\d+)k_tokens", key))
+    ):
+        prices["long_above"] = int(tier) * 1000
+        for name, base in PRICES.items():
+            usual = base if base in entry else PRICES["input"]
+            above = f"{usual}_above_{tier}k_tokens"
+            prices[f"long_{name}"] = _per_million(entry[above if above in entry else usual])
+    return prices
+
+
+def _per_million(price: float) -> float:
+    return round(price * 1_000_000, 6)
+
+
+def _thinking_kind(entry: Row, source: Source) -> str:
+    if not entry.get("supports_reasoning") or source.thinking == "none":
+        return "none"
+    if source.thinking == "effort":
+        return "effort"
+    return "adaptive" if entry.get("supports_adaptive_thinking") else "budget"
+
+
+def _tool_search(name: str, entry: Row) -> Row:
+    """How the model's provider searches deferred tools, if it does."""
+    if entry["litellm_provider"] == "anthropic":
+        return {"tool_search": "plain"} if ANTHROPIC_SEARCH.match(name) else {}
+    if entry["litellm_provider"] != "openai":
+        return {}
+    version = re.match(r"gpt-(\d+)(?:\.(\d+))?", name)
+    is_late = version is not None and (int(version[1]), int(version[2] or 0)) >= (5, 4)
+    return {"tool_search": "grouped"} if is_late and entry.get("supports_tool_search") else {}

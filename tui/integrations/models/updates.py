@@ -1,0 +1,103 @@
+"""Fetches newer tables of models, and removes them again."""
+
+import json
+import os
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+from ebbtide.agent.errors import UsageError
+from ebbtide.agent.providers.registry import registry_rows
+from ebbtide.tui.integrations.models.table_conversion import SOURCES, Row, convert_table
+
+TABLE_URL = "https://raw.githubusercontent.com/BerriAI/litellm/main/model_prices_and_context_window.json"
+"""LiteLLM's table of models (MIT licence), from which the registry's tables are made."""
+MAX_TABLE_BYTES = 64 << 20
+TIMEOUT_S = 60
+_REQUIRED_PROVIDERS = ("anthropic", "openai")
+"""Providers for which every such table has models."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """How an update changed the models of one provider, as counts of models."""
+
+    provider: str
+    total: int
+    new: int
+    changed: int
+    gone: int
+
+
+def update_tables(source: str, folder: Path) -> tuple[TableChange, ...]:
+    """Write the registry's tables made from LiteLLM's table into `folder`. `source`: an address or a file. Return what
+    has changed. Raises `UsageError`; then nothing has been written."""
+    table = _read_table(source)
+    tables = {provider: convert_table(table, provider) for provider in SOURCES}
+    if not all(tables[provider] for provider in _REQUIRED_PROVIDERS):
+        raise UsageError(f"{source} has no models of Anthropic or OpenAI in the format of LiteLLM's table")
+    changes = tuple(_compare(provider, registry_rows(provider, folder), rows) for provider, rows in tables.items())
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for provider, rows in tables.items():
+            unfinished = folder / f"{provider}.json.new"
+            unfinished.write_text(table_text(rows, source, time, {}), encoding="utf-8")
+            os.replace(unfinished, folder / f"{provider}.json")
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
+    return changes
+
+
+def remove_tables(folder: Path) -> int:
+    """Delete the tables that updates have written; return their number. Raises `UsageError`."""
+    tables = [folder / f"{provider}.json" for provider in SOURCES if (folder / f"{provider}.json").exists()]
+    try:
+        for table in tables:
+            table.unlink()
+    except OSError as error:
+        raise UsageError(f"cannot delete {error.filename}: {error.strerror}") from error
+    return len(tables)
+
+
+def table_text(rows: Mapping[str, Row], source: str, date: str, notes: Mapping[str, str]) -> str:
+    """Return a table of the registry as JSON, with one model per line. `date`: when it was made, as ISO 8601."""
+    head = {"source": source, "date": date, **notes, "unit": "tokens; US dollars per million tokens"}
+    lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    models = ",\n".join(f"    {json.dumps(model)}: {json.dumps(row)}" for model, row in rows.items())
+    return "{\n" + ",\n".join([*lines, '  "models": {\n' + models + "\n  }"]) + "\n}\n"
+
+
+def _read_table(source: str) -> Mapping[str, object]:
+    try:
+        if source.startswith(("https://", "http://")):
+            with urllib.request.urlopen(source, timeout=TIMEOUT_S) as response:
+                content = response.read(MAX_TABLE_BYTES + 1)
+        else:
+            with Path(source).expanduser().open("rb") as file:
+                content = file.read(MAX_TABLE_BYTES + 1)
+    except (OSError, HTTPException, ValueError) as error:
+        raise UsageError(f"cannot read {source}: {_reason(error)}; the tables are unchanged") from error
+    if len(content) > MAX_TABLE_BYTES:
+        raise UsageError(f"{source} is larger than {MAX_TABLE_BYTES >> 20} MiB; the tables are unchanged")
+    try:
+        table = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{source} is not JSON; the tables are unchanged") from error
+    if not isinstance(table, dict):
+        raise UsageError(f"{source} is not a table of models; the tables are unchanged")
+    return table
+
+
+def _reason(error: Exception) -> str:
+    cause: Any = getattr(error, "reason", error)
+    return str(getattr(cause, "strerror", None) or cause or type(error).__name__)
+
+
+def _compare(provider: str, old: Mapping[str, Row], new: Mapping[str, Row]) -> TableChange:
+    changed = sum(name in old and old[name] != row for name, row in new.items())
+    return TableChange(provider, len(new), len(new.keys() - old.keys()), changed, len(old.keys() - new.keys()))
