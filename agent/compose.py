@@ -4,6 +4,14 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from ebbtide.agent import subagents
+from ebbtide.agent.budget.cache_lifetime import (
+    MAX_REQUESTS,
+    CacheLifetime,
+    PastRequest,
+    choose_lifetime,
+    lifetime_of,
+    offers_lifetimes,
+)
 from ebbtide.agent.compose_project import (
     enable_hook_judges,
     unknown_tools_of,
@@ -44,14 +52,33 @@ class Composer:
     def __init__(self, setup: ProjectSetup) -> None:
         self.setup = setup
 
-    async def connect(self, model: str) -> ConnectedModel:
-        """Connect a model and create its token meter. Raises `UsageError` and `ProviderError`."""
+    async def connect(self, model: str, *, has_pauses: bool = False) -> ConnectedModel:
+        """Connect a model and create its token meter. `has_pauses`: a user writes the messages, so that the cache may
+        expire between them. Raises `UsageError` and `ProviderError`."""
         setup, config = self.setup, self.setup.config
         estimator = decode_estimator(learned := await setup.thread.run(setup.store.calibration, model))
         is_precise = estimator.is_precise
-        provider = await build_provider(config, model, setup.environment, is_precise=is_precise, secrets=setup.secrets)
+        lifetime = await self._cache_lifetime(model) if has_pauses else None
+        provider = await build_provider(
+            config,
+            model,
+            setup.environment,
+            is_precise=is_precise,
+            secrets=setup.secrets,
+            cache_lifetime=lifetime,
+        )
         meter = make_meter(config, model, estimator, interactive=setup.interactive)
         return ConnectedModel(provider, meter, encoded_server(learned))
+
+    async def _cache_lifetime(self, model: str) -> CacheLifetime | None:
+        """Return the lifetime that the provider's cache should have; None if it offers no choice."""
+        setup, provider = self.setup, model.partition("/")[0]
+        if not offers_lifetimes(provider):
+            return None
+        if setup.config.cache_lifetime != "auto":
+            return lifetime_of(setup.config.cache_lifetime)
+        rows = await setup.thread.run(setup.store.recent_prompts, provider, MAX_REQUESTS)
+        return choose_lifetime([PastRequest(*row) for row in rows])
 
     async def assemble(
         self,

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from ebbtide.agent.budget.cache_lifetime import PastRequest, lifetime_of, lifetime_saving
 from ebbtide.agent.budget.last_request import RequestMark
 from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.budget.request_budget import Window
@@ -109,6 +110,8 @@ class Overview:
     """Instruction files in the system prompt. Their sizes add up to that component."""
     recalls: Recalls = Recalls()  # noqa: RUF009  # a frozen value
     """Which outputs were cut or masked, and which of them the model has recalled."""
+    cache_lifetime: str = ""
+    """The name of the cache lifetime that requests ask for; empty for the API's default."""
     prices_again: tuple[float, ...] | None = ()
     """For each request except the first, in order: US dollars per token for content that was sent before. None if the
     price is unknown or zero."""
@@ -116,6 +119,12 @@ class Overview:
     @property
     def used_tokens(self) -> int:
         return sum(component.tokens for component in self.components)
+
+    @property
+    def cache_saving(self) -> float:
+        """Share of the input cost that the cache lifetime has saved in this session, compared with the default one."""
+        past = [PastRequest(self.session, asked.at, asked.usage.prompt) for asked in self.requests if asked.at]
+        return lifetime_saving(past, lifetime_of(self.cache_lifetime))
 
     @property
     def requests(self) -> tuple[RequestUsage, ...]:
@@ -208,6 +217,7 @@ def overview_of(
         tool_shares(conversation, setup.served, offered, size_of_tool),
         instruction_shares(setup.instructions, components, meter),
         conversation.recalls,
+        facts.cache_lifetime,
         prices_again(facts.prices, requests),
     )
 

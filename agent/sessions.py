@@ -182,7 +182,7 @@ class Sessions:
                 progress,
             )
             composer = Composer(setup)
-            connected = await composer.connect(chosen_model)
+            connected = await composer.connect(chosen_model, has_pauses=self._interactive)
             closing.push_async_callback(connected.provider.close)
             source = _start_source(opening, is_new=row is None)
             row = row or self._new_row(chosen_model, new_id)

@@ -308,6 +308,15 @@ class SessionStore:
             ).fetchall()
         return tuple(UsageRow(*row) for row in rows)
 
+    def recent_prompts(self, provider: str, count: int) -> tuple[tuple[str, float, int], ...]:
+        """Return session, time and prompt tokens of the newest `count` requests that answered the user, of all
+        models of a provider."""
+        sql = (
+            "select session, created, input + cache_read + cache_write from usage "
+            "where purpose = 'step' and model >= ?1 || '/' and model < ?1 || '0' order by id desc limit ?2"
+        )
+        return tuple((str(session), float(at), int(tokens)) for session, at, tokens in self.query(sql, provider, count))
+
     def reply_times(self, session: str) -> tuple[tuple[int, float], ...]:
         """Return position and time of each reply."""
         sql = "select position, created from messages where session = ? and role = 'assistant' order by position"

@@ -307,6 +307,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("tools.allowed", (), texts, "the built-in tools to offer; if empty, all", tighten=_common_names),
     Option("tools.denied", (), texts, "built-in tools to disable", tighten=_with_project_names),
     Option(
+        "agent.cache_lifetime",
+        "auto",
+        one_of("auto", "5m", "1h"),
+        "how long Anthropic keeps its cache of an interactive session; an hour makes writing to it more expensive and "
+        "spares writing everything again after a pause; `auto` chooses by your earlier pauses",
+    ),
+    Option(
         "agent.keep_alive",
         "off",
         keep_alive,

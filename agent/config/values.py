@@ -160,6 +160,8 @@ class Config:
     tui_thoughts: ThoughtsName
     tui_notify: NotifyName
     tui_status: tuple[StatusPart, ...]
+    cache_lifetime: Literal["auto", "5m", "1h"]
+    """How long Anthropic keeps its cache of an interactive session; `auto` chooses by price."""
     keep_alive: int | Literal["off"]
     """Maximum number of consecutive requests that keep the provider's cache alive."""
     web_search: tuple[str, ...]

@@ -49,6 +49,8 @@ class ModelFacts:
     """Length of the shortest prefix that the provider caches, in tokens."""
     cache_ttl: float = 300.0
     """Seconds for which the provider keeps a cached prefix after its last use."""
+    cache_lifetime: str = ""
+    """The API's name of the cache lifetime that requests ask for; empty for the API's default."""
     renews_cache: bool = False
     """Whether the provider guarantees `cache_ttl` and restarts it at each use."""
     sources: tuple[tuple[str, str], ...] = ()

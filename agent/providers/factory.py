@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from ebbtide.agent.budget.cache_lifetime import CacheLifetime, offers_lifetimes
 from ebbtide.agent.budget.prefix import digest
 from ebbtide.agent.budget.preflight import ModelTarget
 from ebbtide.agent.budget.request_budget import Window
@@ -18,7 +19,7 @@ from ebbtide.agent.providers import wires
 from ebbtide.agent.providers.base import Endpoint, ModelFacts, Provider
 from ebbtide.agent.providers.fallbacks import ConnectModel, SessionModels, later_fallbacks
 from ebbtide.agent.providers.meter import Meter
-from ebbtide.agent.providers.registry import for_third_party_server, registry_facts
+from ebbtide.agent.providers.registry import for_third_party_server, registry_facts, with_cache_lifetime
 from ebbtide.agent.providers.setup import (
     DEFAULT_MODELS,
     find_endpoint,
@@ -78,14 +79,16 @@ async def build_provider(
     *,
     is_precise: bool = False,
     secrets: SecretTokens | None = None,
+    cache_lifetime: CacheLifetime | None = None,
 ) -> Provider:
     """Create the provider for a model, ready for requests.
 
-    `is_precise`: see `find_window`. `secrets`: hides secrets in requests. Raises `AuthFailed`, and `UsageError` if
+    `is_precise`: see `find_window`. `secrets`: hides secrets in requests. `cache_lifetime`: how long the provider is to
+    keep its cache, if it offers a choice; None for its default. Raises `AuthFailed`, and `UsageError` if
     the model is invalid or if a cost limit is set and its prices are unknown.
     """
     secrets = secrets or SecretTokens(environment)
-    provider = await _connect_model(config, model, environment, secrets, is_precise=is_precise)
+    provider = await _connect_model(config, model, environment, secrets, cache_lifetime, is_precise=is_precise)
     if config.max_cost is not None and provider.facts.prices is None:
         await provider.close()
         raise UsageError(f"the prices of `{model}` are unknown, so `--max-cost` cannot be enforced; leave it out")
@@ -97,6 +100,7 @@ async def _connect_model(
     model: str,
     environment: Mapping[str, str],
     secrets: SecretTokens,
+    cache_lifetime: CacheLifetime | None,
     *,
     is_precise: bool,
 ) -> Provider:
@@ -109,7 +113,10 @@ async def _connect_model(
     endpoint = find_endpoint(provider_name, settings, environment)
     overrides = registry_overrides(config, settings, provider_name, model_name)
     facts = registry_facts(provider_name, model_name, overrides, config.folders.model_tables)
-    facts = facts if is_official_server(provider_name, endpoint) else for_third_party_server(facts)
+    is_official = is_official_server(provider_name, endpoint)
+    facts = facts if is_official else for_third_party_server(facts)
+    if cache_lifetime is not None and is_official and offers_lifetimes(provider_name):
+        facts = with_cache_lifetime(facts, cache_lifetime)
     server = digest(endpoint.base_url.encode("utf-8", "surrogatepass"))
     set_temperature = find_setting(config, provider_name, model_name, "temperature")
     facts = replace(

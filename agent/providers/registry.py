@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from ebbtide.agent.budget.cache_lifetime import DEFAULT_LIFETIME, CacheLifetime
 from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.providers.base import ModelFacts
@@ -147,6 +148,19 @@ def for_third_party_server(facts: ModelFacts) -> ModelFacts:
         return facts
     sources = tuple(pair for pair in facts.sources if pair[0] != "tool_search")
     return replace(facts, tool_search="none", sources=(*sources, ("tool_search", "default")))
+
+
+def with_cache_lifetime(facts: ModelFacts, lifetime: CacheLifetime) -> ModelFacts:
+    """Return the facts of a model whose cache is to live this long: writing to it has another price."""
+    prices, factor = facts.prices, lifetime.write_price / DEFAULT_LIFETIME.write_price
+    if prices is not None:
+        long_price = prices.long_cache_write
+        prices = replace(
+            prices,
+            cache_write=prices.cache_write * factor,
+            long_cache_write=None if long_price is None else long_price * factor,
+        )
+    return replace(facts, cache_ttl=lifetime.seconds, cache_lifetime=lifetime.name, prices=prices)
 
 
 def registry_models(provider: str, updates: Path | None = None) -> tuple[str, ...]:

@@ -98,7 +98,17 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
     for reserve in overview.reserves:
         lines.append(((f"  − {reserve.name:<11}{reserve.tokens:>8,}  ", "text"), (reserve.source, "dim")))
     lines.append(((f"  {'= usable':<13}{overview.effective:>8,}", "text"),))
+    if overview.cache_lifetime:
+        lines.append(((f"  {'cache':<13}{overview.cache_lifetime:>8}  ", "text"), (_saving_text(overview), "dim")))
     return lines
+
+
+def _saving_text(overview: Overview) -> str:
+    """Return what the cache's lifetime has saved or cost so far."""
+    saving = overview.cache_saving
+    if round(saving, 2) == 0:
+        return "its lifetime has changed no cost so far"
+    return f"its lifetime has {'saved' if saving > 0 else 'added'} {abs(saving):.0%} of the input cost so far"
 
 
 def _file_line(file: SourcedNumber, usable_tokens: int) -> Line:

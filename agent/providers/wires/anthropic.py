@@ -64,8 +64,6 @@ OFFICIAL_URL = "https://api.anthropic.com"
 API_VERSION = "2026-10-21"
 """The API version for which this module is written. The SDK uses the same."""
 
-CACHE_MARK: Json = {"type": "ephemeral"}
-
 UNCACHEABLE_BLOCKS = ("thinking", "redacted_thinking")
 """Types of blocks that the API does not allow to be marked for caching."""
 
@@ -136,12 +134,12 @@ def body(request: Request, facts: ModelFacts, written: "WrittenRequest[Anthropic
     content: Json = {
         "model": facts.name,
         "max_tokens": request.max_output_tokens,
-        "messages": encoded.items(request.breakpoints.parts, {"cache_control": CACHE_MARK}),
+        "messages": encoded.items(request.breakpoints.parts, {"cache_control": _cache_mark(facts)}),
         "stream": True,
         **thinking_body(request, facts),
     }
     if request.system.strip():
-        content["system"] = _system_blocks(request)
+        content["system"] = _system_blocks(request, _cache_mark(facts))
     if request.tools:
         content["tools"] = [*map(_tool_definition, request.tools), *([HOSTED_SEARCH] if deferred else [])]
     elif called := {wire_name(call.name): None for message in request.messages for call in _reply_calls(message)}:
@@ -165,13 +163,18 @@ def _tool_definition(tool: ToolSpec) -> Json:
     return definition if tool.deferred is None else definition | {"defer_loading": True}
 
 
-def _system_blocks(request: Request) -> list[Json]:
+def _cache_mark(facts: ModelFacts) -> Json:
+    """Return the mark at the end of a cached prefix."""
+    return {"type": "ephemeral"} | ({"ttl": facts.cache_lifetime} if facts.cache_lifetime else {})
+
+
+def _system_blocks(request: Request, cache_mark: Json) -> list[Json]:
     """Return the system prompt as blocks that never change: the prefix shared with other sessions, then the rest."""
     block_ends = sorted({request.stable, len(request.system)} - {0})
     blocks = [_text_block(request.system[start:end]) for start, end in pairwise([0, *block_ends])]
     for end, block in zip(block_ends, blocks, strict=True):
         if end in request.breakpoints.system:
-            block["cache_control"] = CACHE_MARK
+            block["cache_control"] = cache_mark
     return blocks
 
 

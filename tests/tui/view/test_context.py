@@ -46,6 +46,19 @@ def test_tools_that_are_held_back_are_counted_apart() -> None:
     assert lines[:9] + lines[10:] == texts(budget_lines(overview("s"), 80))
 
 
+def test_the_lifetime_of_the_cache_has_what_it_saved() -> None:
+    def requests(pause: float) -> tuple[RequestUsage, ...]:
+        usages = (Usage(0, 0, 50_000, 100), Usage(0, 50_000, 1_000, 100))
+        return tuple(RequestUsage("step", "m", one, None, 1000.0 + pause * at) for at, one in enumerate(usages))
+
+    def lines(pause: float) -> list[str]:
+        session = replace(overview("a"), cache_lifetime="1h", epochs=(Epoch(requests(pause)),))
+        return texts(budget_lines(session, 100))[-1:]
+
+    assert lines(600) == ["  cache              1h  its lifetime has saved 15% of the input cost so far"]
+    assert lines(60) == ["  cache              1h  its lifetime has added 56% of the input cost so far"]
+
+
 @pytest.mark.parametrize(
     ("share", "drawn"), [(0, ""), (0.0001, "▏"), (0.5, "████"), (0.56, "████▌"), (1, "█" * 8), (9, "█" * 8)]
 )

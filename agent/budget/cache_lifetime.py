@@ -1,0 +1,89 @@
+"""Chooses by price how long a provider keeps its cache of a session. No I/O.
+
+A longer lifetime makes writing to the cache more expensive, and saves writing everything again after a pause. Which of
+the two costs less depends on the pauses between the user's requests.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple, TypeAlias
+
+LifetimeName: TypeAlias = Literal["5m", "1h"]
+
+
+class CacheLifetime(NamedTuple):
+    """A lifetime that a provider offers."""
+
+    name: LifetimeName
+    """The API's name for it."""
+    seconds: float
+    write_price: float
+    """Price of a token written to the cache, as a multiple of the price of a fresh input token."""
+
+
+ANTHROPIC_LIFETIMES = (CacheLifetime("5m", 300.0, 1.25), CacheLifetime("1h", 3600.0, 2.0))
+"""Lifetimes and prices from Anthropic's documentation of prompt caching. The first is the API's default."""
+
+DEFAULT_LIFETIME = ANTHROPIC_LIFETIMES[0]
+READ_PRICE = 0.1
+"""Price of a token read from Anthropic's cache, as a multiple of the price of a fresh input token."""
+MIN_REQUESTS = 200
+"""Minimum number of earlier requests from which a lifetime is chosen."""
+MAX_REQUESTS = 4000
+"""Maximum number of earlier requests that are considered."""
+STATIC_TOKENS = 8_000
+"""Typical size of the system prompt and the tools, which stay cached when a rewrite shortens the conversation."""
+
+
+class PastRequest(NamedTuple):
+    """A request of an earlier session."""
+
+    session: str
+    at: float
+    """Unix seconds."""
+    tokens: int
+    """Size of the whole prompt."""
+
+
+def offers_lifetimes(provider: str) -> bool:
+    """Whether a provider's own API offers a choice of lifetimes at different prices."""
+    return provider == "anthropic"
+
+
+def lifetime_of(name: str) -> CacheLifetime:
+    """Return the lifetime with this name; the default one for an empty name."""
+    return next((lifetime for lifetime in ANTHROPIC_LIFETIMES if lifetime.name == name), DEFAULT_LIFETIME)
+
+
+def input_cost(requests: Iterable[PastRequest], lifetime: CacheLifetime) -> float:
+    """Return what the prompts of the requests would have cost, in fresh input tokens. `requests`: sorted by session and
+    time."""
+    requests = tuple(requests)
+    total = lifetime.write_price * requests[0].tokens if requests else 0.0
+    for last, request in pairwise(requests):
+        if last.session != request.session:
+            total += lifetime.write_price * request.tokens
+            continue
+        # A shorter prompt follows a rewrite, which leaves only the beginning unchanged.
+        unchanged = last.tokens if request.tokens >= last.tokens else min(STATIC_TOKENS, request.tokens)
+        is_cached = request.at - last.at <= lifetime.seconds
+        total += unchanged * (READ_PRICE if is_cached else lifetime.write_price)
+        total += (request.tokens - unchanged) * lifetime.write_price
+    return total
+
+
+def choose_lifetime(requests: Sequence[PastRequest]) -> CacheLifetime:
+    """Return the lifetime with which the user's earlier requests would have cost least. With too few of them, return
+    the hour, which costs less in recorded sessions of other users."""
+    if len(requests) < MIN_REQUESTS:
+        return ANTHROPIC_LIFETIMES[-1]
+    in_order = sorted(requests)
+    return min(ANTHROPIC_LIFETIMES, key=lambda lifetime: input_cost(in_order, lifetime))
+
+
+def lifetime_saving(requests: Sequence[PastRequest], lifetime: CacheLifetime) -> float:
+    """Return the share of the input cost that a lifetime saves for these requests, compared with the default one;
+    negative if it costs more."""
+    in_order = sorted(requests)
+    default_cost = input_cost(in_order, DEFAULT_LIFETIME)
+    return 1 - input_cost(in_order, lifetime) / default_cost if default_cost else 0.0
