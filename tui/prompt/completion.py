@@ -1,4 +1,4 @@
-"""Completions of the prompt: commands, MCP prompts and resources, and files. Pure."""
+"""Completions of the prompt: commands, MCP prompts and resources, and files."""
 
 import re
 from collections.abc import Sequence
@@ -45,11 +45,11 @@ def prompt_completions(
         )
         for command in command_completions(text)
     )
-    others = tuple(
+    aliases = tuple(
         PromptCompletion(f"/{name}", f"/{name}", f"as `/{command.name}`: {command.help}")
         for name, command in alias_completions(text)
     )
-    return (*commands, *_command_completions(text, invocables), *_mcp_prompt_completions(text, servers), *others)
+    return (*commands, *_command_completions(text, invocables), *_mcp_prompt_completions(text, servers), *aliases)
 
 
 def mentioned_path(before: str) -> str | None:
@@ -61,10 +61,10 @@ def mentioned_path(before: str) -> str | None:
 def file_completions(text_before: str, text_after: str, paths: Sequence[str]) -> tuple[PromptCompletion, ...]:
     """Return the completions of a mentioned path. `text_after`: the text after the cursor."""
     mention = _MENTION.search(text_before)
-    start = text_before[: mention.start()] if mention is not None else text_before
+    text_before_mention = text_before[: mention.start()] if mention is not None else text_before
     return tuple(
         PromptCompletion(
-            f"{start}{agent_prompt.mentions.path_mention(path)}"
+            f"{text_before_mention}{agent_prompt.mentions.path_mention(path)}"
             + ("" if path.endswith("/") or text_after[:1].isspace() else " "),
             path,
             "",
@@ -80,13 +80,13 @@ def _command_completions(text: str, invocables: "Sequence[UserInvocable]") -> tu
         return ()
     return tuple(
         PromptCompletion(
-            f"/{each.name} " if each.argument_hint else f"/{each.name}",
-            f"/{each.name} {each.argument_hint}".rstrip(),
-            f"{' '.join(each.description.split())} ({each.owner}, {each.source})",
-            final=not each.argument_hint,
+            f"/{invocable.name} " if invocable.argument_hint else f"/{invocable.name}",
+            f"/{invocable.name} {invocable.argument_hint}".rstrip(),
+            f"{' '.join(invocable.description.split())} ({invocable.owner}, {invocable.source})",
+            final=not invocable.argument_hint,
         )
-        for each in invocables
-        if each.name.lower().startswith(text[1:].lower())
+        for invocable in invocables
+        if invocable.name.lower().startswith(text[1:].lower())
     )
 
 
@@ -107,10 +107,11 @@ def _mcp_prompt_completions(text: str, servers: "Sequence[ServerSummary]") -> tu
 
 
 def _resource_completions(
-    before: str, written: str, servers: "Sequence[ServerSummary]"
+    text_before: str, query: str, servers: "Sequence[ServerSummary]"
 ) -> tuple[PromptCompletion, ...]:
-    named = [f"{server.name}:{uri}" for server in servers for uri in server.resources]
-    found = [name for name in named if written.lower() in name.lower()]
+    resource_names = [f"{server.name}:{uri}" for server in servers for uri in server.resources]
+    matches = [name for name in resource_names if query.lower() in name.lower()]
     return tuple(
-        PromptCompletion(f"{before}@{name} ", f"@{name}", "", final=False) for name in found[:MAX_SUGGESTED_RESOURCES]
+        PromptCompletion(f"{text_before}@{name} ", f"@{name}", "", final=False)
+        for name in matches[:MAX_SUGGESTED_RESOURCES]
     )

@@ -5,7 +5,7 @@ from time import monotonic
 from typing import Literal, TypeAlias
 
 DOUBLE_PRESS_S = 2.0
-"""Maximum number of seconds between the two presses. The hint is shown for the same time."""
+"""Maximum number of seconds between the two presses. The hint is shown for as long."""
 
 
 class DoublePress:
@@ -17,8 +17,8 @@ class DoublePress:
     def again(self) -> bool:
         """Record a press; return whether it is the second within the time limit. A third press in a row counts as a
         first."""
-        now, before = monotonic(), self._pressed_at
-        is_second = before is not None and now - before < DOUBLE_PRESS_S
+        now, previous_press = monotonic(), self._pressed_at
+        is_second = previous_press is not None and now - previous_press < DOUBLE_PRESS_S
         self._pressed_at = None if is_second else now
         return is_second
 
@@ -40,12 +40,12 @@ class LeaveKeys:
     def ctrl_c(self, *, has_text: bool, is_running: bool) -> LeaveAction:
         """Return what Ctrl-C does. `has_text`: the prompt contains text; `is_running`: a turn is running. A turn that
         is slow to stop does not prevent exiting."""
-        before = self._recent_action()
+        previous_action = self._recent_action()
         if has_text:
             return self._record_action("clear", is_running)
-        if before == "warn" and (self._was_running or not is_running):
+        if previous_action == "warn" and (self._was_running or not is_running):
             return self._record_action("leave", is_running)
-        return self._record_action("stop" if is_running and before != "stop" else "warn", is_running)
+        return self._record_action("stop" if is_running and previous_action != "stop" else "warn", is_running)
 
     def ctrl_d(self, *, is_running: bool) -> LeaveAction:
         """Return what Ctrl-D does in an empty prompt: it exits, but during a turn only at the second press."""

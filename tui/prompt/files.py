@@ -21,7 +21,7 @@ from ebbtide.tools import search
 MAX_SUGGESTED_PATHS = 50
 """Maximum number of paths offered."""
 MAX_LIST_AGE_S = 15.0
-"""Seconds after which the list is refreshed when needed."""
+"""Maximum age of the list in seconds; an older list is refreshed on its next use."""
 _MAX_EARLY_PATHS = 2_000
 """Maximum number of paths listed early, before the full list is complete: those with the fewest parent folders."""
 _BATCH_PATHS = 200
@@ -48,20 +48,19 @@ class PathSearch:
         self._adjacent_index = self._scattered_index = 0
 
     def advance(self, paths: Sequence[str]) -> bool:
-        """Score the next batch; return whether there was one. Since the last call, `paths` may have grown but not
-        changed otherwise."""
+        """Score the next batch; return whether there was one. Between calls, `paths` may only grow."""
         if self._adjacent_index < len(paths):
-            part = paths[self._adjacent_index : self._adjacent_index + _BATCH_PATHS]
-            self._adjacent_index += len(part)
+            batch = paths[self._adjacent_index : self._adjacent_index + _BATCH_PATHS]
+            self._adjacent_index += len(batch)
             self._adjacent = _best_scores(
-                self._adjacent, path_scores(self._query, part, self._letters, is_adjacent=True)
+                self._adjacent, path_scores(self._query, batch, self._letters, is_adjacent=True)
             )
             return True
         if len(self._adjacent) < MAX_SUGGESTED_PATHS and self._scattered_index < len(paths):
-            part = paths[self._scattered_index : self._scattered_index + _BATCH_PATHS]
-            self._scattered_index += len(part)
+            batch = paths[self._scattered_index : self._scattered_index + _BATCH_PATHS]
+            self._scattered_index += len(batch)
             self._scattered = _best_scores(
-                self._scattered, path_scores(self._query, part, self._letters, is_adjacent=False)
+                self._scattered, path_scores(self._query, batch, self._letters, is_adjacent=False)
             )
             return True
         return False
@@ -69,14 +68,14 @@ class PathSearch:
     @property
     def matches(self) -> tuple[str, ...]:
         """The matches, best first."""
-        found = self._adjacent if len(self._adjacent) >= MAX_SUGGESTED_PATHS else [*self._adjacent, *self._scattered]
-        return tuple(score[-1] for score in nsmallest(MAX_SUGGESTED_PATHS, found))
+        scores = self._adjacent if len(self._adjacent) >= MAX_SUGGESTED_PATHS else [*self._adjacent, *self._scattered]
+        return tuple(score[-1] for score in nsmallest(MAX_SUGGESTED_PATHS, scores))
 
 
-def _best_scores(before: list[Score], more: Sequence[Score]) -> list[Score]:
+def _best_scores(scores: list[Score], new_scores: Sequence[Score]) -> list[Score]:
     """Return the scores of both lists, reduced to the best ones if there are too many."""
-    both = [*before, *more] if more else before
-    return both if len(both) <= 20 * MAX_SUGGESTED_PATHS else nsmallest(MAX_SUGGESTED_PATHS, both)
+    merged = [*scores, *new_scores] if new_scores else scores
+    return merged if len(merged) <= 20 * MAX_SUGGESTED_PATHS else nsmallest(MAX_SUGGESTED_PATHS, merged)
 
 
 class ProjectFiles:
@@ -104,15 +103,15 @@ class ProjectFiles:
             is_complete = listing_task is None or listing_task.done()
             if paths is not self._paths:
                 paths, path_search = self._paths, PathSearch(typed)
-            async for found in _search_paths(path_search, paths):
-                if found != previous:
-                    previous = found
-                    yield found
+            async for matches in _search_paths(path_search, paths):
+                if matches != previous:
+                    previous = matches
+                    yield matches
             if listing_task is None or is_complete:
                 break
             await asyncio.wait([listing_task], timeout=_FIRST_RESULTS_S if previous else _FIRST_RESULTS_S / 3)
-        if not previous and (exactly := await asyncio.to_thread(typed_folder_entries, self._root, typed)):
-            yield exactly
+        if not previous and (folder_entries := await asyncio.to_thread(typed_folder_entries, self._root, typed)):
+            yield folder_entries
 
     def refresh(self) -> None:
         """Build the list in the background if it is missing or too old."""
@@ -128,28 +127,28 @@ class ProjectFiles:
 
     async def _list_paths(self) -> None:
         paths = self._paths if self._listed_at is None else []
-        folders, first, has_first = {""}, set[str](), Event()
+        folders, nearby_paths, has_nearby = {""}, set[str](), Event()
 
-        def take_first() -> None:
+        def list_nearby() -> None:
             """Add nearby paths before the listing process starts."""
             try:
-                near = (
+                candidates = (
                     path
                     for path in search.walk.walk_nearest_first(str(self._root))
                     if not search.walk.is_generated(path)
                 )
-                for path in islice(near, _MAX_EARLY_PATHS):
+                for path in islice(candidates, _MAX_EARLY_PATHS):
                     paths.append(path)
-                    (folders if path.endswith("/") else first).add(path.removesuffix("/"))
+                    (folders if path.endswith("/") else nearby_paths).add(path.removesuffix("/"))
             finally:
-                has_first.set()
+                has_nearby.set()
 
-        def take(path: str) -> bool:
-            if not has_first.is_set():
-                has_first.wait()
+        def add_path(path: str) -> bool:
+            if not has_nearby.is_set():
+                has_nearby.wait()
             if search.walk.is_generated(path):
                 return True
-            if path not in first:
+            if path not in nearby_paths:
                 paths.append(path)
             folder = path.rpartition("/")[0]
             while folder not in folders:
@@ -159,7 +158,9 @@ class ProjectFiles:
             return True
 
         with contextlib.suppress(tools.base.ToolError):  # a folder that no longer exists offers no files
-            await asyncio.gather(asyncio.to_thread(take_first), search.files.list_files(self._root, self._root, take))
+            await asyncio.gather(
+                asyncio.to_thread(list_nearby), search.files.list_files(self._root, self._root, add_path)
+            )
         self._paths, self._listed_at = paths, monotonic()
 
 
@@ -177,22 +178,22 @@ async def _search_paths(path_search: PathSearch, paths: Sequence[str]) -> AsyncI
 
 
 def _top_entries(root: Path) -> tuple[str, ...]:
-    """Return the entries of the folder itself, folders first."""
-    found = search.walk.visible_entries(str(root))
+    """Return the folder's direct entries, folders first."""
+    visible_entries = search.walk.visible_entries(str(root))
     entries = [
         (name, is_folder)
-        for name, is_folder in found
+        for name, is_folder in visible_entries
         if not name.startswith(".") and not search.walk.is_generated(name)
     ]
-    named = [f"{name}/" for name, is_folder in entries if is_folder]
-    return tuple([*named, *(name for name, is_folder in entries if not is_folder)][:MAX_SUGGESTED_PATHS])
+    folder_names = [f"{name}/" for name, is_folder in entries if is_folder]
+    return tuple([*folder_names, *(name for name, is_folder in entries if not is_folder)][:MAX_SUGGESTED_PATHS])
 
 
 def path_scores(query: str, paths: Sequence[str], letters: re.Pattern[str], *, is_adjacent: bool) -> list[Score]:
     """Return the scores of matching paths; lower is better. With `is_adjacent`, the typed letters must be adjacent in a
     path; without it, they must appear in order but not adjacent. Hidden paths match only if a dot is typed."""
-    is_hidden_meant = query.startswith(".") or "/." in query
-    scored = []
+    includes_hidden = query.startswith(".") or "/." in query
+    scores = []
     for path in paths:
         lowered = path.lower()
         if is_adjacent:
@@ -200,10 +201,10 @@ def path_scores(query: str, paths: Sequence[str], letters: re.Pattern[str], *, i
                 continue
         elif query in lowered or letters.search(lowered) is None:
             continue
-        if not is_hidden_meant and (path[0] == "." or "/." in path):
+        if not includes_hidden and (path[0] == "." or "/." in path):
             continue
-        scored.append((_rank(query, lowered, letters, is_adjacent), path.count("/", 0, -1), len(path), path))
-    return scored
+        scores.append((_rank(query, lowered, letters, is_adjacent), path.count("/", 0, -1), len(path), path))
+    return scores
 
 
 def _rank(query: str, path: str, letters: re.Pattern[str], is_adjacent: bool) -> int:
@@ -216,24 +217,24 @@ def _rank(query: str, path: str, letters: re.Pattern[str], is_adjacent: bool) ->
         return 1
     if path.startswith(query):
         return 2
-    at = name.find(query)
-    if at > 0:
-        return 3 if name[at - 1] in _WORD_BOUNDARIES else 4
+    offset = name.find(query)
+    if offset > 0:
+        return 3 if name[offset - 1] in _WORD_BOUNDARIES else 4
     return 5 if path[path.find(query) - 1] in _WORD_BOUNDARIES else 6
 
 
 def typed_folder_entries(root: Path, typed: str) -> tuple[str, ...]:
     """Return the matching entries of a folder whose path was typed in full, even if they are ignored, hidden or outside
     the project."""
-    folder, slash, beginning = typed.rpartition("/")
-    place = os.path.join(root, os.path.expanduser(folder + slash))
+    folder, slash, name_prefix = typed.rpartition("/")
+    folder_path = os.path.join(root, os.path.expanduser(folder + slash))
     try:
-        with os.scandir(place) as entries:
+        with os.scandir(folder_path) as entries:
             matches = [
                 f"{folder}{slash}{entry.name}{'/' if entry.is_dir() else ''}"
                 for entry in entries
-                if entry.name.lower().startswith(beginning.lower())
-                and (beginning.startswith(".") or not entry.name.startswith("."))
+                if entry.name.lower().startswith(name_prefix.lower())
+                and (name_prefix.startswith(".") or not entry.name.startswith("."))
             ]
     except (OSError, ValueError):
         return ()

@@ -17,12 +17,11 @@ from ebbtide.tools.lazy import dataclass
 MAX_ENTRY_CHARS = 65_536
 """Maximum number of characters in a stored message."""
 _MAX_READ_BYTES = 8 * 1024 * 1024
-"""Maximum number of bytes read from the end of the file, which contain many thousands of messages."""
+"""Maximum number of bytes read from the end of the file, enough for many thousands of messages."""
 
 
 class History:
-    """Earlier messages without duplicates, those of this project first. If the file is unusable, only the history is
-    lost."""
+    """Earlier messages without duplicates, this project's first. Errors of the file lose history but are not raised."""
 
     def __init__(self, file: Path | None, project: str = "") -> None:
         """`file`: where messages are stored, read on demand; without it, they are kept only for this run."""
@@ -51,7 +50,12 @@ class History:
         have added meanwhile are included."""
         self._read_new_lines()
         newest = list(reversed(self._entries.items()))
-        return tuple(text for wanted in (True, False) for text, is_own in newest if is_own is wanted)
+        return tuple(
+            text
+            for is_this_project in (True, False)
+            for text, is_from_project in newest
+            if is_from_project is is_this_project
+        )
 
     def older(self, current: str) -> str | None:
         """Return the next older message; None if there is none. The unsent text is kept for `newer`."""
@@ -73,8 +77,8 @@ class History:
         """Move back to the newest end of the history."""
         self._browsed, self._position, self._draft = (), -1, ""
 
-    def _add_entry(self, text: str, is_own: bool) -> None:
-        self._entries[text] = self._entries.pop(text, False) or is_own
+    def _add_entry(self, text: str, is_from_project: bool) -> None:
+        self._entries[text] = self._entries.pop(text, False) or is_from_project
 
     def _encode_line(self, text: str) -> bytes:
         entry = {"text": text, "project": self._project} if self._project else text
@@ -130,10 +134,10 @@ class HistorySearch:
 def search_history(query: str, entries: Sequence[str], before: HistorySearch | None = None) -> HistorySearch:
     """Search for a word. The previous match stays selected if it still matches. Case matters if the word has
     capitals."""
-    wanted = _fold_case(query, query)
-    found = tuple(entry for entry in entries if wanted in _fold_case(entry, query))
-    at = found.index(before.current) if before is not None and before.current in found else 0
-    return HistorySearch(query, found, at)
+    folded_query = _fold_case(query, query)
+    matches = tuple(entry for entry in entries if folded_query in _fold_case(entry, query))
+    index = matches.index(before.current) if before is not None and before.current in matches else 0
+    return HistorySearch(query, matches, index)
 
 
 def _fold_case(text: str, query: str) -> str:
@@ -160,13 +164,13 @@ def _parse_entries(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _append(file: Path, line: bytes) -> None:
-    """Append a whole line, safe against concurrent or interrupted writes of other programs."""
+    """Append a complete line, safe against concurrent or interrupted writes by other programs."""
     make_private(file.parent)
-    handle = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    with open(handle, "r+b", buffering=0) as stream:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        size = os.fstat(handle).st_size
-        if size and os.pread(handle, 1, size - 1) != b"\n":
+    descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "r+b", buffering=0) as stream:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        size = os.fstat(descriptor).st_size
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
             line = b"\n" + line
         remaining = memoryview(line)
         while remaining:

@@ -1,4 +1,4 @@
-"""Decides by its arrival time whether a key answers a question."""
+"""Decides from a key's arrival time whether it answers a question."""
 
 from typing import Literal, TypeAlias
 
@@ -22,7 +22,7 @@ class Arrival:
     at: float
     """Monotonic seconds at which its bytes were read."""
     read: int | None = None
-    """Number of the read from the terminal; None if reads are not counted."""
+    """Sequence number of the read from the terminal; None if reads are not counted."""
     is_alone: bool = True
     """Whether the read contained nothing else."""
 
@@ -30,7 +30,7 @@ class Arrival:
 def key_purpose(
     key: Arrival, previous: Arrival | None, previous_purpose: KeyPurpose, painted_at: float | None, guard: float
 ) -> KeyPurpose:
-    """Return the purpose of a key at a question. `previous`: the previous key, and `previous_purpose`: its purpose.
+    """Return the purpose of a key at a question. `previous` and `previous_purpose`: the previous key and its purpose.
     `painted_at`: when the question was painted; None before that."""
     if guard <= 0:
         return "answer"
@@ -59,7 +59,7 @@ def record_alt_character(event: object, character: str) -> None:
 
 
 def alt_character(event: object) -> str:
-    """Return the character that followed Esc; empty if the event was no such key."""
+    """Return the character that followed Esc; empty if no character was recorded."""
     character = getattr(event, _ALT_CHARACTER, "")
     return character if isinstance(character, str) else ""
 

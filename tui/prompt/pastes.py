@@ -39,23 +39,23 @@ class Pastes:
         self._invisible_counts: dict[str, int] = {}
 
     def fold(self, text: str) -> str:
-        """Return the placeholder of pasted text, or the text itself if it is short."""
-        lines = text.count("\n") + (not text.endswith("\n"))
-        if lines <= MAX_INLINE_LINES and len(text) <= MAX_INLINE_CHARS:
+        """Return a placeholder for pasted text, or the text itself if it is short."""
+        line_count = text.count("\n") + (not text.endswith("\n"))
+        if line_count <= MAX_INLINE_LINES and len(text) <= MAX_INLINE_CHARS:
             return text
-        return self._add_placeholder("pasted", text, lines)
+        return self._add_placeholder("pasted", text, line_count)
 
     def with_prompt_placeholder(self, command: str, prompt: str) -> str:
-        """Return the command as typed, followed by a placeholder for its prompt. A command that returns from the queue
-        gets a new placeholder."""
+        """Return the command as typed, followed by a placeholder for its prompt. A queued command that returns to the
+        prompt gets a new placeholder."""
         typed = _PLACEHOLDER.sub(lambda match: "" if match[0].startswith("[prompt") else match[0], command).strip()
         return f"{typed} {self._add_placeholder('prompt', prompt, prompt.count(chr(10)) + 1)}"
 
-    def _add_placeholder(self, kind: str, text: str, lines: int) -> str:
-        size = f"{lines:,} lines" if lines > 2 else f"{len(text):,} characters"
-        name = f"[{kind} {size} #{self._next_number(kind)}]"
-        self._pasted[name] = text
-        return name
+    def _add_placeholder(self, kind: str, text: str, line_count: int) -> str:
+        length_text = f"{line_count:,} lines" if line_count > 2 else f"{len(text):,} characters"
+        placeholder = f"[{kind} {length_text} #{self._next_number(kind)}]"
+        self._pasted[placeholder] = text
+        return placeholder
 
     def add_picture(self, data: bytes) -> str:
         """Store an image and return its placeholder. Raises `ValueError` with the reason if the image is not
@@ -68,10 +68,12 @@ class Pastes:
         if len(data) > MAX_PICTURE_BYTES:
             raise ValueError("the image is larger than 3.9 MB: scale it down first")
         encoded = base64.b64encode(data).decode("ascii")
-        size = tokens.images.image_size(Image(media_type, encoded).data)
-        name = f"[image #{self._next_number('image')}" + (f" {size[0]}×{size[1]}]" if size else "]")
-        self._pasted[name] = PastedPicture(media_type, encoded)
-        return name
+        dimensions = tokens.images.image_size(Image(media_type, encoded).data)
+        placeholder = f"[image #{self._next_number('image')}" + (
+            f" {dimensions[0]}×{dimensions[1]}]" if dimensions else "]"
+        )
+        self._pasted[placeholder] = PastedPicture(media_type, encoded)
+        return placeholder
 
     def _next_number(self, kind: str) -> int:
         return 1 + sum(name.startswith(f"[{kind} ") for name in self._pasted)
@@ -82,7 +84,14 @@ class Pastes:
 
     def placeholder_at(self, text: str, index: int) -> tuple[int, int] | None:
         """Return the range of the placeholder at or next to an index; None if there is none."""
-        return next((unit for unit in self.placeholder_ranges(text) if unit[0] <= index <= unit[1]), None)
+        return next(
+            (
+                placeholder_range
+                for placeholder_range in self.placeholder_ranges(text)
+                if placeholder_range[0] <= index <= placeholder_range[1]
+            ),
+            None,
+        )
 
     def pasted_text(self, name: str) -> str | None:
         """Return the text of a placeholder; None for an image."""
@@ -112,11 +121,11 @@ class Pastes:
                 edited = _replace_once(edited, original, name)
         if len(edited) <= MAX_EXPANDED_CHARS:
             return edited
-        pieces, at = list[str](), 0
+        pieces, offset = list[str](), 0
         for start, end in self.placeholder_ranges(edited):
-            pieces += (self.fold(edited[at:start]), edited[start:end])
-            at = end
-        return "".join([*pieces, self.fold(edited[at:])])
+            pieces += (self.fold(edited[offset:start]), edited[start:end])
+            offset = end
+        return "".join([*pieces, self.fold(edited[offset:])])
 
     def attachments(self, text: str) -> "tuple[Image | Note, ...]":
         """Return the contents of a message's placeholders, for the model."""
@@ -127,10 +136,12 @@ class Pastes:
             match self._pasted[name]:
                 case PastedPicture(media_type, data):
                     parts.append(Image(media_type, data))
-                case str() as whole if name.startswith("[prompt"):
-                    parts.append(agent_prompt.mentions.note_with_heading(f"{name} is:\n\n", whole, "pasted", name))
-                case str() as whole:
-                    parts.append(agent_prompt.mentions.pasted_note(name, whole))
+                case str() as pasted_text if name.startswith("[prompt"):
+                    parts.append(
+                        agent_prompt.mentions.note_with_heading(f"{name} is:\n\n", pasted_text, "pasted", name)
+                    )
+                case str() as pasted_text:
+                    parts.append(agent_prompt.mentions.pasted_note(name, pasted_text))
         return tuple(parts)
 
 
@@ -139,8 +150,8 @@ def _replace_once(text: str, old: str, new: str) -> str:
     breaks."""
     if old in text:
         return text.replace(old, new, 1)
-    bare = old.rstrip("\n")
-    return f"{text.removesuffix(bare)}{new}" if bare and text.endswith(bare) else text
+    stripped = old.rstrip("\n")
+    return f"{text.removesuffix(stripped)}{new}" if stripped and text.endswith(stripped) else text
 
 
 def dropped_picture(text: str, environment: Mapping[str, str]) -> bytes | None:
@@ -153,10 +164,10 @@ def dropped_picture(text: str, environment: Mapping[str, str]) -> bytes | None:
         return None
     if len(words) != 1:
         words = [text.strip()]
-    written = unquote(urlsplit(words[0]).path) if words[0].startswith("file://") else words[0]
-    if written.startswith("~/"):
-        written = environment.get("HOME", "~") + written[1:]
-    path = Path(written)
+    path_text = unquote(urlsplit(words[0]).path) if words[0].startswith("file://") else words[0]
+    if path_text.startswith("~/"):
+        path_text = environment.get("HOME", "~") + path_text[1:]
+    path = Path(path_text)
     try:
         if not path.is_absolute() or not path.is_file() or path.stat().st_size > MAX_PICTURE_BYTES:
             return None

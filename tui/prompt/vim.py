@@ -1,4 +1,4 @@
-"""Vi keys as a state machine. Pure."""
+"""Vi keys as a state machine."""
 
 import re
 from collections.abc import Callable
@@ -75,33 +75,33 @@ def _run_command(vim: Vim, keys: str, text: str, cursor: int) -> VimStep:
     match = _COMMAND_PATTERN.fullmatch(keys)
     if match is None:
         return VimStep(replace(vim, pending=""), text, cursor)
-    rest, operator = match["rest"], match["operator"]
+    command, operator = match["rest"], match["operator"]
     count = min(int(match["count"] or 1) * int(match["again"] or 1), _MAX_COUNT)
     has_count = bool(match["count"] or match["again"])
-    if rest in ("", "g"):
+    if command in ("", "g"):
         return VimStep(replace(vim, pending=keys), text, cursor)
     vim = replace(vim, pending="")
-    if operator and (rest == operator or rest in _MOTIONS):
-        return _operate(vim, keys, operator, rest, count, has_count, text, cursor)
+    if operator and (command == operator or command in _MOTIONS):
+        return _operate(vim, keys, operator, command, count, has_count, text, cursor)
     if operator:
         return VimStep(vim, text, cursor)
-    if rest in _MOTIONS:
-        return _move(vim, rest, count, has_count, text, cursor)
-    if rest == "u":
+    if command in _MOTIONS:
+        return _move(vim, command, count, has_count, text, cursor)
+    if command == "u":
         return VimStep(vim, text, cursor, "undo")
-    if rest == ".":
+    if command == ".":
         return _repeat_change(vim, text, cursor)
-    if rest in _CHANGE_COMMANDS:
-        return _run_change(vim, keys, rest, count, text, cursor)
+    if command in _CHANGE_COMMANDS:
+        return _run_change(vim, keys, command, count, text, cursor)
     return VimStep(vim, text, cursor)
 
 
 def _leave_insert(vim: Vim, text: str, cursor: int) -> VimStep:
     last = vim.last
     if vim.insert_start is not None:
-        before, at = vim.insert_start
-        typed = text[at : len(text) - (len(before) - at)]
-        if text[:at] == before[:at] and text[at + len(typed) :] == before[at:]:
+        old_text, offset = vim.insert_start
+        typed = text[offset : len(text) - (len(old_text) - offset)]
+        if text[:offset] == old_text[:offset] and text[offset + len(typed) :] == old_text[offset:]:
             last = replace(last, typed=typed)
     new_cursor = cursor - 1 if cursor > _line_start(text, cursor) else cursor
     return VimStep(replace(vim, mode="normal", pending="", insert_start=None, last=last), text, new_cursor)
@@ -160,16 +160,16 @@ def _target(motion: str, count: int, has_count: bool, text: str, cursor: int) ->
         case "gg":
             return _first_nonblank(text, _line_offset(text, count if has_count else 1)), "lines"
         case _:
-            last = text.count("\n") + 1
-            return _first_nonblank(text, _line_offset(text, count if has_count else last)), "lines"
+            last_line = text.count("\n") + 1
+            return _first_nonblank(text, _line_offset(text, count if has_count else last_line)), "lines"
 
 
 def _repeat_motion(motion: Callable[[str, int], int], text: str, cursor: int, count: int) -> int:
     for _ in range(count):
-        moved = motion(text, cursor)
-        if moved == cursor:
+        new_cursor = motion(text, cursor)
+        if new_cursor == cursor:
             break
-        cursor = moved
+        cursor = new_cursor
     return cursor
 
 
@@ -177,73 +177,73 @@ def _char_class(character: str) -> int:
     return 0 if character.isspace() else 1 if character.isalnum() or character == "_" else 2
 
 
-def _next_word(text: str, at: int) -> int:
-    if at < len(text):
-        kind = _char_class(text[at])
-        while at < len(text) and kind and _char_class(text[at]) == kind:
-            at += 1
-        while at < len(text) and not _char_class(text[at]):
-            at += 1
-    return at
+def _next_word(text: str, index: int) -> int:
+    if index < len(text):
+        kind = _char_class(text[index])
+        while index < len(text) and kind and _char_class(text[index]) == kind:
+            index += 1
+        while index < len(text) and not _char_class(text[index]):
+            index += 1
+    return index
 
 
-def _previous_word(text: str, at: int) -> int:
-    while at > 0 and not _char_class(text[at - 1]):
-        at -= 1
-    if at > 0:
-        kind = _char_class(text[at - 1])
-        while at > 0 and _char_class(text[at - 1]) == kind:
-            at -= 1
-    return at
+def _previous_word(text: str, index: int) -> int:
+    while index > 0 and not _char_class(text[index - 1]):
+        index -= 1
+    if index > 0:
+        kind = _char_class(text[index - 1])
+        while index > 0 and _char_class(text[index - 1]) == kind:
+            index -= 1
+    return index
 
 
-def _word_end(text: str, at: int) -> int:
-    end = at + 1
+def _word_end(text: str, index: int) -> int:
+    end = index + 1
     while end < len(text) and not _char_class(text[end]):
         end += 1
     if end >= len(text):
-        return at
+        return index
     kind = _char_class(text[end])
     while end + 1 < len(text) and _char_class(text[end + 1]) == kind:
         end += 1
     return end
 
 
-def _line_start(text: str, at: int) -> int:
-    return text.rfind("\n", 0, at) + 1
+def _line_start(text: str, index: int) -> int:
+    return text.rfind("\n", 0, index) + 1
 
 
-def _line_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
+def _line_end(text: str, index: int) -> int:
+    end = text.find("\n", index)
     return len(text) if end < 0 else end
 
 
-def _first_nonblank(text: str, at: int) -> int:
-    start, end = _line_start(text, at), _line_end(text, at)
+def _first_nonblank(text: str, index: int) -> int:
+    start, end = _line_start(text, index), _line_end(text, index)
     line = text[start:end]
     return start + min(len(line) - len(line.lstrip()), max(len(line) - 1, 0))
 
 
-def _line_offset(text: str, number: int) -> int:
-    at = 0
-    for _ in range(min(number - 1, text.count("\n"))):
-        at = text.index("\n", at) + 1
-    return at
+def _line_offset(text: str, line_number: int) -> int:
+    offset = 0
+    for _ in range(min(line_number - 1, text.count("\n"))):
+        offset = text.index("\n", offset) + 1
+    return offset
 
 
-def _line_down(text: str, at: int, count: int) -> int:
+def _line_down(text: str, index: int, count: int) -> int:
     """Return the position `count` lines further down (or up, if negative) in the same column, within the text."""
-    start = _line_start(text, at)
-    column = at - start
-    number = text.count("\n", 0, at) + 1
-    target = _line_offset(text, max(1, number + count))
+    start = _line_start(text, index)
+    column = index - start
+    line_number = text.count("\n", 0, index) + 1
+    target = _line_offset(text, max(1, line_number + count))
     return min(target + column, _line_end(text, target))
 
 
-def _clamp_to_character(text: str, at: int) -> int:
-    """Return the index, or the index of the line's last character if `at` is at the end of the line."""
-    start, end = _line_start(text, at), _line_end(text, at)
-    return at if at < end else max(start, end - 1)
+def _clamp_to_character(text: str, index: int) -> int:
+    """Return the index, or the index of the line's last character if `index` is at the end of the line."""
+    start, end = _line_start(text, index), _line_end(text, index)
+    return index if index < end else max(start, end - 1)
 
 
 # Changes
@@ -272,10 +272,10 @@ def _operate(
 
 def _word_end_from(text: str, cursor: int, count: int) -> int:
     """Return the end of the word at the cursor or, with a count, of a later word."""
-    at = cursor
-    while at + 1 < len(text) and _char_class(text[at + 1]) == _char_class(text[cursor]):
-        at += 1
-    return _repeat_motion(_word_end, text, at, count - 1) if count > 1 else at
+    index = cursor
+    while index + 1 < len(text) and _char_class(text[index + 1]) == _char_class(text[cursor]):
+        index += 1
+    return _repeat_motion(_word_end, text, index, count - 1) if count > 1 else index
 
 
 def _apply_operator(vim: Vim, keys: str, operator: str, start: int, end: int, text: str, cursor: int) -> VimStep:
@@ -310,8 +310,8 @@ def _run_change(vim: Vim, keys: str, command: str, count: int, text: str, cursor
         case "x":
             return _apply_operator(vim, keys, "d", cursor, min(cursor + count, end), text, cursor)
         case "D" | "C":
-            last = _line_end(text, _line_down(text, cursor, count - 1))
-            return _apply_operator(vim, keys, "d" if command == "D" else "c", cursor, last, text, cursor)
+            target_end = _line_end(text, _line_down(text, cursor, count - 1))
+            return _apply_operator(vim, keys, "d" if command == "D" else "c", cursor, target_end, text, cursor)
         case "i":
             return _enter_insert(vim, keys, text, cursor)
         case "a":
@@ -335,10 +335,10 @@ def _paste(vim: Vim, keys: str, count: int, text: str, cursor: int, *, is_after:
     vim = replace(vim, last=RepeatableChange(tuple(keys)))
     if vim.is_linewise:
         block = "\n".join([vim.register] * count)
-        at = _line_end(text, cursor) if is_after else _line_start(text, cursor)
-        changed = f"{text[:at]}\n{block}{text[at:]}" if is_after else f"{text[:at]}{block}\n{text[at:]}"
-        return VimStep(vim, changed, _first_nonblank(changed, at + is_after))
+        index = _line_end(text, cursor) if is_after else _line_start(text, cursor)
+        changed = f"{text[:index]}\n{block}{text[index:]}" if is_after else f"{text[:index]}{block}\n{text[index:]}"
+        return VimStep(vim, changed, _first_nonblank(changed, index + is_after))
     block = vim.register * count
-    at = min(cursor + is_after, _line_end(text, cursor))
-    changed = text[:at] + block + text[at:]
-    return VimStep(vim, changed, _clamp_to_character(changed, at + len(block) - 1))
+    index = min(cursor + is_after, _line_end(text, cursor))
+    changed = text[:index] + block + text[index:]
+    return VimStep(vim, changed, _clamp_to_character(changed, index + len(block) - 1))

@@ -87,19 +87,19 @@ def render_block(block: Block, detail: DetailLevel, width: int, console: Palette
             return _reasoning_lines(block, is_expanded, width, console)
         case Call():
             return _call_lines(block, detail, width, console)
-        case Retry(delay=delay, reason=reason, attempts=attempts, remaining_seconds=left):
-            end = " · Esc to stop" if left is None and not attempts else ""
+        case Retry(delay=delay, reason=reason, attempts=attempts, remaining_seconds=remaining_seconds):
+            end = " · Esc to stop" if remaining_seconds is None and not attempts else ""
             note = f"{reason} · retrying in {seconds(round(delay))}, {block.attempt_text}{end}"
             return _note_lines("↻", note, palette.warn, "dim", width, console)
         case Notice(text=text):
             return _note_lines("·", text, palette.dim, "dim", width, console)
         case TurnTotal():
             return _note_lines("·", total_text(block), palette.dim, "dim", width, console)
-        case Failure(code=code, message=message, cause=cause, default_advice=todo):
+        case Failure(code=code, message=message, cause=cause, default_advice=default_advice):
             advice = advice_for(code, message, cause)
-            happened = message.removesuffix(todo).rstrip() if advice else message
-            failed = _note_lines("✗", happened, palette.bad, "bad", width, console)
-            return failed + (_note_lines(" ", advice, palette.dim, "text", width, console) if advice else [])
+            error_text = message.removesuffix(default_advice).rstrip() if advice else message
+            error_lines = _note_lines("✗", error_text, palette.bad, "bad", width, console)
+            return error_lines + (_note_lines(" ", advice, palette.dim, "text", width, console) if advice else [])
         case Compaction():
             return _receipt_lines(block, is_expanded, width, console)
         case RunningCompaction() | UndoneReceipt():
@@ -127,20 +127,21 @@ class AnswerPainter:
         self._is_plain = False
 
     def draw(self, text: str) -> list[SegmentLine]:
-        """Return the lines of the text, which must start with the text of the last call."""
+        """Return the lines of the text, which must start with the previous call's text."""
         text = stable_prefix(text)
-        new, before = text[self._seen_chars :], text[max(0, self._seen_chars - 2) : self._seen_chars]
-        formatted = 0 if self._is_plain else max(0, _MAX_MARKDOWN_CHARS - self._seen_chars)
-        self._unfinished += sanitised(new[:formatted], before)
+        new_text, preceding_text = text[self._seen_chars :], text[max(0, self._seen_chars - 2) : self._seen_chars]
+        markdown_char_count = 0 if self._is_plain else max(0, _MAX_MARKDOWN_CHARS - self._seen_chars)
+        self._unfinished += sanitised(new_text[:markdown_char_count], preceding_text)
         self._seen_chars = len(text)
         if not self._is_plain:
             pieces, self._unfinished, self._has_gap = split_finished_pieces((), self._unfinished, self._has_gap)
             for piece in pieces:
                 self._drawn += self._markdown_lines(piece.source, piece.gap)
-        if len(new) > formatted:
+        if len(new_text) > markdown_char_count:
             self._is_plain = True
             *complete_lines, self._unfinished = _split_long_lines(
-                self._unfinished + sanitised(new[formatted:], new[:formatted] or before)
+                self._unfinished
+                + sanitised(new_text[markdown_char_count:], new_text[:markdown_char_count] or preceding_text)
             )
             for start in range(0, len(complete_lines), _PLAIN_BATCH_LINES):
                 self._drawn += self._plain_lines("\n".join(complete_lines[start : start + _PLAIN_BATCH_LINES]))
@@ -153,8 +154,8 @@ class AnswerPainter:
         )
 
     def _plain_lines(self, text: str) -> list[SegmentLine]:
-        words = Text(text.expandtabs(4), self._console.palette.text, end="")
-        return self._with_bar(self._console.lines(words, self._width))
+        styled_text = Text(text.expandtabs(4), self._console.palette.text, end="")
+        return self._with_bar(self._console.lines(styled_text, self._width))
 
     def _markdown_lines(self, source: str, has_gap: bool) -> list[SegmentLine]:
         lines = self._console.lines(prose(source, self._console.palette), self._width)
@@ -171,8 +172,8 @@ def _split_long_lines(text: str) -> list[str]:
     for line in text.split("\n"):
         start = 0
         while len(line) - start > _MAX_LINE_CHARS:
-            blank = line.rfind(" ", start, start + _MAX_LINE_CHARS)
-            end = blank + 1 if blank >= 0 else start + _MAX_LINE_CHARS
+            space_index = line.rfind(" ", start, start + _MAX_LINE_CHARS)
+            end = space_index + 1 if space_index >= 0 else start + _MAX_LINE_CHARS
             lines.append(line[start:end])
             start = end
         lines.append(line[start:])
@@ -181,9 +182,9 @@ def _split_long_lines(text: str) -> list[str]:
 
 def _user_lines(text: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     palette = console.palette
-    words = Text(sanitised(_without_middle(text)).expandtabs(4).strip("\n"), palette.text, end="")
+    styled_text = Text(sanitised(_without_middle(text)).expandtabs(4).strip("\n"), palette.text, end="")
     lines = []
-    for line in console.lines(words, max(1, width - MARGIN - 1)):
+    for line in console.lines(styled_text, max(1, width - MARGIN - 1)):
         padded = Segment.adjust_line_length([Segment(f"{USER_BAR} ", palette.user_bar), *line], width)
         lines.append(list(Segment.apply_style(padded, palette.user)))
     return lines
@@ -193,13 +194,13 @@ def _reasoning_lines(
     block: ReasoningBlock, is_expanded: bool, width: int, console: PaletteConsole
 ) -> list[SegmentLine]:
     palette = console.palette
-    words = sanitised(block.text).strip()
+    reasoning = sanitised(block.text).strip()
     if is_expanded:
         return [
             _clipped_line(Text("✻ thought", palette.dim), width, console),
-            *_quote_lines(words, palette.comment, width, console),
+            *_quote_lines(reasoning, palette.comment, width, console),
         ]
-    visible_line = words.rsplit("\n", 1)[-1] if block.streaming else words.split("\n", 1)[0]
+    visible_line = reasoning.rsplit("\n", 1)[-1] if block.streaming else reasoning.split("\n", 1)[0]
     title = Text.assemble(("✻ ", palette.dim), (sanitised_line(visible_line), palette.comment), end="")
     return [_clipped_line(title, width, console)]
 
@@ -213,17 +214,17 @@ def _summary_lines(text: str, is_expanded: bool, width: int, console: PaletteCon
 
 
 def _older_messages_text(messages: int, problem: str, palette: Palette) -> Text:
-    how = (problem, palette.bad) if problem else ("scroll up or press Enter to load them", palette.dim)
-    return Text.assemble(("≋ ", palette.accent), (f"{pluralize(messages, 'earlier message')}  ", palette.dim), how)
+    hint = (problem, palette.bad) if problem else ("scroll up or press Enter to load them", palette.dim)
+    return Text.assemble(("≋ ", palette.accent), (f"{pluralize(messages, 'earlier message')}  ", palette.dim), hint)
 
 
 def _note_lines(
     mark: str, text: str, style: Style, text_style: TextStyle, width: int, console: PaletteConsole
 ) -> list[SegmentLine]:
-    words = styled_line(
+    styled_text = styled_line(
         parse_inline_code(sanitised(_without_middle(text)).expandtabs(4).strip("\n"), text_style), console.palette
     )
-    lines = console.lines(words, max(1, width - MARGIN))
+    lines = console.lines(styled_text, max(1, width - MARGIN))
     return [[Segment(f"{mark} " if index == 0 else "  ", style), *line] for index, line in enumerate(lines)]
 
 
@@ -233,8 +234,8 @@ def _receipt_lines(block: Compaction, is_expanded: bool, width: int, console: Pa
         return lines
     palette = console.palette
     for weight, text in receipts.receipt_details(block):
-        ink = palette.text if weight == "head" else palette.dim
-        lines += _quote_lines(sanitised_line(text), ink, width, console, wrap=weight == "head")
+        style = palette.text if weight == "head" else palette.dim
+        lines += _quote_lines(sanitised_line(text), style, width, console, wrap=weight == "head")
     return lines
 
 
@@ -270,18 +271,22 @@ def _plan_lines(block: Call, is_expanded: bool, width: int, console: PaletteCons
     if not is_expanded and len(drawn) > _MAX_PLAN_LINES:
         more = Text(f"… {pluralize(len(drawn) - _MAX_PLAN_LINES, 'more line')}", console.palette.dim)
         drawn = [*drawn[:_MAX_PLAN_LINES], _clipped_line(more, max(1, width - MARGIN - 2), console)]
-    return _with_rule(drawn, console.palette)
+    return _with_left_border(drawn, console.palette)
 
 
 def _result_lines(block: Call, diff: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     """Return the lines of a successful call's result: a short diff, the to-do list or the end of its output."""
     if diff:
-        return _with_rule(
+        return _with_left_border(
             _short_diff_lines(diff, edited_path(block), max(1, width - MARGIN - 2), console), console.palette
         )
     if role_of(block.name) == "list_todos":
-        listed = clipped_text(limited_todo_lines(todo_items(block), _MAX_TODO_ITEMS), console.palette)
-        return _with_rule(console.lines(listed, max(1, width - MARGIN - 2)), console.palette) if listed else []
+        todo_text = clipped_text(limited_todo_lines(todo_items(block), _MAX_TODO_ITEMS), console.palette)
+        return (
+            _with_left_border(console.lines(todo_text, max(1, width - MARGIN - 2)), console.palette)
+            if todo_text
+            else []
+        )
     text = "\n".join(line[:_MAX_LINE_CHARS] for line in last_output_lines(block))
     return _quote_lines(text, console.palette.dim, width, console, wrap=False) if text else []
 
@@ -289,9 +294,11 @@ def _result_lines(block: Call, diff: str, width: int, console: PaletteConsole) -
 def render_lookups(lookups: LookupGroup, width: int, console: PaletteConsole) -> list[SegmentLine]:
     """Return consecutive lookups as one line."""
     palette = console.palette
-    summary, which = lookup_summary(lookups)
-    mark, ink = _status_mark("running" if any(call.status == "running" for call in lookups.calls) else "done", palette)
-    title = Text.assemble((f"{mark} ", ink), (summary, palette.text), (f"  {which}", palette.dim), end="")
+    summary, subjects = lookup_summary(lookups)
+    mark, style = _status_mark(
+        "running" if any(call.status == "running" for call in lookups.calls) else "done", palette
+    )
+    title = Text.assemble((f"{mark} ", style), (summary, palette.text), (f"  {subjects}", palette.dim), end="")
     return [_clipped_line(title, width, console)]
 
 
@@ -299,8 +306,8 @@ def _call_title(block: Call, diff: str, width: int, palette: Palette, line_count
     """Return the status mark, name, argument and outcome of a call. The argument is cut so that the outcome always
     fits. `line_count`: number of output lines shown below."""
     name, _, subject = call_title(block.name, block.arguments).partition("  ")
-    mark, ink = _status_mark(block.status, palette)
-    title = Text.assemble((f"{mark} ", ink), (name, palette.strong), end="")
+    mark, style = _status_mark(block.status, palette)
+    title = Text.assemble((f"{mark} ", style), (name, palette.strong), end="")
     if subject:
         title.append(f"  {subject}", palette.text)
     outcome = call_outcome(block, diff, line_count)
@@ -328,22 +335,24 @@ def _status_mark(status: CallStatus, palette: Palette) -> tuple[str, Style]:
 
 def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     palette = console.palette
-    inner = max(1, width - MARGIN - 2)
+    inner_width = max(1, width - MARGIN - 2)
     lines: list[SegmentLine] = []
     command = command_of(block.arguments)
     if command:
-        lines += _with_rule(console.lines(highlight_code(command, "bash", palette), inner), palette)
+        lines += _with_left_border(console.lines(highlight_code(command, "bash", palette), inner_width), palette)
     elif diff:
-        lines += _with_rule(_diff_lines(diff, edited_path(block), inner, console), palette)
+        lines += _with_left_border(_diff_lines(diff, edited_path(block), inner_width, console), palette)
     elif role_of(block.name) == "list_todos":
-        lines += _with_rule(console.lines(clipped_text(todo_lines(todo_items(block)), palette), inner), palette)
+        lines += _with_left_border(
+            console.lines(clipped_text(todo_lines(todo_items(block)), palette), inner_width), palette
+        )
     elif block.arguments:
         lines += _quote_lines(_without_middle("\n".join(argument_lines(block.arguments))), palette.text, width, console)
     text = _without_middle(block.text or block.tail)
     if diff and block.status == "done":  # the diff already shows the change
         text = "\n".join(block.problems.lines) if block.problems else ""
     if text.strip():
-        lines += _with_rule([[]], palette) if lines else []
+        lines += _with_left_border([[]], palette) if lines else []
         lines += _quote_lines(text.strip("\n"), palette.dim, width, console)
     if block.changed_files:
         lines += _quote_lines("changed " + ", ".join(block.changed_files), palette.dim, width, console)
@@ -363,15 +372,15 @@ def _short_diff_lines(diff: str, name: str, width: int, console: PaletteConsole)
 def _without_long_lines(part: Hunk | Remark) -> Hunk | Remark:
     if isinstance(part, Remark) or all(len(line.text) <= _MAX_SHORT_DIFF_CHARS for line in part.lines):
         return part
-    cut = (
+    shortened = (
         line if len(line.text) <= _MAX_SHORT_DIFF_CHARS else replace(line, text=f"{line.text[:_MAX_SHORT_DIFF_CHARS]}…")
         for line in part.lines
     )
-    return replace(part, lines=tuple(cut))
+    return replace(part, lines=tuple(shortened))
 
 
 def _diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """Return the start of a diff, with a note about the lines left out."""
+    """Return the start of a diff, with a note about omitted lines."""
     layout = diff_layout(parse_diff(diff), width=width, max_rows=_MAX_EXPANDED_LINES, name=name, hint=_FULL_DIFF_HINT)
     return _limited_diff_lines(
         RenderedDiff(layout, width, console), _MAX_EXPANDED_ROWS, _FULL_DIFF_HINT, width, console
@@ -383,9 +392,9 @@ def _limited_diff_lines(
 ) -> list[SegmentLine]:
     lines = [drawn.line(y) for y in range(min(drawn.count, max_lines))]
     if drawn.count > max_lines:
-        left_out = drawn.count - max_lines
-        rest = f"… {pluralize(left_out, 'more line')}{hint}"
-        lines.append(_clipped_line(Text(rest, console.palette.dim), width, console))
+        omitted_count = drawn.count - max_lines
+        note = f"… {pluralize(omitted_count, 'more line')}{hint}"
+        lines.append(_clipped_line(Text(note, console.palette.dim), width, console))
     return lines
 
 
@@ -410,15 +419,15 @@ def _without_middle(text: str) -> str:
 
 
 def _quote_lines(text: str, style: Style, width: int, console: PaletteConsole, wrap: bool = True) -> list[SegmentLine]:
-    """Return text with a thin rule on the left, wrapped or, without `wrap`, cut at the edge."""
-    inner = max(1, width - MARGIN - 2)
-    words = Text(sanitised(text).expandtabs(4), style, end="")
+    """Return text with a thin line on the left. Long lines are wrapped or, without `wrap`, cut at the edge."""
+    inner_width = max(1, width - MARGIN - 2)
+    styled_text = Text(sanitised(text).expandtabs(4), style, end="")
     if not wrap:
-        words.no_wrap, words.overflow = True, "ellipsis"
-    return _with_rule(console.lines(words, inner), console.palette)
+        styled_text.no_wrap, styled_text.overflow = True, "ellipsis"
+    return _with_left_border(console.lines(styled_text, inner_width), console.palette)
 
 
-def _with_rule(lines: list[SegmentLine], palette: Palette) -> list[SegmentLine]:
+def _with_left_border(lines: list[SegmentLine], palette: Palette) -> list[SegmentLine]:
     return [[Segment("  │ ", palette.rule), *line] for line in lines]
 
 

@@ -20,7 +20,7 @@ from ebbtide.tui.text.unified_diff import DiffLine, FileDiff
 SegmentLine: TypeAlias = list[Segment]
 
 MAX_LINE_CHARS = 100_000
-"""Maximum number of characters shown of a line."""
+"""Maximum number of characters shown per line."""
 NO_FINAL_NEWLINE = "no newline at the end of the file"
 _TAB_COLUMNS = 4
 _JOINER = "\N{ZERO WIDTH JOINER}"
@@ -33,7 +33,7 @@ _MAX_HIGHLIGHTED_CHARS = 2_000
 _MAX_CACHED_ROWS = 1_000
 """Maximum number of rows whose lines are cached."""
 _MIN_NUMBERED_COLUMNS = 24
-"""Minimum number of columns of a side for which line numbers are shown."""
+"""Minimum number of columns that a side needs to show line numbers."""
 _SIGNS = {"added": "+", "removed": "-", "kept": " "}
 
 
@@ -106,17 +106,19 @@ class RenderedDiff:
         return _pad_to_width(list(text.render(self._console)), self._width, Style.null())
 
     def _pair_lines(self, old: LineRow | None, new: LineRow | None) -> list[SegmentLine]:
-        right = self._width - self._left_width - 1
+        right_width = self._width - self._left_width - 1
         left_lines, right_lines = (
             self._side_lines(old, self._left_width, self._console),
-            self._side_lines(new, right, self._console),
+            self._side_lines(new, right_width, self._console),
         )
-        rule = Segment("│", self._palette.rule)
-        blank, new_blank = [Segment(" " * self._left_width)], [Segment(" " * right)]
+        separator = Segment("│", self._palette.rule)
+        left_blank, right_blank = [Segment(" " * self._left_width)], [Segment(" " * right_width)]
         height = max(len(left_lines), len(right_lines))
-        left_lines += [_blank_line(old, self._left_width, self._palette) or blank] * (height - len(left_lines))
-        right_lines += [_blank_line(new, right, self._palette) or new_blank] * (height - len(right_lines))
-        return [[*one, rule, *other] for one, other in zip(left_lines, right_lines, strict=True)]
+        left_lines += [_blank_line(old, self._left_width, self._palette) or left_blank] * (height - len(left_lines))
+        right_lines += [_blank_line(new, right_width, self._palette) or right_blank] * (height - len(right_lines))
+        return [
+            [*left_line, separator, *right_line] for left_line, right_line in zip(left_lines, right_lines, strict=True)
+        ]
 
     def _side_lines(self, row: LineRow | None, width: int, console: PaletteConsole) -> list[SegmentLine]:
         """Return the lines of one side; empty if that side has none."""
@@ -125,12 +127,17 @@ class RenderedDiff:
         text, background = self._line_text(row), _line_background(row.line, self._palette)
         lines: list[SegmentLine] = []
         pieces = self._wrapped_text(row, width)
-        own = pieces if row.line.ends else pieces[:-1]
-        parts = [*text.divide(list(accumulate(map(len, own)))[:-1])]  # all at once, because each cut copies the rest
-        parts += [] if row.line.ends else [_styled_text(pieces[-1], self._palette.dim)]
-        for index, part in enumerate(parts):
-            part.end = ""
-            line = [*self._gutter(row, width, index == 0), *Segment.apply_style(part.render(console), background)]
+        line_pieces = pieces if row.line.ends else pieces[:-1]
+        styled_pieces = [
+            *text.divide(list(accumulate(map(len, line_pieces)))[:-1])
+        ]  # all at once, because each cut copies the rest
+        styled_pieces += [] if row.line.ends else [_styled_text(pieces[-1], self._palette.dim)]
+        for index, styled_piece in enumerate(styled_pieces):
+            styled_piece.end = ""
+            line = [
+                *self._gutter(row, width, index == 0),
+                *Segment.apply_style(styled_piece.render(console), background),
+            ]
             lines.append(_pad_to_width(line, width, background))
         return lines
 
@@ -138,13 +145,15 @@ class RenderedDiff:
         if row.side == "code":
             return []
         line, palette = row.line, self._palette
-        ground = _line_background(line, palette)
-        sign_ink = {"added": palette.added, "removed": palette.removed, "kept": palette.faint}[line.kind]
+        background = _line_background(line, palette)
+        sign_style = {"added": palette.added, "removed": palette.removed, "kept": palette.faint}[line.kind]
         number = line.new or line.old if row.side == "new" else line.old
-        label = f"{str(number) if number and is_first else '':>{self._layout.number_digits}} "
-        ink = palette.faint if line.kind == "kept" else sign_ink
-        gutter = [Segment(label, ink + Style(bgcolor=ground.bgcolor))] if self._has_numbers(width) else []
-        return [*gutter, Segment(f"{_SIGNS[line.kind] if is_first else ' '} ", sign_ink)]
+        number_text = f"{str(number) if number and is_first else '':>{self._layout.number_digits}} "
+        number_style = palette.faint if line.kind == "kept" else sign_style
+        gutter = (
+            [Segment(number_text, number_style + Style(bgcolor=background.bgcolor))] if self._has_numbers(width) else []
+        )
+        return [*gutter, Segment(f"{_SIGNS[line.kind] if is_first else ' '} ", sign_style)]
 
     def _has_numbers(self, width: int) -> bool:
         """Whether line numbers are shown at that width."""
@@ -152,9 +161,9 @@ class RenderedDiff:
 
     def _wrapped_text(self, row: LineRow, width: int) -> list[str]:
         """Return the text of a line, wrapped to the width of its side."""
-        gutter = 0 if row.side == "code" else self._has_numbers(width) * (self._layout.number_digits + 1) + 2
-        room = max(1, width - gutter)
-        pieces = wrap_at_spaces(displayed_line(row.line.text), room)
+        gutter_width = 0 if row.side == "code" else self._has_numbers(width) * (self._layout.number_digits + 1) + 2
+        text_width = max(1, width - gutter_width)
+        pieces = wrap_at_spaces(displayed_line(row.line.text), text_width)
         return pieces if row.line.ends else [*pieces, NO_FINAL_NEWLINE]
 
     def _line_text(self, row: LineRow) -> Text:
@@ -169,36 +178,36 @@ class RenderedDiff:
         if row.other is not None:
             self._mark_changes(text, row, row.other)
         for start, end in row.marks:
-            before, marked = (len(displayed_line(row.line.text[:at])) for at in (start, end))
-            text.stylize(self._palette.removed + Style(bold=True, underline=True), before, marked)
+            displayed_start, displayed_end = (len(displayed_line(row.line.text[:offset])) for offset in (start, end))
+            text.stylize(self._palette.removed + Style(bold=True, underline=True), displayed_start, displayed_end)
         return text
 
     def _mark_changes(self, text: Text, row: LineRow, other: DiffLine) -> None:
         old, new = (row.line, other) if row.side == "old" else (other, row.line)
-        before, after = displayed_line(old.text), displayed_line(new.text)
-        if before == after and old.text != new.text:
+        old_text, new_text = displayed_line(old.text), displayed_line(new.text)
+        if old_text == new_text and old.text != new.text:
             text.plain = with_visible_spaces(row.line.text)  # the lines differ only in whitespace that looks the same
             return
-        marks = changed_ranges(before, after)
-        if marks is not None:
-            ink = self._palette.removed_word if row.side == "old" else self._palette.added_word
-            for start, end in marks.old if row.side == "old" else marks.new:
-                text.stylize(ink, start, end)
+        ranges = changed_ranges(old_text, new_text)
+        if ranges is not None:
+            style = self._palette.removed_word if row.side == "old" else self._palette.added_word
+            for start, end in ranges.old if row.side == "old" else ranges.new:
+                text.stylize(style, start, end)
 
     def _highlighted_line(self, row: LineRow) -> Text:
-        is_old, chunk = row.side == "old", row.at // _CHUNK_LINES
-        key = (row.hunk, is_old, chunk)
+        is_old, chunk_index = row.side == "old", row.at // _CHUNK_LINES
+        key = (row.hunk, is_old, chunk_index)
         if key not in self._highlighted_chunks:
-            self._highlighted_chunks[key] = self._highlight_chunk(row.hunk, is_old, chunk, row.side == "code")
+            self._highlighted_chunks[key] = self._highlight_chunk(row.hunk, is_old, chunk_index, row.side == "code")
         return self._highlighted_chunks[key][row.at % _CHUNK_LINES].copy()
 
-    def _highlight_chunk(self, hunk: int, is_old: bool, chunk: int, is_code: bool) -> list[Text]:
+    def _highlight_chunk(self, hunk_index: int, is_old: bool, chunk_index: int, is_code: bool) -> list[Text]:
         """Return neighbouring lines of one side. They are highlighted together, because a construct may span several
         lines."""
-        name, found = self._layout.hunks[hunk]
-        left_out = "added" if is_old else "removed"
-        lines = [line for line in found.lines if line.kind != left_out][
-            chunk * _CHUNK_LINES : (chunk + 1) * _CHUNK_LINES
+        name, hunk = self._layout.hunks[hunk_index]
+        excluded_kind = "added" if is_old else "removed"
+        lines = [line for line in hunk.lines if line.kind != excluded_kind][
+            chunk_index * _CHUNK_LINES : (chunk_index + 1) * _CHUNK_LINES
         ]
         return highlight_lines([line.text for line in lines], name if is_code else language_of(name), self._palette)
 
@@ -206,8 +215,8 @@ class RenderedDiff:
 def highlight_lines(lines: Sequence[str], language: str, palette: Palette) -> list[Text]:
     """Return the lines as displayed, highlighted for a language."""
     plain = [displayed_line(line) for line in lines]
-    whole = "\n".join(line if len(line) <= _MAX_HIGHLIGHTED_CHARS else "" for line in plain)
-    highlighted = list(highlight_code(whole, language, palette).split("\n", allow_blank=True)) if language else []
+    joined = "\n".join(line if len(line) <= _MAX_HIGHLIGHTED_CHARS else "" for line in plain)
+    highlighted = list(highlight_code(joined, language, palette).split("\n", allow_blank=True)) if language else []
     texts = []
     for index, line in enumerate(plain):
         is_same = index < len(highlighted) and highlighted[index].plain == line
@@ -221,42 +230,45 @@ def highlight_lines(lines: Sequence[str], language: str, palette: Palette) -> li
 def wrap_at_spaces(text: str, max_cells: int) -> list[str]:
     """Split the text into pieces of at most `max_cells` cells, at a space if there is one near the end."""
     pieces: list[str] = []
-    at = 0
-    while len(text) - at > max_cells or (not text.isascii() and cell_len(text[at:]) > max_cells):
-        head = _fitting_prefix(text, at, max_cells)
-        blank = head.rfind(" ", len(head) * 2 // 3)
-        pieces.append(head[: blank + 1] if blank >= 0 and head.strip() else head)
-        at += len(pieces[-1])
-    return [*pieces, text[at:]] if at < len(text) or not pieces else pieces
+    offset = 0
+    while len(text) - offset > max_cells or (not text.isascii() and cell_len(text[offset:]) > max_cells):
+        prefix = _fitting_prefix(text, offset, max_cells)
+        space_index = prefix.rfind(" ", len(prefix) * 2 // 3)
+        pieces.append(prefix[: space_index + 1] if space_index >= 0 and prefix.strip() else prefix)
+        offset += len(pieces[-1])
+    return [*pieces, text[offset:]] if offset < len(text) or not pieces else pieces
 
 
-def _fitting_prefix(text: str, at: int, max_cells: int) -> str:
-    """Return the part of the text from `at` that fits into `max_cells` cells. Grapheme clusters stay together."""
-    reach = max_cells
+def _fitting_prefix(text: str, start: int, max_cells: int) -> str:
+    """Return the part of the text from `start` that fits into `max_cells` cells. Grapheme clusters stay together."""
+    char_count = max_cells
     while True:
-        head = next((piece for piece in chop_cells(text[at : at + reach], max_cells) if piece), text[at : at + 1])
-        end = at + len(head)
-        is_torn = end < len(text) and (text[end - 1] == _JOINER or not cell_len(text[end]))
-        if not is_torn or reach >= _MAX_CHARS_PER_CELL * max_cells:
-            return head
-        reach *= 2
+        prefix = next(
+            (piece for piece in chop_cells(text[start : start + char_count], max_cells) if piece),
+            text[start : start + 1],
+        )
+        end = start + len(prefix)
+        splits_cluster = end < len(text) and (text[end - 1] == _JOINER or not cell_len(text[end]))
+        if not splits_cluster or char_count >= _MAX_CHARS_PER_CELL * max_cells:
+            return prefix
+        char_count *= 2
 
 
 def displayed_line(line: str) -> str:
     """Return a line for display: tabs expanded, control and invisible characters replaced."""
-    more = len(line) - MAX_LINE_CHARS
-    cut = f"{line[:MAX_LINE_CHARS]}… {more:,} more characters" if more > 0 else line
-    return sanitised(cut).expandtabs(_TAB_COLUMNS)
+    omitted_count = len(line) - MAX_LINE_CHARS
+    shortened = f"{line[:MAX_LINE_CHARS]}… {omitted_count:,} more characters" if omitted_count > 0 else line
+    return sanitised(shortened).expandtabs(_TAB_COLUMNS)
 
 
 def with_visible_spaces(line: str) -> str:
-    """Return the line with visible whitespace, of the same length as it is displayed."""
+    """Return the line as displayed, but with visible whitespace. The length is the same."""
     pieces = []
-    at = 0
+    column = 0
     for character in sanitised(line[:MAX_LINE_CHARS]):
-        width = _TAB_COLUMNS - at % _TAB_COLUMNS if character == "\t" else 1
+        width = _TAB_COLUMNS - column % _TAB_COLUMNS if character == "\t" else 1
         pieces.append("→" + " " * (width - 1) if character == "\t" else "·" if character == " " else character)
-        at += width
+        column += width
     return "".join(pieces)
 
 

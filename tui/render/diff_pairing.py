@@ -34,19 +34,24 @@ def changed_ranges(old: str, new: str) -> ChangedRanges | None:
     """Return the changed ranges of two lines; None if they are too different."""
     if max(len(old), len(new)) > MAX_COMPARED_CHARS or not _are_similar(_word_counts(old), _word_counts(new)):
         return None
-    before, after = _WORD.findall(old), _WORD.findall(new)
-    head = _common_prefix_length(before, after)
-    tail = _common_prefix_length(before[head:][::-1], after[head:][::-1])
-    middle, new_middle = before[head : len(before) - tail], after[head : len(after) - tail]
-    if len(middle) * len(new_middle) > _MAX_COMPARED_WORD_PAIRS:
-        changed = [("replace", 0, len(middle), 0, len(new_middle))]
+    old_words, new_words = _WORD.findall(old), _WORD.findall(new)
+    prefix_length = _common_prefix_length(old_words, new_words)
+    suffix_length = _common_prefix_length(old_words[prefix_length:][::-1], new_words[prefix_length:][::-1])
+    old_middle, new_middle = (
+        old_words[prefix_length : len(old_words) - suffix_length],
+        new_words[prefix_length : len(new_words) - suffix_length],
+    )
+    if len(old_middle) * len(new_middle) > _MAX_COMPARED_WORD_PAIRS:
+        changed = [("replace", 0, len(old_middle), 0, len(new_middle))]
     else:
         changed = [
-            code for code in SequenceMatcher(None, middle, new_middle, False).get_opcodes() if code[0] != "equal"
+            opcode
+            for opcode in SequenceMatcher(None, old_middle, new_middle, False).get_opcodes()
+            if opcode[0] != "equal"
         ]
     return ChangedRanges(
-        _char_ranges(before, [(head + i, head + j) for _, i, j, _, _ in changed]),
-        _char_ranges(after, [(head + i, head + j) for _, _, _, i, j in changed]),
+        _char_ranges(old_words, [(prefix_length + start, prefix_length + end) for _, start, end, _, _ in changed]),
+        _char_ranges(new_words, [(prefix_length + start, prefix_length + end) for _, _, _, start, end in changed]),
     )
 
 
@@ -56,37 +61,56 @@ def pair_lines(
     """Pair the lines of a change, in order. If there are few enough lines to compare, similar ones are paired; if not,
     lines are paired by position."""
     if not removed or not added or len(removed) * len(added) > max_compared_pairs:
-        size = max(len(removed), len(added))
-        return [(at if at < len(removed) else None, at if at < len(added) else None) for at in range(size)]
+        row_count = max(len(removed), len(added))
+        return [
+            (index if index < len(removed) else None, index if index < len(added) else None)
+            for index in range(row_count)
+        ]
     pairs: list[Pair] = []
-    old = new = 0
-    for i, j in (*_similar_pairs(removed, added), (len(removed), len(added))):
+    old_start = new_start = 0
+    for old_index, new_index in (*_similar_pairs(removed, added), (len(removed), len(added))):
         # Unpaired removed and added lines also share rows, which saves space.
-        gap = pair_lines(removed[old:i], added[new:j], 0)
-        pairs += [(None if a is None else a + old, None if b is None else b + new) for a, b in gap]
-        pairs += [(i, j)] if i < len(removed) else []
-        old, new = i + 1, j + 1
+        gap_pairs = pair_lines(removed[old_start:old_index], added[new_start:new_index], 0)
+        pairs += [
+            (
+                None if old_offset is None else old_offset + old_start,
+                None if new_offset is None else new_offset + new_start,
+            )
+            for old_offset, new_offset in gap_pairs
+        ]
+        pairs += [(old_index, new_index)] if old_index < len(removed) else []
+        old_start, new_start = old_index + 1, new_index + 1
     return pairs
 
 
 def _similar_pairs(removed: Sequence[str], added: Sequence[str]) -> list[tuple[int, int]]:
     """Return the pairs of similar lines, in order, with the greatest total similarity."""
-    before, after = [_word_counts(line) for line in removed], [_word_counts(line) for line in added]
-    best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]
-    similarity = [[_similarity(one, other) for other in after] for one in before]
-    for i in range(len(before) - 1, -1, -1):
-        for j in range(len(after) - 1, -1, -1):
-            together = similarity[i][j] + best[i + 1][j + 1] if similarity[i][j] >= _MIN_SIMILARITY else 0.0
-            best[i][j] = max(together, best[i + 1][j], best[i][j + 1])
-    pairs, i, j = [], 0, 0
-    while i < len(before) and j < len(after):
-        if similarity[i][j] >= _MIN_SIMILARITY and best[i][j] == similarity[i][j] + best[i + 1][j + 1]:
-            pairs.append((i, j))
-            i, j = i + 1, j + 1
-        elif best[i + 1][j] >= best[i][j + 1]:
-            i += 1
+    old_counts, new_counts = [_word_counts(line) for line in removed], [_word_counts(line) for line in added]
+    best_totals = [[0.0] * (len(new_counts) + 1) for _ in range(len(old_counts) + 1)]
+    similarity = [[_similarity(old_count, new_count) for new_count in new_counts] for old_count in old_counts]
+    for old_index in range(len(old_counts) - 1, -1, -1):
+        for new_index in range(len(new_counts) - 1, -1, -1):
+            paired_total = (
+                similarity[old_index][new_index] + best_totals[old_index + 1][new_index + 1]
+                if similarity[old_index][new_index] >= _MIN_SIMILARITY
+                else 0.0
+            )
+            best_totals[old_index][new_index] = max(
+                paired_total, best_totals[old_index + 1][new_index], best_totals[old_index][new_index + 1]
+            )
+    pairs, old_index, new_index = [], 0, 0
+    while old_index < len(old_counts) and new_index < len(new_counts):
+        if (
+            similarity[old_index][new_index] >= _MIN_SIMILARITY
+            and best_totals[old_index][new_index]
+            == similarity[old_index][new_index] + best_totals[old_index + 1][new_index + 1]
+        ):
+            pairs.append((old_index, new_index))
+            old_index, new_index = old_index + 1, new_index + 1
+        elif best_totals[old_index + 1][new_index] >= best_totals[old_index][new_index + 1]:
+            old_index += 1
         else:
-            j += 1
+            new_index += 1
     return pairs
 
 
@@ -94,20 +118,20 @@ def _word_counts(line: str) -> Counter[str]:
     return Counter(word for word in _WORD.findall(line[:MAX_COMPARED_CHARS]) if not word.isspace())
 
 
-def _similarity(one: Counter[str], other: Counter[str]) -> float:
-    total = one.total() + other.total()
-    return 2 * (one & other).total() / total if total else 1.0
+def _similarity(left: Counter[str], right: Counter[str]) -> float:
+    total = left.total() + right.total()
+    return 2 * (left & right).total() / total if total else 1.0
 
 
-def _are_similar(one: Counter[str], other: Counter[str]) -> bool:
-    return _similarity(one, other) >= _MIN_SIMILARITY
+def _are_similar(left: Counter[str], right: Counter[str]) -> bool:
+    return _similarity(left, right) >= _MIN_SIMILARITY
 
 
-def _common_prefix_length(one: Sequence[str], other: Sequence[str]) -> int:
+def _common_prefix_length(left: Sequence[str], right: Sequence[str]) -> int:
     """Return the number of words in the common prefix."""
     count = 0
-    for word, same in zip(one, other, strict=False):
-        if word != same:
+    for left_word, right_word in zip(left, right, strict=False):
+        if left_word != right_word:
             break
         count += 1
     return count
@@ -119,10 +143,10 @@ def _char_ranges(words: Sequence[str], ranges: Sequence[tuple[int, int]]) -> tup
     for word in words:
         starts.append(starts[-1] + len(word))
     spans: list[CharRange] = []
-    for first, behind in ranges:
-        if first == behind:
+    for first_word, end_word in ranges:
+        if first_word == end_word:
             continue
-        span = (starts[first], starts[behind])
+        span = (starts[first_word], starts[end_word])
         if spans and "".join(words)[spans[-1][1] : span[0]].isspace():
             span = (spans.pop()[0], span[1])
         spans.append(span)

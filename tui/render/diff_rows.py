@@ -96,18 +96,20 @@ def without_blank_ends(file: FileDiff) -> FileDiff:
 
 
 def _trim_blank_lines(hunk: Hunk) -> Hunk:
-    filled = [at for at, line in enumerate(hunk.lines) if line.kind != "kept" or line.text.strip() or not line.ends]
-    if not filled or len(hunk.lines) == filled[-1] + 1 - filled[0]:
+    content_indices = [
+        index for index, line in enumerate(hunk.lines) if line.kind != "kept" or line.text.strip() or not line.ends
+    ]
+    if not content_indices or len(hunk.lines) == content_indices[-1] + 1 - content_indices[0]:
         return hunk
-    return replace(hunk, lines=hunk.lines[filled[0] : filled[-1] + 1])
+    return replace(hunk, lines=hunk.lines[content_indices[0] : content_indices[-1] + 1])
 
 
 def first_change(rows: Sequence[DiffRow]) -> tuple[int, int]:
     """Return the range of the first consecutive changed rows; (0, 0) if there are none."""
-    changes = [at for at, row in enumerate(rows) if _is_changed(row)]
+    changes = [index for index, row in enumerate(rows) if _is_changed(row)]
     if not changes:
         return 0, 0
-    end = next((at for at in range(changes[0], len(rows)) if not _is_changed(rows[at])), len(rows))
+    end = next((index for index in range(changes[0], len(rows)) if not _is_changed(rows[index])), len(rows))
     return changes[0], end
 
 
@@ -116,16 +118,16 @@ def _is_changed(row: DiffRow) -> bool:
         case LineRow(line=line, side=side):
             return side != "code" and line.kind != "kept"
         case PairRow(old=old, new=new):
-            return any(one is not None and one.line.kind != "kept" for one in (old, new))
+            return any(side_row is not None and side_row.line.kind != "kept" for side_row in (old, new))
         case _:
             return False
 
 
 def without_file_name(layout: DiffLayout) -> DiffLayout:
-    """Return the layout without the row of the file name, if there is only one file. Its name is then shown
+    """Return the layout without the file name's row if there is only one file, because its name is then shown
     elsewhere."""
-    named = [at for at, row in enumerate(layout.rows) if isinstance(row, FileRow)]
-    return replace(layout, rows=layout.rows[1:]) if named == [0] else layout
+    file_row_indices = [index for index, row in enumerate(layout.rows) if isinstance(row, FileRow)]
+    return replace(layout, rows=layout.rows[1:]) if file_row_indices == [0] else layout
 
 
 def code_layout(
@@ -137,17 +139,19 @@ def code_layout(
     visible = lines[:max_rows]
     starts = accumulate((len(line.text) + 1 for line in visible), initial=0)
     rows = tuple(
-        LineRow(line, "code", 0, at, marks=_marks_in(marks, start, start + len(line.text)))
-        for at, (line, start) in enumerate(zip(visible, starts, strict=False))
+        LineRow(line, "code", 0, index, marks=_marks_in(marks, start, start + len(line.text)))
+        for index, (line, start) in enumerate(zip(visible, starts, strict=False))
     )
     omitted = max(0, len(lines) - max_rows)
     return DiffLayout(_with_omission_note(rows, omitted, hint), ((language, Hunk("", tuple(lines))),), omitted)
 
 
-def _marks_in(marks: Sequence[tuple[int, int]], first: int, last: int) -> tuple[tuple[int, int], ...]:
+def _marks_in(marks: Sequence[tuple[int, int]], line_start: int, line_end: int) -> tuple[tuple[int, int], ...]:
     """Return the parts of the marks that are in a line, relative to its start."""
     return tuple(
-        (max(start, first) - first, min(end, last) - first) for start, end in marks if start < last and end > first
+        (max(start, line_start) - line_start, min(end, line_end) - line_start)
+        for start, end in marks
+        if start < line_end and end > line_start
     )
 
 
@@ -179,7 +183,7 @@ def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], width: int, 
         if file.name:
             yield FileRow(file)
         is_first = True
-        wide = width >= MIN_SIDE_BY_SIDE_COLUMNS and _fits_side_by_side(file, width)
+        is_side_by_side = width >= MIN_SIDE_BY_SIDE_COLUMNS and _fits_side_by_side(file, width)
         for part in file.parts:
             match part:
                 case Remark(text=text):
@@ -189,7 +193,7 @@ def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], width: int, 
                         yield GapRow(heading)
                     is_first = False
                     hunks.append((file.name or name, part))
-                    yield from _hunk_rows(part, len(hunks) - 1, wide)
+                    yield from _hunk_rows(part, len(hunks) - 1, is_side_by_side)
 
 
 def _fits_side_by_side(file: FileDiff, width: int) -> bool:
@@ -198,41 +202,57 @@ def _fits_side_by_side(file: FileDiff, width: int) -> bool:
     if not kinds - {"added"} or not kinds - {"removed"}:
         return False
     lines = list(islice(file.lines, _MAX_MEASURED_LINES))
-    side = width // 2 - len(str(max(line.new for line in lines))) - 5  # minus line number, sign and separators
-    return sum(len(line.text.expandtabs(4)) <= side for line in lines) >= _MIN_FITTING_SHARE * len(lines)
+    side_width = width // 2 - len(str(max(line.new for line in lines))) - 5  # minus line number, sign and separators
+    return sum(len(line.text.expandtabs(4)) <= side_width for line in lines) >= _MIN_FITTING_SHARE * len(lines)
 
 
-def _hunk_rows(hunk: Hunk, index: int, wide: bool) -> Iterator[DiffRow]:
-    old = new = at = 0
-    budget = _MAX_HUNK_PAIRS
-    while at < len(hunk.lines):
-        line = hunk.lines[at]
+def _hunk_rows(hunk: Hunk, hunk_index: int, is_side_by_side: bool) -> Iterator[DiffRow]:
+    old_index = new_index = line_index = 0
+    pair_budget = _MAX_HUNK_PAIRS
+    while line_index < len(hunk.lines):
+        line = hunk.lines[line_index]
         if line.kind == "kept":
-            left, right = LineRow(line, "old", index, old), LineRow(line, "new", index, new)
-            yield PairRow(left, right) if wide else right
-            old, new, at = old + 1, new + 1, at + 1
+            left, right = LineRow(line, "old", hunk_index, old_index), LineRow(line, "new", hunk_index, new_index)
+            yield PairRow(left, right) if is_side_by_side else right
+            old_index, new_index, line_index = old_index + 1, new_index + 1, line_index + 1
             continue
-        end = at
+        end = line_index
         while end < len(hunk.lines) and hunk.lines[end].kind != "kept":
             end += 1
-        removed = [line for line in hunk.lines[at:end] if line.kind == "removed"]
-        added = [line for line in hunk.lines[at:end] if line.kind == "added"]
+        removed = [line for line in hunk.lines[line_index:end] if line.kind == "removed"]
+        added = [line for line in hunk.lines[line_index:end] if line.kind == "added"]
         cost = len(removed) * len(added)
-        cost = cost if cost <= min(MAX_COMPARED_PAIRS, budget) else 0
-        budget -= cost
+        cost = cost if cost <= min(MAX_COMPARED_PAIRS, pair_budget) else 0
+        pair_budget -= cost
         pairs = pair_lines(
             [line.text for line in removed], [line.text for line in added], MAX_COMPARED_PAIRS if cost else 0
         )
         rows = [
             PairRow(
-                None if i is None else LineRow(removed[i], "old", index, old + i, None if j is None else added[j]),
-                None if j is None else LineRow(added[j], "new", index, new + j, None if i is None else removed[i]),
+                None
+                if removed_index is None
+                else LineRow(
+                    removed[removed_index],
+                    "old",
+                    hunk_index,
+                    old_index + removed_index,
+                    None if added_index is None else added[added_index],
+                ),
+                None
+                if added_index is None
+                else LineRow(
+                    added[added_index],
+                    "new",
+                    hunk_index,
+                    new_index + added_index,
+                    None if removed_index is None else removed[removed_index],
+                ),
             )
-            for i, j in pairs
+            for removed_index, added_index in pairs
         ]
-        if wide:
+        if is_side_by_side:
             yield from rows
         else:
             yield from (row.old for row in rows if row.old is not None)
             yield from (row.new for row in rows if row.new is not None)
-        old, new, at = old + len(removed), new + len(added), end
+        old_index, new_index, line_index = old_index + len(removed), new_index + len(added), end

@@ -38,70 +38,70 @@ def split_finished_pieces(
     tokens = [token for token in PARSER.parse(rest) if token.level == 0 and token.map is not None]
     lines = rest.split("\n")
     starts = [token.map[0] for token in tokens if token.map is not None and token.nesting >= 0]
-    done = list(pieces)
+    finished = list(pieces)
     for index, start in enumerate(starts[:-1]):
-        done.append(MarkdownPiece("\n".join(lines[start : starts[index + 1]]).rstrip("\n"), has_gap))
+        finished.append(MarkdownPiece("\n".join(lines[start : starts[index + 1]]).rstrip("\n"), has_gap))
         has_gap = True
-    last = starts[-1] if starts else 0
-    rest = "\n".join(lines[last:])
+    last_start = starts[-1] if starts else 0
+    rest = "\n".join(lines[last_start:])
     while True:
-        cut = _cut_overlong(rest, tokens[-1] if tokens else None)
-        if cut is None:
-            return tuple(done), rest, has_gap
-        head, rest = cut
-        done.append(MarkdownPiece(head, has_gap))
+        halves = _cut_overlong(rest, tokens[-1] if tokens else None)
+        if halves is None:
+            return tuple(finished), rest, has_gap
+        head, rest = halves
+        finished.append(MarkdownPiece(head, has_gap))
         has_gap = False
 
 
-def _cut_overlong(rest: str, token: Token | None) -> tuple[str, str] | None:
+def _cut_overlong(block: str, token: Token | None) -> tuple[str, str] | None:
     """Split an overlong block into two pieces of valid Markdown; None if it is not too long or cannot be split."""
     if token is None:
         return None
     if token.type == "fence":
-        return _cut_fence(rest)
+        return _cut_fence(block)
     if token.type in ("bullet_list_open", "ordered_list_open"):
-        return _cut_list(rest)
-    if token.type == "paragraph_open" and len(rest) > _MAX_PARAGRAPH_CHARS:
-        return _cut_paragraph(rest)
+        return _cut_list(block)
+    if token.type == "paragraph_open" and len(block) > _MAX_PARAGRAPH_CHARS:
+        return _cut_paragraph(block)
     return None
 
 
-def _cut_fence(rest: str) -> tuple[str, str] | None:
-    lines = rest.split("\n")
-    opening = _FENCE.match(lines[0])
-    if opening is None or len(lines) <= _MAX_FENCE_LINES:
+def _cut_fence(block: str) -> tuple[str, str] | None:
+    lines = block.split("\n")
+    match = _FENCE.match(lines[0])
+    if match is None or len(lines) <= _MAX_FENCE_LINES:
         return None
     half = _MAX_FENCE_LINES // 2
-    closing = opening.group(1) + opening.group(2)
+    closing = match.group(1) + match.group(2)
     return "\n".join((*lines[: half + 1], closing)), "\n".join((lines[0], *lines[half + 1 :]))
 
 
-def _cut_list(rest: str) -> tuple[str, str] | None:
-    lines = rest.split("\n")
+def _cut_list(block: str) -> tuple[str, str] | None:
+    lines = block.split("\n")
     if len(lines) <= _MAX_LIST_LINES:
         return None
-    parsed_lines = 2 * _MAX_LIST_LINES
+    parsed_line_count = 2 * _MAX_LIST_LINES
     while True:  # parse only what the cut needs, because parsing a long list once per part takes minutes
-        items = [
+        item_starts = [
             token.map[0]
-            for token in PARSER.parse("\n".join(lines[:parsed_lines]))
+            for token in PARSER.parse("\n".join(lines[:parsed_line_count]))
             if token.type == "list_item_open" and token.level == 1 and token.map
         ]
-        cut = next((start for start in items if start >= _MAX_LIST_LINES // 2), None)
-        if cut is None and parsed_lines < len(lines):
-            parsed_lines *= 4
+        cut = next((start for start in item_starts if start >= _MAX_LIST_LINES // 2), None)
+        if cut is None and parsed_line_count < len(lines):
+            parsed_line_count *= 4
             continue
-        if cut is None and len(items) < 2:
+        if cut is None and len(item_starts) < 2:
             return None
-        cut = items[-1] if cut is None else cut
+        cut = item_starts[-1] if cut is None else cut
         return "\n".join(lines[:cut]).rstrip("\n"), "\n".join(lines[cut:])
 
 
-def _cut_paragraph(rest: str) -> tuple[str, str] | None:
-    """Split after a sentence. The rest then starts on a new line, which is better than redrawing the whole paragraph
+def _cut_paragraph(block: str) -> tuple[str, str] | None:
+    """Split after a sentence. The second piece starts on a new line, which is better than redrawing the whole paragraph
     with every update."""
-    end = rest.rfind(". ", 0, _MAX_PARAGRAPH_CHARS)
-    end = end + 1 if end > 0 else rest.rfind(" ", 0, _MAX_PARAGRAPH_CHARS)
+    end = block.rfind(". ", 0, _MAX_PARAGRAPH_CHARS)
+    end = end + 1 if end > 0 else block.rfind(" ", 0, _MAX_PARAGRAPH_CHARS)
     if end <= 0:
         end = _MAX_PARAGRAPH_CHARS
-    return rest[:end], rest[end:].lstrip(" ")
+    return block[:end], block[end:].lstrip(" ")

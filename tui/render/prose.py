@@ -22,9 +22,9 @@ from ebbtide.tui.text.styles import Palette
 
 TASK_BOXES = ("☐", "☑")
 """Marks of open and done tasks."""
-_TASK_META_KEY = "is a done task"
-_TASK_MARK = re.compile(r"\[([ xX])\]\s+")
-_TABLE_RULES = Box("    \n  │ \n ─┼ \n  │ \n ─┼ \n ─┼ \n  │ \n    \n")
+_TASK_META_KEY = "task_done"
+_CHECKBOX = re.compile(r"\[([ xX])\]\s+")
+_TABLE_BOX = Box("    \n  │ \n ─┼ \n  │ \n ─┼ \n ─┼ \n  │ \n    \n")
 
 
 _SHELL_LANGUAGES = ("bash", "sh", "shell", "zsh", "console")
@@ -32,7 +32,7 @@ _SHELL_LANGUAGES = ("bash", "sh", "shell", "zsh", "console")
 
 def prose(source: str, palette: Palette) -> Markdown:
     """Return a renderable for a piece of Markdown, with control characters removed."""
-    return _Prose(sanitised(source), palette)
+    return _ThemedMarkdown(sanitised(source), palette)
 
 
 def highlight_code(code: str, language: str, palette: Palette) -> Text:
@@ -48,8 +48,8 @@ def language_of(name: str) -> str:
     # Deferred, because the import loads the list of languages. Pygments has no type hints.
     from pygments.lexers import find_lexer_class_for_filename  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    found = find_lexer_class_for_filename(name)
-    return str(found.aliases[0]) if found is not None and found.aliases else ""
+    lexer_class = find_lexer_class_for_filename(name)
+    return str(lexer_class.aliases[0]) if lexer_class is not None and lexer_class.aliases else ""
 
 
 class CodeColors(SyntaxTheme):
@@ -74,21 +74,21 @@ class CodeColors(SyntaxTheme):
         self._text = palette.text
 
     def get_style_for_token(self, token_type: tuple[str, ...]) -> Style:
-        kinds = (tuple(token_type[:length]) for length in range(len(token_type), 0, -1))
-        return next((self._styles[kind] for kind in kinds if kind in self._styles), self._text)
+        token_types = (tuple(token_type[:length]) for length in range(len(token_type), 0, -1))
+        return next((self._styles[prefix] for prefix in token_types if prefix in self._styles), self._text)
 
     def get_background_style(self) -> Style:
         return Style.null()
 
 
 class _CodeBlock(CodeBlock):
-    """A code block: highlighted, with a thin rule on the left and no background."""
+    """A code block: highlighted, with a thin line on the left and no background."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         palette = _palette_of(console)
         code = highlight_code(str(self.text).rstrip("\n"), self.lexer_name, palette)
-        inner = options.update(width=max(1, options.max_width - 2))
-        yield from _with_left_rule(console.render_lines(code, inner, pad=False), palette.rule)
+        inner_options = options.update(width=max(1, options.max_width - 2))
+        yield from _with_left_border(console.render_lines(code, inner_options, pad=False), palette.rule)
 
 
 class _Heading(Heading):
@@ -98,12 +98,12 @@ class _Heading(Heading):
         yield self.text
 
 
-class _Rule(HorizontalRule):
+class _HorizontalRule(HorizontalRule):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text("─" * min(24, options.max_width), console.get_style("markdown.hr"))
 
 
-class _Item(ListItem):
+class _ListItem(ListItem):
     """A list item, with a box if it is a task."""
 
     def __init__(self, is_done: bool | None) -> None:
@@ -111,35 +111,39 @@ class _Item(ListItem):
         self._is_done = is_done
 
     @classmethod
-    def create(cls, markdown: Markdown, token: Token) -> "_Item":
+    def create(cls, markdown: Markdown, token: Token) -> "_ListItem":
         return cls(token.meta.get(_TASK_META_KEY))
 
     def render_bullet(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self._is_done is None:
-            yield from self._after_mark(" • ", console.get_style("markdown.item.bullet"), console, options)
+            yield from self._render_after_bullet(" • ", console.get_style("markdown.item.bullet"), console, options)
         else:
             box, palette = TASK_BOXES[self._is_done], _palette_of(console)
-            yield from self._after_mark(f" {box}  ", palette.good if self._is_done else palette.dim, console, options)
+            yield from self._render_after_bullet(
+                f" {box}  ", palette.good if self._is_done else palette.dim, console, options
+            )
 
     def render_number(self, console: Console, options: ConsoleOptions, number: int, last_number: int) -> RenderResult:
         numeral = f"{number}.".rjust(len(str(last_number)) + 2) + " "
         if self._is_done is not None:
             numeral += f" {TASK_BOXES[self._is_done]}  "
-        yield from self._after_mark(numeral, console.get_style("markdown.item.number"), console, options)
+        yield from self._render_after_bullet(numeral, console.get_style("markdown.item.number"), console, options)
 
-    def _after_mark(self, mark: str, style: Style, console: Console, options: ConsoleOptions) -> RenderResult:
-        inner = options.update(width=max(1, options.max_width - len(mark)))
-        for index, line in enumerate(console.render_lines(self.elements, inner, style=self.style)):
-            yield Segment(" " * len(mark) if index else mark, style)
+    def _render_after_bullet(
+        self, bullet: str, style: Style, console: Console, options: ConsoleOptions
+    ) -> RenderResult:
+        inner_options = options.update(width=max(1, options.max_width - len(bullet)))
+        for index, line in enumerate(console.render_lines(self.elements, inner_options, style=self.style)):
+            yield Segment(" " * len(bullet) if index else bullet, style)
             yield from line
             yield Segment.line()
 
 
 class _Table(TableElement):
-    """A table with thin rules below its head and between columns."""
+    """A table with thin lines below its header and between columns."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table = Table(box=_TABLE_RULES, pad_edge=False, style="markdown.table.border", show_edge=False)
+        table = Table(box=_TABLE_BOX, pad_edge=False, style="markdown.table.border", show_edge=False)
         cells = self.header.row.cells if self.header is not None and self.header.row is not None else []
         for cell in cells:
             heading = cell.content.copy()
@@ -150,7 +154,7 @@ class _Table(TableElement):
         yield table
 
 
-def _with_left_rule(lines: list[list[Segment]], style: Style) -> Iterator[Segment]:
+def _with_left_border(lines: list[list[Segment]], style: Style) -> Iterator[Segment]:
     for line in lines:
         yield Segment("│ ", style)
         yield from line
@@ -198,11 +202,11 @@ def _with_marked_tasks(tokens: list[Token]) -> list[Token]:
     """Return the tokens, with list items that start with `[ ]` or `[x]` marked as tasks."""
     for item, paragraph, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if item.type == "list_item_open" and paragraph.type == "paragraph_open" and inline.children:
-            first = inline.children[0]
-            task = _TASK_MARK.match(first.content) if first.type == "text" else None
-            if task is not None:
-                item.meta[_TASK_META_KEY] = task.group(1) != " "
-                first.content = first.content[task.end() :]
+            first_token = inline.children[0]
+            match = _CHECKBOX.match(first_token.content) if first_token.type == "text" else None
+            if match is not None:
+                item.meta[_TASK_META_KEY] = match.group(1) != " "
+                first_token.content = first_token.content[match.end() :]
     return tokens
 
 
@@ -230,14 +234,14 @@ def _insert_urls(tokens: list[Token]) -> Iterator[Token]:
             yield Token("text", "", 0, content=f" ({url})")
 
 
-class _Prose(Markdown):
+class _ThemedMarkdown(Markdown):
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
         "fence": _CodeBlock,
         "code_block": _CodeBlock,
         "heading_open": _Heading,
-        "hr": _Rule,
-        "list_item_open": _Item,
+        "hr": _HorizontalRule,
+        "list_item_open": _ListItem,
         "table_open": _Table,
     }
 

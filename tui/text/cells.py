@@ -18,7 +18,7 @@ def wrap_words(text: str, width: int) -> list[str]:
         lines += [line] if line else []
         line = word
         while cell_len(line) > width > 0:
-            at = next((at for at in range(1, len(line)) if cell_len(line[: at + 1]) > width), len(line))
-            lines.append(line[:at])
-            line = line[at:]
+            end = next((end for end in range(1, len(line)) if cell_len(line[: end + 1]) > width), len(line))
+            lines.append(line[:end])
+            line = line[end:]
     return [*lines, line] if line or not lines else lines

@@ -21,7 +21,7 @@ def contrast_ratio(one: Color, other: Color) -> float:
 def luminance(color: Color) -> float:
     """Return the relative luminance of a colour, from 0 to 1."""
     red, green, blue = (
-        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in color.normalized
+        channel / 12.92 if channel <= 0.03928 else ((channel + 0.055) / 1.055) ** 2.4 for channel in color.normalized
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 

@@ -1,4 +1,4 @@
-"""Ranks texts by fuzzy matching. Pure."""
+"""Ranks texts by fuzzy matching."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 def rank_matches(words: str, texts: Sequence[str]) -> tuple[int, ...]:
     """Return the indices of the texts that match every word, best first; ties keep their order. A text matches a word
     if it contains the word, or its letters in order and close together."""
-    wanted = words.lower().split()
-    scored = [(index, _distance(wanted, text.lower())) for index, text in enumerate(texts)]
+    query_words = words.lower().split()
+    scored = [(index, _distance(query_words, text.lower())) for index, text in enumerate(texts)]
     return tuple(index for index, distance in sorted(scored, key=lambda pair: pair[1]) if distance < _NO_MATCH_SCORE)
 
 
@@ -15,9 +15,9 @@ _MAX_OFFSET_PENALTY = 900
 _WORD_START_SCORE, _INSIDE_WORD_SCORE, _SEPARATE_LETTERS_SCORE, _NO_MATCH_SCORE = 1_000, 2_000, 3_000, 1_000_000
 
 
-def _distance(wanted: Sequence[str], text: str) -> int:
+def _distance(query_words: Sequence[str], text: str) -> int:
     distance = 0
-    for word in wanted:
+    for word in query_words:
         distance += _word_distance(word, text)
         if distance >= _NO_MATCH_SCORE:
             return _NO_MATCH_SCORE
@@ -27,22 +27,22 @@ def _distance(wanted: Sequence[str], text: str) -> int:
 def _word_distance(word: str, text: str) -> int:
     """Return the score of a word; lower is better, and 0 means that the text starts with it. A match at the start of a
     word beats one inside a word, and both beat separate letters. Earlier matches are better."""
-    at = text.find(word)
-    if at == 0:
+    offset = text.find(word)
+    if offset == 0:
         return 0
-    if at > 0:
-        start = at
+    if offset > 0:
+        start = offset
         while start > 0 and text[start - 1].isalnum():
             start = text.find(word, start + 1)
         return (
             _WORD_START_SCORE + min(start, _MAX_OFFSET_PENALTY)
             if start > 0
-            else _INSIDE_WORD_SCORE + min(at, _MAX_OFFSET_PENALTY)
+            else _INSIDE_WORD_SCORE + min(offset, _MAX_OFFSET_PENALTY)
         )
-    gaps, at = 0, -1
+    gaps, offset = 0, -1
     for letter in word:
-        following = text.find(letter, at + 1)
-        if following < 0:
+        letter_offset = text.find(letter, offset + 1)
+        if letter_offset < 0:
             return _NO_MATCH_SCORE
-        gaps, at = gaps + (following - at - 1 if at >= 0 else 0), following
+        gaps, offset = gaps + (letter_offset - offset - 1 if offset >= 0 else 0), letter_offset
     return _SEPARATE_LETTERS_SCORE + gaps if gaps <= 2 * len(word) else _NO_MATCH_SCORE

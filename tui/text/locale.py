@@ -1,4 +1,4 @@
-"""Detects from the locale whether the terminal supports UTF-8. Pure."""
+"""Detects from the locale whether the terminal supports UTF-8."""
 
 from collections.abc import Mapping
 
@@ -12,5 +12,5 @@ def is_ascii_locale(environment: Mapping[str, str]) -> bool:
     variables = {name: value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := environment.get(name))}
     if variables.get("LANG") in _C_LOCALES and variables.get("LC_CTYPE") in _SET_BY_PYTHON:
         del variables["LC_CTYPE"]
-    first = next(iter(variables.values()), "")
-    return bool(first) and "utf" not in first.lower()
+    encoding_locale = next(iter(variables.values()), "")
+    return bool(encoding_locale) and "utf" not in encoding_locale.lower()

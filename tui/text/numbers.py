@@ -24,9 +24,9 @@ def seconds(count: int) -> str:
 
 def age(elapsed: float) -> str:
     """Format an age in the largest fitting unit."""
-    for size, unit in ((86_400 * 7, "w"), (86_400, "d"), (3_600, "h"), (60, "min")):
-        if elapsed >= size:
-            return f"{int(elapsed // size)} {unit} ago"
+    for unit_seconds, unit in ((86_400 * 7, "w"), (86_400, "d"), (3_600, "h"), (60, "min")):
+        if elapsed >= unit_seconds:
+            return f"{int(elapsed // unit_seconds)} {unit} ago"
     return "now"
 
 

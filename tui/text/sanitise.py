@@ -67,11 +67,11 @@ def invisible_count(text: str) -> int:
         return len(text) - len(text.encode().translate(None, _CONTROL_BYTES))
     if not any(map(_UNSAFE.match, set(text))):
         return 0
-    return sum(_visible_character(found) != found.group() or _is_in_word(found) for found in _UNSAFE.finditer(text))
+    return sum(_visible_character(match) != match.group() or _is_in_word(match) for match in _UNSAFE.finditer(text))
 
 
 def invisible_count_text(count: int) -> str:
-    """Return the number of invisible characters in words; empty if there are none."""
+    """Return a phrase such as `2 invisible characters`; empty if there are none."""
     return f"{count:,} invisible character{'s' * (count != 1)}" if count else ""
 
 
@@ -92,36 +92,36 @@ def sanitised_line(text: str) -> str:
     return sanitised(" ".join(text.split("\n"))).replace("\t", " ")
 
 
-def _visible_character(found: re.Match[str]) -> str:
+def _visible_character(match: re.Match[str]) -> str:
     """Return the control picture of a C0 character or DEL, and the replacement character for others. Legitimate
     variation selectors and joiners are kept."""
-    code = ord(found.group())
+    code = ord(match.group())
     if code in (0xFE0E, 0xFE0F) and (
-        _EMOJI_BASE.match(found.string, max(0, found.start() - 1)) or _is_in_keycap(found)
+        _EMOJI_BASE.match(match.string, max(0, match.start() - 1)) or _is_in_keycap(match)
     ):
-        return found.group()
-    if code == _JOINER and _is_in_emoji(found):
-        return found.group()
-    if _is_in_word(found):
+        return match.group()
+    if code == _JOINER and _is_in_emoji(match):
+        return match.group()
+    if _is_in_word(match):
         return chr(_NON_JOINER)  # a joiner would be counted as part of an emoji
     if code < 0x20:
         return chr(0x2400 + code)
     return "\N{SYMBOL FOR DELETE}" if code == 0x7F else _REPLACEMENT
 
 
-def _is_in_emoji(found: re.Match[str]) -> bool:
+def _is_in_emoji(match: re.Match[str]) -> bool:
     """Whether the joiner is inside an emoji."""
-    text, start, end = found.string, found.start(), found.end()
+    text, start, end = match.string, match.start(), match.end()
     return bool(
         _AFTER_JOINER.match(text, end) and _BEFORE_JOINER.search(text, max(0, start - _LOOKBEHIND_CHARS), start)
     )
 
 
-def _is_in_word(found: re.Match[str]) -> bool:
+def _is_in_word(match: re.Match[str]) -> bool:
     """Whether the joiner is part of a word's spelling."""
-    return found.group() in "\u200c\u200d" and _JOINER_IN_WORD.match(found.string, found.start()) is not None
+    return match.group() in "\u200c\u200d" and _JOINER_IN_WORD.match(match.string, match.start()) is not None
 
 
-def _is_in_keycap(found: re.Match[str]) -> bool:
+def _is_in_keycap(match: re.Match[str]) -> bool:
     """Whether the character is part of a keycap emoji."""
-    return found.string[found.end() : found.end() + 1] == "\N{COMBINING ENCLOSING KEYCAP}"
+    return match.string[match.end() : match.end() + 1] == "\N{COMBINING ENCLOSING KEYCAP}"

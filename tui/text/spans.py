@@ -19,12 +19,14 @@ def parse_inline_code(text: str, style: TextStyle) -> Line:
     if text.count("`") % 2:
         return ((text, style),)
     pieces = _CODE.split(text)
-    return tuple((piece, "code" if at % 2 else style) for at, piece in enumerate(pieces) if piece) or (("", style),)
+    return tuple((piece, "code" if index % 2 else style) for index, piece in enumerate(pieces) if piece) or (
+        ("", style),
+    )
 
 
 def line_text(line: Line, code: str = "") -> str:
-    """Return the line without styles. `code`: put around code."""
-    return "".join(f"{code}{words}{code}" if ink == "code" else words for words, ink in line)
+    """Return the line without styles. `code`: the delimiter to put around code."""
+    return "".join(f"{code}{text}{code}" if style == "code" else text for text, style in line)
 
 
 def strip_backticks(text: str) -> str:
@@ -34,15 +36,15 @@ def strip_backticks(text: str) -> str:
 
 def wrap_spans(line: Line, width: int, indent: int) -> tuple[Line, ...]:
     """Return the line wrapped to `width` cells, between words if possible. Lines after the first are indented."""
-    if sum(cell_len(words) for words, _ in line) <= width or width <= indent + 1:
+    if sum(cell_len(text) for text, _ in line) <= width or width <= indent + 1:
         return (line,)
     margin: Line = ((" " * indent, "text"),) if indent else ()
     current: Line = ()
-    lines, used = list[Line](), 0
-    for words, ink in line:
-        for word in _WORD.findall(words):
-            if used + cell_len(word.rstrip()) > width and current and current != margin:
+    lines, used_width = list[Line](), 0
+    for text, style in line:
+        for word in _WORD.findall(text):
+            if used_width + cell_len(word.rstrip()) > width and current and current != margin:
                 lines.append(current)
-                current, used, word = margin, indent, word.lstrip()
-            current, used = (*current, (word, ink)), used + cell_len(word)
+                current, used_width, word = margin, indent, word.lstrip()
+            current, used_width = (*current, (word, style)), used_width + cell_len(word)
     return (*lines, current)

@@ -45,8 +45,8 @@ class Palette:
     added: Style
     removed: Style
     added_line: Style
-    """A background if colours can be mixed, so that code keeps its own colours; a text colour if they cannot. The same
-    applies to the next three."""
+    """Like the next three styles, a background if colours can be mixed, so that code keeps its own colours, and a text
+    colour otherwise."""
     removed_line: Style
     added_word: Style
     removed_word: Style
@@ -80,17 +80,17 @@ class Palette:
 
 
 _BLEND_SHARES = {"dim": 0.62, "faint": 0.5, "user": 0.08, "selected": 0.26, "found": 0.24, "word": 0.36}
-"""The share of the text colour in paler text, and of another colour in tinted backgrounds. A theme may override each
-with a variable such as `dim-part`."""
+"""The share of the text colour in paler text, and of the tint in tinted backgrounds. A theme may override each with a
+variable such as `dim-part`."""
 
 
 def palette_of(colors: Mapping[str, str]) -> Palette:
     """Return the palette of a theme's colour variables. Cached, because every line needs it."""
-    return _palette_of(tuple(colors.items()))
+    return _build_palette(tuple(colors.items()))
 
 
 @lru_cache(maxsize=16)
-def _palette_of(variables: tuple[tuple[str, str], ...]) -> Palette:
+def _build_palette(variables: tuple[tuple[str, str], ...]) -> Palette:
     colors = dict(variables)
     background, foreground = Color.parse(colors["background"]), Color.parse(colors["foreground"])
     if background.ansi is not None or foreground.ansi is not None:
@@ -108,11 +108,10 @@ def _palette_of(variables: tuple[tuple[str, str], ...]) -> Palette:
         return Style(bgcolor=tinted_background(background, color, share, max_tint).rich_color)
 
     def word_style(color: Color) -> Style:
-        """Return plain text on a tinted background that stands out from the background of its line. All text on it has
-        this one colour."""
-        most = contrast_ratio(foreground, background) / float(colors.get("least-contrast", MIN_CONTRAST))
+        """Return a style for plain text on a tinted background that stands out from the line's background."""
+        max_contrast = contrast_ratio(foreground, background) / float(colors.get("least-contrast", MIN_CONTRAST))
         return _color_style(foreground) + Style(
-            bgcolor=tinted_background(background, color, blend_share("word"), most).rich_color
+            bgcolor=tinted_background(background, color, blend_share("word"), max_contrast).rich_color
         )
 
     names = ("primary", "accent", "success", "warning", "error")
@@ -223,6 +222,6 @@ def styled_line(line: Line, palette: Palette) -> Text:
         "code": palette.code,
     }
     text = Text(end="")
-    for words, ink in line:
-        text.append(words, styles[ink])
+    for span_text, style in line:
+        text.append(span_text, styles[style])
     return text

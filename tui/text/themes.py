@@ -14,22 +14,22 @@ BackgroundTone: TypeAlias = Literal["dark", "light"]
 """Whether the terminal's background is dark or light."""
 
 
-def _border_colours(border: str, blurred: str, dragged: str, *, background: str) -> dict[str, str]:
+def _border_colors(border: str, blurred: str, dragged: str, *, background: str) -> dict[str, str]:
     """Return the colours of borders and of matching scrollbars. `dragged`: the colour of a scrollbar while it is
     dragged."""
-    grounds = ("background", "background-hover", "background-active", "corner-color")
+    background_parts = ("background", "background-hover", "background-active", "corner-color")
     return {
         "border": border,
         "border-blurred": blurred,
         "scrollbar": blurred,
         "scrollbar-hover": border,
         "scrollbar-active": dragged,
-        **{f"scrollbar-{name}": background for name in grounds},
+        **{f"scrollbar-{name}": background for name in background_parts},
     }
 
 
-def _cursor_colours(background: str, foreground: str, style: str = "none") -> dict[str, str]:
-    """Return the colours of the marked line of a list and of selected text."""
+def _cursor_colors(background: str, foreground: str, style: str = "none") -> dict[str, str]:
+    """Return the colours of a list's highlighted line and of selected text."""
     return {
         "block-cursor-background": background,
         "block-cursor-foreground": foreground,
@@ -58,8 +58,8 @@ DARK = Theme(
     error="#ec8f86",
     dark=True,
     variables={
-        **_border_colours("#3d4f5c", "#2a3742", "#55707f", background="#10171d"),
-        **_cursor_colours("#1d2d36", "#eef3f6"),
+        **_border_colors("#3d4f5c", "#2a3742", "#55707f", background="#10171d"),
+        **_cursor_colors("#1d2d36", "#eef3f6"),
         "text-muted": "#94a2ae",
         "text-disabled": "#94a2ae",
     },
@@ -80,8 +80,8 @@ LIGHT = Theme(
     error="#ab372f",
     dark=False,
     variables={
-        **_border_colours("#b3b9b6", "#d8d8d0", "#93a09f", background="#fbf9f4"),
-        **_cursor_colours("#dbe7e4", "#12191e"),
+        **_border_colors("#b3b9b6", "#d8d8d0", "#93a09f", background="#fbf9f4"),
+        **_cursor_colors("#dbe7e4", "#12191e"),
         "text-muted": "#56636c",
         "text-disabled": "#56636c",
         "dim-part": "0.72",
@@ -105,8 +105,8 @@ HIGH_CONTRAST = Theme(
     error="#ffb3b3",
     dark=True,
     variables={
-        **_border_colours("#ffffff", "#b0b0b0", "#ffffff", background="#000000"),
-        **_cursor_colours("#0f3350", "#ffffff", "bold"),
+        **_border_colors("#ffffff", "#b0b0b0", "#ffffff", background="#000000"),
+        **_cursor_colors("#0f3350", "#ffffff", "bold"),
         "text-muted": "#dcdcdc",
         "text-disabled": "#dcdcdc",
         "least-contrast": "7",
@@ -151,7 +151,7 @@ def _ansi_theme(
             "input-selection-foreground": "ansi_black",
             "screen-selection-background": "ansi_cyan",
             "screen-selection-foreground": "ansi_black",
-            **_border_colours("ansi_default", "ansi_default", "ansi_default", background="ansi_default"),
+            **_border_colors("ansi_default", "ansi_default", "ansi_default", background="ansi_default"),
             "scrollbar": "ansi_bright_black",
             "scrollbar-hover": "ansi_bright_black",
         },
@@ -176,7 +176,7 @@ _FIXED_THEMES: Mapping[ThemeName, Theme] = {"dark": DARK, "light": LIGHT, "high-
 
 
 def theme_for(name: ThemeName, tone: BackgroundTone | None) -> Theme:
-    """Return the theme for a setting. `tone`: that of the terminal's background; None if it is unknown."""
+    """Return the theme for a setting. `tone`: the tone of the terminal's background; None if unknown."""
     if name == "ansi":
         return ANSI if tone is None else ANSI_LIGHT if tone == "light" else ANSI_DARK
     if name == "auto":
@@ -184,7 +184,7 @@ def theme_for(name: ThemeName, tone: BackgroundTone | None) -> Theme:
     return _FIXED_THEMES.get(name) or _adapted_theme(name)
 
 
-_TEXT_COLOURS = ("primary", "secondary", "accent", "success", "warning", "error")
+_TEXT_COLOR_NAMES = ("primary", "secondary", "accent", "success", "warning", "error")
 _PLAIN_TEXT_FACTOR = 1.35
 """Contrast of plain text relative to the minimum. It is higher, because most reading is of plain text."""
 
@@ -192,35 +192,35 @@ _PLAIN_TEXT_FACTOR = 1.35
 @lru_cache
 def _adapted_theme(name: str) -> Theme:
     """Return a well-known Textual theme, adjusted so that all text is readable."""
-    colours = BUILTIN_THEMES[name].to_color_system().generate()
-    background = Color.parse(colours["background"])
+    colors = BUILTIN_THEMES[name].to_color_system().generate()
+    background = Color.parse(colors["background"])
     foreground = readable_color(
-        Color.parse(colours["foreground"]), background, MIN_CONTRAST * MAX_TINT_CONTRAST * _PLAIN_TEXT_FACTOR
+        Color.parse(colors["foreground"]), background, MIN_CONTRAST * MAX_TINT_CONTRAST * _PLAIN_TEXT_FACTOR
     )
     muted = readable_color(background.blend(foreground, 0.6), background, MIN_CONTRAST * MAX_TINT_CONTRAST).hex
-    inks = {
-        name: readable_color(Color.parse(colours[name]), background, MIN_CONTRAST * MAX_TINT_CONTRAST).hex
-        for name in _TEXT_COLOURS
+    text_colors = {
+        name: readable_color(Color.parse(colors[name]), background, MIN_CONTRAST * MAX_TINT_CONTRAST).hex
+        for name in _TEXT_COLOR_NAMES
     }
-    marked = tinted_background(background, Color.parse(inks["primary"]), 0.22).hex
+    cursor_background = tinted_background(background, Color.parse(text_colors["primary"]), 0.22).hex
     return Theme(
         name=f"ebb-{name}",
-        primary=inks["primary"],
-        secondary=inks["secondary"],
-        accent=inks["accent"],
+        primary=text_colors["primary"],
+        secondary=text_colors["secondary"],
+        accent=text_colors["accent"],
         foreground=foreground.hex,
         background=background.hex,
-        surface=tinted_background(background, Color.parse(colours["surface"]), 1.0, 1.12).hex,
-        panel=tinted_background(background, Color.parse(colours["panel"]), 1.0, 1.2).hex,
-        success=inks["success"],
-        warning=inks["warning"],
-        error=inks["error"],
+        surface=tinted_background(background, Color.parse(colors["surface"]), 1.0, 1.12).hex,
+        panel=tinted_background(background, Color.parse(colors["panel"]), 1.0, 1.2).hex,
+        success=text_colors["success"],
+        warning=text_colors["warning"],
+        error=text_colors["error"],
         dark=luminance(background) < 0.18,
         variables={
-            **_border_colours(
-                *(background.blend(foreground, part).hex for part in (0.3, 0.18, 0.4)), background=background.hex
+            **_border_colors(
+                *(background.blend(foreground, share).hex for share in (0.3, 0.18, 0.4)), background=background.hex
             ),
-            **_cursor_colours(marked, foreground.hex),
+            **_cursor_colors(cursor_background, foreground.hex),
             "text-muted": muted,
             "text-disabled": muted,
         },

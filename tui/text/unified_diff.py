@@ -79,15 +79,15 @@ class _DiffParser:
         self._parts: list[Hunk | Remark] = []
         self._lines: list[DiffLine] | None = None
         self._heading = ""
-        self._before = self._renamed_from = ""
+        self._old_header = self._renamed_from = ""
         self._is_numbered = False
-        self._old = self._new = self._old_left = self._new_left = 0
+        self._old_line_number = self._new_line_number = self._remaining_old_lines = self._remaining_new_lines = 0
 
     def parse(self, lines: list[str]) -> tuple[FileDiff, ...]:
         for line in lines:
             if self._lines is not None and line.startswith("\\") and self._lines:
                 self._lines[-1] = replace(self._lines[-1], ends=False)
-            elif self._old_left > 0 or self._new_left > 0:
+            elif self._remaining_old_lines > 0 or self._remaining_new_lines > 0:
                 self._add_line(line)
             else:
                 self._parse_header(line)
@@ -96,38 +96,42 @@ class _DiffParser:
 
     def _add_line(self, line: str) -> None:
         kind: DiffLineKind = _KINDS.get(line[:1], "kept")
-        old = self._old if kind != "added" and self._is_numbered else 0
-        new = self._new if kind != "removed" and self._is_numbered else 0
+        old = self._old_line_number if kind != "added" and self._is_numbered else 0
+        new = self._new_line_number if kind != "removed" and self._is_numbered else 0
         if self._lines is not None:
             self._lines.append(DiffLine(kind, line[1:], old, new))
         if kind != "added":
-            self._old, self._old_left = self._old + 1, self._old_left - 1
+            self._old_line_number, self._remaining_old_lines = self._old_line_number + 1, self._remaining_old_lines - 1
         if kind != "removed":
-            self._new, self._new_left = self._new + 1, self._new_left - 1
+            self._new_line_number, self._remaining_new_lines = self._new_line_number + 1, self._remaining_new_lines - 1
 
     def _parse_header(self, line: str) -> None:
-        hunk = _HUNK.fullmatch(line)
+        match = _HUNK.fullmatch(line)
         self._end_hunk()
-        if hunk is not None:
-            self._heading, self._lines = hunk[5].strip(), []
-            self._old, self._new = int(hunk[1]), int(hunk[3])
-            self._old_left, self._new_left = int(hunk[2] or 1), int(hunk[4] or 1)
+        if match is not None:
+            self._heading, self._lines = match[5].strip(), []
+            self._old_line_number, self._new_line_number = int(match[1]), int(match[3])
+            self._remaining_old_lines, self._remaining_new_lines = int(match[2] or 1), int(match[4] or 1)
         elif line.startswith("rename from "):
             self._renamed_from = line.removeprefix("rename from ")
         elif line.startswith("rename to "):
             self._begin_file(FileDiff(line.removeprefix("rename to "), "renamed", self._renamed_from))
         elif line.startswith("--- "):
-            self._before = line
+            self._old_header = line
         elif line.startswith("+++ "):
             self._begin_named_file(line)
         else:
             self._parts.append(Remark(line))
 
     def _begin_named_file(self, line: str) -> None:
-        old, new = (header[4:].split("\t", 1)[0] for header in (self._before, line))
+        old, new = (header[4:].split("\t", 1)[0] for header in (self._old_header, line))
         self._is_numbered = True
-        last = self._files[-1] if self._files else FileDiff("")
-        if last.state == "renamed" and not (last.parts or self._parts) and last.name == new.removeprefix("b/"):
+        last_file = self._files[-1] if self._files else FileDiff("")
+        if (
+            last_file.state == "renamed"
+            and not (last_file.parts or self._parts)
+            and last_file.name == new.removeprefix("b/")
+        ):
             return  # this header belongs to the file just begun
         if new == "/dev/null":
             self._begin_file(FileDiff(old.removeprefix("a/"), "deleted"))
@@ -143,8 +147,8 @@ class _DiffParser:
         if self._parts and not self._files:
             self._files.append(FileDiff(""))
         if self._files and self._parts:
-            last = self._files[-1]
-            self._files[-1] = replace(last, parts=(*last.parts, *self._parts))
+            last_file = self._files[-1]
+            self._files[-1] = replace(last_file, parts=(*last_file.parts, *self._parts))
         self._parts = []
 
     def _end_hunk(self) -> None:
@@ -161,17 +165,17 @@ def _parse_patch(lines: list[str]) -> tuple[FileDiff, ...]:
 
     def end_file() -> None:
         if files:
-            parts = tuple(Hunk(heading, tuple(found)) for heading, found in zip(headings, hunks, strict=True))
+            parts = tuple(Hunk(heading, tuple(hunk_lines)) for heading, hunk_lines in zip(headings, hunks, strict=True))
             files[-1] = replace(files[-1], parts=parts)
         hunks.clear()
         headings.clear()
 
     for line in lines:
-        mark = next((mark for mark in _PATCH_HEADERS if line.startswith(mark)), None)
-        if mark is not None:
+        header = next((header for header in _PATCH_HEADERS if line.startswith(header)), None)
+        if header is not None:
             end_file()
-            state: FileState = "new" if mark.startswith("*** Add") else "deleted" if "Delete" in mark else "changed"
-            files.append(FileDiff(line.removeprefix(mark), state))
+            state: FileState = "new" if header.startswith("*** Add") else "deleted" if "Delete" in header else "changed"
+            files.append(FileDiff(line.removeprefix(header), state))
         elif line.startswith("*** Move to: ") and files:
             files[-1] = FileDiff(line.removeprefix("*** Move to: "), "renamed", files[-1].name)
         elif line.startswith("*** "):
