@@ -34,11 +34,11 @@ class ManualCompaction:
 
     async def draft(self) -> SummaryDraft:
         """Have a model write the summary, which the user can interrupt. Raises `AgentError`."""
-        before = self.last_draft.cost
+        previous_cost = self.last_draft.cost
         with self._controller.busy_with("summarising"):
-            drafted = await self._session.change_conversation(draft_summary, self.preview, self._controller.advance)
-        cost = None if before is None or drafted.cost is None else before + drafted.cost
-        self.last_draft = SummaryDraft(drafted.conversation, drafted.draft, drafted.model, cost, drafted.is_interrupted)
+            draft = await self._session.change_conversation(draft_summary, self.preview, self._controller.advance)
+        cost = None if previous_cost is None or draft.cost is None else previous_cost + draft.cost
+        self.last_draft = SummaryDraft(draft.conversation, draft.draft, draft.model, cost, draft.is_interrupted)
         return self.last_draft
 
     def result(self, text: str) -> CompactResult:

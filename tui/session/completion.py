@@ -16,16 +16,16 @@ COMMAND_NAMES = frozenset(command.name for command in COMMANDS)
 
 
 class SessionPromptCompleter:
-    """Completions for the session that `session` returns, if any."""
+    """Completions for the current session, as returned by `session`; it returns None without one."""
 
     def __init__(self, session: "Callable[[], Session | None]") -> None:
-        self._session = session
+        self._get_session = session
         self._files: tuple[Path, ProjectFiles] | None = None
         """The file index of the last session, with its folder."""
 
     def candidates(self, text: str) -> Sequence[PromptCompletion]:
         """Return the commands, prompts and resources that complete the text."""
-        session = self._session()
+        session = self._get_session()
         servers = session.servers if session is not None else None
         extensions = session.extensions if session is not None and text.startswith("/") else None
         extension_commands = extensions.usable_by_user(COMMAND_NAMES) if extensions is not None else ()
@@ -34,7 +34,7 @@ class SessionPromptCompleter:
     @property
     def files(self) -> ProjectFiles | None:
         """The file index of the session's folder."""
-        session = self._session()
+        session = self._get_session()
         if session is None:
             return None
         if self._files is None or self._files[0] != session.root:

@@ -71,7 +71,7 @@ class SessionController:
         self._changed = changed
         self._reading_lock = asyncio.Lock()
         """Locked while older messages are being read."""
-        self.on_blocks_prepended: Callable[[int], None] = lambda more: None
+        self.on_blocks_prepended: Callable[[int], None] = lambda count: None
         """Called with the number of blocks that were prepended to the view."""
         self.after_preview: Callable[[], None] = lambda: None
         """Called when the view shows a preview of a session that is being opened."""
@@ -95,8 +95,8 @@ class SessionController:
         """Open another session, or a new one; return whether it was opened. If opening fails or is interrupted, the old
         session stays open and an error is shown."""
         with self.busy_with("opening the session"):
-            before = self.session.id if self.session is not None else None
-            is_same = before is not None and resume is not None and before.startswith(resume)
+            previous_id = self.session.id if self.session is not None else None
+            is_same = previous_id is not None and resume is not None and previous_id.startswith(resume)
             self.unsent.save_in_progress("")  # the text stays in the prompt and then belongs to the opened session
             # A session can be open only once: to reopen the same one, it must be closed first.
             has_begun = self.session is not None and self.session.hooks is not None and self.session.hooks.has_begun
@@ -113,7 +113,7 @@ class SessionController:
                 self._show(replace(previous, busy=True, activity=self.view.activity))
                 self.show_failure(error)
                 if is_same:
-                    await self._reopen(before, opening)
+                    await self._reopen(previous_id, opening)
                 return False
             if opened is None and self.session is None:
                 await self._begin_new_session(model)
@@ -192,11 +192,14 @@ class SessionController:
         except AgentError:  # the first request will report the error
             return
         if self.session is session and (is_outdated or not self.view.used_tokens):
-            parts = tuple((component.name, component.tokens) for component in overview.components)
-            measured = replace(
-                self.view, used_tokens=overview.used_tokens, available_tokens=overview.effective, component_tokens=parts
+            component_tokens = tuple((component.name, component.tokens) for component in overview.components)
+            measured_view = replace(
+                self.view,
+                used_tokens=overview.used_tokens,
+                available_tokens=overview.effective,
+                component_tokens=component_tokens,
             )
-            self._show(replace(measured, is_estimate=session.history.anchor is None))
+            self._show(replace(measured_view, is_estimate=session.history.anchor is None))
 
     def _draft_owner(self) -> str | None:
         """Return the id of the session for which unsent text is saved; None before its first message."""
@@ -243,12 +246,12 @@ class SessionController:
 
     async def _run_turn_events(self, events: AsyncIterator[Event]) -> bool:
         """Show a turn; return whether it ended with an answer."""
-        failed, ended_early, timer = False, False, TurnTimer(monotonic())
+        has_failed, ended_early, timer = False, False, TurnTimer(monotonic())
         with self.busy_with("thinking"):
             try:
                 async for event in events:
-                    failed = failed or isinstance(event, TurnFailed)
-                    ended_early = failed or (isinstance(event, TurnFinished) and event.end != "answered")
+                    has_failed = has_failed or isinstance(event, TurnFailed)
+                    ended_early = has_failed or (isinstance(event, TurnFinished) and event.end != "answered")
                     self.advance(event)
                     timer.elapsed_at(monotonic(), is_asked=bool(self.view.open_questions))
                     if isinstance(event, Steered):
@@ -263,7 +266,7 @@ class SessionController:
                 self.queue.return_undelivered()
         if ended_early:  # the last known size is too small or too large now
             await self.measure_context(is_outdated=True)
-        return not failed
+        return not has_failed
 
     def show_turn_total(self, elapsed_seconds: float) -> None:
         """Show the total of the finished turn. `elapsed_seconds`: its duration."""
@@ -341,13 +344,13 @@ class SessionController:
         if mode is None:
             self.show_notice(f"unknown mode `{name}`. Modes: {', '.join(f'`{mode}`' for mode in MODES)}")
             return ""
-        answered = 0
+        answered_count = 0
         try:
-            answered = await self.session.change_mode(mode)
+            answered_count = await self.session.change_mode(mode)
         except AgentError as error:
             self.show_notice(str(error))  # a notice, because a running turn continues
         self._show(replace(self.view, mode=mode))
-        return f"{mode}{', and the open question is approved' if answered else ''}: {MODE_MEANINGS[mode]}"
+        return f"{mode}{', and the open question is approved' if answered_count else ''}: {MODE_MEANINGS[mode]}"
 
     @property
     def title(self) -> str:
@@ -392,9 +395,9 @@ class SessionController:
         """Show that the current work has failed. An error that ends no work is shown as a notice instead."""
         self.advance(TurnFailed.by(error))
 
-    async def _reopen(self, id: str | None, opening: "OpeningKind") -> None:
+    async def _reopen(self, session_id: str | None, opening: "OpeningKind") -> None:
         try:
-            self.session = await self.sessions.open(resume=id, opening=opening)
+            self.session = await self.sessions.open(resume=session_id, opening=opening)
         except AgentError as error:
             self.show_failure(error)
 

@@ -111,8 +111,8 @@ def _show(event: Event, titles: Mapping[str, str]) -> None:
     match event:
         case TextDelta(text=text):
             print(sanitised(text), end="", flush=True)
-        case ToolFinished(call_id=id, status=status, text=text):
-            print(f"\n  * {titles[id]}")
+        case ToolFinished(call_id=call_id, status=status, text=text):
+            print(f"\n  * {titles[call_id]}")
             lines = sanitised(text).rstrip().splitlines()
             print("\n".join(f"    {line}" for line in lines[:14]))
             if len(lines) > 14:

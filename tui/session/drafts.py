@@ -13,7 +13,7 @@ from ebbtide.tui.session.queue import Queue
 
 
 class Drafts:
-    """Saves texts by session id. If the folder cannot be used, only drafts are lost."""
+    """Saves texts by session id. If the folder cannot be used, drafts are lost, but nothing fails."""
 
     def __init__(self, folder: Path | None) -> None:
         """If there is no folder, nothing is saved."""
@@ -63,7 +63,7 @@ class UnsentText:
 
     def __init__(self, drafts: Drafts, queue: Queue, pastes: Pastes, session_id: Callable[[], str | None]) -> None:
         """`session_id` returns the id of the session to save for, or None."""
-        self._drafts, self._queue, self._pastes, self._whose = drafts, queue, pastes, session_id
+        self._drafts, self._queue, self._pastes, self._get_session_id = drafts, queue, pastes, session_id
         self._prompt_text = ""
         """The text of the prompt, as last reported."""
         queue.watch(lambda: self._save(queue.texts))
@@ -83,7 +83,7 @@ class UnsentText:
         self._drafts = Drafts(None)
 
     def save_in_progress(self, draft: str) -> None:
-        """Save the prompt text and the queue in case the program is killed. Long texts are left out, because saving
+        """Save the prompt text and the queue in case the program is killed. Long texts are not saved, because saving
         them again and again is slow."""
         draft = draft if draft.strip() and len(self._pastes.expand(draft)) <= MAX_EXPANDED_CHARS else ""
         if draft != self._prompt_text:
@@ -92,5 +92,5 @@ class UnsentText:
 
     def _save(self, queued_texts: Sequence[str]) -> None:
         texts = (*queued_texts, *filter(None, [self._prompt_text]))
-        if (session := self._whose()) is not None:
+        if (session := self._get_session_id()) is not None:
             self._drafts.save(session, [self._pastes.expand(text) for text in texts])

@@ -23,10 +23,10 @@ class Greeter:
     """Collects the parts of the greeting. The greeting is shorter while parts are missing."""
 
     def __init__(self, controller: "Callable[[], SessionController]") -> None:
-        self._controller = controller
+        self._get_controller = controller
         self.settings: Settings | None = None
         self.size_notice = ""
-        """A remark about the terminal size, shown with the greeting."""
+        """A notice about the terminal size, shown with the greeting; empty for none."""
         self._collected_session_id = ""
         self._sessions: tuple[SessionInfo, ...] = ()
         self._instruction_files: tuple[tuple[str, int], ...] = ()
@@ -34,7 +34,7 @@ class Greeter:
 
     async def collect(self) -> bool:
         """Collect the greeting for the open session; return whether it may have changed."""
-        controller = self._controller()
+        controller = self._get_controller()
         session = controller.session
         if session is None or controller.view.blocks or session.id == self._collected_session_id:
             return False
@@ -54,7 +54,7 @@ class Greeter:
 
     def greeting(self) -> "Greeting | None":
         """Return the greeting of the open session; None without a session."""
-        controller = self._controller()
+        controller = self._get_controller()
         session = controller.session
         if session is None:
             return None
@@ -76,7 +76,7 @@ class Greeter:
 
     def expand_session_number(self, text: str) -> str:
         """Expand the number of a recent session to the command that opens it; return other text unchanged."""
-        controller = self._controller()
+        controller = self._get_controller()
         if controller.session is None or controller.view.blocks:
             return text
         info = view.greeting.session_by_number(text, self._sessions)

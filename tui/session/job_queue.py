@@ -22,23 +22,23 @@ class JobWaker:
 
     def __init__(self, controller: "Callable[[], SessionController]", wake: Callable[[], None]) -> None:
         """`wake` starts a turn in which the model reacts to the end of a job."""
-        self._controller = controller
+        self._get_controller = controller
         self._wake = wake
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, *, was_stopped: bool) -> None:
         """Start waiting, because the session is now idle. `was_stopped`: the user interrupted it, so jobs that have
         already ended are ignored."""
-        session = self._controller().session
+        session = self._get_controller().session
         if session is not None and session.limits.wakes_on_job_end:
             ended_jobs = tuple(session.background_jobs.unreported_ends) if was_stopped else ()
             self._task = asyncio.create_task(self._wait(session, ended_jobs))
 
     def end(self) -> None:
         """Stop waiting, because the session is now busy."""
-        waiting, self._task = self._task, None
-        if waiting is not None:
-            waiting.cancel()
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
 
     async def _wait(self, session: "Session", ended_jobs: tuple[str, ...]) -> None:
         await session.background_jobs.wait_for_end(ended_jobs)
@@ -232,9 +232,9 @@ class JobQueue(ABC):
         await self.stop()
         await self._cache.end_and_wait()
         session = controller.session
-        id = session.id if session is not None and session.history.messages else None
+        session_id = session.id if session is not None and session.history.messages else None
         await controller.close("prompt_input_exit")
-        return id
+        return session_id
 
     async def stop(self) -> None:
         """Cancel the running job. Queued messages stay queued until the user sends them."""

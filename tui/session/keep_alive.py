@@ -23,41 +23,43 @@ class CacheKeepAlive:
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`clock`: a clock in seconds that also advances while the machine sleeps."""
-        self._controller = controller
+        self._get_controller = controller
         self._sleep = sleep
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         """Start renewing, because the session is now idle."""
-        session = self._controller().session
+        session = self._get_controller().session
         if session is not None and session.limits.keep_alive:
             self._task = asyncio.create_task(self._renew_until_expired(session))
 
     def end(self) -> None:
         """Stop renewing, because the session is now busy. A running request is cancelled."""
-        keeping, self._task = self._task, None
-        if keeping is None:
+        task, self._task = self._task, None
+        if task is None:
             return
-        if keeping.done() and not keeping.cancelled():
-            keeping.result()  # raises the exception if the task failed
-        keeping.cancel()
+        if task.done() and not task.cancelled():
+            task.result()  # raises the exception if the task failed
+        task.cancel()
 
     async def end_and_wait(self) -> None:
         """Stop renewing like `end`, and wait until a running request is cancelled."""
-        keeping = self._task
+        task = self._task
         self.end()
-        if keeping is not None:
-            await asyncio.gather(keeping, return_exceptions=True)
+        if task is not None:
+            await asyncio.gather(task, return_exceptions=True)
 
     async def _renew_until_expired(self, session: "Session") -> None:
         try:
             renewal = await session.change_conversation(request.keep_alive.next_renewal)
             while renewal.wait_seconds is not None:
-                due = self._clock() + renewal.wait_seconds
+                due_time = self._clock() + renewal.wait_seconds
                 await self._sleep(renewal.wait_seconds)
-                if self._clock() > due + renewal.grace_seconds:
+                if self._clock() > due_time + renewal.grace_seconds:
                     return  # the machine was asleep and the cache has expired
-                renewal = await session.change_conversation(request.keep_alive.renew_cache, self._controller().advance)
+                renewal = await session.change_conversation(
+                    request.keep_alive.renew_cache, self._get_controller().advance
+                )
         except AgentError:
             pass  # a turn is running, or the store failed, which the next action will report

@@ -52,13 +52,13 @@ class Queue:
 
     def take(self, item: QueuedMessage) -> str:
         """Remove this message and return its text; empty if it is no longer queued."""
-        index = next((n for n, other in enumerate(self.items) if other is item), None)
+        index = next((position for position, queued in enumerate(self.items) if queued is item), None)
         return self.remove(index) if index is not None else ""
 
     def pop(self) -> str:
         """Remove and return the text for the next turn: the oldest message not marked for later or, if there is none,
         the oldest message."""
-        return self.remove(next((n for n, item in enumerate(self.items) if not item.is_later), 0))
+        return self.remove(next((index for index, item in enumerate(self.items) if not item.is_later), 0))
 
     def take_for_step(self) -> tuple[str, ...]:
         """Return the messages for the next step. They count as unsent until `confirm_delivered` is called."""
@@ -69,9 +69,9 @@ class Queue:
         return tuple(item.text for item in messages)
 
     def confirm_delivered(self, text: str) -> None:
-        first = next((n for n, item in enumerate(self._undelivered) if item.text == text), None)
-        if first is not None:
-            self._undelivered = self._undelivered[:first] + self._undelivered[first + 1 :]
+        delivered_index = next((index for index, item in enumerate(self._undelivered) if item.text == text), None)
+        if delivered_index is not None:
+            self._undelivered = self._undelivered[:delivered_index] + self._undelivered[delivered_index + 1 :]
             self._set_items(self.items)
 
     def return_undelivered(self) -> None:
@@ -100,8 +100,8 @@ class Queue:
 
 def first_visible(count: int, marked: int | None) -> int:
     """Return the index of the first visible message: the last messages are visible, or those around the marked one."""
-    last = count if marked is None else min(count, marked + MAX_QUEUE_LINES // 2 + 1)
-    return max(0, min(count - MAX_QUEUE_LINES, last - MAX_QUEUE_LINES + (marked is not None)))
+    end = count if marked is None else min(count, marked + MAX_QUEUE_LINES // 2 + 1)
+    return max(0, min(count - MAX_QUEUE_LINES, end - MAX_QUEUE_LINES + (marked is not None)))
 
 
 def queue_lines(items: tuple[QueuedMessage, ...], marked: int | None) -> tuple[Line, ...]:
@@ -110,12 +110,12 @@ def queue_lines(items: tuple[QueuedMessage, ...], marked: int | None) -> tuple[L
     visible = items[first : first + MAX_QUEUE_LINES]
     lines: list[Line] = []
     for index, item in enumerate(visible, first):
-        when = "later      " if item.is_later else "next step  "
+        timing_label = "later      " if item.is_later else "next step  "
         text = sanitised_line(item.text[:_MAX_LINE_CHARS])
         if index == marked:
-            lines.append(((f"{when}", "accent"), ("Enter edit  Del remove  ", "dim"), (text, "strong")))
+            lines.append(((f"{timing_label}", "accent"), ("Enter edit  Del remove  ", "dim"), (text, "strong")))
         else:
-            hidden = first if index == first else len(items) - first - len(visible) if index == first + 3 else 0
-            more = f"(+{hidden}) " if hidden else ""
-            lines.append(((f"{when}", "dim"), (more, "warn"), (text, "text")))
+            hidden_count = first if index == first else len(items) - first - len(visible) if index == first + 3 else 0
+            hidden_note = f"(+{hidden_count}) " if hidden_count else ""
+            lines.append(((f"{timing_label}", "dim"), (hidden_note, "warn"), (text, "text")))
     return tuple(lines)

@@ -58,18 +58,20 @@ class ListedSessions:
         indexed, and calls `changed` after each addition."""
         unindexed_count = 0
 
-        def on_progress(done: int, total: int) -> None:
+        def on_progress(indexed_count: int, total_count: int) -> None:
             nonlocal unindexed_count
-            unindexed_count = total - done
-            self.search_status = f"reading {done:,} of {total:,} messages …" if unindexed_count else self.search_status
+            unindexed_count = total_count - indexed_count
+            self.search_status = (
+                f"reading {indexed_count:,} of {total_count:,} messages …" if unindexed_count else self.search_status
+            )
             changed()
 
         while True:
             previous_count = unindexed_count
-            found = await self._library.search(self.search_text, everywhere=self.everywhere, on_progress=on_progress)
-            known = {info.id for info in self.sessions}
-            self._excerpts = {one.info.id: one.excerpt for one in found}
-            self.sessions += [one.info for one in found if one.info.id not in known]
+            matches = await self._library.search(self.search_text, everywhere=self.everywhere, on_progress=on_progress)
+            listed_ids = {info.id for info in self.sessions}
+            self._excerpts = {match.info.id: match.excerpt for match in matches}
+            self.sessions += [match.info for match in matches if match.info.id not in listed_ids]
             if not unindexed_count or 0 < previous_count <= unindexed_count:
                 break
             changed()
@@ -114,14 +116,16 @@ class SessionList:
     @property
     def ids_to_delete(self) -> tuple[str, ...]:
         """The ids of the sessions to delete when the list is closed."""
-        return tuple(id for id, owner in self._to_delete.items() if owner not in self._to_delete)
+        return tuple(
+            session_id for session_id, parent_id in self._to_delete.items() if parent_id not in self._to_delete
+        )
 
     def panel(self, mark: str = "", message: ShowMessage | None = None) -> Panel:
         listed = self._listed
-        more = listed.has_more and len(listed.sessions) >= 200
-        head = sessions_headline(
+        may_have_more = listed.has_more and len(listed.sessions) >= 200
+        headline = sessions_headline(
             len(listed.sessions),
-            more,
+            may_have_more,
             everywhere=listed.everywhere,
             search_text=listed.search_text,
             search_status=listed.search_status,
@@ -144,7 +148,7 @@ class SessionList:
         )
         return Panel(
             "sessions",
-            (head,),
+            (headline,),
             tuple(row for info in listed.sessions for row in self._rows(info)),
             SESSIONS_KEY_HINTS,
             SESSIONS_LIST_KEY_HINTS,
@@ -163,7 +167,7 @@ class SessionList:
         )
 
     def _rows(self, info: SessionInfo) -> Iterator[PanelRow]:
-        """Yield the rows of a session and, unless these are search results, of its sub-agent sessions."""
+        """Yield the row of a session and, outside a search, those of its sub-agent sessions."""
         yield self._row(info)
         if self._listed.search_text:
             return
@@ -188,9 +192,9 @@ class SessionList:
     def _watch(self, changed: Callable[[], None] | None) -> None:
         self._changed = changed
 
-    async def _search(self, words: str) -> AsyncIterator[Panel]:
+    async def _search(self, text: str) -> AsyncIterator[Panel]:
         listed = self._listed
-        listed.search_text = words.strip()
+        listed.search_text = text.strip()
         try:
             await listed.load_first_page()
             yield self.panel("" if listed.search_text else self._current)
@@ -207,21 +211,21 @@ class SessionList:
         return self.panel()
 
     async def _expand(self, row: PanelRow, _: str) -> Panel:
-        id = row.value.removesuffix(MORE_AGENTS_SUFFIX)
-        self._expanded.add(id)
-        (info,) = (info for info in self._listed.sessions if info.id == id)
+        session_id = row.value.removesuffix(MORE_AGENTS_SUFFIX)
+        self._expanded.add(session_id)
+        (info,) = (info for info in self._listed.sessions if info.id == session_id)
         return self.panel(info.agents[MAX_LISTED_AGENTS].id)
 
     def _will_delete(self, row: PanelRow) -> bool:
-        return row.value in self._to_delete or self._owner_of(row.value) in self._to_delete
+        return row.value in self._to_delete or self._parent_id(row.value) in self._to_delete
 
-    def _owner_of(self, id: str) -> str:
+    def _parent_id(self, session_id: str) -> str:
         """Return the id of the parent session of a sub-agent session, or an empty string."""
-        return self._info(id).owner
+        return self._info(session_id).owner
 
-    def _info(self, id: str) -> SessionInfo:
-        listed = (one for info in self._listed.sessions for one in (info, *info.agents))
-        return next((info for info in listed if info.id == id), UNLISTED_SESSION)
+    def _info(self, session_id: str) -> SessionInfo:
+        listed = (session for info in self._listed.sessions for session in (info, *info.agents))
+        return next((info for info in listed if info.id == session_id), UNLISTED_SESSION)
 
     async def _rename(self, row: PanelRow, title: str) -> Panel:
         await self._library.rename(row.value, title)
@@ -230,8 +234,8 @@ class SessionList:
     def _tags_of(self, row: PanelRow) -> str:
         return tags_text(self._info(row.value).tags)
 
-    async def _tag(self, row: PanelRow, words: str) -> Panel:
-        tags = normalise_tags(words.replace(",", " ").split())
+    async def _tag(self, row: PanelRow, text: str) -> Panel:
+        tags = normalise_tags(text.replace(",", " ").split())
         await self._library.tag(row.value, tags, None)
         return await self._reloaded_panel(row.value)
 
@@ -244,31 +248,35 @@ class SessionList:
         self._listed.everywhere = not self._listed.everywhere
         return await self._reloaded_panel(row.value)
 
-    async def _reloaded_panel(self, mark: str, message: ShowMessage | None = None) -> Panel:
-        """Return the panel after reloading the list, with this row marked."""
+    async def _reloaded_panel(self, selected_id: str, message: ShowMessage | None = None) -> Panel:
+        """Reload the list and return the panel with this row selected."""
         await self._listed.load_first_page()
         if self._listed.search_text:
             await self._listed.add_text_matches(lambda: None)
-        return self.panel(mark, message)
+        return self.panel(selected_id, message)
 
     async def _toggle_deletion(self, row: PanelRow, _: str) -> Panel:
         """Mark a session for deletion when the list is closed, or unmark it."""
-        id = row.value
-        if id == self._current:
+        session_id = row.value
+        if session_id == self._current:
             message = ShowMessage("this session is open: start another one with `/clear`, then delete it", "warn")
-        elif id in self._to_delete:
-            del self._to_delete[id]
-            message = ShowMessage(f"`{id}` will not be deleted")
-        elif (owner := self._owner_of(id)) in self._to_delete:
-            message = ShowMessage(f"`{id}` will be deleted together with `{owner}`, which started it", "warn")
+        elif session_id in self._to_delete:
+            del self._to_delete[session_id]
+            message = ShowMessage(f"`{session_id}` will not be deleted")
+        elif (parent_id := self._parent_id(session_id)) in self._to_delete:
+            message = ShowMessage(
+                f"`{session_id}` will be deleted together with `{parent_id}`, which started it", "warn"
+            )
         else:
-            self._to_delete[id] = owner
-            with_it = (
+            self._to_delete[session_id] = parent_id
+            agents_phrase = (
                 " and its agent sessions"
-                if any(id == info.id and info.agents for info in self._listed.sessions)
+                if any(session_id == info.id and info.agents for info in self._listed.sessions)
                 else ""
             )
-            message = ShowMessage(f"`{id}`{with_it} will be deleted when you close this list; d to undo", "warn")
+            message = ShowMessage(
+                f"`{session_id}`{agents_phrase} will be deleted when you close this list; d to undo", "warn"
+            )
         return self.panel(message=message)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # session modules load only after the first paint
 MESSAGES_PER_PAGE = 200
 """Number of earlier messages read at a time."""
 MAX_INITIAL_MESSAGES = 10_000
-"""Maximum number of messages shown of a resumed session; earlier ones are read on demand."""
+"""Maximum number of messages shown when a session is resumed; earlier ones are read on demand."""
 
 
 async def view_of_session(sessions: "Sessions", session: "Session") -> SessionView:
@@ -35,17 +35,19 @@ async def earlier_blocks(
 ) -> tuple[int, tuple[Block, ...]]:
     """Return about `limit` messages before a position, without outputs whose calls are cut off: the position of the
     first message, and the blocks. Raises `AgentError`."""
-    read = await sessions.messages_before(session, position, limit)
-    messages = without_orphaned_outputs(read.messages) if position > limit else read.messages
+    page = await sessions.messages_before(session, position, limit)
+    messages = without_orphaned_outputs(page.messages) if position > limit else page.messages
     visible = await asyncio.to_thread(
         sessions.without_secrets, Conversation(messages)
     )  # in a thread: slow for many messages
     start = position - len(messages)
-    endings = tuple(replace(one, position=one.position - start) for one in await sessions.turn_endings(session))
+    endings = tuple(
+        replace(ending, position=ending.position - start) for ending in await sessions.turn_endings(session)
+    )
     blocks = (
         await asyncio.to_thread(resumed_view, visible, str(sessions.root), endings)
     ).past_blocks  # slow for many messages
-    return start, (*((Notice(read.problem),) if read.problem else ()), *blocks)
+    return start, (*((Notice(page.problem),) if page.problem else ()), *blocks)
 
 
 OpenedSession: TypeAlias = "tuple[Session, SessionView]"
@@ -99,6 +101,6 @@ class SessionOpener:
         if self._task is not None:
             self._task.cancel()
 
-    def _report_progress(self, read: int, count: int) -> None:
-        if read < count:
-            self._on_progress(f"opening the session ({read:,} of {count:,} messages)")
+    def _report_progress(self, read_count: int, total_count: int) -> None:
+        if read_count < total_count:
+            self._on_progress(f"opening the session ({read_count:,} of {total_count:,} messages)")

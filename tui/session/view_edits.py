@@ -45,8 +45,8 @@ class Proposal:
 
 async def propose(controller: SessionController, request: EditRequest) -> Proposal:
     """Return what an action would do and cost. Raises `AgentError`, for example while a turn runs."""
-    priced = await _session(controller).change_conversation(quote_edit, request)
-    return Proposal(edit_proposal(priced.plan, priced.dollars), not isinstance(priced.plan, Refusal))
+    quote = await _session(controller).change_conversation(quote_edit, request)
+    return Proposal(edit_proposal(quote.plan, quote.dollars), not isinstance(quote.plan, Refusal))
 
 
 async def carry_out(controller: SessionController, request: EditRequest) -> str:
@@ -60,8 +60,10 @@ async def propose_undo(controller: SessionController) -> Proposal:
     event = (await _session(controller).change_conversation(offer_undo)).event
     price = "costs nothing" if not event.written else f"costs {_cost(event.written, event.cost)}"
     added_tokens = event.after_tokens - event.before_tokens
-    size = f"adds {tokens(added_tokens)} tokens" if added_tokens >= 0 else f"frees {tokens(-added_tokens)} tokens"
-    return Proposal(f"undo the last context change: {size}, {price} now", is_possible=True)
+    token_change = (
+        f"adds {tokens(added_tokens)} tokens" if added_tokens >= 0 else f"frees {tokens(-added_tokens)} tokens"
+    )
+    return Proposal(f"undo the last context change: {token_change}, {price} now", is_possible=True)
 
 
 async def carry_out_undo(controller: SessionController) -> str:
@@ -72,8 +74,8 @@ async def carry_out_undo(controller: SessionController) -> str:
 async def propose_bring(controller: SessionController, ref: str) -> Proposal:
     """Return what bringing a reference back would cost. Raises `AgentError`."""
     event = await _session(controller).bring_into_view(ref, only_price=True)
-    part = "" if event.is_whole else ", first part only"
-    text = f"put {event.ref} at the end of the conversation{part}: adds {tokens(event.tokens)} tokens"
+    extent_note = "" if event.is_whole else ", first part only"
+    text = f"put {event.ref} at the end of the conversation{extent_note}: adds {tokens(event.tokens)} tokens"
     price = "nothing" if event.cost == 0 else _cost(event.tokens, event.cost)
     return Proposal(sanitised_line(f"{text}, costs {price} now"), is_possible=True)
 

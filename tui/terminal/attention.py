@@ -56,10 +56,10 @@ class TerminalFeatures:
     def copy(self, text: str, on_result: Callable[[str], None]) -> None:
         """Copy text to the clipboard. `on_result` is called with a message about the result."""
 
-        async def work() -> None:
+        async def copy_and_report() -> None:
             on_result(await terminal.copy.copy(text, os.environ, sys.platform, self.write))
 
-        self._app.run_worker(work(), group="aside")
+        self._app.run_worker(copy_and_report(), group="aside")
 
     def suspend(self) -> bool:
         """Suspend the program until the shell resumes it; return False if no shell can resume it."""
@@ -86,14 +86,14 @@ class TerminalFeatures:
 def lend_terminal(app: App[Any]) -> Iterator[None]:
     """Lend the terminal to another program. It is restored even after an exception, which Textual does not do.
     Raises `SuspendNotSupported`."""
-    wrong: Exception | None = None
+    raised_error: Exception | None = None
     with app.suspend():
         try:
             yield
         except Exception as error:  # noqa: BLE001  # re-raised after the screen is restored
-            wrong = error
-    if wrong is not None:
-        raise wrong
+            raised_error = error
+    if raised_error is not None:
+        raise raised_error
 
 
 def can_be_resumed() -> bool:
@@ -101,10 +101,10 @@ def can_be_resumed() -> bool:
     in the same session."""
     group, parent = os.getpgrp(), os.getppid()
     while os.getpgid(parent) == group:  # a parent in our group is also stopped
-        above = _parent_of(parent)
-        if above is None:
+        grandparent = _parent_of(parent)
+        if grandparent is None:
             return True
-        parent = above
+        parent = grandparent
     return parent > 1 and os.getsid(parent) == os.getsid(0)
 
 

@@ -27,13 +27,13 @@ class CellStyle:
 DEFAULT_STYLE = CellStyle()
 
 Cell: TypeAlias = tuple[str, CellStyle]
-"""A character with its combining marks, and its style. The cell of the second half of a wide character is empty."""
+"""A character with its combining marks, and its style. The second cell of a wide character is empty."""
 
 Row: TypeAlias = list[Cell]
 
 BLANK_CELL: Cell = (" ", DEFAULT_STYLE)
 
-_VISIBLE_ON_BLANKS = {"4", "7", "9", "21", "51", "52", "53"}
+_VISIBLE_ON_SPACES = {"4", "7", "9", "21", "51", "52", "53"}
 _END_CODES = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
 """SGR codes that end an attribute."""
 _CERTAIN_WIDTH_RANGES = (
@@ -44,7 +44,7 @@ _CERTAIN_WIDTH_RANGES = (
 """First and last characters of ranges whose width is the same on all terminals. Excludes emoji, joined characters and
 rare scripts."""
 _REGIONAL_INDICATORS = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
-"""Regional indicators."""
+"""Letters that form a flag in pairs."""
 _MAX_REWRITTEN_GAP = 3
 """Maximum gap of unchanged cells that is rewritten instead of skipped."""
 _MIN_ERASE_SAVING = 8
@@ -55,9 +55,9 @@ _MIN_SCROLLED_LINES = 3
 """Minimum number of lines that must have moved by the same distance for the terminal to be scrolled."""
 
 _parsed_styles: dict[tuple[str, str], tuple[CellStyle, Cell]] = {}
-_known_styles: dict[tuple[tuple[str, ...], str, str, str], CellStyle] = {((), "", "", ""): DEFAULT_STYLE}
+_shared_styles: dict[tuple[tuple[str, ...], str, str, str], CellStyle] = {((), "", "", ""): DEFAULT_STYLE}
 _blank_styles: dict[CellStyle, CellStyle] = {DEFAULT_STYLE: DEFAULT_STYLE}
-"""Maps each style to the style of a blank cell written in it."""
+"""Maps each style to the style of a space written in it."""
 _style_changes: dict[tuple[CellStyle, CellStyle], str] = {}
 
 
@@ -69,8 +69,8 @@ def put_segments(row: Row, x: int, strip: Iterable[Segment], color_system: Color
             continue
         codes, link = "", ""
         if style is not None:
-            known = style._ansi  # private, but Textual's strips also use it
-            codes = Strip.render_ansi(style, color_system) if known is None else known
+            cached_codes = style._ansi  # private, but Textual's strips also use it
+            codes = Strip.render_ansi(style, color_system) if cached_codes is None else cached_codes
             link = style._link or ""
         cell_style, blank = _parsed_styles.get((codes, link)) or _parse_style(codes, link)
         if text.isascii():
@@ -105,7 +105,7 @@ def _add_combining(row: Row, x: int, text: str) -> None:
 
 
 def _parse_style(codes: str, link: str) -> tuple[CellStyle, Cell]:
-    flags, ink, ground = list[str](), "", ""
+    flags, foreground, background = list[str](), "", ""
     numbers = iter(codes.split(";") if codes else ())
     for number in numbers:
         if number in ("38", "48"):
@@ -114,48 +114,55 @@ def _parse_style(codes: str, link: str) -> tuple[CellStyle, Cell]:
         else:
             color = number
         if len(number) > 1 and number != "21" and (number[0] == "3" or number[:-1] == "9"):
-            ink = "" if number == "39" else color
+            foreground = "" if number == "39" else color
         elif len(number) > 1 and (number[0] == "4" or number[:-1] == "10"):
-            ground = "" if number == "49" else color
+            background = "" if number == "49" else color
         else:
             flags.append(number)
-    style = _shared_style(tuple(flags), ink, ground, link)
+    style = _shared_style(tuple(flags), foreground, background, link)
     if style not in _blank_styles:
-        blank = style if link or not _VISIBLE_ON_BLANKS.isdisjoint(flags) else _shared_style((), "", ground, "")
+        blank = style if link or not _VISIBLE_ON_SPACES.isdisjoint(flags) else _shared_style((), "", background, "")
         _blank_styles[blank] = _blank_styles[style] = blank
-    learned = _parsed_styles[codes, link] = style, (" ", _blank_styles[style])
-    return learned
+    parsed = _parsed_styles[codes, link] = style, (" ", _blank_styles[style])
+    return parsed
 
 
 def _shared_style(*values: *tuple[tuple[str, ...], str, str, str]) -> CellStyle:
-    style = _known_styles.get(values)
+    style = _shared_styles.get(values)
     if style is None:
-        style = _known_styles[values] = CellStyle(*values)
+        style = _shared_styles[values] = CellStyle(*values)
     return style
 
 
-def _style_change(before: CellStyle, after: CellStyle) -> str:
+def _style_change(old_style: CellStyle, new_style: CellStyle) -> str:
     """Return the escape sequence that changes one style to another."""
-    known = _style_changes.get((before, after))
-    if known is None:
-        known = _style_changes[before, after] = _style_sequence(before, after)
-    return known
+    sequence = _style_changes.get((old_style, new_style))
+    if sequence is None:
+        sequence = _style_changes[old_style, new_style] = _style_sequence(old_style, new_style)
+    return sequence
 
 
-def _style_sequence(before: CellStyle, after: CellStyle) -> str:
-    link = "" if before.link == after.link else f"\x1b]8;;{after.link}\x1b\\"
-    colors = [code for code in (after.foreground, after.background) if code]
-    full = ";".join(("0", *after.flags, *colors)) if after.flags or colors else ""
-    if (before.flags, before.foreground, before.background) == (after.flags, after.foreground, after.background):
+def _style_sequence(old_style: CellStyle, new_style: CellStyle) -> str:
+    link = "" if old_style.link == new_style.link else f"\x1b]8;;{new_style.link}\x1b\\"
+    colors = [code for code in (new_style.foreground, new_style.background) if code]
+    full = ";".join(("0", *new_style.flags, *colors)) if new_style.flags or colors else ""
+    if (old_style.flags, old_style.foreground, old_style.background) == (
+        new_style.flags,
+        new_style.foreground,
+        new_style.background,
+    ):
         return link
-    ends = {_END_CODES.get(flag, "0") for flag in before.flags if flag not in after.flags}
-    if "0" in ends:
+    end_codes = {_END_CODES.get(flag, "0") for flag in old_style.flags if flag not in new_style.flags}
+    if "0" in end_codes:
         return f"{link}\x1b[{full}m"
     # The code that ends bold also ends faint.
-    codes = [*sorted(ends), *(flag for flag in after.flags if flag not in before.flags or _END_CODES.get(flag) in ends)]
-    codes += [after.foreground or "39"] * (after.foreground != before.foreground) + [after.background or "49"] * (
-        after.background != before.background
-    )
+    codes = [
+        *sorted(end_codes),
+        *(flag for flag in new_style.flags if flag not in old_style.flags or _END_CODES.get(flag) in end_codes),
+    ]
+    codes += [new_style.foreground or "39"] * (new_style.foreground != old_style.foreground) + [
+        new_style.background or "49"
+    ] * (new_style.background != old_style.background)
     changed = ";".join(codes)
     return f"{link}\x1b[{min(changed, full, key=len)}m"
 
@@ -172,7 +179,7 @@ def has_uncertain_width(text: str) -> bool:
 @cache
 def _is_width_uncertain(character: str) -> bool:
     # No regular expression: compiling these ranges takes 3 ms, which would delay the first frame.
-    return not any(one[0] <= character <= one[1] for one in _CERTAIN_WIDTH_RANGES)
+    return not any(width_range[0] <= character <= width_range[1] for width_range in _CERTAIN_WIDTH_RANGES)
 
 
 class CellWriter:
@@ -198,44 +205,51 @@ class CellWriter:
             changed = [y for y, row in enumerate(wanted_rows) if current[y] != row]
         for y in changed:
             row = wanted_rows[y]
-            for start, end in _differing_ranges(self._erase_rest(current[y], row, y), row):
+            for start, end in _differing_ranges(self._erase_line_end(current[y], row, y), row):
                 self._write(row, y, start, end)
             current[y] = row
 
-    def _erase_rest(self, before: Row | None, after: Row, y: int) -> Row | None:
+    def _erase_line_end(self, old_row: Row | None, new_row: Row, y: int) -> Row | None:
         """Erase the line from its first difference on, if that saves output; return the resulting line."""
-        first = next((x for x, differs in enumerate(map(ne, before, after)) if differs), 0) if before else 0
-        blanks = Counter(cell for cell in after[first:] if cell[0] == " ")
+        first_x = next((x for x, differs in enumerate(map(ne, old_row, new_row)) if differs), 0) if old_row else 0
+        blanks = Counter(cell for cell in new_row[first_x:] if cell[0] == " ")
         if not blanks:
-            return before
-        blank, count = blanks.most_common(1)[0]
+            return old_row
+        blank, blank_count = blanks.most_common(1)[0]
         style = blank[1]
-        if count <= _MIN_ERASE_SAVING or style.flags or style.link or (style.background and not self._erases_in_color):
-            return before
-        erased = [*after[:first], *[blank] * (len(after) - first)]
-        if _count_differing_cells(erased, after) + _MIN_ERASE_SAVING >= _count_differing_cells(before, after):
-            return before
-        self._move_cursor(first, y)
+        if (
+            blank_count <= _MIN_ERASE_SAVING
+            or style.flags
+            or style.link
+            or (style.background and not self._erases_in_color)
+        ):
+            return old_row
+        erased = [*new_row[:first_x], *[blank] * (len(new_row) - first_x)]
+        if _count_differing_cells(erased, new_row) + _MIN_ERASE_SAVING >= _count_differing_cells(old_row, new_row):
+            return old_row
+        self._move_cursor(first_x, y)
         self._set_style(style)
         self._output.append("\x1b[K")
         return erased
 
     def _scroll(self, current: list[Row | None], wanted_rows: Sequence[Row], changed: Sequence[int]) -> bool:
         """Scroll lines up or down if that saves output; return whether they were scrolled."""
-        move = find_scroll(current, wanted_rows, changed)
-        if move is None:
+        scroll = find_scroll(current, wanted_rows, changed)
+        if scroll is None:
             return False
-        top, bottom, by = move
-        before = sum(_count_differing_cells(current[y], wanted_rows[y]) for y in range(top, bottom + 1))
-        blank: list[Row | None] = [[BLANK_CELL] * len(wanted_rows[top]) for _ in range(abs(by))]
+        top, bottom, distance = scroll
+        old_difference_count = sum(_count_differing_cells(current[y], wanted_rows[y]) for y in range(top, bottom + 1))
+        blank: list[Row | None] = [[BLANK_CELL] * len(wanted_rows[top]) for _ in range(abs(distance))]
         rows = current[top : bottom + 1]
-        rows = [*rows[by:], *blank] if by > 0 else [*blank, *rows[:by]]
-        after = sum(_count_differing_cells(row, wanted_rows[y]) for y, row in enumerate(rows, top))
-        if after + 40 > before:
+        rows = [*rows[distance:], *blank] if distance > 0 else [*blank, *rows[:distance]]
+        new_difference_count = sum(_count_differing_cells(row, wanted_rows[y]) for y, row in enumerate(rows, top))
+        if new_difference_count + 40 > old_difference_count:
             return False
         self._set_style(DEFAULT_STYLE)
-        count = "" if abs(by) == 1 else str(abs(by))
-        self._output.append(f"\x1b[{top + 1};{bottom + 1}r\x1b[{top + 1}H\x1b[{count}{'M' if by > 0 else 'L'}\x1b[r")
+        count = "" if abs(distance) == 1 else str(abs(distance))
+        self._output.append(
+            f"\x1b[{top + 1};{bottom + 1}r\x1b[{top + 1}H\x1b[{count}{'M' if distance > 0 else 'L'}\x1b[r"
+        )
         self.cursor = None  # some terminals then move the cursor to the first cell, some do not
         current[top : bottom + 1] = rows
         return True
@@ -243,22 +257,22 @@ class CellWriter:
     def _write(self, row: Row, y: int, start: int, end: int) -> None:
         self._move_cursor(start, y)
         style, append = self.look, self._output.append
-        is_unsure = has_uncertain_width(row_text(row[start:end]))
+        is_width_uncertain = has_uncertain_width(row_text(row[start:end]))
         for x in range(start, end):
-            text, wanted = row[x]
-            if wanted is not style and not (text == " " and _blank_styles[style] is wanted):
-                append(_style_change(style, wanted))
-                style = wanted
+            text, new_style = row[x]
+            if new_style is not style and not (text == " " and _blank_styles[style] is new_style):
+                append(_style_change(style, new_style))
+                style = new_style
             append(text)
-            if is_unsure and text and (len(text) > 1 or _is_width_uncertain(text)):
+            if is_width_uncertain and text and (len(text) > 1 or _is_width_uncertain(text)):
                 self.cursor = None
-                following = x + 1 if x + 1 >= end or row[x + 1][0] else x + 2
-                if following < end:
-                    self._move_cursor(following, y)
+                next_x = x + 1 if x + 1 >= end or row[x + 1][0] else x + 2
+                if next_x < end:
+                    self._move_cursor(next_x, y)
         self.look = style
         # Terminals disagree on the cursor position after the last column and after characters of uncertain width.
-        is_sure = end < len(row) and not (is_unsure and self.cursor is None)
-        self.cursor = (end, y) if is_sure else None
+        is_position_certain = end < len(row) and not (is_width_uncertain and self.cursor is None)
+        self.cursor = (end, y) if is_position_certain else None
 
     def _set_style(self, style: CellStyle) -> None:
         if style is not self.look:
@@ -269,8 +283,8 @@ class CellWriter:
         if self.cursor == (x, y):
             return
         if self.cursor is not None and self.cursor[1] == y:
-            by = x - self.cursor[0]
-            self._output.append(f"\x1b[{'' if abs(by) == 1 else abs(by)}{'C' if by > 0 else 'D'}")
+            distance = x - self.cursor[0]
+            self._output.append(f"\x1b[{'' if abs(distance) == 1 else abs(distance)}{'C' if distance > 0 else 'D'}")
         else:
             self._output.append(f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H")
         self.cursor = (x, y)
@@ -295,11 +309,11 @@ def find_scroll(
             matches.append((y, source_y))
     if not votes:
         return None
-    by, count = votes.most_common(1)[0]
-    if not by or count < _MIN_SCROLLED_LINES:
+    distance, count = votes.most_common(1)[0]
+    if not distance or count < _MIN_SCROLLED_LINES:
         return None
-    lines = [line for y, source_y in matches if source_y - y == by for line in (y, source_y)]
-    return min(lines), max(lines), by
+    lines = [line for y, source_y in matches if source_y - y == distance for line in (y, source_y)]
+    return min(lines), max(lines), distance
 
 
 def _differing_columns(
@@ -308,38 +322,39 @@ def _differing_columns(
     """Return the range of columns in which these lines differ, judged by a sample."""
     left, right = len(wanted_rows[changed[0]]), 0
     for y in changed[:: max(1, len(changed) // _MAX_SAMPLED_LINES)]:
-        row, new = current[y], wanted_rows[y]
-        if row is None or len(row) != len(new):
-            return 0, len(new)
-        differing = [x for x, differs in enumerate(map(ne, row, new)) if differs]
+        old_row, new_row = current[y], wanted_rows[y]
+        if old_row is None or len(old_row) != len(new_row):
+            return 0, len(new_row)
+        differing = [x for x, differs in enumerate(map(ne, old_row, new_row)) if differs]
         left, right = min(left, differing[0]), max(right, differing[-1] + 1)
     return left, right
 
 
-def _count_differing_cells(row: Row | None, other: Row) -> int:
+def _count_differing_cells(row: Row | None, other_row: Row) -> int:
     """Return the number of cells that differ."""
-    if row is None or len(row) != len(other):
-        return len(other)
-    return 0 if row == other else sum(map(ne, row, other))
+    if row is None or len(row) != len(other_row):
+        return len(other_row)
+    return 0 if row == other_row else sum(map(ne, row, other_row))
 
 
-def _differing_ranges(before: Row | None, after: Row) -> Iterator[tuple[int, int]]:
+def _differing_ranges(old_row: Row | None, new_row: Row) -> Iterator[tuple[int, int]]:
     """Yield the ranges of columns that differ. If a line has characters of uncertain width, everything from the first
     difference on counts as different."""
-    if before is None or len(before) != len(after):
-        yield 0, len(after)
+    if old_row is None or len(old_row) != len(new_row):
+        yield 0, len(new_row)
         return
-    differing = [x for x, differs in enumerate(map(ne, before, after)) if differs]
+    differing = [x for x, differs in enumerate(map(ne, old_row, new_row)) if differs]
     if not differing:
         return
-    if has_uncertain_width(row_text(before)) or has_uncertain_width(row_text(after)):
-        yield differing[0], len(after)
+    if has_uncertain_width(row_text(old_row)) or has_uncertain_width(row_text(new_row)):
+        yield differing[0], len(new_row)
         return
     start = end = differing[0]
     for x in differing:
-        style = after[end - 1][1]
+        style = new_row[end - 1][1]
         if x - end > _MAX_REWRITTEN_GAP or any(
-            kind is not style and (text != " " or kind is not _blank_styles[style]) for text, kind in after[end:x]
+            cell_style is not style and (text != " " or cell_style is not _blank_styles[style])
+            for text, cell_style in new_row[end:x]
         ):
             yield start, end
             start = x

@@ -14,8 +14,8 @@ from ebbtide.tools.process.shell import Launch
 CLIPBOARD_TIMEOUT_S = 5.0
 """Timeout in seconds of a program that reads the clipboard."""
 
-_MAX_PICTURE_BYTES = 2 * MAX_PICTURE_BYTES + 64
-"""Maximum number of bytes read. Suffices for an image just above the limit, as two hex digits per byte."""
+_MAX_OUTPUT_BYTES = 2 * MAX_PICTURE_BYTES + 64
+"""Maximum number of bytes read, enough for an image just above the limit as two hex digits per byte."""
 
 _APPLESCRIPT_HEX = re.compile(rb"\xc2\xabdata PNGf([0-9A-Fa-f]+)\xc2\xbb")
 
@@ -35,8 +35,8 @@ def reader_commands(environment: Mapping[str, str], platform: str = sys.platform
         commands.append(("pngpaste", "-"))
         commands.append(("osascript", "-e", "the clipboard as «class PNGf»"))
     path = environment.get("PATH", "")
-    located = ((shutil.which(name, path=path), rest) for name, *rest in commands)
-    return tuple((program, *rest) for program, rest in located if program and os.path.isabs(program))
+    resolved = ((shutil.which(name, path=path), arguments) for name, *arguments in commands)
+    return tuple((program, *arguments) for program, arguments in resolved if program and os.path.isabs(program))
 
 
 async def picture(environment: Mapping[str, str]) -> bytes:
@@ -45,9 +45,9 @@ async def picture(environment: Mapping[str, str]) -> bytes:
     if not commands:
         raise NoPicture("cannot read images from the clipboard; install `wl-paste`, `xclip` or `pngpaste`")
     for command in commands:
-        printed = await _command_output(command)
-        found = _APPLESCRIPT_HEX.search(printed)
-        data = bytes.fromhex(found[1].decode()) if found else printed
+        output = await _command_output(command)
+        match = _APPLESCRIPT_HEX.search(output)
+        data = bytes.fromhex(match[1].decode()) if match else output
         if len(data) > MAX_PICTURE_BYTES:
             raise NoPicture("the image in the clipboard is larger than 3.9 MB")
         if data.startswith(b"\x89PNG"):
@@ -56,11 +56,11 @@ async def picture(environment: Mapping[str, str]) -> bytes:
 
 
 async def _command_output(command: Sequence[str]) -> bytes:
-    """Return the program's output, at most `_MAX_PICTURE_BYTES`; empty if the program cannot run or takes too long."""
+    """Return the program's output, at most `_MAX_OUTPUT_BYTES`; empty if the program cannot run or takes too long."""
     try:
-        answer = await run_with_input(
-            Launch(tuple(command), os.environ), b"", Path("/"), CLIPBOARD_TIMEOUT_S, _MAX_PICTURE_BYTES
+        result = await run_with_input(
+            Launch(tuple(command), os.environ), b"", Path("/"), CLIPBOARD_TIMEOUT_S, _MAX_OUTPUT_BYTES
         )
     except OSError:
         return b""
-    return answer.out if answer.code is not None or len(answer.out) == _MAX_PICTURE_BYTES else b""
+    return result.out if result.code is not None or len(result.out) == _MAX_OUTPUT_BYTES else b""

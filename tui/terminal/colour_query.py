@@ -37,8 +37,7 @@ from ebbtide.tui.terminal.replies import (
     split_pastes,
 )
 from ebbtide.tui.terminal.signals import has_terminal, is_shutdown_requested
-from ebbtide.tui.terminal.size_query import SIZE_QUERY as SIZE_QUESTION
-from ebbtide.tui.terminal.size_query import SizeMismatch, SizeReported, TrackedSize, size_in_reply
+from ebbtide.tui.terminal.size_query import SIZE_QUERY, SizeMismatch, SizeReported, TrackedSize, size_in_reply
 from ebbtide.tui.terminal.window import POP_TITLE, PUSH_TITLE
 from ebbtide.tui.text.themes import BackgroundTone
 
@@ -86,16 +85,16 @@ class BackgroundColour(Message):
 
 def background_in_reply(answer: str) -> BackgroundTone | None:
     """Return the background that a reply reports; None if it reports none."""
-    color = _COLOUR_REPLY.fullmatch(answer)
-    if color is None:
+    match = _COLOUR_REPLY.fullmatch(answer)
+    if match is None:
         return None
-    red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in color.groups())
+    red, green, blue = (int(channel, 16) / (16 ** len(channel) - 1) for channel in match.groups())
     return "light" if 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.18 else "dark"
 
 
 def _reply_messages(reply: str) -> Iterator[Message]:
-    osc = _OSC_REPLY.fullmatch(reply)
-    value = background_in_reply(osc[1]) if osc is not None else size_in_reply(reply)
+    match = _OSC_REPLY.fullmatch(reply)
+    value = background_in_reply(match[1]) if match is not None else size_in_reply(reply)
     if value is not None:
         yield SizeReported(value) if isinstance(value, Size) else BackgroundColour(value)
 
@@ -119,19 +118,19 @@ class _Parser(XTermParser):
         replies, now = self._replies, get_time()
         if replies.is_certain and now >= self._wait_until and not replies.completes_reply(data):
             replies.release()
-        incomplete = replies.begun if replies.is_certain else ""
+        partial_reply = replies.begun if replies.is_certain else ""
         typed, paste_start, pasted = (replies.begun + data).partition(BRACKETED_PASTE_START)
         replies.begun = ""
-        pieces, answers = replies.split_replies(typed)
-        if not (incomplete and replies.begun.startswith(incomplete)):
+        pieces, reply_texts = replies.split_replies(typed)
+        if not (partial_reply and replies.begun.startswith(partial_reply)):
             self._wait_until = now + (REPLY_TIMEOUT_S if replies.is_certain else constants.ESCAPE_DELAY)
-        for answer in answers:
-            yield from _reply_messages(answer)
-        *before_answers, last = pieces
-        for piece in before_answers:
+        for reply_text in reply_texts:
+            yield from _reply_messages(reply_text)
+        *earlier_pieces, last_piece = pieces
+        for piece in earlier_pieces:
             yield from self._parse_piece(piece)
             yield from self._flush_pending()  # input after a reply does not continue what was typed before it
-        yield from self._parse_piece(last)
+        yield from self._parse_piece(last_piece)
         if paste_start:
             yield from self._parse_piece(replies.release())
             yield from self._flush_pending()
@@ -155,30 +154,30 @@ class _Parser(XTermParser):
             if self._timeout_time is not None and _ALT_CHARACTER.fullmatch(self._partial_sequence):
                 yield from self._flush_pending()
             yield from super().feed(piece)
-            begins = piece.rfind("\x1b")
-            self._partial_sequence = piece[begins:] if begins >= 0 else self._partial_sequence + piece
+            escape_index = piece.rfind("\x1b")
+            self._partial_sequence = piece[escape_index:] if escape_index >= 0 else self._partial_sequence + piece
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
         normalised = _ALT_ENTER.sub("\x1b[13;3u", _ALT_BACKSPACE.sub("\x1b[127;3u", sequence))
         normalised = _XTERM_MODIFIED_KEY.sub("\x1b[\\2;\\1u", normalised)
-        normalised = _KITTY_CTRL_KEY.sub(lambda found: _CTRL_ALIASES.get(found[1], found[0]), normalised)
+        normalised = _KITTY_CTRL_KEY.sub(lambda match: _CTRL_ALIASES.get(match[1], match[0]), normalised)
         character = sequence if alt else sequence[1:] if _ALT_CHARACTER.fullmatch(sequence) else ""
         for key in super()._sequence_to_key_events(normalised, alt):
             if character:
                 record_alt_character(key, character)
             yield key
 
-    def _feed_paste(self, parts: list[str], data: str) -> Iterator[Message]:
-        """Emit a paste once it is complete. Textual's parser would handle each character, and take some of them for
+    def _feed_paste(self, pasted_pieces: list[str], data: str) -> Iterator[Message]:
+        """Emit a paste once it is complete. Textual's parser would handle each character and mistake some of them for
         keys."""
-        text, ended, typed = (self._partial_end_mark + data).partition(BRACKETED_PASTE_END)
-        if not ended:
-            cut = max(0, len(text) - len(BRACKETED_PASTE_END) + 1)
-            parts.append(text[:cut])
-            self._partial_end_mark = text[cut:]
+        text, end_mark, typed = (self._partial_end_mark + data).partition(BRACKETED_PASTE_END)
+        if not end_mark:
+            safe_length = max(0, len(text) - len(BRACKETED_PASTE_END) + 1)
+            pasted_pieces.append(text[:safe_length])
+            self._partial_end_mark = text[safe_length:]
             return
         self.pasted, self._partial_end_mark = None, ""
-        yield Paste("".join([*parts, text]).replace("\0", ""))
+        yield Paste("".join([*pasted_pieces, text]).replace("\0", ""))
         if typed:
             yield from self.feed(typed)
 
@@ -219,10 +218,10 @@ class TerminalInput:
     def feed_bytes(self, typed: bytes) -> None:
         """Process one read. During a paste, Ctrl-C counts as a key only if no pasted text has arrived for a while; it
         then ends the paste."""
-        before = self._last_read.at
+        previous_time = self._last_read.at
         self._last_read, self._press_count = Arrival(self._clock(), (self._last_read.read or 0) + 1), 0
         text = self._decode(typed)
-        if typed == b"\x03" and self._parser.pasted is not None and self._last_read.at >= before + PASTE_STALL_S:
+        if typed == b"\x03" and self._parser.pasted is not None and self._last_read.at >= previous_time + PASTE_STALL_S:
             text = BRACKETED_PASTE_END
         if text:  # empty for part of a character; the parser would take that for the end of all input
             self._post_messages(self._parser.feed(text))
@@ -316,7 +315,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
     def ask_size(self) -> None:
         """Query the terminal for its size."""
         self._tracked_size.record_query(self._system_size)
-        self.write(SIZE_QUESTION)
+        self.write(SIZE_QUERY)
 
     def _post_resize(self) -> None:
         self._tracked_size.reset()
@@ -391,11 +390,13 @@ class AnsweringDriver(linux_driver.LinuxDriver):
                         typed += b"".join(self._following_reads(selector))
                         terminal_input.feed_bytes(typed)
                     elif may_be_pasted(typed):
-                        *pieces, last = typed, *self._following_reads(selector)
-                        is_sent = bool(pieces) and last == b"\r"  # Enter that a program sent after a paste
-                        terminal_input.feed_bytes(b"".join(pieces if is_sent else (*pieces, last)))
-                        if is_sent:
-                            terminal_input.feed_bytes(last)
+                        *pieces, last_piece = typed, *self._following_reads(selector)
+                        is_separate_enter = (
+                            bool(pieces) and last_piece == b"\r"
+                        )  # Enter that a program sent after a paste
+                        terminal_input.feed_bytes(b"".join(pieces if is_separate_enter else (*pieces, last_piece)))
+                        if is_separate_enter:
+                            terminal_input.feed_bytes(last_piece)
                     else:
                         terminal_input.feed_bytes(typed)
                 else:  # Only after a pause, because right after a read the rest of a key may still arrive.

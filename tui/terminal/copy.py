@@ -28,11 +28,12 @@ _CONTROL_CHARS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 def without_control_chars(text: str) -> str:
     """Return the text without characters that would control a terminal into which it is pasted."""
     plain = text.replace("\r\n", "\n").encode("utf-8", "replace").decode("utf-8")
-    return _CONTROL_CHARS.sub(lambda found: chr(0x2400 + ord(found[0])) if ord(found[0]) < 0x20 else "\ufffd", plain)
+    return _CONTROL_CHARS.sub(lambda match: chr(0x2400 + ord(match[0])) if ord(match[0]) < 0x20 else "\ufffd", plain)
 
 
 def copy_sequence(text: str, environment: Mapping[str, str]) -> str:
-    """Return the sequence that sets the terminal's clipboard (OSC 52); in tmux both tmux's and the terminal's."""
+    """Return the sequence that sets the terminal's clipboard (OSC 52). In tmux, it sets both tmux's clipboard and the
+    terminal's."""
     sequence = f"\x1b]52;c;{base64.b64encode(copyable_prefix(text).encode()).decode()}\x07"
     wrapped = for_outer_terminal(sequence, environment)
     return sequence if wrapped == sequence else sequence + wrapped
@@ -40,8 +41,8 @@ def copy_sequence(text: str, environment: Mapping[str, str]) -> str:
 
 def copyable_prefix(text: str) -> str:
     """Return the longest beginning of the text that terminals accept."""
-    raw = text.encode()
-    return text if len(raw) <= MAX_OSC_52_BYTES else raw[:MAX_OSC_52_BYTES].decode(errors="ignore")
+    encoded = text.encode()
+    return text if len(encoded) <= MAX_OSC_52_BYTES else encoded[:MAX_OSC_52_BYTES].decode(errors="ignore")
 
 
 def copy_programs(environment: Mapping[str, str], platform: str) -> tuple[tuple[str, ...], ...]:
@@ -68,8 +69,8 @@ async def copy(text: str, environment: Mapping[str, str], platform: str, write: 
                 write(copy_sequence(text, environment))
             return f"copied {pluralize(len(text), 'character')}"
     write(copy_sequence(text, environment))
-    sent, whole = len(copyable_prefix(text)), pluralize(len(text), "character")
-    return f"copied {whole}" if sent == len(text) else f"copied the first {sent:,} of {whole}"
+    sent_count, total_text = len(copyable_prefix(text)), pluralize(len(text), "character")
+    return f"copied {total_text}" if sent_count == len(text) else f"copied the first {sent_count:,} of {total_text}"
 
 
 async def _pipe_to_program(argv: tuple[str, ...], text: str, environment: Mapping[str, str]) -> bool:
@@ -77,14 +78,14 @@ async def _pipe_to_program(argv: tuple[str, ...], text: str, environment: Mappin
     program = shutil.which(argv[0], path=environment.get("PATH"))
     if program is None:
         return False
-    nowhere = asyncio.subprocess.DEVNULL
+    devnull = asyncio.subprocess.DEVNULL
     try:
         process = await asyncio.create_subprocess_exec(
             program,
             *argv[1:],
             stdin=asyncio.subprocess.PIPE,
-            stdout=nowhere,
-            stderr=nowhere,
+            stdout=devnull,
+            stderr=devnull,
             env=dict(environment),
             start_new_session=True,
         )

@@ -34,9 +34,9 @@ class Display:
         self._write = write
         self._schedule_draw = schedule_draw
         self._erases_in_color = erases_in_color(os.environ)
-        self._wanted_rows: list[Row] = []
+        self._target_rows: list[Row] = []
         self._strips: list[dict[int, Strip | None]] = []
-        """The strips of each line by column; None if the line was not drawn as a whole."""
+        """The strips of each line by column; None if a strip is unknown or was only partly drawn."""
         self._screen_rows: list[Row | None] = []
         """The rows on the terminal; None if unknown."""
         self._changed_rows = set[int]()
@@ -66,8 +66,7 @@ class Display:
     def show(
         self, update: LayoutUpdate | ChopsUpdate, cursor: tuple[int, int], colors: ColorSystem, *, synchronized: bool
     ) -> None:
-        """Show an update, and put the cursor at its position. `synchronized`: the terminal supports synchronised
-        output."""
+        """Show an update and place the cursor. `synchronized`: the terminal supports synchronised output."""
         self._cursor, self._is_synchronized = cursor, synchronized
         if isinstance(update, LayoutUpdate):
             self._apply_layout(update, colors)
@@ -83,10 +82,10 @@ class Display:
         self._is_frame_pending = False
         if self._is_invalid:
             self._is_invalid, self._terminal_cursor, self._terminal_style = False, None, None
-            self._screen_rows = [None] * len(self._wanted_rows)
-            self._changed_rows = set(range(len(self._wanted_rows)))
+            self._screen_rows = [None] * len(self._target_rows)
+            self._changed_rows = set(range(len(self._target_rows)))
         changes = CellWriter(self._terminal_cursor, self._terminal_style, erases_in_color=self._erases_in_color)
-        changes.write_changes(self._screen_rows, self._wanted_rows, sorted(self._changed_rows))
+        changes.write_changes(self._screen_rows, self._target_rows, sorted(self._changed_rows))
         self._changed_rows.clear()
         text = changes.end(self._cursor)
         self._terminal_cursor, self._terminal_style = changes.cursor, changes.look
@@ -96,47 +95,47 @@ class Display:
 
     def _apply_layout(self, update: LayoutUpdate, colors: ColorSystem) -> None:
         left, top, width, height = update.region
-        if (len(self._wanted_rows[0]) if self._wanted_rows else 0, len(self._wanted_rows)) != (
+        if (len(self._target_rows[0]) if self._target_rows else 0, len(self._target_rows)) != (
             left + width,
             top + height,
         ):
-            self._wanted_rows = [[BLANK_CELL] * (left + width) for _ in range(top + height)]
-            self._strips = [{} for _ in self._wanted_rows]
+            self._target_rows = [[BLANK_CELL] * (left + width) for _ in range(top + height)]
+            self._strips = [{} for _ in self._target_rows]
             self._is_invalid = True
         for y, strips in enumerate(update.strips, top):
-            x, line = left, dict[int, Strip | None]()
+            x, line_strips = left, dict[int, Strip | None]()
             for strip in strips:
-                line[x] = strip
+                line_strips[x] = strip
                 x += strip.cell_length
-            if line != self._strips[y]:
-                self._put_strips(y, line.items(), colors)
-                self._strips[y] = line
+            if line_strips != self._strips[y]:
+                self._put_strips(y, line_strips.items(), colors)
+                self._strips[y] = line_strips
 
     def _apply_chops(self, update: ChopsUpdate, colors: ColorSystem) -> None:
-        for y, first, last in update.spans:
-            if y >= len(self._wanted_rows):
+        for y, span_start, span_end in update.spans:
+            if y >= len(self._target_rows):
                 continue  # the size has changed: a full update will follow
             line = update.chops[y]
             if line.keys() != self._strips[y].keys():
                 self._strips[y] = dict.fromkeys(line)
-            drawn, new = self._strips[y], dict[int, Strip]()
+            drawn_strips, new_strips = self._strips[y], dict[int, Strip]()
             for end, (x, strip) in zip(update.chop_ends[y], line.items(), strict=False):
-                if strip is None or x > last or end <= first:
+                if strip is None or x > span_end or end <= span_start:
                     continue
-                is_whole = x >= first and end <= last
-                if not is_whole:
-                    new[x] = strip.crop(0, min(end, last) - x)
-                elif drawn[x] != strip:
-                    new[x] = strip
-                drawn[x] = strip if is_whole else None
-            self._put_strips(y, new.items(), colors)
+                is_complete = x >= span_start and end <= span_end
+                if not is_complete:
+                    new_strips[x] = strip.crop(0, min(end, span_end) - x)
+                elif drawn_strips[x] != strip:
+                    new_strips[x] = strip
+                drawn_strips[x] = strip if is_complete else None
+            self._put_strips(y, new_strips.items(), colors)
 
     def _put_strips(self, y: int, strips: Iterable[tuple[int, Strip | None]], colors: ColorSystem) -> None:
-        """Write strips into a wanted row, each starting at its column."""
-        row = self._wanted_rows[y].copy()
+        """Write strips into a target row, each starting at its column."""
+        row = self._target_rows[y].copy()
         for x, strip in strips:
             put_segments(row, x, strip or (), colors)
-        self._wanted_rows[y] = row
+        self._target_rows[y] = row
         self._changed_rows.add(y)
 
 

@@ -40,7 +40,7 @@ def edit_with(command: Sequence[str], text: str, name: str) -> str:
 
 def _wait_for_editor(command: Sequence[str], path: Path) -> int:
     """Wait for the editor and return its exit code."""
-    before = line_settings()
+    settings = line_settings()
     try:
         # The full environment, including API keys, because this is the user's own program.
         with subprocess.Popen([*command, str(path)], env=os.environ) as editor, lend_terminal(editor):
@@ -49,20 +49,20 @@ def _wait_for_editor(command: Sequence[str], path: Path) -> int:
                 with suppress(subprocess.TimeoutExpired):
                     return editor.wait(_SIGNAL_POLL_S)
     finally:
-        if before is not None and has_terminal():  # a killed editor does not restore the settings
+        if settings is not None and has_terminal():  # a killed editor does not restore the settings
             with suppress(termios.error):
-                termios.tcsetattr(0, termios.TCSADRAIN, before)
+                termios.tcsetattr(0, termios.TCSADRAIN, settings)
 
 
 @contextmanager
 def ignore_interrupt_keys() -> Iterator[None]:
     r"""Ignore Ctrl-C and Ctrl-Backslash while the editor runs, because the terminal sends them to both programs."""
-    keys = (signal.SIGINT, signal.SIGQUIT)
-    before = [signal.signal(number, lambda number, frame: None) for number in keys]
+    signals = (signal.SIGINT, signal.SIGQUIT)
+    previous_handlers = [signal.signal(number, lambda number, frame: None) for number in signals]
     try:
         yield
     finally:
-        for number, handler in zip(keys, before, strict=True):
+        for number, handler in zip(signals, previous_handlers, strict=True):
             signal.signal(number, handler)
 
 
@@ -75,10 +75,10 @@ def editor_command(environment: Mapping[str, str]) -> list[str]:
             raise UsageError(f"`{name}` is not a command: {error}") from error
         if command:
             return command
-    found = next((one for one in _DEFAULT_EDITORS if which(one)), None)
-    if found is None:
+    editor = next((program for program in _DEFAULT_EDITORS if which(program)), None)
+    if editor is None:
         raise UsageError("no editor found; set `VISUAL` or `EDITOR`")
-    return [found]
+    return [editor]
 
 
 def _encode(text: str) -> bytes:

@@ -27,17 +27,17 @@ def notification_sequence(method: NotifyName, title: str, text: str, environment
     """Return the escape sequence of a notification; empty for `desktop` and `off`. `auto`: the sequence that the
     terminal is known to support; if unknown, the bell."""
     title, text = notification_text(title), notification_text(text)
-    by_9 = f"\x1b]9;{title}: {text}{BELL}"
-    by_777 = f"\x1b]777;notify;{title.replace(';', ',')};{text}{BELL}"
+    osc_9 = f"\x1b]9;{title}: {text}{BELL}"
+    osc_777 = f"\x1b]777;notify;{title.replace(';', ',')};{text}{BELL}"
     match method:
         case "bell":
             return BELL
         case "osc":
-            return for_outer_terminal(by_777 if _supports_osc_777(environment) else by_9, environment)
+            return for_outer_terminal(osc_777 if _supports_osc_777(environment) else osc_9, environment)
         case "auto" if _supports_osc_777(environment):
-            return for_outer_terminal(by_777, environment)
+            return for_outer_terminal(osc_777, environment)
         case "auto" if _supports_osc_9(environment):
-            return for_outer_terminal(by_9, environment)
+            return for_outer_terminal(osc_9, environment)
         case "auto":
             return BELL
         case "desktop" | "off":
@@ -75,10 +75,10 @@ async def _run_program(argv: tuple[str, ...]) -> bool:
     program = shutil.which(argv[0])
     if program is None:
         return False
-    nowhere = asyncio.subprocess.DEVNULL
+    devnull = asyncio.subprocess.DEVNULL
     try:
         process = await asyncio.create_subprocess_exec(
-            program, *argv[1:], stdin=nowhere, stdout=nowhere, stderr=nowhere
+            program, *argv[1:], stdin=devnull, stdout=devnull, stderr=devnull
         )
     except OSError:
         return False

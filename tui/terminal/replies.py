@@ -54,11 +54,11 @@ class TerminalReplies:
         until the rest arrives."""
         typed, self.begun = self.begun + typed, ""
         replies = tuple(_REPLY.findall(typed))
-        *pieces, last = _REPLY.split(typed)
-        partial = _PARTIAL_REPLY.search(last)
+        *pieces, last_piece = _REPLY.split(typed)
+        partial = _PARTIAL_REPLY.search(last_piece)
         if partial is not None and len(partial.group()) < MAX_REPLY_CHARS:
-            last, self.begun = last[: partial.start()], partial.group()
-        return (*pieces, last), replies
+            last_piece, self.begun = last_piece[: partial.start()], partial.group()
+        return (*pieces, last_piece), replies
 
     def completes_reply(self, typed: str) -> bool:
         """Whether this input completes the incomplete reply."""

@@ -31,34 +31,34 @@ def ansi_blocks(blocks: Iterable[Block], width: int, *, dark: bool = True, color
 
 def _ansi_line(segments: list[Segment], colorless: bool) -> str:
     """Return a line with colours, without hyperlinks and trailing spaces."""
-    words = [(segment.text, segment.style) for segment in segments if not segment.control]
-    while words and not words[-1][0].strip():
-        words.pop()
+    styled_texts = [(segment.text, segment.style) for segment in segments if not segment.control]
+    while styled_texts and not styled_texts[-1][0].strip():
+        styled_texts.pop()
     if colorless:
-        return "".join(text for text, _ in words).rstrip()
-    return "".join(style.update_link(None).render(text) if style else text for text, style in words)
+        return "".join(text for text, _ in styled_texts).rstrip()
+    return "".join(style.update_link(None).render(text) if style else text for text, style in styled_texts)
 
 
 async def print_all(blocks: Iterable[Block], width: int, *, dark: bool, colorless: bool) -> None:
     """Print the conversation to the terminal while drawing is paused, and wait for Enter or Ctrl-C."""
     loop = asyncio.get_running_loop()
-    done = asyncio.Event()
+    finished = asyncio.Event()
     terminal = sys.stdin.fileno()
 
     def read_key() -> None:
-        read = os.read(terminal, 4096)
-        if not read or b"\n" in read:
-            done.set()
+        data = os.read(terminal, 4096)
+        if not data or b"\n" in data:
+            finished.set()
 
-    loop.add_signal_handler(signal.SIGINT, done.set)
+    loop.add_signal_handler(signal.SIGINT, finished.set)
     loop.add_reader(terminal, read_key)
     try:
         async for text in _batched(ansi_blocks(blocks, width, dark=dark, colorless=colorless)):
-            if done.is_set():
+            if finished.is_set():
                 return
             await asyncio.to_thread(_write, text)
         await asyncio.to_thread(_write, _END_MESSAGE)
-        await done.wait()
+        await finished.wait()
     finally:
         loop.remove_reader(terminal)
         loop.remove_signal_handler(signal.SIGINT)

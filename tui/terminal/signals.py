@@ -105,11 +105,11 @@ def shut_down_on_signals(
 
     # The loop's own handlers are not used, because they could not run while the loop is blocked by a terminal that
     # accepts no output.
-    before = [signal.signal(number, handle_signal) for number in _SHUTDOWN_SIGNALS]
+    previous_handlers = [signal.signal(number, handle_signal) for number in _SHUTDOWN_SIGNALS]
     try:
         yield shutdown
     finally:
-        for number, handler in zip(_SHUTDOWN_SIGNALS, before, strict=True):
+        for number, handler in zip(_SHUTDOWN_SIGNALS, previous_handlers, strict=True):
             signal.signal(number, handler)
         _received_signals.clear()
 

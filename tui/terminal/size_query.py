@@ -41,10 +41,10 @@ class SizeMismatch(Message):
 
 def size_in_reply(answer: str) -> Size | None:
     """Return the size that a reply reports; None if it reports none."""
-    found = _CURSOR_POSITION.fullmatch(answer)
-    if found is None:
+    match = _CURSOR_POSITION.fullmatch(answer)
+    if match is None:
         return None
-    lines, columns = int(found[1]), int(found[2])
+    lines, columns = int(match[1]), int(match[2])
     return Size(columns, lines) if min(columns, lines) >= _MIN_CELLS else None
 
 
@@ -64,8 +64,8 @@ class TrackedSize:
         the query."""
         if self._system_at_query != system:
             return False
-        before, self._reported = self.of(system), reported if reported != system else None
-        return self.of(system) != before
+        previous_size, self._reported = self.of(system), reported if reported != system else None
+        return self.of(system) != previous_size
 
     def reset(self) -> None:
         """Discard the reported size after the system has reported a change."""

@@ -42,8 +42,8 @@ class WindowFocus:
 
 def window_title(view: SessionView, name: str) -> str:
     """Return the window title. `name`: the name of the session or of its folder."""
-    mark = "? " if view.open_questions else "● " if view.busy else ""
-    return notification_text(f"{mark}ebb · {name}" if name else f"{mark}ebb")
+    prefix = "? " if view.open_questions else "● " if view.busy else ""
+    return notification_text(f"{prefix}ebb · {name}" if name else f"{prefix}ebb")
 
 
 def title_sequence(title: str) -> str:
@@ -54,8 +54,8 @@ def title_sequence(title: str) -> str:
 def notification_for(before: SessionView, after: SessionView, seconds: float) -> str:
     """Return the notification about the change between two views; empty if there is none. `seconds`: duration of the
     turn."""
-    known = {question.id for question in before.open_questions}
-    if any(question.id not in known for question in after.open_questions):
+    previous_ids = {question.id for question in before.open_questions}
+    if any(question.id not in previous_ids for question in after.open_questions):
         return "waiting for your answer"
     if before.busy and not after.busy and seconds >= MIN_NOTIFIED_TURN_S:
         return "done"
@@ -88,15 +88,15 @@ class TerminalWindow:
                 pass
 
     def show(self, view: SessionView, name: str) -> None:
-        before, self._view = self._view, view
+        previous_view, self._view = self._view, view
         now = self._clock()
-        if view.busy and not before.busy:
+        if view.busy and not previous_view.busy:
             self._turn_started_at = now
         title = window_title(view, name)
         if title != self._title:
             self._title = title
             self._write(title_sequence(title))
-        text = notification_for(before, view, now - self._turn_started_at)
+        text = notification_for(previous_view, view, now - self._turn_started_at)
         if text and self._focus.is_user_away(now):
             self._notify(f"ebb · {name}" if name else "ebb", text)
 
