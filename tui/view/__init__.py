@@ -1,4 +1,4 @@
-"""Turns events into blocks, and lists into rows. Pure."""
+"""Turns events into blocks, and lists into rows."""
 
 from typing import TYPE_CHECKING
 

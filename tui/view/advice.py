@@ -1,4 +1,4 @@
-"""Advice to the user about errors, by error code. Pure."""
+"""Advice to the user about errors, by error code."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ ADVICE_BY_CODE: Mapping[str, str] = {
     "crash": "",
     "config": "`/settings` lists all settings and their sources; `ebb doctor` checks them",
     "undo": "fix the problem named above and try again; `/undo list` shows all undo points",
-    "store": "`ebb doctor` finds problems of the store",
+    "store": "`ebb doctor` finds problems in the store",
     "hook": "rephrase the message, or remove the hook",
     "reference": "`/archive` lists stored outputs and messages",
     "empty_answer": "send the message again, or choose another model with `/model`",

@@ -1,5 +1,5 @@
 """Merges transcript blocks: consecutive lookups, with the reasoning between them, become one line, and the newest to-do
-list of a turn replaces the earlier ones. Pure."""
+list of a turn replaces the earlier ones."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -19,11 +19,11 @@ class LookupGroup:
 
 
 DisplayedBlock: TypeAlias = Block | LookupGroup | None
-"""What is drawn for a block; None if another block represents it."""
+"""What is drawn for a block; None if it is drawn as part of another block."""
 
 
 def grouped_blocks(
-    blocks: Sequence[Block], stands_alone: Callable[[int], bool] = lambda at: False
+    blocks: Sequence[Block], stands_alone: Callable[[int], bool] = lambda index: False
 ) -> list[DisplayedBlock]:
     """Return what to draw for each block, in order. `stands_alone` returns whether the block at an index must not be
     grouped."""
@@ -73,7 +73,7 @@ def lookup_summary(lookups: LookupGroup) -> tuple[str, str]:
     for call in lookups.calls:
         traits = traits_of(call.name)
         _, _, subject = call_title(call.name, call.arguments).partition("  ")
-        what = subject.partition(":")[0] if traits.role == "read_file" else subject
-        subjects_by_lookup.setdefault(traits.lookup or ("", ""), {})[what] = None
-    summary = ", ".join(f"{verb} {pluralize(len(whats), noun)}" for (verb, noun), whats in subjects_by_lookup.items())
-    return summary[:1].upper() + summary[1:], ", ".join(what for whats in subjects_by_lookup.values() for what in whats)
+        item = subject.partition(":")[0] if traits.role == "read_file" else subject
+        subjects_by_lookup.setdefault(traits.lookup or ("", ""), {})[item] = None
+    summary = ", ".join(f"{verb} {pluralize(len(items), noun)}" for (verb, noun), items in subjects_by_lookup.items())
+    return summary[:1].upper() + summary[1:], ", ".join(item for items in subjects_by_lookup.values() for item in items)

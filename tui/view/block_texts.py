@@ -18,8 +18,7 @@ from ebbtide.tui.view.blocks import (
 )
 from ebbtide.tui.view.call_titles import argument_lines, call_title
 from ebbtide.tui.view.outcomes import call_diff
-from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, receipt_details
-from ebbtide.tui.view.receipts import receipt_title as title_of_receipt
+from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, receipt_details, receipt_title
 from ebbtide.tui.view.todos import todo_items
 from ebbtide.tui.view.turn_total import total_text
 
@@ -29,8 +28,8 @@ def clipboard_text(block: Block) -> str:
     match block:
         case Call():
             command = command_of(block.arguments)
-            head = f"$ {command}" if command else " ".join(call_title(block.name, block.arguments).split())
-            return "\n".join(filter(None, (head, block.text or block.tail)))
+            title = f"$ {command}" if command else " ".join(call_title(block.name, block.arguments).split())
+            return "\n".join(filter(None, (title, block.text or block.tail)))
         case Compaction():
             return "\n".join(text for _, text in receipt_details(block))
         case RunningCompaction() | UndoneReceipt():
@@ -59,9 +58,9 @@ def block_text(block: Block) -> str:
             output = "" if diff and block.status == "done" else block.text or block.tail
             return "\n".join((call_title(block.name, block.arguments), details, output, *block.changed_files))
         case Compaction():
-            return "\n".join((title_of_receipt(block), *(text for _, text in receipt_details(block))))
+            return "\n".join((receipt_title(block), *(text for _, text in receipt_details(block))))
         case RunningCompaction() | UndoneReceipt():
-            return title_of_receipt(block)
+            return receipt_title(block)
         case _:
             return _simple_block_text(block)
 

@@ -24,7 +24,7 @@ USER_BAR, MODEL_BAR = "▌", "▏"
 """Bars in the margin next to text of the user and of the model. They are copied to the clipboard as spaces."""
 
 DetailLevel: TypeAlias = Literal["compact", "normal", "full"]
-"""How much of a block is shown: one line, the most useful part, or everything."""
+"""How much of each block is shown: one line, the most useful part, or everything."""
 
 DETAIL_LEVELS: tuple[DetailLevel, ...] = ("compact", "normal", "full")
 
@@ -189,7 +189,7 @@ class SessionView:
     used_tokens: int = 0
     """Tokens of the conversation; 0 if unknown."""
     is_estimate: bool = False
-    """Whether the number of used tokens is an estimate without any count by the provider."""
+    """Whether `used_tokens` is an estimate, because the provider has not reported a count."""
     available_tokens: int = 0
     """Tokens that a request can use: the window minus the reserves."""
     cost: float | None = 0.0
@@ -222,8 +222,8 @@ class SessionView:
     @property
     def older_message_count(self) -> int:
         """Number of messages before the first one shown."""
-        first = self.past_blocks[0] if self.past_blocks else None
-        return first.messages if isinstance(first, OlderMessages) else 0
+        first_block = self.past_blocks[0] if self.past_blocks else None
+        return first_block.messages if isinstance(first_block, OlderMessages) else 0
 
     def with_read_problem(self, problem: str) -> "SessionView":
         """Return the view with an explanation of why earlier messages could not be read."""
@@ -231,8 +231,8 @@ class SessionView:
 
     def with_older(self, messages: int, blocks: tuple[Block, ...]) -> "SessionView":
         """Return the view with more earlier blocks; `messages` is the number of messages that remain before them."""
-        known_blocks = self.past_blocks[1:] if self.older_message_count else self.past_blocks
-        return replace(self, past_blocks=(*((OlderMessages(messages),) if messages else ()), *blocks, *known_blocks))
+        current_blocks = self.past_blocks[1:] if self.older_message_count else self.past_blocks
+        return replace(self, past_blocks=(*((OlderMessages(messages),) if messages else ()), *blocks, *current_blocks))
 
     def plus(self, *blocks: Block) -> "SessionView":
         return replace(self, turn_blocks=self.turn_blocks + blocks)
@@ -241,13 +241,13 @@ class SessionView:
         """Return the view with all streaming blocks marked as complete."""
         if not any(isinstance(block, AnswerText | ReasoningBlock) and block.streaming for block in self.turn_blocks):
             return self
-        turn = tuple(
+        turn_blocks = tuple(
             replace(block, streaming=False)
             if isinstance(block, AnswerText | ReasoningBlock) and block.streaming
             else block
             for block in self.turn_blocks
         )
-        return replace(self, turn_blocks=turn)
+        return replace(self, turn_blocks=turn_blocks)
 
 
 def has_collapsed_details(call: Call) -> bool:

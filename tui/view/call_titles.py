@@ -73,21 +73,21 @@ def argument_lines(arguments: Mapping[str, object]) -> Iterator[str]:
 
 
 def _value_lines(label: str, value: object, indent: str) -> Iterator[str]:
-    deeper = f"{indent}  "
+    child_indent = f"{indent}  "
     match value:
         case Mapping() if value:
             yield f"{indent}{label}".rstrip()
-            for name, inner in value.items():
-                yield from _value_lines(f"{name}: ", inner, deeper)
+            for name, item in value.items():
+                yield from _value_lines(f"{name}: ", item, child_indent)
         case list() | tuple() if value:
             yield f"{indent}{label}".rstrip()
-            for inner in value:
-                yield from _value_lines("- ", inner, deeper)
+            for item in value:
+                yield from _value_lines("- ", item, child_indent)
         case Mapping() | list() | tuple():
             yield f"{indent}{label}(empty)"
         case str() if "\n" in value:
             yield f"{indent}{label}".rstrip()
-            yield from (f"{deeper}{line}" for line in value.split("\n"))
+            yield from (f"{child_indent}{line}" for line in value.split("\n"))
         case str():
             yield f"{indent}{label}{value}"
         case _:

@@ -42,9 +42,9 @@ def _plan_lines(preview: Preview) -> Iterator[Line]:
 
 def quote_text(quote: SummaryQuote) -> str:
     """Return the expected size of the summary request, and its maximum price."""
-    sent = f"{tokens(quote.read_tokens)} cached in" if quote.is_cached else f"{tokens(quote.read_tokens)} in"
+    input_text = f"{tokens(quote.read_tokens)} cached in" if quote.is_cached else f"{tokens(quote.read_tokens)} in"
     price = "price unknown" if quote.cost is None else f"at most {format_dollars(quote.cost)}"
-    return sanitised_line(f"by {quote.model} · cost: {sent}, up to {tokens(quote.written_tokens)} out ({price})")
+    return sanitised_line(f"by {quote.model} · cost: {input_text}, up to {tokens(quote.written_tokens)} out ({price})")
 
 
 def draft_text(draft: SummaryDraft, summary_tokens: int, result: CompactResult) -> str:

@@ -79,17 +79,19 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
             lines += [_file_line(file, usable_tokens) for file in overview.instructions]
         if component.name == "tools":
             lines += [_server_line(server, usable_tokens) for server in overview.servers]
-    used, free = overview.used_tokens, overview.effective - overview.used_tokens
-    style: TextStyle = "warn" if free < 0.05 * usable_tokens else "strong"
-    row = f"  {'used':<13}{tokens(used):>8}{used / usable_tokens:>8.1%}  "
+    used_tokens, free_tokens = overview.used_tokens, overview.effective - overview.used_tokens
+    style: TextStyle = "warn" if free_tokens < 0.05 * usable_tokens else "strong"
+    row = f"  {'used':<13}{tokens(used_tokens):>8}{used_tokens / usable_tokens:>8.1%}  "
     lines.append(
         (
             (row, style),
             (" " * 11, "dim"),
-            (share_bar(used / usable_tokens, bar_cells), "warn" if style == "warn" else "accent"),
+            (share_bar(used_tokens / usable_tokens, bar_cells), "warn" if style == "warn" else "accent"),
         )
     )
-    lines.append(((f"  {'free':<13}{tokens(max(free, 0)):>8}{max(free, 0) / usable_tokens:>8.1%}", "text"),))
+    lines.append(
+        ((f"  {'free':<13}{tokens(max(free_tokens, 0)):>8}{max(free_tokens, 0) / usable_tokens:>8.1%}", "text"),)
+    )
     if overview.deferred.tools:
         row = f"  {'deferred':<13}{tokens(overview.deferred.tokens):>8}{'':>8}  "
         lines.append(((row, "text"), (f"{pluralize(overview.deferred.tools, 'tool')}, found by tool_search", "dim")))
@@ -123,39 +125,41 @@ def _file_line(file: SourcedNumber, usable_tokens: int) -> Line:
 def _server_line(server: ServerShare, usable_tokens: int) -> Line:
     """Return the row of one server's tools, with their share."""
     name_column = f"  ↳ {ellipsize(sanitised_line(server.name.removeprefix('mcp__')), 11):<11}"
-    how_many = pluralize(server.tools, "tool")
+    tool_count_text = pluralize(server.tools, "tool")
     if server.offered < server.tools:
-        how_many = f"{server.offered} of {how_many}"
+        tool_count_text = f"{server.offered} of {tool_count_text}"
     return (
         (f"{name_column}{tokens(server.tokens):>8}{server.tokens / usable_tokens:>8.1%}  ", "dim"),
-        (how_many, "dim"),
+        (tool_count_text, "dim"),
     )
 
 
 def content_lines(overview: Overview, width: int) -> list[Line]:
     """Return a row for each component of the next request, with its large parts below it."""
-    room = max(width - 2, 1)
+    row_width = max(width - 2, 1)
     table = component_table(overview)
-    rows = [component_line(row, room, overview.effective, table.columns) for row in table.rows()]
-    head: Line = (("Contents", "strong"),)
-    return [head, *((("  ", "dim"), *line) for line in (heading_line(room, table.columns), *rows))]
+    rows = [component_line(row, row_width, overview.effective, table.columns) for row in table.rows()]
+    heading: Line = (("Contents", "strong"),)
+    return [heading, *((("  ", "dim"), *line) for line in (heading_line(row_width, table.columns), *rows))]
 
 
 def share_bar(share: float, cells: int) -> str:
-    """Return a bar of at most `bar_cells` cells, with a resolution of an eighth of a cell. A share above 0 is always
+    """Return a bar of at most `cells` cells, with a resolution of an eighth of a cell. A share above 0 is always
     visible."""
     eighths = min(round(max(share, 0.0) * cells * 8), cells * 8)
     if share > 0:
         eighths = max(eighths, 1)
-    whole, remainder = divmod(eighths, 8)
-    return ("█" * whole + _CELL_EIGHTHS[remainder]).rstrip()
+    full_cells, remainder = divmod(eighths, 8)
+    return ("█" * full_cells + _CELL_EIGHTHS[remainder]).rstrip()
 
 
 def epoch_lines(epochs: Sequence[Epoch]) -> list[Line]:
     """Return a row for each epoch, i.e. the requests between two rewrites, and a line about each rewrite."""
     lines: list[Line] = [(("Epochs", "strong"), (f"  {_column_headings('requests')}", "dim"))]
-    for number, epoch in enumerate(epochs, 1):
-        row = f"  {number:<5}{len(epoch.requests):>9}{_token_columns(epoch.usage)}{format_dollars(epoch.cost):>10}"
+    for epoch_number, epoch in enumerate(epochs, 1):
+        row = (
+            f"  {epoch_number:<5}{len(epoch.requests):>9}{_token_columns(epoch.usage)}{format_dollars(epoch.cost):>10}"
+        )
         lines.append(((row, "text"),))
         if epoch.rewrite is not None:
             lines.append(((f"    ↳ {rewrite_text(epoch.rewrite)}", "dim"),))
@@ -168,14 +172,14 @@ def rewrite_text(rewrite: Rewrite) -> str:
     if not rewrite.strategies:
         return sanitised_line(f"changed: {rewrite.reason}")
     strategies = ", ".join(strategy_names(rewrite.strategies))
-    why = f" ({REWRITE_REASONS.get(rewrite.reason, rewrite.reason)})" if rewrite.reason else ""
-    saved = f"{tokens(rewrite.before)} → {tokens(rewrite.after)} tokens"
+    reason_text = f" ({REWRITE_REASONS.get(rewrite.reason, rewrite.reason)})" if rewrite.reason else ""
+    sizes_text = f"{tokens(rewrite.before)} → {tokens(rewrite.after)} tokens"
     price = (
         format_dollars(rewrite.cost)
         if rewrite.cost != 0 or MODEL_STRATEGIES & set(rewrite.strategies)
         else "no model used"
     )
-    return sanitised_line(f"{strategies}{why}: {saved}, {price}")
+    return sanitised_line(f"{strategies}{reason_text}: {sizes_text}, {price}")
 
 
 def recall_lines(recalls: Recalls) -> list[Line]:
@@ -183,14 +187,16 @@ def recall_lines(recalls: Recalls) -> list[Line]:
     it has recalled nothing."""
     if not recalls.back:
         return []
-    kinds, factors = (
-        Counter(RECALLED_NOUNS.get(content, "other call") for content in recalls.back.values()),
+    counts_by_noun, factors = (
+        Counter(RECALLED_NOUNS.get(kind, "other call") for kind in recalls.back.values()),
         reuse_factors(recalls),
     )
-    counts_text = ", ".join(pluralize(count, kind) for kind, count in kinds.most_common())
-    longer_retained = list(dict.fromkeys(kind for content, kind in RECALLED_NOUNS.items() if content in factors))
-    which = "these outputs" if len(longer_retained) == len(kinds) else f"{' and '.join(longer_retained)} outputs"
-    note = f"; {which} are kept longer now" if longer_retained else ""
+    counts_text = ", ".join(pluralize(count, noun) for noun, count in counts_by_noun.most_common())
+    retained_nouns = list(dict.fromkeys(noun for kind, noun in RECALLED_NOUNS.items() if kind in factors))
+    subject = (
+        "these outputs" if len(retained_nouns) == len(counts_by_noun) else f"{' and '.join(retained_nouns)} outputs"
+    )
+    note = f"; {subject} are kept longer now" if retained_nouns else ""
     return [
         (("Recalled", "strong"), (f" so far: {pluralize(len(recalls.back), 'output')} ({counts_text}){note}", "dim"))
     ]
@@ -201,12 +207,12 @@ def request_lines(requests: Sequence[RequestUsage]) -> list[Line]:
     lines: list[Line] = [(("Requests", "strong"), (_column_headings("hit"), "dim"))]
     if not requests:
         lines.append((("  none yet", "dim"),))
-    for number in range(len(requests), max(0, len(requests) - MAX_LISTED_REQUESTS), -1):
-        request = requests[number - 1]
+    for request_number in range(len(requests), max(0, len(requests) - MAX_LISTED_REQUESTS), -1):
+        request = requests[request_number - 1]
         hit_rate = request.usage.cache_read / request.usage.prompt if request.usage.prompt else 0.0
-        row = f"  {number:<5}{hit_rate:>9.0%}{_token_columns(request.usage)}{format_dollars(request.cost):>10}"
-        what = sanitised_line(f"  {request.purpose} by {request.model}") if request.purpose != "step" else ""
-        lines.append(((row, "text"), (what, "dim")))
+        row = f"  {request_number:<5}{hit_rate:>9.0%}{_token_columns(request.usage)}{format_dollars(request.cost):>10}"
+        description = sanitised_line(f"  {request.purpose} by {request.model}") if request.purpose != "step" else ""
+        lines.append(((row, "text"), (description, "dim")))
     if len(requests) > MAX_LISTED_REQUESTS:
         lines.append(
             parse_inline_code(
@@ -217,8 +223,12 @@ def request_lines(requests: Sequence[RequestUsage]) -> list[Line]:
 
 
 def _token_columns(usage: Usage) -> str:
-    return "".join(f"{tokens(n):>8}" for n in (usage.input, usage.cache_read, usage.cache_write, usage.output))
+    return "".join(f"{tokens(count):>8}" for count in (usage.input, usage.cache_read, usage.cache_write, usage.output))
 
 
-def _column_headings(first: str) -> str:
-    return f"{first:>8}" + "".join(f"{name:>8}" for name in ("fresh", "read", "written", "output")) + f"{'cost':>10}"
+def _column_headings(first_heading: str) -> str:
+    return (
+        f"{first_heading:>8}"
+        + "".join(f"{name:>8}" for name in ("fresh", "read", "written", "output"))
+        + f"{'cost':>10}"
+    )

@@ -67,7 +67,7 @@ class ComponentRow:
     level: int = 0
     """Depth: 0 for a component, more for its parts."""
     source: str = ""
-    """How the number was found, e.g. counted or estimated."""
+    """How the tokens were determined, e.g. counted or estimated."""
     key: str = ""
     """The key for context actions; empty if none apply."""
     ref: str = ""
@@ -100,38 +100,41 @@ class ComponentTable:
         groups: Sequence[tuple[ComponentRow, Sequence[ComponentRow]]] = self.groups
         if order == "tokens":
             groups = sorted(
-                ((head, _largest_first(parts)) for head, parts in groups), key=lambda group: -group[0].tokens
+                ((component, _largest_first(part_rows)) for component, part_rows in groups),
+                key=lambda group: -group[0].tokens,
             )
         search_words = words.lower().split()
         rows = list[ComponentRow]()
-        for head, parts in groups:
-            is_found = _matches_words(head, search_words)
-            found = parts if is_found else [row for row in parts if _matches_words(row, search_words)]
-            if found or is_found:
-                rows += [head, *found]
+        for component, part_rows in groups:
+            component_matches = _matches_words(component, search_words)
+            matching_rows = (
+                part_rows if component_matches else [row for row in part_rows if _matches_words(row, search_words)]
+            )
+            if matching_rows or component_matches:
+                rows += [component, *matching_rows]
         return tuple(rows)
 
 
 def component_table(overview: Overview) -> ComponentTable:
     groups = tuple(
-        (head, parts)
-        for head, parts in _component_groups(overview)
-        if head.tokens or parts or head.name == COMPONENT_NAMES["tools"]
+        (component, part_rows)
+        for component, part_rows in _component_groups(overview)
+        if component.tokens or part_rows or component.name == COMPONENT_NAMES["tools"]
     )
-    rows = [row for head, parts in groups for row in (head, *parts)]
+    rows = [row for component, part_rows in groups for row in (component, *part_rows)]
     columns = _columns_for(rows)
     return ComponentTable(overview, groups, columns, _table_width(rows, columns))
 
 
 def stacked_bar(table: ComponentTable, cells: int) -> Line:
     """Return the context window as one line of cells: the share of each component in its colour, then the free part."""
-    room, summed_tokens, filled_cells = max(table.overview.effective, 1), 0, 0
+    window_tokens, summed_tokens, filled_cells = max(table.overview.effective, 1), 0, 0
     spans: list[Span] = []
-    for head, _ in table.groups:
-        summed_tokens += head.tokens
-        end = min(max(round(cells * summed_tokens / room), 1 if summed_tokens else 0), cells)
+    for component, _ in table.groups:
+        summed_tokens += component.tokens
+        end = min(max(round(cells * summed_tokens / window_tokens), 1 if summed_tokens else 0), cells)
         if end > filled_cells:
-            spans.append(("█" * (end - filled_cells), component_style(head)))
+            spans.append(("█" * (end - filled_cells), component_style(component)))
         filled_cells = max(filled_cells, end)
     return (*spans, ("░" * (cells - filled_cells), "dim"))
 
@@ -144,8 +147,8 @@ def component_style(component: ComponentRow) -> TextStyle:
 def _matches_words(row: ComponentRow, search_words: Sequence[str]) -> bool:
     if not search_words:
         return True
-    searched = f"{row.name} {row.ref} {row.state} {'pinned' if row.is_pinned else ''}".lower()
-    return all(word in searched for word in search_words)
+    searchable_text = f"{row.name} {row.ref} {row.state} {'pinned' if row.is_pinned else ''}".lower()
+    return all(word in searchable_text for word in search_words)
 
 
 def _largest_first(rows: Sequence[ComponentRow]) -> list[ComponentRow]:
@@ -156,34 +159,37 @@ def _largest_first(rows: Sequence[ComponentRow]) -> list[ComponentRow]:
             blocks[-1].append(row)
         else:
             blocks.append([row])
-    is_rest = [not block[0].key and not block[0].source for block in blocks]
-    order = sorted(range(len(blocks)), key=lambda place: (is_rest[place], -blocks[place][0].tokens))
-    return [row for place in order for row in blocks[place]]
+    is_remainder_by_block = [not block[0].key and not block[0].source for block in blocks]
+    indices = sorted(range(len(blocks)), key=lambda index: (is_remainder_by_block[index], -blocks[index][0].tokens))
+    return [row for index in indices for row in blocks[index]]
 
 
 def _component_groups(overview: Overview) -> Iterator[tuple[ComponentRow, list[ComponentRow]]]:
     for component in overview.components:
         if component.name in MESSAGE_COMPONENTS:
             continue
-        head = ComponentRow(
+        component_row = ComponentRow(
             sanitised_line(COMPONENT_NAMES.get(component.name, component.name)),
             component.tokens,
             source=component.source,
         )
         match component.name:
             case "tools":
-                yield head, list(_tool_rows(component, overview))
+                yield component_row, list(_tool_rows(component, overview))
             case "instructions":
-                yield head, [_file_row(number) for number in overview.instructions]
+                yield component_row, [_file_row(file) for file in overview.instructions]
             case "summary":
-                yield head, [_item_row(item, overview, "estimated", is_shared=False) for item in overview.pins]
+                yield (
+                    component_row,
+                    [_item_row(item, overview, "estimated", is_message=False) for item in overview.pins],
+                )
             case _:
-                yield head, []
+                yield component_row, []
     yield from _message_groups(overview)
 
 
-def _file_row(number: SourcedNumber) -> ComponentRow:
-    return ComponentRow(sanitised_line(number.name), number.tokens, 1, "estimated")
+def _file_row(file: SourcedNumber) -> ComponentRow:
+    return ComponentRow(sanitised_line(file.name), file.tokens, 1, "estimated")
 
 
 def _tool_rows(component: SourcedNumber, overview: Overview) -> Iterator[ComponentRow]:
@@ -195,7 +201,9 @@ def _tool_rows(component: SourcedNumber, overview: Overview) -> Iterator[Compone
         server_tools = [tool for tool in overview.tools if server_prefix(tool.name) == server.name]
         yield _server_row(server, server_tools)
         for tool in server_tools:
-            if tool.tokens >= MIN_ROW_TOKENS or (tool.is_excluded and not all(one.is_excluded for one in server_tools)):
+            if tool.tokens >= MIN_ROW_TOKENS or (
+                tool.is_excluded and not all(other_tool.is_excluded for other_tool in server_tools)
+            ):
                 yield _tool_row(tool, server)
     if overview.deferred.tools:
         deferred = overview.deferred
@@ -206,9 +214,9 @@ def _tool_rows(component: SourcedNumber, overview: Overview) -> Iterator[Compone
 
 def _server_row(server: ServerShare, server_tools: Sequence[ToolShare]) -> ComponentRow:
     is_disabled = bool(server_tools) and all(tool.is_excluded for tool in server_tools)
-    tool_count = pluralize(server.tools, "tool")
-    tool_count = f"{server.offered} of {tool_count}" if server.offered < server.tools else tool_count
-    name = sanitised_line(f"{server.name.removeprefix('mcp__')}: {tool_count}")
+    tool_count_text = pluralize(server.tools, "tool")
+    tool_count_text = f"{server.offered} of {tool_count_text}" if server.offered < server.tools else tool_count_text
+    name = sanitised_line(f"{server.name.removeprefix('mcp__')}: {tool_count_text}")
     state = "disabled" if is_disabled else "deferred" if not server.offered else "visible"
     return ComponentRow(name, server.tokens, 1, "estimated", server.name, is_tool=True, state=state)
 
@@ -232,28 +240,28 @@ def _message_groups(overview: Overview) -> Iterator[tuple[ComponentRow, list[Com
             continue
         kind_tokens = sum(item.tokens for item in items)
         unassigned_tokens -= kind_tokens
-        large = [
+        large_items = [
             item
             for item in items
-            if kind == "instructions" or item.tokens >= MIN_ROW_TOKENS or item.is_pinned or _is_partly_visible(item)
+            if kind == "instructions" or item.tokens >= MIN_ROW_TOKENS or item.is_pinned or _is_replaced(item)
         ]
-        rows = [_item_row(item, overview, source) for item in large]
-        small_tokens = kind_tokens - sum(item.tokens for item in large)
-        if large and len(large) < len(items):
-            rows.append(ComponentRow(f"… {len(items) - len(large)} smaller", small_tokens, 1))
+        rows = [_item_row(item, overview, source) for item in large_items]
+        small_tokens = kind_tokens - sum(item.tokens for item in large_items)
+        if large_items and len(large_items) < len(items):
+            rows.append(ComponentRow(f"… {len(items) - len(large_items)} smaller", small_tokens, 1))
         yield ComponentRow(name, kind_tokens, source=source), rows
     if unassigned_tokens:
         yield ComponentRow("messages", unassigned_tokens, source=source), []
 
 
-def _is_partly_visible(item: ViewItem) -> bool:
-    """Whether only part of the item is in context."""
+def _is_replaced(item: ViewItem) -> bool:
+    """Whether a summary or a single line replaces the item in context."""
     return item.state in ("masked", "summarised")
 
 
-def _item_row(item: ViewItem, overview: Overview, source: str, *, is_shared: bool = True) -> ComponentRow:
+def _item_row(item: ViewItem, overview: Overview, source: str, *, is_message: bool = True) -> ComponentRow:
     carrying_cost = None
-    if overview.prices_again is not None and is_shared:
+    if overview.prices_again is not None and is_message:
         carrying_cost = item.tokens * sum(overview.prices_again[max(len(overview.prices_again) - item.age + 1, 0) :])
     description = sanitised_line(item.what) or ITEM_KIND_NAMES[item.kind]
     name = f"{item.ref}  {description}" if item.ref.startswith("r") else description
@@ -264,7 +272,7 @@ def _item_row(item: ViewItem, overview: Overview, source: str, *, is_shared: boo
         source,
         item.key,
         item.ref,
-        age=item.age if is_shared else None,
+        age=item.age if is_message else None,
         state=STATE_NAMES[item.state],
         is_pinned=item.is_pinned,
         carrying_cost=carrying_cost,
@@ -273,11 +281,11 @@ def _item_row(item: ViewItem, overview: Overview, source: str, *, is_shared: boo
 
 def component_line(row: ComponentRow, width: int, effective: int, columns: Sequence[ComponentColumn]) -> Line:
     """Return the row as a line, with as many columns as fit."""
-    visible = [column for column in columns if width >= _COLUMNS[column].min_line_width]
-    cells = [_COLUMNS[column].cell(row, effective) for column in visible]
-    room = max(1, width - sum(len(text) for text, _ in cells))
+    visible_columns = [column for column in columns if width >= _COLUMNS[column].min_line_width]
+    cells = [_COLUMNS[column].cell(row, effective) for column in visible_columns]
+    name_width = max(1, width - sum(len(text) for text, _ in cells))
     name = f"{'  ' * row.level}{row.name}"
-    return ((fit_width(name, room), "strong" if row.level == 0 else "text"), *cells)
+    return ((fit_width(name, name_width), "strong" if row.level == 0 else "text"), *cells)
 
 
 def _columns_for(rows: Iterable[ComponentRow]) -> tuple[ComponentColumn, ...]:
@@ -295,26 +303,26 @@ def _columns_for(rows: Iterable[ComponentRow]) -> tuple[ComponentColumn, ...]:
 
 def _table_width(rows: Sequence[ComponentRow], columns: Sequence[ComponentColumn]) -> int:
     """Return the width at which all rows fit, up to a maximum, so that numbers stay close to their names."""
-    names = _MIN_NAME_WIDTH
+    name_width = _MIN_NAME_WIDTH
     for row in rows:
-        names = max(names, 2 * row.level + cell_len(row.name))
-        if names >= _MAX_NAME_WIDTH:  # the maximum is reached
+        name_width = max(name_width, 2 * row.level + cell_len(row.name))
+        if name_width >= _MAX_NAME_WIDTH:  # the maximum is reached
             break
-    return min(names, _MAX_NAME_WIDTH) + 2 + sum(len(_COLUMNS[column].heading) for column in columns)
+    return min(name_width, _MAX_NAME_WIDTH) + 2 + sum(len(_COLUMNS[column].heading) for column in columns)
 
 
 def heading_line(width: int, columns: Sequence[ComponentColumn]) -> Line:
     """Return the column headings."""
-    head = "".join(_COLUMNS[column].heading for column in columns if width >= _COLUMNS[column].min_line_width)
-    return ((" " * max(1, width - len(head)), "dim"), (head, "dim"))
+    headings = "".join(_COLUMNS[column].heading for column in columns if width >= _COLUMNS[column].min_line_width)
+    return ((" " * max(1, width - len(headings)), "dim"), (headings, "dim"))
 
 
 def _tokens_cell(row: ComponentRow, _: int) -> Span:
     return f"{tokens(row.tokens):>7}", "strong" if row.level == 0 else "text"
 
 
-def _share_cell(row: ComponentRow, effective: int) -> Span:
-    return f"{row.tokens / max(effective, 1):>7.1%}", "dim"
+def _share_cell(row: ComponentRow, window_tokens: int) -> Span:
+    return f"{row.tokens / max(window_tokens, 1):>7.1%}", "dim"
 
 
 def _age_cell(row: ComponentRow, _: int) -> Span:
@@ -335,19 +343,19 @@ def _source_cell(row: ComponentRow, _: int) -> Span:
 
 
 @dataclass(frozen=True, slots=True)
-class _ColumnKind:
+class _Column:
     heading: str
     cell: Callable[[ComponentRow, int], Span]
     min_line_width: int = 0
     """Minimum width of the line for this column to be shown."""
 
 
-_COLUMNS: Mapping[ComponentColumn, _ColumnKind] = {
-    "tokens": _ColumnKind(f"{'tokens':>7}", _tokens_cell),
-    "share": _ColumnKind(f"{'share':>7}", _share_cell, 44),
-    "steps": _ColumnKind(f"{'steps':>7}", _age_cell, 60),
-    "state": _ColumnKind(f"  {'state':<12}", _state_cell, 52),
-    "keeping": _ColumnKind(f"{'cost':>8}", _carrying_cost_cell, 72),
-    "source": _ColumnKind(f"  {'source':<12}", _source_cell, 96),
+_COLUMNS: Mapping[ComponentColumn, _Column] = {
+    "tokens": _Column(f"{'tokens':>7}", _tokens_cell),
+    "share": _Column(f"{'share':>7}", _share_cell, 44),
+    "steps": _Column(f"{'steps':>7}", _age_cell, 60),
+    "state": _Column(f"  {'state':<12}", _state_cell, 52),
+    "keeping": _Column(f"{'cost':>8}", _carrying_cost_cell, 72),
+    "source": _Column(f"  {'source':<12}", _source_cell, 96),
 }
 """The columns from left to right: tokens, share, age in steps, state, cost of resending so far, source."""

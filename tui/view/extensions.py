@@ -1,4 +1,4 @@
-"""Lists of skills, of hooks and of everything that needs approval. Pure."""
+"""Lists of skills, hooks and everything that needs approval."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # few sessions need these modules, because few have extension
     from ebbtide.agent.hooks.runner import HookRecord
 
 NO_HOOKS = 'No hooks yet. Add one in `config.toml`: `hooks.Stop = [{ hooks = [{ command = "make test" }] }]`'
-_STANDING_STYLES: "dict[TrustState, TextStyle]" = {
+_TRUST_STATE_STYLES: "dict[TrustState, TextStyle]" = {
     "on": "good",
     "not approved": "warn",
     "changed": "warn",
@@ -28,11 +28,11 @@ def skills_panel(extensions: "SessionExtensions") -> Panel:
     """Return the skills of a session; choosing one inserts it into the prompt."""
     rows = []
     for skill in extensions.skills:
-        standing = extensions.trust_state(skill)
+        trust_state = extensions.trust_state(skill)
         line: Line = (
             (sanitised_line(f"/{skill.name}"), "text"),
             (f"  {skill.owner}, {skill.source}", "dim"),
-            (f"  {standing}", _STANDING_STYLES[standing]) if standing != "on" else ("", "dim"),
+            (f"  {trust_state}", _TRUST_STATE_STYLES[trust_state]) if trust_state != "on" else ("", "dim"),
         )
         details: list[Line] = [
             ((sanitised_line(skill.description), "text"),),
@@ -41,9 +41,9 @@ def skills_panel(extensions: "SessionExtensions") -> Panel:
         if not skill.for_model:
             details.append((("only used when you call it", "dim"),))
         rows.append(PanelRow(skill.name, line, search_text=f"{skill.name} {skill.description}", details=tuple(details)))
-    head: Line = (("Skills", "strong"), ("  the model loads one when it fits the task", "dim"))
+    headline: Line = (("Skills", "strong"), ("  the model loads one when it fits the task", "dim"))
     return Panel(
-        "skills", (head,), tuple(rows), "Up, Down   Enter insert   Esc close", row_noun="skill", max_list_lines=12
+        "skills", (headline,), tuple(rows), "Up, Down   Enter insert   Esc close", row_noun="skill", max_list_lines=12
     )
 
 
@@ -53,20 +53,20 @@ def trust_panel(
     """Return the project's extensions with the user's decisions about them, and the actions that change these
     decisions."""
     rows = []
-    for item, standing in items:
+    for item, trust_state in items:
         line: Line = (
             (sanitised_line(f"{item.kind} {item.name}"), "text"),
-            (f"  {standing}", _STANDING_STYLES[standing]),
+            (f"  {trust_state}", _TRUST_STATE_STYLES[trust_state]),
             (f"  {sanitised_line(item.source)}", "dim"),
         )
-        details: tuple[Line, ...] = tuple(((sanitised_line(each), "dim"),) for each in item.details)
+        details: tuple[Line, ...] = tuple(((sanitised_line(detail), "dim"),) for detail in item.details)
         rows.append(PanelRow(item.key, line, details=details))
-    head: Line = (
+    headline: Line = (
         ("Extensions of this project", "strong"),
         ("  changes need a new approval", "dim"),
     )
     return Panel(
-        "trust", (head,), tuple(rows), "Up, Down   a approve   n never   x reset   Esc close",
+        "trust", (headline,), tuple(rows), "Up, Down   a approve   n never   x reset   Esc close",
         empty_message="Nothing here needs approval.", actions=(approve, refuse, forget),
         search_placeholder="", previews_before_action=True, scrolls_details=True, max_list_lines=12,
     )  # fmt: skip
@@ -78,11 +78,11 @@ def hooks_panel(
     problems: Sequence[str],
     *actions: PanelAction,
 ) -> Panel:
-    """Return the hooks of a session by event, its `hooks.after_tool` commands, and the reasons why other hooks are
-    ignored. The value of a row is its index in `records`. `actions` approve or refuse hooks."""
+    """Return a session's hooks by event, its `hooks.after_tool` commands, and the reasons why other hooks are ignored.
+    The value of a row is its index in `records`. `actions` approve or refuse hooks."""
     rows: list[PanelRow] = []
     for event in HOOK_EVENTS:
-        event_hooks = [(str(at), *record) for at, record in enumerate(records) if record[0].event == event]
+        event_hooks = [(str(index), *record) for index, record in enumerate(records) if record[0].event == event]
         rows += [heading(event)] if event_hooks else []
         rows += [_hook_row(*record) for record in event_hooks]
     if after_tool:
@@ -94,14 +94,14 @@ def hooks_panel(
     if problems:
         rows.append(heading("ignored"))
     rows += [PanelRow("", ((f"  {sanitised_line(problem)}", "warn"),)) for problem in problems]
-    head: Line = (("Hooks", "strong"), ("  your programs, run on events", "dim"))
+    headline: Line = (("Hooks", "strong"), ("  your programs, run on events", "dim"))
     return Panel(
-        "hooks", (head,), tuple(rows), "Up, Down   a approve   n never   x reset   Esc close",
+        "hooks", (headline,), tuple(rows), "Up, Down   a approve   n never   x reset   Esc close",
         actions=actions, search_placeholder="", previews_before_action=True, scrolls_details=True, max_list_lines=16,
     )  # fmt: skip
 
 
-def _hook_row(value: str, hook: "DeclaredHook", standing: "TrustState", record: "HookRecord") -> PanelRow:
+def _hook_row(value: str, hook: "DeclaredHook", trust_state: "TrustState", record: "HookRecord") -> PanelRow:
     entry = hook.entry
     conditions = [entry.matcher.strip() or "*", *([f"if {entry.condition}"] if entry.condition else ())]
     counts = [f"ran {_times(record.runs)}"] if record.runs else []
@@ -109,14 +109,14 @@ def _hook_row(value: str, hook: "DeclaredHook", standing: "TrustState", record: 
     line: Line = (
         (f"  {sanitised_line(', '.join(conditions))}  ", "dim"),
         (sanitised_line(entry.action_text), "text"),
-        (f"  {standing}", _STANDING_STYLES[standing]) if standing != "on" else ("", "dim"),
+        (f"  {trust_state}", _TRUST_STATE_STYLES[trust_state]) if trust_state != "on" else ("", "dim"),
         (f"  {', '.join(counts)}", "dim") if counts else ("", "dim"),
         (f"  failed {_times(record.failures)}", "warn") if record.failures else ("", "dim"),
     )
     owner_text = {"user": "your hook", "project": "project hook", "plugin": "plugin hook"}[hook.owner]
     facts = [f"{owner_text} from {hook.source}", f"timeout {hook.timeout:g} s", *(["runs once"] if entry.once else ())]
     facts += ["runs in the background"] if entry.in_background else []
-    details: list[Line] = [((sanitised_line(each), "text"),) for each in entry.action_text.splitlines()]
+    details: list[Line] = [((sanitised_line(action_line), "text"),) for action_line in entry.action_text.splitlines()]
     details.append(((sanitised_line("; ".join(facts)), "dim"),))
     if record.problem:
         details.append(((sanitised_line(record.problem), "warn"),))

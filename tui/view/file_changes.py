@@ -1,4 +1,4 @@
-"""Changed files as rows of a list. Pure."""
+"""Changed files as rows of a list."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class FileChangeRow:
     added: int
     removed: int
     note: str
-    """Remarks about the file; usually empty."""
+    """Notes about the file; usually empty."""
     by_tool: bool = True
     is_known: bool = True
 
@@ -39,7 +39,7 @@ def change_rows(changes: FileChanges) -> tuple[FileChangeRow, ...]:
 
 def change_row(file: FileChange, other: str = NOT_BY_TOOLS_NOTE) -> FileChangeRow:
     """Return the row of a file. `other`: the remark for a file that this session's tools did not change."""
-    remark = "; ".join(part for part in (file.unknown, file.note, "" if file.by_tool else other) if part)
+    remark = "; ".join(text for text in (file.unknown, file.note, "" if file.by_tool else other) if text)
     if file.unknown:
         return FileChangeRow(file.name, "", 0, 0, remark, file.by_tool, is_known=False)
     diff = "\n".join(diff_lines(file.name, file.before, file.now)) if file.before != file.now else ""
@@ -83,36 +83,42 @@ def changes_panel(
 
 def change_line(row: FileChangeRow, width: int) -> Line:
     """Return the file as one line. The name is cut so that the numbers always fit."""
-    count = "?" if not row.is_known else f"+{row.added} −{row.removed}"
-    mark = "  " if row.by_tool else "~ "
-    room = max(1, width - cell_len(count) - len(mark) - 2)
+    counts_text = "?" if not row.is_known else f"+{row.added} −{row.removed}"
+    prefix = "  " if row.by_tool else "~ "
+    name_width = max(1, width - cell_len(counts_text) - len(prefix) - 2)
     name = sanitised_line(row.name)
-    if cell_len(name) > room:
+    if cell_len(name) > name_width:
         # The end of a path distinguishes files best.
-        while name and cell_len(name) > max(0, room - 1):
+        while name and cell_len(name) > max(0, name_width - 1):
             name = name[1:]
         name = f"…{name}"
     style: TextStyle = "text" if row.by_tool else "dim"
-    return ((mark, "warn"), (set_cell_size(name, room), style), (f"  {count}", "dim"))
+    return ((prefix, "warn"), (set_cell_size(name, name_width), style), (f"  {counts_text}", "dim"))
 
 
 def change_text(row: FileChangeRow) -> str:
     """Return the file as one sentence, for line mode."""
     name = sanitised_line(row.name)
-    numbers = f": {pluralize(row.added, 'line')} added, {row.removed} removed" if row.is_known else ""
-    return f"{name}{numbers}" + (f" ({sanitised_line(row.note)})" if row.note else "")
+    counts_text = f": {pluralize(row.added, 'line')} added, {row.removed} removed" if row.is_known else ""
+    return f"{name}{counts_text}" + (f" ({sanitised_line(row.note)})" if row.note else "")
 
 
 def changes_headline(scope: ChangeScope, rows: Sequence[FileChangeRow], notes: Sequence[str]) -> tuple[Line, ...]:
     """Return the heading: changes made by tools, other changes, and what is unknown."""
-    by_tools, others = [row for row in rows if row.by_tool], sum(1 for row in rows if not row.by_tool)
+    tool_rows, other_count = [row for row in rows if row.by_tool], sum(1 for row in rows if not row.by_tool)
     files = (
-        f"{pluralize(len(by_tools), 'file')} changed {SCOPE_TEXTS[scope]}"
-        if by_tools
+        f"{pluralize(len(tool_rows), 'file')} changed {SCOPE_TEXTS[scope]}"
+        if tool_rows
         else f"no files changed {SCOPE_TEXTS[scope]}"
     )
-    numbers = f"  +{sum(row.added for row in by_tools)} −{sum(row.removed for row in by_tools)}" if by_tools else ""
-    other_files = f"; {others} other{' differs' if others == 1 else 's differ'} from the last commit" if others else ""
-    head: Line = (("Files  ", "strong"), (files, "text"), (numbers, "dim"), (other_files, "text"))
-    marks: tuple[Line, ...] = ((("~ ", "warn"), (NOT_BY_TOOLS_NOTE, "dim")),) if others else ()
-    return (head, *marks, *((((sanitised_line(each), "dim"),)) for each in notes))
+    counts_text = (
+        f"  +{sum(row.added for row in tool_rows)} −{sum(row.removed for row in tool_rows)}" if tool_rows else ""
+    )
+    other_files = (
+        f"; {other_count} other{' differs' if other_count == 1 else 's differ'} from the last commit"
+        if other_count
+        else ""
+    )
+    heading: Line = (("Files  ", "strong"), (files, "text"), (counts_text, "dim"), (other_files, "text"))
+    legend: tuple[Line, ...] = ((("~ ", "warn"), (NOT_BY_TOOLS_NOTE, "dim")),) if other_count else ()
+    return (heading, *legend, *((((sanitised_line(note), "dim"),)) for note in notes))

@@ -1,4 +1,4 @@
-"""The greeting of a new session: name, setup, recent sessions and one tip. Pure."""
+"""The greeting of a new session: name, setup, recent sessions and one tip."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,9 +68,9 @@ def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: boo
     """Return the greeting for a screen of this size; the least useful lines are dropped first. `can_draw`: whether the
     terminal can draw characters other than ASCII."""
     name: Line = ((PROGRAM_NAME, "accent"), (f"  {VERSION}", "dim"))
-    drawn: list[Line] = [((line, "accent"),) for line in LOGO]
-    drawn[-1] = (*drawn[-1], (f"  {VERSION}", "dim"))
-    mark = tuple(drawn) if can_draw and width >= len(LOGO[-1]) + len(VERSION) + 2 else (name,)
+    logo_lines: list[Line] = [((line, "accent"),) for line in LOGO]
+    logo_lines[-1] = (*logo_lines[-1], (f"  {VERSION}", "dim"))
+    logo = tuple(logo_lines) if can_draw and width >= len(LOGO[-1]) + len(VERSION) + 2 else (name,)
 
     def labelled_lines(label: str, spans: Line) -> tuple[Line, ...]:
         return wrap_spans(((label.ljust(_LABEL_COLUMNS), "dim"), *spans), width, _LABEL_COLUMNS)
@@ -84,14 +84,14 @@ def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: boo
         if width >= _MIN_LABELLED_WIDTH
         else (parse_inline_code(HELP_HINT, "dim"),)
     )
-    for parts in (
-        (mark, setup, sessions, (*tip, *help_lines)),
-        (mark, setup, sessions, help_lines),
-        (mark, setup, help_lines),
+    for layout in (
+        (logo, setup, sessions, (*tip, *help_lines)),
+        (logo, setup, sessions, help_lines),
+        (logo, setup, help_lines),
         ((name, *setup, *help_lines),),
         ((name, *help_lines),),
     ):
-        blocks = [part for part in parts if part]
+        blocks = [section for section in layout if section]
         if sum(map(len, blocks)) + len(blocks) <= height:
             break
     lines: tuple[Line, ...] = ()
@@ -101,16 +101,16 @@ def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: boo
 
 
 def centred_greeting(greeting: Greeting, width: int, height: int, *, can_draw: bool = True) -> tuple[Line, ...]:
-    """Return the greeting for above a centred prompt on a large screen. `lines_below_prompt` returns the lines for
-    below it."""
+    """Return the part of the greeting above a centred prompt on a large screen; `lines_below_prompt` returns the part
+    below."""
     if not can_draw:
         return greeting_lines(greeting, width, height, can_draw=False)
-    mark = tuple(_centre(((line, "accent"),), width, len(LOGO[0])) for line in LOGO)
+    logo = tuple(_centre(((line, "accent"),), width, len(LOGO[0])) for line in LOGO)
     setup = (
         *_setup_lines(greeting, width),
         *(_centre(parse_inline_code(sanitised_line(line), "dim"), width) for line in greeting.advice),
     )
-    blocks = (mark, setup, _session_lines(greeting, width))
+    blocks = (logo, setup, _session_lines(greeting, width))
     lines: tuple[Line, ...] = ()
     for block in blocks:
         if block:
@@ -120,13 +120,13 @@ def centred_greeting(greeting: Greeting, width: int, height: int, *, can_draw: b
 
 def lines_below_prompt(greeting: Greeting, width: int) -> tuple[Line, ...]:
     """Return the lines below a centred prompt: keys and suggestions."""
-    keys: Line = (("/help", "text"), (" keys and commands", "dim"), ("   Ctrl-P", "text"), (" everything", "dim"))
+    key_line: Line = (("/help", "text"), (" keys and commands", "dim"), ("   Ctrl-P", "text"), (" everything", "dim"))
     hint: Line = (("try  ", "accent"), (SUGGESTED_MESSAGE, "dim"))
     if greeting.sessions:
         hint = (("tip  ", "accent"), *parse_inline_code(greeting.tip, "dim")) if greeting.tip else ()
     hints = wrap_spans(hint, width, 5) if hint else ()
     hints = tuple(_centre(line, width) for line in hints) if len(hints) == 1 else hints
-    return (_centre(keys, width), *((((" ", "text"),), *hints) if hints else ()))
+    return (_centre(key_line, width), *((((" ", "text"),), *hints) if hints else ()))
 
 
 def _setup_lines(greeting: Greeting, width: int) -> tuple[Line, ...]:
@@ -145,10 +145,10 @@ def _setup_lines(greeting: Greeting, width: int) -> tuple[Line, ...]:
     )
 
 
-def _centre(line: Line, width: int, cells: int | None = None) -> Line:
-    """Centre a line. `cells`: a width to use instead of the line's own."""
-    room = width - (_line_width(line) if cells is None else cells)
-    return ((" " * (room // 2), "text"), *line) if room > 1 else line
+def _centre(line: Line, width: int, line_width: int | None = None) -> Line:
+    """Centre a line. `line_width`: the width to assume instead of the line's own."""
+    margin = width - (_line_width(line) if line_width is None else line_width)
+    return ((" " * (margin // 2), "text"), *line) if margin > 1 else line
 
 
 def _line_width(line: Line) -> int:
@@ -163,29 +163,29 @@ def indent_lines(lines: Sequence[Line], columns: int) -> tuple[Line, ...]:
 def _setup_rows(greeting: Greeting) -> tuple[tuple[str, Line], ...]:
     """Return the model, folder and instruction files as lines with labels."""
     branch: Line = ((f"   {sanitised_line(greeting.branch)}", "accent"),) if greeting.branch else ()
-    read = ", ".join(sanitised_line(name) for name, _ in greeting.instruction_files)
+    file_names = ", ".join(sanitised_line(name) for name, _ in greeting.instruction_files)
     return (
         ("model", ((sanitised_line(greeting.model), "text"),)),
         *(("", parse_inline_code(sanitised_line(line), "dim")) for line in greeting.advice),
         ("folder", ((sanitised_line(greeting.folder), "text"), *branch)),
-        *((("read", ((read, "text"),)),) if read else ()),
+        *((("read", ((file_names, "text"),)),) if file_names else ()),
     )
 
 
 def _session_lines(greeting: Greeting, width: int) -> tuple[Line, ...]:
     if not greeting.sessions:
         return ()
-    head: Line = (("resume", "dim"), ("   type a number, or ", "dim"), ("/resume", "code"), (" for all", "dim"))
-    room = max(8, min(_MAX_TITLE_COLUMNS, width - 24))
+    heading: Line = (("resume", "dim"), ("   type a number, or ", "dim"), ("/resume", "code"), (" for all", "dim"))
+    title_width = max(8, min(_MAX_TITLE_COLUMNS, width - 24))
     return (
-        head,
+        heading,
         *(
             (
-                (f"  {at}  ", "accent"),
-                (f"{fit_width(session_title(info), room)}  ", "text"),
+                (f"  {number}  ", "accent"),
+                (f"{fit_width(session_title(info), title_width)}  ", "text"),
                 (_session_age(greeting, info), "dim"),
             )
-            for at, info in enumerate(greeting.sessions, 1)
+            for number, info in enumerate(greeting.sessions, 1)
         ),
     )
 
@@ -201,13 +201,14 @@ def _session_age(greeting: Greeting, info: SessionInfo) -> str:
 def plain_greeting(greeting: Greeting) -> tuple[str, ...]:
     """Return the greeting as a few sentences, for line mode."""
     branch = f", branch {sanitised_line(greeting.branch)}" if greeting.branch else ""
-    read = [f"{sanitised_line(name)} ({size(count)})" for name, count in greeting.instruction_files]
-    where = (
+    file_names = [f"{sanitised_line(name)} ({size(byte_count)})" for name, byte_count in greeting.instruction_files]
+    introduction = (
         f"{PROGRAM_NAME} {VERSION} in {sanitised_line(greeting.folder)}{branch}, model {sanitised_line(greeting.model)}"
     )
-    status = f"{where}, mode {greeting.mode}." + (f" Read {', '.join(read)}." if read else "")
+    status = f"{introduction}, mode {greeting.mode}." + (f" Read {', '.join(file_names)}." if file_names else "")
     numbered_sessions = [
-        f"{at} {session_title(info)} ({_session_age(greeting, info)})" for at, info in enumerate(greeting.sessions, 1)
+        f"{number} {session_title(info)} ({_session_age(greeting, info)})"
+        for number, info in enumerate(greeting.sessions, 1)
     ]
     sessions = (f"Resume by number: {'; '.join(numbered_sessions)}.",) if numbered_sessions else ()
     tip = f"Tip: {greeting.tip}. " if greeting.tip and not _SCREEN_ONLY_KEY.search(greeting.tip) else ""
@@ -230,10 +231,21 @@ def model_choice_note(model: str, settings: Settings | None) -> tuple[str, ...]:
     configured."""
     if settings is None or settings.config.model is not None:
         return ()
-    keys = [variable for variable, _ in DEFAULT_MODELS if settings.environment.get(variable)]
-    chosen = next((variable for variable, usual in DEFAULT_MODELS if variable in keys and usual == model), None)
-    if chosen is None:
+    set_variables = [variable for variable, _ in DEFAULT_MODELS if settings.environment.get(variable)]
+    chosen_variable = next(
+        (
+            variable
+            for variable, default_model in DEFAULT_MODELS
+            if variable in set_variables and default_model == model
+        ),
+        None,
+    )
+    if chosen_variable is None:
         return ()
-    others = [variable for variable in keys if variable != chosen]
-    also_set = f" ({', '.join(others)} {'is' if len(others) == 1 else 'are'} also set)" if others else ""
-    return (f"model chosen by {chosen}{also_set}", "/model switches, /settings agent.model sets a default")
+    other_variables = [variable for variable in set_variables if variable != chosen_variable]
+    others_note = (
+        f" ({', '.join(other_variables)} {'is' if len(other_variables) == 1 else 'are'} also set)"
+        if other_variables
+        else ""
+    )
+    return (f"model chosen by {chosen_variable}{others_note}", "/model switches, /settings agent.model sets a default")

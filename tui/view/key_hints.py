@@ -18,7 +18,7 @@ _KEYS = regex(rf"{_KEY}(?:, {_KEY})*(?= |$)")
 def key_hint_lines(hints: str, width: int) -> list[Line]:
     """Split hints into phrases at two or more spaces, and highlight the keys. Phrases are not broken across lines. If
     all fit into one line, they are spaced more widely."""
-    phrases = [_phrase(words) for words in re.split(r" {2,}", hints.strip()) if words]
+    phrases = [_phrase(hint) for hint in re.split(r" {2,}", hints.strip()) if hint]
     rows: list[list[Line]] = [[]]
     gap = 3 if _phrases_width(phrases, 3) <= width else 2
     for phrase in phrases:
@@ -29,10 +29,10 @@ def key_hint_lines(hints: str, width: int) -> list[Line]:
 
 
 def _phrase(hint: str) -> Line:
-    keys = _KEYS.match(hint)
-    if keys is None:
+    match = _KEYS.match(hint)
+    if match is None:
         return ((hint, "dim"),)
-    spans: tuple[Span, Span] = ((keys[0], "text"), (hint[keys.end() :], "dim"))
+    spans: tuple[Span, Span] = ((match[0], "text"), (hint[match.end() :], "dim"))
     return tuple(span for span in spans if span[0])
 
 
@@ -40,13 +40,13 @@ def _row(phrases: list[Line], gap: int) -> Line:
     spans: list[Span] = []
     for phrase in phrases:
         spans += [(" " * gap, "dim"), *phrase] if spans else phrase
-    inks = groupby(spans, key=lambda span: span[1])
-    return tuple(_join_spans(style, list(same)) for style, same in inks)
+    groups = groupby(spans, key=lambda span: span[1])
+    return tuple(_join_spans(style, list(group)) for style, group in groups)
 
 
 def _join_spans(style: TextStyle, spans: list[Span]) -> Span:
-    return ("".join(words for words, _ in spans), style)
+    return ("".join(text for text, _ in spans), style)
 
 
 def _phrases_width(phrases: list[Line], gap: int) -> int:
-    return sum(cell_len(words) for phrase in phrases for words, _ in phrase) + gap * max(len(phrases) - 1, 0)
+    return sum(cell_len(text) for phrase in phrases for text, _ in phrase) + gap * max(len(phrases) - 1, 0)

@@ -1,4 +1,4 @@
-"""How calls and turns ended, in a few words, and the output lines that explain why. Pure."""
+"""How calls and turns ended, in a few words, and the output lines that explain why."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -32,7 +32,7 @@ TURN_END_MESSAGES: Mapping[str, str] = {
 _MAX_NAMED_TOOLS = 6
 """Maximum number of tools named in the summary of a search."""
 MAX_FAILURE_LINES, MAX_OUTPUT_LINES, MAX_USER_OUTPUT_LINES = 3, 5, 12
-"""Maximum number of output lines of a collapsed call: of a failed tool, of a command, and of the user's own command."""
+"""Maximum number of output lines shown for a collapsed call: a failed tool, a command, and the user's own command."""
 _MAX_NON_DIVIDER_CHARS = 3
 """Maximum length of a line of one repeated character that is not yet a divider."""
 
@@ -89,8 +89,8 @@ def _status_text(call: Call, diff: str, line_count: int) -> str:
 def _agent_result(call: Call) -> str:
     """Return the first line of a sub-agent's result: how it ended and what it used."""
     line, _, _ = call.text.partition("\n")
-    begin = f"[Agent {call.arguments.get('agent')} "
-    return sanitised_line(line.removeprefix(begin).removesuffix("]")) if line.startswith(begin) else ""
+    prefix = f"[Agent {call.arguments.get('agent')} "
+    return sanitised_line(line.removeprefix(prefix).removesuffix("]")) if line.startswith(prefix) else ""
 
 
 def output_line_count(call: "Call | ToolFinished") -> int:
@@ -101,7 +101,7 @@ def output_line_count(call: "Call | ToolFinished") -> int:
 
 def collapsed_lines(call: Call) -> tuple[tuple[str, ...], bool]:
     """Return the output lines shown while a finished call is collapsed, and whether they are a command's output. Such
-    lines are cut at the edge of the screen; messages of tools are wrapped."""
+    lines are cut at the edge of the screen; tool messages are wrapped."""
     if call.call_id.startswith(USER_CALL_PREFIX):
         return _output_lines(call)[-MAX_USER_OUTPUT_LINES:], True
     if call.status == "failed" or (call.name == PLAN and call.status == "denied"):
@@ -131,13 +131,13 @@ def failure_lines(call: "Call | ToolFinished") -> tuple[str, ...]:
     if not call.program:
         return lines[:MAX_FAILURE_LINES]
     lines = tuple(line for line in lines if any(map(str.isalnum, line)))  # without divider lines
-    before, last = lines[:-MAX_FAILURE_LINES], lines[-MAX_FAILURE_LINES:]
-    cause = view.error_lines.strongest_error_line(before)
-    if view.error_lines.error_weight(cause) <= max(map(view.error_lines.error_weight, last), default=0):
+    earlier_lines, last_lines = lines[:-MAX_FAILURE_LINES], lines[-MAX_FAILURE_LINES:]
+    cause = view.error_lines.strongest_error_line(earlier_lines)
+    if view.error_lines.error_weight(cause) <= max(map(view.error_lines.error_weight, last_lines), default=0):
         return lines[-MAX_OUTPUT_LINES:]
-    at = before.index(cause)
-    between = ("…",) if at + 1 < len(before) else ()
-    return (*before[max(0, at - MAX_FAILURE_LINES + 1) : at + 1], *between, *last)
+    index = earlier_lines.index(cause)
+    ellipsis = ("…",) if index + 1 < len(earlier_lines) else ()
+    return (*earlier_lines[max(0, index - MAX_FAILURE_LINES + 1) : index + 1], *ellipsis, *last_lines)
 
 
 def _output_lines(call: "Call | ToolFinished") -> tuple[str, ...]:
@@ -154,7 +154,7 @@ def call_diff(call: Call) -> str:
         case "edit_file", {"old": str(old), "new": str(new)}:
             return _fragment_diff(old, new)
         case "edit_file", {"edits": list() | tuple() as edits}:
-            pairs = [(each.get("old"), each.get("new")) for each in edits if isinstance(each, Mapping)]
+            pairs = [(edit.get("old"), edit.get("new")) for edit in edits if isinstance(edit, Mapping)]
             texts = [(old, new) for old, new in pairs if isinstance(old, str) and isinstance(new, str)]
             return "\n".join(_fragment_diff(old, new) for old, new in texts)
         case "write_file", {"content": str(content)}:
@@ -172,8 +172,8 @@ def edited_path(call: Call) -> str:
 
 
 def _fragment_diff(old: str, new: str) -> str:
-    line_end = "" if old.endswith("\n") or new.endswith("\n") else "\n"  # a piece may end in mid-line
-    return _text_diff(old and old + line_end, new and new + line_end)
+    newline = "" if old.endswith("\n") or new.endswith("\n") else "\n"  # a piece may end in mid-line
+    return _text_diff(old and old + newline, new and new + newline)
 
 
 @lru_cache(maxsize=64)
@@ -184,5 +184,5 @@ def _text_diff(old: str, new: str) -> str:
 
 def search_summary(names: tuple[str, ...]) -> str:
     """Return `tool search: found a, b`; names beyond the maximum are only counted."""
-    found = join_limited([f"`{name}`" for name in names], _MAX_NAMED_TOOLS)
-    return f"tool search: {f'found {found}' if names else 'nothing found'}"
+    names_text = join_limited([f"`{name}`" for name in names], _MAX_NAMED_TOOLS)
+    return f"tool search: {f'found {names_text}' if names else 'nothing found'}"

@@ -118,7 +118,6 @@ class AskForText:
     """A request for text that an action needs."""
 
     initial_text: Callable[[PanelRow], str]
-    """The initial text."""
     key_hints: str
     label: str
     """Label of the text field, such as `New title`."""
@@ -154,7 +153,7 @@ class PanelAction:
 
 SELECT_ROW = PanelAction(("enter",), "select")
 _TEXT_WIDTH = 200
-"""Width, in columns, at which a row is rendered before it is converted to text."""
+"""Width in columns at which a row is rendered before it is converted to text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,16 +165,16 @@ class Panel:
     key_hints: str | Callable[[PanelRow], str] = ""
     """Key hints, separated by two spaces."""
     list_key_hints: str = ""
-    """Key hints while the list has the focus; by default the same."""
+    """Key hints while the list has the focus; empty to use `key_hints`."""
     empty_message: str = ""
     """Message if there are no rows."""
     no_match_message: str = ""
-    """Message if no row matches; the message for an empty list by default."""
+    """Message if no row matches; empty to use `empty_message`."""
     actions: tuple[PanelAction, ...] = (SELECT_ROW,)
     empty_details: tuple[Line, ...] = ()
     """Details if there are no rows."""
     search_placeholder: str = "type to find"
-    """Placeholder of the search field; empty: no search field."""
+    """Placeholder of the search field; empty for no search field."""
     search_text: str = ""
     """The initial search text."""
     row_noun: str = ""
@@ -272,9 +271,12 @@ def panel_key_hints(panel: Panel, row: PanelRow, *, in_list: bool, is_whole: boo
 
 def panel_headline(panel: Panel, count: int, *, is_searched: bool) -> list[Line]:
     """Return the heading with the number of matches."""
-    first, *others = panel.head
-    of_all = f" of {len(panel.rows):,}" if is_searched else ""
-    return [(*first, (f"  {count:,}{of_all} {panel.row_noun}", "dim")) if panel.row_noun else first, *others]
+    first_line, *other_lines = panel.head
+    total_text = f" of {len(panel.rows):,}" if is_searched else ""
+    return [
+        (*first_line, (f"  {count:,}{total_text} {panel.row_noun}", "dim")) if panel.row_noun else first_line,
+        *other_lines,
+    ]
 
 
 def action_keys(panel: Panel) -> frozenset[str]:
@@ -291,13 +293,13 @@ def row_line(row: PanelRow, width: int) -> Line:
     line = row.line(width) if callable(row.line) else row.line
     if row.right_text is None:
         return line
-    room = max(0, width - cell_len(row.right_text[0]) - 2)
+    remaining_width = max(0, width - cell_len(row.right_text[0]) - 2)
     spans: list[Span] = []
-    for words, style in line:
-        if cell_len(words) > room:
-            words = f"{set_cell_size(words, room - 1)}…" if room else ""
-        spans.append((words, style))
-        room -= cell_len(words)
-        if not room:
+    for text, style in line:
+        if cell_len(text) > remaining_width:
+            text = f"{set_cell_size(text, remaining_width - 1)}…" if remaining_width else ""
+        spans.append((text, style))
+        remaining_width -= cell_len(text)
+        if not remaining_width:
             break
-    return (*spans, (" " * (room + 2), "dim"), row.right_text)
+    return (*spans, (" " * (remaining_width + 2), "dim"), row.right_text)

@@ -1,4 +1,4 @@
-"""The approval question about a call: its text and answers. Pure."""
+"""The approval question about a call: its text and answers."""
 
 from collections.abc import Mapping
 
@@ -22,13 +22,13 @@ def rule_description(rule: str, *, is_exact: bool = False) -> str:
         return sanitised_line(rule)
     tool, prefix = sanitised_line(parsed.tool), sanitised_line(parsed.prefix)
     traits = traits_of(tool)
-    where = " outside the sandbox" if tool == "outside" else ""
+    scope_suffix = " outside the sandbox" if tool == "outside" else ""
     if parsed.exact_line is not None:
-        return f"this command{where}"
+        return f"this command{scope_suffix}"
     if tool == "network":
         return f"connections to {prefix}" if prefix else "all connections"
     if traits.role == "run_command" or tool == "outside":
-        return f'"{prefix} …" commands{where}' if prefix else f"all commands{where}"
+        return f'"{prefix} …" commands{scope_suffix}' if prefix else f"all commands{scope_suffix}"
     if tool.startswith("mcp__"):
         server, _, name = tool.removeprefix("mcp__").partition("__")
         return f"calls of {name} on {server}" if name else f"all tools of {server}"
@@ -45,7 +45,7 @@ def rule_description(rule: str, *, is_exact: bool = False) -> str:
 _MAX_DANGERS = 3
 """Maximum number of dangerous parts that are listed."""
 _MAX_PART_CHARS = 60
-"""Maximum number of characters shown of a dangerous part."""
+"""Maximum number of characters shown per dangerous part."""
 _CHANGE_VERBS: Mapping[str, str] = {"new": "Create", "deleted": "Delete"}
 """Verbs for the headline, by the state of the file in the diff."""
 SCOPE_TEXTS: Mapping[str, str] = {"session": "this session", "project": "in future sessions"}
@@ -57,10 +57,10 @@ def call_question(question: PermissionAsked) -> QuestionSpec:
     """Return the question for a call."""
     headline, reason = permission_headline(question, *count_changes(question.preview)), reason_lines(question)
     choices = _choices(question, "session")
-    for_project = _choices(question, "project") if question.rules_file and question.offers else ()
+    project_choices = _choices(question, "project") if question.rules_file and question.offers else ()
     is_short = len(reason) == 1 and not question.dangers
     return QuestionSpec(
-        headline, _subject(question), choices, reason, for_project, question.rules_file, is_short=is_short
+        headline, _subject(question), choices, reason, project_choices, question.rules_file, is_short=is_short
     )
 
 
@@ -68,7 +68,7 @@ def _subject(question: PermissionAsked) -> Subject:
     """Return what the call would do: the command line, the diff, or all arguments."""
     command = command_of(question.arguments)
     if command:
-        return Subject("code", command, "bash", tuple((one.start, one.end) for one in question.dangers))
+        return Subject("code", command, "bash", tuple((danger.start, danger.end) for danger in question.dangers))
     if question.preview:
         return Subject("diff", question.preview, is_named=_single_file(question) is not None)
     return Subject("arguments", arguments=question.arguments)
@@ -91,14 +91,14 @@ def _choices(question: PermissionAsked, scope: str) -> tuple[Choice, ...]:
     )
 
 
-def _denial(words: str) -> Decision:
-    return Decision("deny", note=sanitised(words.strip()))
+def _denial(text: str) -> Decision:
+    return Decision("deny", note=sanitised(text.strip()))
 
 
-def _rule_choice(question: PermissionAsked, number: int, scope: str) -> Choice:
-    rule, is_exact = question.offers[number], question.offers_exact and number == 0
-    trial_texts = {one.rule: rule_trial_text(one) for one in question.tried}
-    stored_in = f"saved in {question.rules_file}" if scope == "project" else ""
+def _rule_choice(question: PermissionAsked, offer_index: int, scope: str) -> Choice:
+    rule, is_exact = question.offers[offer_index], question.offers_exact and offer_index == 0
+    trial_texts = {trial.rule: rule_trial_text(trial) for trial in question.tried}
+    storage_note = f"saved in {question.rules_file}" if scope == "project" else ""
     description = rule_description(rule, is_exact=is_exact)
     return Choice(
         f"Yes, and don't ask again for {description} {SCOPE_TEXTS[scope]}",
@@ -106,31 +106,33 @@ def _rule_choice(question: PermissionAsked, number: int, scope: str) -> Choice:
         Decision("allow", rule=rule, scope="project" if scope == "project" else "session"),
         is_lasting=True,
         rule_text="" if is_exact else rule,  # an exact rule is already shown
-        details="; ".join(part for part in (trial_texts.get(rule, ""), stored_in) if part),
+        details="; ".join(text for text in (trial_texts.get(rule, ""), storage_note) if text),
         brief=f"Yes, always {description}",
     )
 
 
 def _edit_entry(question: PermissionAsked) -> TextEntry:
     """Return how the user edits the call: a printable command in place, anything else in the user's editor."""
-    before = str(question.arguments[editable_argument(question)])
-    if editable_argument(question) == "command" and sanitised(before) == before:
-        return TextEntry("command", lambda text: _edited_command_decision(question, before, text), initial_text=before)
+    original = str(question.arguments[editable_argument(question)])
+    if editable_argument(question) == "command" and sanitised(original) == original:
+        return TextEntry(
+            "command", lambda text: _edited_command_decision(question, original, text), initial_text=original
+        )
 
-    def edited(text: str) -> Decision | None:
-        return Decision("edit", arguments=with_edited_argument(question, text)) if text != before else None
+    def build_decision(text: str) -> Decision | None:
+        return Decision("edit", arguments=with_edited_argument(question, text)) if text != original else None
 
-    return TextEntry("editor", edited, initial_text=before, file=path_argument(question.arguments))
+    return TextEntry("editor", build_decision, initial_text=original, file=path_argument(question.arguments))
 
 
-def _edited_command_decision(question: PermissionAsked, before: str, text: str) -> Decision | None:
+def _edited_command_decision(question: PermissionAsked, original: str, text: str) -> Decision | None:
     """Return the decision that allows the call, with the command as edited but without unprintable characters. None if
     the command is empty."""
     if not text.strip():
         return None
     return (
         Decision("allow")
-        if text == before
+        if text == original
         else Decision("allow", arguments=with_edited_argument(question, sanitised(text)))
     )
 
@@ -140,22 +142,22 @@ def permission_headline(question: PermissionAsked, added: int, removed: int) -> 
     path = sanitised_line(path_argument(question.arguments))
     name: Span = (sanitised_line(question.name), "strong")
     agent_name: tuple[Span, ...] = ((f"agent {sanitised_line(question.agent)}: ", "strong"),) if question.agent else ()
-    asks: tuple[Span, ...] = (("? ", "warn"), *agent_name)
-    start: tuple[Span, ...] = (*asks, ("Allow ", "text"), name)
+    prefix: tuple[Span, ...] = (("? ", "warn"), *agent_name)
+    question_start: tuple[Span, ...] = (*prefix, ("Allow ", "text"), name)
     if question.host:
-        return (*start, (" to connect to ", "text"), (sanitised_line(question.host), "strong"), ("?", "text"))
+        return (*question_start, (" to connect to ", "text"), (sanitised_line(question.host), "strong"), ("?", "text"))
     if question.id.startswith(OUTSIDE_ID_PREFIX):
-        return (*start, (" to run this again outside the sandbox?", "text"))
+        return (*question_start, (" to run this again outside the sandbox?", "text"))
     if command_of(question.arguments):
-        return (*asks, ("Run this command?", "strong"), *_edited_note(question))
+        return (*prefix, ("Run this command?", "strong"), *_edited_note(question))
     if question.preview:
         file = _single_file(question)
         verb = _CHANGE_VERBS.get(file.state, "Change") if file is not None else "Change"
-        what = path or (sanitised_line(file.name) if file is not None else "") or "these files"
+        subject = path or (sanitised_line(file.name) if file is not None else "") or "these files"
         counts: Line = ((f"  +{added}", "good"), (f" −{removed}", "bad"))
-        return (*asks, (f"{verb} {what}?", "strong"), *counts, *_edited_note(question))
+        return (*prefix, (f"{verb} {subject}?", "strong"), *counts, *_edited_note(question))
     request: Span = (f" to access {path}?" if path else " to run with these arguments?", "text")
-    return (*start, request, *_edited_note(question))
+    return (*question_start, request, *_edited_note(question))
 
 
 def _single_file(question: PermissionAsked) -> FileDiff | None:
@@ -173,14 +175,15 @@ def _danger_parts(question: PermissionAsked) -> tuple[tuple[str, str], ...]:
     for danger in question.dangers:
         part = ellipsize(sanitised_line(command[danger.start : danger.end]), _MAX_PART_CHARS)
         parts.setdefault(part, []).append(sanitised_line(danger.why))
-    return tuple((part, f" {', and '.join(dict.fromkeys(whys))}") for part, whys in parts.items())
+    return tuple((part, f" {', and '.join(dict.fromkeys(reasons))}") for part, reasons in parts.items())
 
 
 def reason_lines(question: PermissionAsked) -> tuple[Line, ...]:
     """Return lines that name the dangerous parts and the reason for the question."""
     dangerous = _danger_parts(question)
     dangers: list[Line] = [
-        (("Dangerous: ", "bad"), (part, "code"), (why, "strong")) for part, why in dangerous[:_MAX_DANGERS]
+        (("Dangerous: ", "bad"), (part, "code"), (danger_reason, "strong"))
+        for part, danger_reason in dangerous[:_MAX_DANGERS]
     ]
     if len(dangerous) > _MAX_DANGERS:
         dangers.append(((f"and {pluralize(len(dangerous) - _MAX_DANGERS, 'more dangerous part')}", "bad"),))

@@ -1,4 +1,4 @@
-"""A submitted plan and the possible answers. Pure."""
+"""A submitted plan and the possible answers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,21 +23,21 @@ _MODE_LABELS: Mapping[str, str] = {
 
 def plan_question(question: PlanSubmitted) -> QuestionSpec:
     """Return the question for a plan."""
-    accepted = (
+    accept_choices = (
         Choice(
             _MODE_LABELS[mode].capitalize(),
-            "y" if not number else "",
+            "y" if not index else "",
             PlanDecision("accept", mode),
             is_lasting=mode == "auto",
             rule_text=f"mode {mode}",
             brief=f"Yes, {mode}",
         )
-        for number, mode in enumerate(question.modes)
+        for index, mode in enumerate(question.modes)
     )
     note = TextEntry("words", _rejection, "what to do instead; Enter reject the plan, Esc back")
     edit = TextEntry("editor", lambda text: _edited_plan(question, text), initial_text=question.plan, file=PLAN_FILE)
     choices = (
-        *accepted,
+        *accept_choices,
         Choice("Edit the plan first", "e", text_entry=edit, brief="Edit it"),
         Choice("No", "n", PlanDecision("reject")),
         Choice("No, tell it what to do instead", "d", text_entry=note, brief="No, because"),
@@ -45,8 +45,8 @@ def plan_question(question: PlanSubmitted) -> QuestionSpec:
     return QuestionSpec(plan_headline(question), Subject("markdown", question.plan), choices)
 
 
-def _rejection(words: str) -> PlanDecision:
-    return PlanDecision("reject", note=sanitised(words.strip()))
+def _rejection(text: str) -> PlanDecision:
+    return PlanDecision("reject", note=sanitised(text.strip()))
 
 
 def _edited_plan(question: PlanSubmitted, text: str) -> PlanDecision | None:
@@ -55,8 +55,8 @@ def _edited_plan(question: PlanSubmitted, text: str) -> PlanDecision | None:
 
 def plan_headline(question: PlanSubmitted) -> Line:
     """Return the headline."""
-    changed: Line = (("  edited by you", "warn"),) if question.is_edited else ()
-    return (("? ", "warn"), (HEADLINE, "strong"), *changed)
+    edited_note: Line = (("  edited by you", "warn"),) if question.is_edited else ()
+    return (("? ", "warn"), (HEADLINE, "strong"), *edited_note)
 
 
 def last_plan(blocks: Sequence[Block]) -> Call | None:

@@ -1,4 +1,4 @@
-"""A question as a value: subject, choices and the meaning of each key. Pure."""
+"""A question as a value: subject, choices and the meaning of each key."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +35,6 @@ class TextEntry:
     """Returns the answer for the text; None if the text is not valid."""
     hint: str = ""
     initial_text: str = ""
-    """The initial text."""
     file: str = ""
     """Suffix of the file name in the editor."""
 
@@ -110,7 +109,7 @@ def key_effect(
 ) -> tuple[KeyEffect, AnswerState]:
     """Return the effect of a key in the list. The key of a lasting choice only marks it; Enter confirms it."""
     choices = current_choices(spec, state)
-    count = len(choices)
+    choice_count = len(choices)
     match key:
         case "escape":
             return "stopped", state
@@ -118,13 +117,15 @@ def key_effect(
             return "read", state
         case "down" if spec.free_text is not None and state.marked_index == len(spec.choices) - 1:
             return "to words", state
-        case "up" | "down" if count:
-            return "moved", replace(state, marked_index=(state.marked_index + (1 if key == "down" else -1)) % count)
+        case "up" | "down" if choice_count:
+            return "moved", replace(
+                state, marked_index=(state.marked_index + (1 if key == "down" else -1)) % choice_count
+            )
         case "enter":
-            return ("chosen" if count else "nothing"), state
+            return ("chosen" if choice_count else "nothing"), state
         case "ctrl+o":
             return "whole", state
-        case "space" if spec.allows_several and count:
+        case "space" if spec.allows_several and choice_count:
             return "moved", replace(state, selected_indexes=state.selected_indexes ^ {state.marked_index})
         case "p" if spec.project_choices:
             return "moved", replace(state, is_for_project=not state.is_for_project)

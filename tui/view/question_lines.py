@@ -20,9 +20,9 @@ def headline_and_reason(spec: QuestionSpec, width: int, position: str = "") -> t
     """Return the headline and the reason below it. `position`: the question's position among several."""
     headline: Line = (*spec.headline, (f"  {position}", "dim")) if position else spec.headline
     if spec.is_short:
-        whole: Line = (*headline, ("   ", "dim"), *spec.reason[0])
-        if sum(cell_len(text) for text, _ in whole) <= width:
-            return whole, ()
+        combined: Line = (*headline, ("   ", "dim"), *spec.reason[0])
+        if sum(cell_len(text) for text, _ in combined) <= width:
+            return combined, ()
     return headline, spec.reason
 
 
@@ -32,56 +32,59 @@ def choice_rows(spec: QuestionSpec, state: AnswerState, width: int) -> list[tupl
     rows: list[tuple[int, Line]] = []
     choices = current_choices(spec, state)
     has_letters = any(choice.key for choice in choices)
-    digits = len(str(min(9, len(choices))))
+    number_width = len(str(min(9, len(choices))))
     for index, choice in enumerate(choices):
         is_marked = index == state.marked_index
-        tick = ("[x] " if index in state.selected_indexes else "[ ] ") if spec.allows_several else ""
-        number = str(index + 1).rjust(digits) if index < 9 else " " * digits
+        checkbox = ("[x] " if index in state.selected_indexes else "[ ] ") if spec.allows_several else ""
+        number = str(index + 1).rjust(number_width) if index < 9 else " " * number_width
         letter = f"{choice.key or ' '} " if has_letters else ""
-        head: Line = (
+        prefix: Line = (
             (CHOICE_MARK if is_marked else NO_CHOICE_MARK, "accent"),
             (f"{number} ", "accent" if not is_marked else "strong"),
             (letter, "dim"),
-            (tick, "strong"),
+            (checkbox, "strong"),
         )
-        head = tuple(span for span in head if span[0])
-        head_width = sum(cell_len(text) for text, _ in head)
-        rows += [(index, line) for line in _choice_lines(choice, head, head_width, width, is_marked=is_marked)]
+        prefix = tuple(span for span in prefix if span[0])
+        prefix_width = sum(cell_len(text) for text, _ in prefix)
+        rows += [(index, line) for line in _choice_lines(choice, prefix, prefix_width, width, is_marked=is_marked)]
     return rows
 
 
-def _choice_lines(choice: Choice, head: Line, head_width: int, width: int, *, is_marked: bool) -> list[Line]:
-    room = max(1, width - head_width)
+def _choice_lines(choice: Choice, prefix: Line, prefix_width: int, width: int, *, is_marked: bool) -> list[Line]:
+    label_width = max(1, width - prefix_width)
     label, rule_text = sanitised_line(choice.label), sanitised_line(choice.rule_text)
-    if choice.brief and not is_marked and cell_len(label) > room:
+    if choice.brief and not is_marked and cell_len(label) > label_width:
         label = sanitised_line(choice.brief)
     style: Literal["strong", "text"] = "strong" if is_marked else "text"
-    fits = not rule_text or cell_len(label) + 3 + cell_len(rule_text) <= room
-    rule_suffix: Line = (("   " + rule_text, "dim"),) if rule_text and fits else ()
+    rule_fits = not rule_text or cell_len(label) + 3 + cell_len(rule_text) <= label_width
+    rule_suffix: Line = (("   " + rule_text, "dim"),) if rule_text and rule_fits else ()
     if not is_marked:
-        return [(*head, (_truncate(label, room), style), *rule_suffix)]
-    first, *rest = _wrap_limited(label, room, MAX_CHOICE_LINES)
-    indent = " " * min(head_width, width - 1)
-    lines: list[Line] = [(*head, (first, style), *rule_suffix), *(((indent, style), (line, style)) for line in rest)]
-    details = ". ".join(part for part in ("" if fits else rule_text, sanitised_line(choice.details)) if part)
+        return [(*prefix, (_truncate(label, label_width), style), *rule_suffix)]
+    first_line, *remaining_lines = _wrap_limited(label, label_width, MAX_CHOICE_LINES)
+    indent = " " * min(prefix_width, width - 1)
+    lines: list[Line] = [
+        (*prefix, (first_line, style), *rule_suffix),
+        *(((indent, style), (line, style)) for line in remaining_lines),
+    ]
+    details = ". ".join(part for part in ("" if rule_fits else rule_text, sanitised_line(choice.details)) if part)
     return [
         *lines,
-        *(((indent, "dim"), (line, "dim")) for line in _wrap_limited(details, room, MAX_ABOUT_LINES) if details),
+        *(((indent, "dim"), (line, "dim")) for line in _wrap_limited(details, label_width, MAX_ABOUT_LINES) if details),
     ]
 
 
-def _wrap_limited(text: str, room: int, max_lines: int) -> list[str]:
+def _wrap_limited(text: str, width: int, max_lines: int) -> list[str]:
     """Wrap the text into at most `max_lines` lines, and truncate the last one."""
-    lines = wrap_words(text, room)
+    lines = wrap_words(text, width)
     return (
         lines
         if len(lines) <= max_lines
-        else [*lines[: max_lines - 1], _truncate(" ".join(lines[max_lines - 1 :]), room)]
+        else [*lines[: max_lines - 1], _truncate(" ".join(lines[max_lines - 1 :]), width)]
     )
 
 
-def _truncate(text: str, room: int) -> str:
-    return text if cell_len(text) <= room else set_cell_size(text, max(0, room - 1)) + "…"
+def _truncate(text: str, width: int) -> str:
+    return text if cell_len(text) <= width else set_cell_size(text, max(0, width - 1)) + "…"
 
 
 _MAX_MEASURED_CHOICES = 30
@@ -92,7 +95,9 @@ def choices_height(spec: QuestionSpec, state: AnswerState, width: int) -> int:
     """Return the number of lines that the list needs for any marked choice, so that its height stays constant."""
     choices = current_choices(spec, state)
     marked_indexes = range(len(choices)) if len(choices) <= _MAX_MEASURED_CHOICES else (state.marked_index,)
-    return max((len(choice_rows(spec, replace(state, marked_index=at), width)) for at in marked_indexes), default=0)
+    return max(
+        (len(choice_rows(spec, replace(state, marked_index=index), width)) for index in marked_indexes), default=0
+    )
 
 
 Part: TypeAlias = Literal["headline", "subject", "list", "field", "keys", "border", "reason", "air"]
@@ -125,8 +130,8 @@ def allot_lines(lines: int, wanted: Mapping[Part, int]) -> dict[Part, int]:
     and the subject."""
     allotted: dict[Part, int] = dict.fromkeys((part for part, _ in _LINE_ALLOTMENTS), 0)
     for part, max_lines in _LINE_ALLOTMENTS:
-        extra = max(0, min(max_lines, wanted.get(part, 0)) - allotted[part])
-        allotted[part] += min(extra, max(0, lines - sum(allotted.values())))
+        added_count = max(0, min(max_lines, wanted.get(part, 0)) - allotted[part])
+        allotted[part] += min(added_count, max(0, lines - sum(allotted.values())))
     return allotted
 
 

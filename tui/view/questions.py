@@ -1,4 +1,4 @@
-"""Open questions of every kind. Pure."""
+"""Open questions of every kind."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,11 +31,11 @@ def _spec_without_source(question: OpenQuestion) -> QuestionSpec:
 
 
 def _text_question(question: QuestionAsked) -> QuestionSpec:
-    first, *other_lines = sanitised(question.question).strip("\n").split("\n")
+    first_line, *other_lines = sanitised(question.question).strip("\n").split("\n")
     choices = tuple(Choice(option, answer=option, is_lasting=question.is_lasting) for option in question.options)
     hint = OWN_ANSWER_HINT if choices else "your answer"
     free_text = TextEntry("words", lambda text: text.strip() or None, hint) if question.takes_words else None
-    headline: Line = (("? ", "warn"), (first, "strong"))
+    headline: Line = (("? ", "warn"), (first_line, "strong"))
     return QuestionSpec(
         headline,
         Subject("words", "\n".join(other_lines).strip("\n")),

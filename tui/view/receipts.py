@@ -49,9 +49,14 @@ def edit_proposal(plan: "ViewEditPlan | Refusal", dollars_per_token: float | Non
 def _effects(plan: "ViewEditPlan", dollars_per_token: float | None) -> list[str]:
     if not plan.is_rewrite:
         return ["costs nothing, no sent request changes"]
-    about = "about " if plan.asks else ""
-    size = f"frees {about}{tokens(plan.freed)} tokens" if plan.freed >= 0 else f"adds {tokens(-plan.freed)} tokens"
-    effects = [size, f"costs {price_text(plan.cost, dollars_per_token)} now" if plan.cost > 0 else "costs nothing now"]
+    approximation = "about " if plan.asks else ""
+    size_text = (
+        f"frees {approximation}{tokens(plan.freed)} tokens" if plan.freed >= 0 else f"adds {tokens(-plan.freed)} tokens"
+    )
+    effects = [
+        size_text,
+        f"costs {price_text(plan.cost, dollars_per_token)} now" if plan.cost > 0 else "costs nothing now",
+    ]
     if plan.cost > 0 and plan.freed > 0:
         break_even = plan.break_even_requests
         effects.append(
@@ -161,10 +166,10 @@ def strategy_names(strategies: Sequence[str]) -> tuple[str, ...]:
 
 
 def _strategy_name(strategy: str) -> str:
-    act, bracket, done_to = strategy.removesuffix(")").partition("(")
-    if not bracket:
+    act, parenthesis, item = strategy.removesuffix(")").partition("(")
+    if not parenthesis:
         return STRATEGY_NAMES.get(strategy, strategy)
-    return next((words.format(done_to) for name, words in ACTION_TEMPLATES.items() if name == act), strategy)
+    return next((template.format(item) for name, template in ACTION_TEMPLATES.items() if name == act), strategy)
 
 
 def receipt_title(block: RunningCompaction | Compaction | UndoneReceipt) -> str:
@@ -173,13 +178,13 @@ def receipt_title(block: RunningCompaction | Compaction | UndoneReceipt) -> str:
         case UndoneReceipt(event):
             sizes = f"undone: {event.before_tokens:,} → {event.after_tokens:,} tokens"
             return f"{sizes} · {undo_price_text(event)}"
-        case RunningCompaction(tokens=size, failures=failures):
-            return f"compacting {size:,} tokens …" + (f" · {failures[-1]}" if failures else "")
+        case RunningCompaction(tokens=token_count, failures=failures):
+            return f"compacting {token_count:,} tokens …" + (f" · {failures[-1]}" if failures else "")
         case Compaction(event, failures):
-            how = ", ".join(strategy_names(event.strategies))
-            price = _dollar_text(event.cost) if event.model or failures else ""
+            strategies_text = ", ".join(strategy_names(event.strategies))
+            cost_text = _dollar_text(event.cost) if event.model or failures else ""
             sizes = f"compacted: {event.before_tokens:,} → {event.after_tokens:,} tokens"
-            return " · ".join(part for part in (sizes, how, price) if part)
+            return " · ".join(part for part in (sizes, strategies_text, cost_text) if part)
 
 
 def _dollar_text(cost: float | None) -> str:
@@ -230,9 +235,9 @@ def fate_lines(items: Sequence["ReceiptItem"]) -> Iterator[tuple[DetailKind, str
     """Say what happened to each part, grouped by fate."""
     items = sorted(items, key=lambda item: FATE_ORDER.index(item.fate))
     for (fate, why), group in groupby(items, key=lambda item: (item.fate, item.why)):
-        same_fate = tuple(group)
-        yield "head", f"{FATE_NAMES.get(fate, fate)}, {sum(item.tokens for item in same_fate):,} tokens: {why}"
-        yield from _item_lines(same_fate)
+        fate_items = tuple(group)
+        yield "head", f"{FATE_NAMES.get(fate, fate)}, {sum(item.tokens for item in fate_items):,} tokens: {why}"
+        yield from _item_lines(fate_items)
 
 
 def _item_lines(items: "Sequence[ReceiptItem]") -> Iterator[tuple[DetailKind, str]]:

@@ -60,7 +60,7 @@ from ebbtide.agent.events.view import (
 )
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.tool_traits import role_of
-from ebbtide.tui.text.numbers import tokens as so_many
+from ebbtide.tui.text.numbers import tokens as format_tokens
 from ebbtide.tui.text.sanitise import sanitised_line
 from ebbtide.tui.view.blocks import (
     AnswerText,
@@ -98,7 +98,7 @@ def agent_line(activity: AgentActivity, tokens: int) -> str:
             activity_text = f"failed: {message}"
         case _:
             return ""
-    return f"{activity.seconds:.0f} s · {so_many(tokens)} tokens · {sanitised_line(activity_text)}\n"
+    return f"{activity.seconds:.0f} s · {format_tokens(tokens)} tokens · {sanitised_line(activity_text)}\n"
 
 
 MAX_LIVE_OUTPUT_CHARS = 4_000
@@ -113,8 +113,8 @@ def with_changed_call(
     change: Callable[[Call], Call],
     statuses: tuple[CallStatus, ...] = UNFINISHED_STATUSES,
 ) -> SessionView:
-    """Return the view with the last call of this turn changed that has the id of `new` and one of these statuses. If
-    there is none, `new` is changed and appended."""
+    """Apply `change` to the turn's last call that has the id of `new` and one of the statuses. If there is none, apply
+    it to `new` and append the result."""
     view = view.without_streaming()
     for index in range(len(view.turn_blocks) - 1, -1, -1):
         block = view.turn_blocks[index]
@@ -144,27 +144,31 @@ def with_progress(view: SessionView, id: str, text: str) -> SessionView:
 def with_agent_activity(view: SessionView, event: AgentActivity) -> SessionView:
     """Return the view with the activity of a sub-agent in its call's block, and with the sub-agent's usage added to the
     turn's."""
-    new = Call(event.call_id, TASK)
+    default_call = Call(event.call_id, TASK)
     if isinstance(event.event, ReplyFinished):
         used_tokens, cost = event.event.usage.total, event.event.cost
         view = replace(view, cost=add_costs(view.cost, cost), turn_cost=add_costs(view.turn_cost, cost))
         view = replace(view, turn_tokens=view.turn_tokens + used_tokens)
         if not event.call_id:
             return view  # a hook started the sub-agent, so there is no call to update
-        return with_changed_call(view, new, lambda call: replace(call, agent_tokens=call.agent_tokens + used_tokens))
+        return with_changed_call(
+            view, default_call, lambda call: replace(call, agent_tokens=call.agent_tokens + used_tokens)
+        )
 
     def add_activity(call: Call) -> Call:
         line = agent_line(event, call.agent_tokens)
         return replace(call, tail=(call.tail + line)[-MAX_LIVE_OUTPUT_CHARS:]) if line else call
 
-    return with_changed_call(view, new, add_activity)
+    return with_changed_call(view, default_call, add_activity)
 
 
 def finished_call(call: Call, event: ToolFinished) -> Call:
-    ended = replace(call, name=event.name, status=event.status, tail="", text=event.text, changed_files=event.changed)
+    finished = replace(
+        call, name=event.name, status=event.status, tail="", text=event.text, changed_files=event.changed
+    )
     preview = event.diff or call.preview
-    ended = replace(ended, lines=event.lines, inserted=event.inserted, problems=event.problems)
-    return replace(ended, program=event.program, preview=preview)
+    finished = replace(finished, lines=event.lines, inserted=event.inserted, problems=event.problems)
+    return replace(finished, program=event.program, preview=preview)
 
 
 def tool_finished(view: SessionView, event: ToolFinished) -> SessionView:
@@ -191,8 +195,8 @@ def permission_asked(view: SessionView, event: PermissionAsked) -> SessionView:
 
 
 def _is_about_block(view: SessionView, question: PermissionAsked) -> bool:
-    """Whether the question is about a call in the transcript that waits for the answer. That is not always so: a
-    background job may ask for network access after its call has ended."""
+    """Whether the question is about a call in the transcript that is waiting for the answer. It is not if, for example,
+    a background job asks for network access after its call has ended."""
     if question.agent:
         return False  # the call belongs to the sub-agent's own session
     open_calls = (
@@ -202,7 +206,7 @@ def _is_about_block(view: SessionView, question: PermissionAsked) -> bool:
 
 
 def permission_answered(view: SessionView, id: str, verdict: Literal["allow", "deny", "edit"]) -> SessionView:
-    question = next((asked for asked in view.open_questions if asked.id == id), None)
+    question = next((open_question for open_question in view.open_questions if open_question.id == id), None)
     view = replace(_without_question(view, id), activity="thinking")
     if not isinstance(question, PermissionAsked) or (verdict != "allow" and not question.host):
         return view  # `CallDenied` shows a denial when it takes effect
@@ -210,12 +214,12 @@ def permission_answered(view: SessionView, id: str, verdict: Literal["allow", "d
         return view
     view = replace(view, activity=f"running {question.name}")
     call = Call(question.call_id, question.name, question.arguments)
-    return with_changed_call(view, call, lambda asked: replace(asked, status="running"))
+    return with_changed_call(view, call, lambda block: replace(block, status="running"))
 
 
 def plan_submitted(view: SessionView, event: PlanSubmitted) -> SessionView:
-    new = Call(event.call_id, PLAN, {"plan": event.plan})
-    asking = with_changed_call(view, new, lambda call: replace(call, status="asking"))
+    default_call = Call(event.call_id, PLAN, {"plan": event.plan})
+    asking = with_changed_call(view, default_call, lambda call: replace(call, status="asking"))
     return replace(asking, open_questions=(*view.open_questions, event), activity="waiting for you")
 
 
@@ -225,21 +229,23 @@ def plan_answered(view: SessionView, event: PlanAnswered) -> SessionView:
 
 def question_answered(view: SessionView, id: str, answer: str) -> SessionView:
     """Show the answer as a notice, unless the call that asked is in the transcript and will show it."""
-    question = next((asked for asked in view.open_questions if asked.id == id), None)
+    question = next((open_question for open_question in view.open_questions if open_question.id == id), None)
     view = replace(_without_question(view, id), activity="thinking")
-    has_line = any(
+    is_in_transcript = any(
         isinstance(block, Call) and role_of(block.name) == "ask_question" and block.status == "running"
         for block in view.turn_blocks
     )
-    if has_line or not isinstance(question, QuestionAsked):
+    if is_in_transcript or not isinstance(question, QuestionAsked):
         return view
     answer_text = ", ".join(answer.strip().splitlines()) or "no answer"
-    first, _, _ = question.question.strip().partition("\n")
-    return view.without_streaming().plus(Notice(f"{first} → {answer_text}"))
+    first_line, _, _ = question.question.strip().partition("\n")
+    return view.without_streaming().plus(Notice(f"{first_line} → {answer_text}"))
 
 
-def _without_question(view: SessionView, id: str) -> SessionView:
-    return replace(view, open_questions=tuple(asked for asked in view.open_questions if asked.id != id))
+def _without_question(view: SessionView, question_id: str) -> SessionView:
+    return replace(
+        view, open_questions=tuple(question for question in view.open_questions if question.id != question_id)
+    )
 
 
 def add_costs(before: float | None, cost: float | None) -> float | None:
@@ -276,8 +282,10 @@ def advance(view: SessionView, event: Event) -> SessionView:
         case StepStarted():
             settled = view.without_streaming()
             return replace(settled, busy=True, activity="thinking", step_start=len(settled.turn_blocks))
-        case ContextMeasured(used=used, effective=room, parts=parts):
-            return replace(view, used_tokens=used, available_tokens=room, component_tokens=parts, is_estimate=False)
+        case ContextMeasured(used=used, effective=available_tokens, parts=parts):
+            return replace(
+                view, used_tokens=used, available_tokens=available_tokens, component_tokens=parts, is_estimate=False
+            )
         case TextDelta(text=text):
             return replace(
                 _append_text(view, AnswerText, text), activity="writing", streamed_chars=view.streamed_chars + len(text)
@@ -289,40 +297,40 @@ def advance(view: SessionView, event: Event) -> SessionView:
                 streamed_chars=view.streamed_chars + len(text),
             )
         case CallDelta(name=name, size=size):
-            grown = size - (
+            added_chars = size - (
                 view.call_argument_chars if size >= view.call_argument_chars else 0
             )  # a smaller size means another call
-            written = replace(
-                view.without_streaming(), streamed_chars=view.streamed_chars + grown, call_argument_chars=size
+            updated = replace(
+                view.without_streaming(), streamed_chars=view.streamed_chars + added_chars, call_argument_chars=size
             )
-            return replace(written, activity=f"writing {name} ({size:,})")
+            return replace(updated, activity=f"writing {name} ({size:,})")
         case CallsRead(text=text):
             return _calls_read(view, text)
         case RetryScheduled():
             return _retry_scheduled(view, event)
         case ReplyFinished():
             return _reply_finished(view, event)
-        case ToolStarted(call_id=id, name=name, arguments=arguments):
-            started = with_changed_call(view, Call(id, name), as_started(name, arguments))
+        case ToolStarted(call_id=call_id, name=name, arguments=arguments):
+            started = with_changed_call(view, Call(call_id, name), as_started(name, arguments))
             return replace(started, activity=f"running {name}")
-        case ToolProgress(call_id=id, text=text):
-            return with_progress(view, id, text)
+        case ToolProgress(call_id=call_id, text=text):
+            return with_progress(view, call_id, text)
         case ToolFinished():
             return tool_finished(view, event)
         case PermissionAsked():
             return permission_asked(view, event)
-        case PermissionAnswered(id=id, verdict=verdict):
-            return permission_answered(view, id, verdict)
-        case CallEdited(call_id=id, name=name, arguments=arguments):
-            return with_changed_call(view, Call(id, name), as_edited(arguments))
-        case CallDenied(call_id=id, name=name, arguments=arguments, rule=rule):
-            return with_changed_call(view, Call(id, name, arguments), as_denied(arguments, rule))
+        case PermissionAnswered(id=question_id, verdict=verdict):
+            return permission_answered(view, question_id, verdict)
+        case CallEdited(call_id=call_id, name=name, arguments=arguments):
+            return with_changed_call(view, Call(call_id, name), as_edited(arguments))
+        case CallDenied(call_id=call_id, name=name, arguments=arguments, rule=rule):
+            return with_changed_call(view, Call(call_id, name, arguments), as_denied(arguments, rule))
         case NetworkRefused():
             return view  # the command continues, and its output reports it
         case QuestionAsked():
             return replace(view, open_questions=(*view.open_questions, event), activity="waiting for you")
-        case QuestionAnswered(id=id, answer=answer):
-            return question_answered(view, id, answer)
+        case QuestionAnswered(id=question_id, answer=answer):
+            return question_answered(view, question_id, answer)
         case PlanSubmitted():
             return plan_submitted(view, event)
         case PlanAnswered():
@@ -335,8 +343,10 @@ def advance(view: SessionView, event: Event) -> SessionView:
             return _context_compacted(view, event)
         case NothingCompacted():
             return replace(_end_compaction(view), activity="thinking")
-        case RewriteUndone(after_tokens=used, effective=room):
-            return replace(view.without_streaming().plus(UndoneReceipt(event)), used_tokens=used, available_tokens=room)
+        case RewriteUndone(after_tokens=used, effective=available_tokens):
+            return replace(
+                view.without_streaming().plus(UndoneReceipt(event)), used_tokens=used, available_tokens=available_tokens
+            )
         case PrefixDrifted(where=where):
             text = f"the start of the request changed ({where}) and the provider's cache is lost; please report this"
             return view.without_streaming().plus(Notice(text))
@@ -411,41 +421,42 @@ def _turn_started(view: SessionView, model: str, text: str) -> SessionView:
     )
 
 
-def _append_text(view: SessionView, kind: type[AnswerText] | type[ReasoningBlock], text: str) -> SessionView:
+def _append_text(view: SessionView, block_type: type[AnswerText] | type[ReasoningBlock], text: str) -> SessionView:
     """Append a piece of an answer or of reasoning to its block."""
     match view.turn_blocks:
-        case (*_, AnswerText(before, streaming=True) | ReasoningBlock(before, streaming=True) as last) if (
-            type(last) is kind
-        ):
-            return replace(view, turn_blocks=(*view.turn_blocks[:-1], kind(before + text, streaming=True)))
+        case (
+            *_,
+            AnswerText(previous_text, streaming=True) | ReasoningBlock(previous_text, streaming=True) as last_block,
+        ) if type(last_block) is block_type:
+            return replace(view, turn_blocks=(*view.turn_blocks[:-1], block_type(previous_text + text, streaming=True)))
         case _:
-            return view.without_streaming().plus(kind(text, streaming=True))
+            return view.without_streaming().plus(block_type(text, streaming=True))
 
 
 def _calls_read(view: SessionView, text: str) -> SessionView:
     """Return the view without text that turned out to be tool calls; `text` is what remains of it."""
-    before, step = view.turn_blocks[: view.step_start], view.turn_blocks[view.step_start :]
-    remaining = tuple(block for block in step if not isinstance(block, AnswerText))
-    return replace(view, turn_blocks=(*before, *remaining, *((AnswerText(text),) if text else ())))
+    earlier_blocks, step_blocks = view.turn_blocks[: view.step_start], view.turn_blocks[view.step_start :]
+    remaining = tuple(block for block in step_blocks if not isinstance(block, AnswerText))
+    return replace(view, turn_blocks=(*earlier_blocks, *remaining, *((AnswerText(text),) if text else ())))
 
 
 def _retry_scheduled(view: SessionView, event: RetryScheduled) -> SessionView:
-    before, step = view.turn_blocks[: view.step_start], view.turn_blocks[view.step_start :]
+    earlier_blocks, step_blocks = view.turn_blocks[: view.step_start], view.turn_blocks[view.step_start :]
     # During a compaction the failed request was for a summary, so the answer before it stays.
     removed_types = AnswerText | ReasoningBlock | Retry if _running_compaction(view) is None else Retry
-    remaining = tuple(block for block in step if not isinstance(block, removed_types))
+    remaining = tuple(block for block in step_blocks if not isinstance(block, removed_types))
     note = Retry(event.attempt, event.attempts, event.delay, event.reason, event.left)
-    return replace(view, turn_blocks=(*before, *remaining, note), activity=f"waiting for {note.attempt_text}")
+    return replace(view, turn_blocks=(*earlier_blocks, *remaining, note), activity=f"waiting for {note.attempt_text}")
 
 
 def _window_learned(view: SessionView, event: WindowLearned) -> SessionView:
     """Return the view without the reply that reached the end of the context window, because it will be requested
     again."""
-    before, step = view.turn_blocks[: view.step_start], view.turn_blocks[view.step_start :]
-    remaining = tuple(block for block in step if not isinstance(block, AnswerText | ReasoningBlock))
+    earlier_blocks, step_blocks = view.turn_blocks[: view.step_start], view.turn_blocks[view.step_start :]
+    remaining = tuple(block for block in step_blocks if not isinstance(block, AnswerText | ReasoningBlock))
     notice = Notice(f"the request was too large for the model: its window is now taken as {event.size:,} tokens")
     return replace(
-        view, turn_blocks=(*before, *remaining, notice), available_tokens=event.effective, activity="compacting"
+        view, turn_blocks=(*earlier_blocks, *remaining, notice), available_tokens=event.effective, activity="compacting"
     )
 
 
@@ -479,8 +490,10 @@ def _context_compacted(view: SessionView, event: ContextCompacted) -> SessionVie
 
 
 def _content_brought_back(view: SessionView, event: BroughtBack) -> SessionView:
-    part = "" if event.is_whole else ", first part only"
-    note = Notice(f"`{event.ref}` is back in context, at the end of the conversation ({event.tokens:,} tokens{part})")
+    extent_note = "" if event.is_whole else ", first part only"
+    note = Notice(
+        f"`{event.ref}` is back in context, at the end of the conversation ({event.tokens:,} tokens{extent_note})"
+    )
     return replace(view.without_streaming().plus(note), used_tokens=event.used, available_tokens=event.effective)
 
 
@@ -531,7 +544,7 @@ def _idle_view(view: SessionView) -> SessionView:
     """Return the view after all work has ended: texts are complete, running calls count as interrupted, and questions
     are removed."""
     settled = _end_compaction(view).without_streaming()
-    turn = tuple(
+    turn_blocks = tuple(
         replace(block, status="interrupted")
         if isinstance(block, Call) and block.status in UNFINISHED_STATUSES
         else block
@@ -539,7 +552,7 @@ def _idle_view(view: SessionView) -> SessionView:
     )
     return replace(
         settled,
-        turn_blocks=turn,
+        turn_blocks=turn_blocks,
         busy=False,
         activity="",
         hook_status="",

@@ -49,28 +49,34 @@ def resumed_view(
     is_at_question: bool = False,
 ) -> SessionView:
     """Return the view of a resumed session. Calls without output are shown as interrupted. If the session was left at a
-    question, the calls of that step are left out until it continues. `folder`: the working folder. `endings`: how the
+    question, the calls of that step are omitted until it continues. `folder`: the working folder. `endings`: how the
     turns ended."""
-    ends = {ending.position: ending for ending in endings}
+    endings_by_position = {ending.position: ending for ending in endings}
     blocks: list[Block] = [OlderMessages(conversation.messages_before)] if conversation.messages_before else []
     if conversation.summary:
         blocks.append(SummaryBlock(conversation.summary.text))
     blocks.extend(_user_blocks(conversation.summary.request))
-    calls: dict[str, int] = {}
+    call_indexes: dict[str, int] = {}
     for position, message in enumerate(conversation.messages, conversation.messages_before + 1):
         match message:
             case User():
-                _fill_outputs(blocks, calls, message, folder)
+                _fill_outputs(blocks, call_indexes, message, folder)
                 blocks.extend(_user_blocks(message))
             case Assistant():
                 for block in _assistant_blocks(message, folder):
                     if isinstance(block, Call):
-                        calls[block.call_id] = len(blocks)
+                        call_indexes[block.call_id] = len(blocks)
                     blocks.append(block)
-        if position in ends:
-            blocks.extend(_ending_blocks(ends[position]))
+        if position in endings_by_position:
+            blocks.extend(_ending_blocks(endings_by_position[position]))
     open_calls = {call.id for call in conversation.unanswered_calls} if is_at_question else ()
-    return SessionView(past_blocks=tuple(b for b in blocks if not (isinstance(b, Call) and b.call_id in open_calls)))
+    return SessionView(
+        past_blocks=tuple(
+            past_block
+            for past_block in blocks
+            if not (isinstance(past_block, Call) and past_block.call_id in open_calls)
+        )
+    )
 
 
 def newest_messages(conversation: Conversation, count: int) -> Conversation:
@@ -84,9 +90,9 @@ def newest_messages(conversation: Conversation, count: int) -> Conversation:
 
 
 def without_orphaned_outputs(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages without a first message of outputs whose calls are missing."""
-    first = messages[0] if messages else None
-    return tuple(messages[1:] if isinstance(first, User) and first.outputs else messages)
+    """Return the messages, without the first one if it contains outputs whose calls are missing."""
+    first_message = messages[0] if messages else None
+    return tuple(messages[1:] if isinstance(first_message, User) and first_message.outputs else messages)
 
 
 def _user_blocks(message: User) -> tuple[Block, ...]:
@@ -113,9 +119,9 @@ def _ending_blocks(ending: "TurnEnding") -> Iterator[Block]:
         yield TurnTotal(files=ending.changed)
 
 
-def _fill_outputs(blocks: list[Block], calls: dict[str, int], message: User, folder: str) -> None:
+def _fill_outputs(blocks: list[Block], call_indexes: dict[str, int], message: User, folder: str) -> None:
     for output in message.outputs:
-        index = calls.pop(output.call_id, None)
+        index = call_indexes.pop(output.call_id, None)
         if index is not None:
             blocks[index] = _with_output(blocks[index], output, folder)
 
@@ -123,13 +129,13 @@ def _fill_outputs(blocks: list[Block], calls: dict[str, int], message: User, fol
 def _with_output(block: Block, output: ToolOutput, folder: str) -> Block:
     if not isinstance(block, Call):
         return block
-    lines = output.stored.lines if output.stored is not None else None
-    ended = Call(block.call_id, block.name, block.arguments, output.status, text=output.text, lines=lines)
-    ended = replace(ended, inserted=output.inserted, program=output.program, problems=output.problems)
+    line_count = output.stored.lines if output.stored is not None else None
+    finished = Call(block.call_id, block.name, block.arguments, output.status, text=output.text, lines=line_count)
+    finished = replace(finished, inserted=output.inserted, program=output.program, problems=output.problems)
     return (
-        ended
+        finished
         if output.edited is None
-        else replace(ended, arguments=with_relative_arguments(output.edited, folder), is_edited=True)
+        else replace(finished, arguments=with_relative_arguments(output.edited, folder), is_edited=True)
     )
 
 

@@ -16,15 +16,15 @@ from ebbtide.tui.view.call_titles import call_title
 from ebbtide.tui.view.panel import PanelRow
 
 MIN_SIDE_BY_SIDE_WIDTH = 110
-"""Minimum number of columns for the marked session to be shown beside the list."""
+"""Minimum screen width in columns for showing the marked session beside the list."""
 MAX_MESSAGE_LINES = 12
-"""Maximum number of lines shown of one message."""
-_ROOM_FOR_MODEL, _ROOM_FOR_COST, _ROOM_FOR_MESSAGES = 90, 76, 48
-"""Minimum widths of a line that shows the columns model, cost and messages."""
+"""Maximum number of lines shown per message."""
+_MIN_WIDTH_WITH_MODEL, _MIN_WIDTH_WITH_COST, _MIN_WIDTH_WITH_MESSAGES = 90, 76, 48
+"""Minimum line widths for showing the columns model, cost and messages."""
 MORE_AGENTS_SUFFIX = "+"
-"""Suffix of the row value of a row that expands a session's sub-agents."""
+"""Suffix of a row's value if choosing the row expands a session's sub-agents."""
 MIN_TITLE_WIDTH = 24
-"""Minimum number of columns of the title if tags are shown beside it."""
+"""Minimum width of the title in columns if tags are shown beside it."""
 NO_TITLE = "(no messages yet)"
 
 
@@ -34,29 +34,31 @@ def session_line(
     """Return a session as one line. `now` is in Unix seconds; `doomed` are sessions marked for deletion;
     `projects`: whether sessions of several projects are listed."""
     is_to_delete = info.id in doomed
-    mark: tuple[str, TextStyle] = ("● ", "good") if info.id == current else ("  ", "dim")
-    mark = ("✗ ", "warn") if is_to_delete else ("↳ ", "accent") if info.parent and info.id != current else mark
+    status_mark: tuple[str, TextStyle] = ("● ", "good") if info.id == current else ("  ", "dim")
+    status_mark = (
+        ("✗ ", "warn") if is_to_delete else ("↳ ", "accent") if info.parent and info.id != current else status_mark
+    )
     indent = "  └ " if info.agent else ""
     right_columns = f"{age(now - info.updated_at).removesuffix(' ago'):>7}"
-    if width >= _ROOM_FOR_COST:
+    if width >= _MIN_WIDTH_WITH_COST:
         right_columns = f"{format_dollars(info.cost):>8}{right_columns}"
-    if width >= _ROOM_FOR_MESSAGES:
+    if width >= _MIN_WIDTH_WITH_MESSAGES:
         right_columns = f"{info.messages:>5} {'msg ' if info.messages == 1 else 'msgs'}{right_columns}"
-    if width >= _ROOM_FOR_MODEL:
+    if width >= _MIN_WIDTH_WITH_MODEL:
         right_columns = f"{fit_width(sanitised_line(_model_or_origin(info)), 18)}{right_columns}"
     project_prefix = f"{sanitised_line(Path(info.project).name)}  " if projects and not indent else ""
-    room = max(4, width - 2 - cell_len(right_columns) - 2)
+    left_width = max(4, width - 2 - cell_len(right_columns) - 2)
     full_title = f"{indent}{project_prefix}{_session_title(info)}"
     tags = f"  {tags_text(info.tags)}" if info.tags else ""
     if tags:
-        tags = fit_width(tags, min(cell_len(tags), max(0, room - min(cell_len(full_title), MIN_TITLE_WIDTH))))
-    title = fit_width(full_title, min(cell_len(full_title), room - cell_len(tags)))
-    gap = " " * (room - cell_len(title) - cell_len(tags))
+        tags = fit_width(tags, min(cell_len(tags), max(0, left_width - min(cell_len(full_title), MIN_TITLE_WIDTH))))
+    title = fit_width(full_title, min(cell_len(full_title), left_width - cell_len(tags)))
+    gap = " " * (left_width - cell_len(title) - cell_len(tags))
     style: TextStyle = "dim" if is_to_delete else "strong" if info.id == current else "text"
     title_spans: Line = (
         ((title, style), (f"{tags}{gap}", "dim" if is_to_delete else "accent")) if tags else ((title + gap, style),)
     )
-    return (mark, *title_spans, (f"  {right_columns}", "dim"))
+    return (status_mark, *title_spans, (f"  {right_columns}", "dim"))
 
 
 def tags_text(tags: Sequence[str]) -> str:
@@ -134,10 +136,10 @@ def _message_lines(message: Message) -> Iterator[Line]:
             return
 
 
-def _message_text_lines(text: str, mark: str, style: TextStyle) -> Iterator[Line]:
+def _message_text_lines(text: str, prefix: str, style: TextStyle) -> Iterator[Line]:
     lines = sanitised(text).splitlines()
-    for number, line in enumerate(lines[:MAX_MESSAGE_LINES]):
-        yield ((f"{mark if number == 0 else '  '}{line}", style),)
+    for index, line in enumerate(lines[:MAX_MESSAGE_LINES]):
+        yield ((f"{prefix if index == 0 else '  '}{line}", style),)
     if len(lines) > MAX_MESSAGE_LINES:
         yield ((f"  … {pluralize(len(lines) - MAX_MESSAGE_LINES, 'more line')}", "dim"),)
 
@@ -147,11 +149,11 @@ def sessions_headline(
 ) -> Line:
     """Return the number of sessions and where they are from, the progress of a search, and how many sessions will be
     deleted."""
-    number = f"{listed_count:,}{'+' if has_more else ''}"
+    count_text = f"{listed_count:,}{'+' if has_more else ''}"
     found_note = " found" if search_text else ""
-    where = "all projects" if everywhere else "this project"
+    scope_text = "all projects" if everywhere else "this project"
     parts = [
-        f"{number}{found_note} in {where}",
+        f"{count_text}{found_note} in {scope_text}",
         search_status,
         f"{doomed} to be deleted when you close this list" if doomed else "",
     ]

@@ -1,4 +1,4 @@
-"""The side panel beside the conversation: context, to-do list, changed files, servers and queue. Pure."""
+"""The side panel beside the conversation: context, to-do list, changed files, servers and queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ _PHASE_MARKS: dict[str, tuple[str, TextStyle]] = {
 
 @dataclass(frozen=True, slots=True)
 class FileLineCounts:
-    """Numbers of lines added to and removed from a file, summed over calls."""
+    """Numbers of lines that calls added to and removed from a file."""
 
     name: str
     added: int = 0
@@ -91,7 +91,7 @@ def _add_changed_files(files: dict[str, FileLineCounts], call: Call) -> None:
 
 
 def file_line_counts(changes: "Sequence[FileChange]") -> tuple[FileLineCounts, ...]:
-    """Return the numbers of added and removed lines of the files; unchanged files are left out."""
+    """Return each file's numbers of added and removed lines; unchanged files are omitted."""
     rows = (change_row(change) for change in changes if change.unknown or change.before != change.now)
     return tuple(FileLineCounts(row.name, row.added, row.removed) for row in rows)
 
@@ -138,23 +138,23 @@ def side_panel_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
 
 def file_at(side: SidePanelState, lines: Sequence[Line], y: int) -> str | None:
     """Return the name of the file at that line; empty for the other lines of the files section, None outside it."""
-    head = next((at for at, line in enumerate(lines) if line[0] == _FILES_HEADING), None)
-    if head is None or not head <= y < head + len(_file_lines(side, 1)):
+    heading_index = next((index for index, line in enumerate(lines) if line[0] == _FILES_HEADING), None)
+    if heading_index is None or not heading_index <= y < heading_index + len(_file_lines(side, 1)):
         return None
     names = ["", *(file.name for file in side.files[-_MAX_FILES:][::-1])]
-    return names[y - head] if y - head < len(names) else ""
+    return names[y - heading_index] if y - heading_index < len(names) else ""
 
 
 def _context_lines(side: SidePanelState) -> tuple[Line, ...]:
-    head: Line = (("Context", "strong"),)
+    heading: Line = (("Context", "strong"),)
     if not side.available_tokens:
-        return (head, (("not measured yet", "dim"),))
-    used = f"{'~' if side.is_estimate else ''}{tokens(side.used_tokens)}"
+        return (heading, (("not measured yet", "dim"),))
+    used_text = f"{'~' if side.is_estimate else ''}{tokens(side.used_tokens)}"
     share = f" {100 * side.used_tokens / side.available_tokens:.0f}%"
     context_cells = context_bar(
         side.component_tokens or (("history", side.used_tokens),), side.available_tokens, side.used_tokens
     )
-    return (head, (*context_cells, (share, "text"), (f"  {used} of {tokens(side.available_tokens)}", "dim")))
+    return (heading, (*context_cells, (share, "text"), (f"  {used_text} of {tokens(side.available_tokens)}", "dim")))
 
 
 def _todo_lines(side: SidePanelState) -> tuple[Line, ...]:
@@ -171,18 +171,22 @@ def _file_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
         return ()
     added, removed = sum(file.added for file in side.files), sum(file.removed for file in side.files)
     visible = side.files[-_MAX_FILES:][::-1]
-    rest = len(side.files) - len(visible)
-    more: tuple[Line, ...] = (((f"… {pluralize(rest, 'more file')}", "dim"),),) if rest else ()
-    return ((_FILES_HEADING, (f"+{added} −{removed}", "dim")), *(_file_line(file, width) for file in visible), *more)
+    hidden_count = len(side.files) - len(visible)
+    more_line: tuple[Line, ...] = (((f"… {pluralize(hidden_count, 'more file')}", "dim"),),) if hidden_count else ()
+    return (
+        (_FILES_HEADING, (f"+{added} −{removed}", "dim")),
+        *(_file_line(file, width) for file in visible),
+        *more_line,
+    )
 
 
 def _file_line(file: FileLineCounts, width: int) -> Line:
-    numbers: Line = ((f"+{file.added}", "good"), (f" −{file.removed}", "bad")) if file.added or file.removed else ()
-    room = max(4, width - sum(cell_len(text) for text, _ in numbers) - 1)
+    counts: Line = ((f"+{file.added}", "good"), (f" −{file.removed}", "bad")) if file.added or file.removed else ()
+    name_width = max(4, width - sum(cell_len(text) for text, _ in counts) - 1)
     name = sanitised_line(file.name)
-    while cell_len(name) > room and "/" in name.removeprefix("…/"):
+    while cell_len(name) > name_width and "/" in name.removeprefix("…/"):
         name = "…/" + name.removeprefix("…/").partition("/")[2]
-    return ((f"{fit_width(name, room)} ", "text"), *numbers)
+    return ((f"{fit_width(name, name_width)} ", "text"), *counts)
 
 
 def _server_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
@@ -192,12 +196,12 @@ def _server_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
     for server in side.servers[:_MAX_SERVERS]:
         mark, style = _PHASE_MARKS.get(server.phase, ("·", "dim"))
         status = pluralize(server.tools, "tool") if server.phase == "ready" else server.phase.replace("_", " ")
-        room = max(4, width - cell_len(status) - 4)
+        name_width = max(4, width - cell_len(status) - 4)
         lines.append(
-            ((f"{mark} ", style), (f"{fit_width(sanitised_line(server.name), room)}  ", "text"), (status, "dim"))
+            ((f"{mark} ", style), (f"{fit_width(sanitised_line(server.name), name_width)}  ", "text"), (status, "dim"))
         )
-    rest = len(side.servers) - _MAX_SERVERS
-    return (*lines, *((((f"… {rest} more", "dim"),),) if rest > 0 else ()))
+    hidden_count = len(side.servers) - _MAX_SERVERS
+    return (*lines, *((((f"… {hidden_count} more", "dim"),),) if hidden_count > 0 else ()))
 
 
 def _queue_lines(side: SidePanelState) -> tuple[Line, ...]:

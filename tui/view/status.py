@@ -1,4 +1,4 @@
-"""The status line and its parts. Pure: the caller supplies all numbers and the width."""
+"""The status line and its parts. The caller supplies all numbers and the width."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _MIN_VISIBLE_DIFFERENCE_S = 5.0
 """Minimum difference between the time of the activity and the time of the turn, in seconds, for both to be shown."""
 
 _MAX_SEARCHED_BLOCKS = 20
-"""Number of the newest blocks in which the running call is searched."""
+"""Number of newest blocks searched for the running call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class ElapsedTimer:
 
     def elapsed_at(self, view: SessionView, now: float) -> ElapsedSeconds:
         """Return the elapsed time at `now`. Must be called with every view."""
-        passed = now - self._last_time if self._was_counting else 0.0
-        doing = _activity_id(view) if view.busy else None
+        elapsed = now - self._last_time if self._was_counting else 0.0
+        activity = _activity_id(view) if view.busy else None
         if not view.busy or self._last_activity is None:
             self._activity_seconds = self._turn_seconds = 0.0
         else:
-            self._turn_seconds += passed
-            self._activity_seconds = self._activity_seconds + passed if doing == self._last_activity else 0.0
-        self._last_time, self._last_activity, self._was_counting = now, doing, view.busy and not view.open_questions
+            self._turn_seconds += elapsed
+            self._activity_seconds = self._activity_seconds + elapsed if activity == self._last_activity else 0.0
+        self._last_time, self._last_activity, self._was_counting = now, activity, view.busy and not view.open_questions
         turn = (
             self._turn_seconds
             if self._turn_seconds - self._activity_seconds >= _MIN_VISIBLE_DIFFERENCE_S
@@ -67,7 +67,9 @@ def _activity_id(view: SessionView) -> object:
     """Return a value that identifies the current activity. Progress within an activity, such as the growing text of a
     call, does not change it."""
     running = (
-        b.call_id for b in view.turn_blocks[-_MAX_SEARCHED_BLOCKS:] if isinstance(b, Call) and b.status == "running"
+        block.call_id
+        for block in view.turn_blocks[-_MAX_SEARCHED_BLOCKS:]
+        if isinstance(block, Call) and block.status == "running"
     )
     return view.hook_status or view.activity.partition(" (")[0], next(running, "")
 
@@ -89,7 +91,7 @@ class ReplyPace:
 
     def tokens_per_second(self, streamed: int, now: float) -> int:
         """Return the approximate tokens per second since the reply began; 0 while unknown. `streamed`: number of
-        characters so far. A smaller number than last time means that another reply has begun."""
+        characters so far. A number smaller than in the previous call means that another reply has begun."""
         if streamed < self._last_chars or not self._last_chars:
             self._start_time, self._start_chars = now, streamed
         self._last_chars = streamed
@@ -137,7 +139,7 @@ class StatusLineState:
     tokens_per_second: int = 0
     """Streaming speed, in approximate tokens per second."""
     visible_parts: "tuple[StatusPart, ...]" = ()
-    """The parts to show. If space is short, parts are dropped from the first on."""
+    """The parts to show. If space is short, the first parts are dropped first."""
     sandbox: str = ""
     """The sandbox state; empty while unknown."""
     frame: int | None = None
@@ -147,22 +149,24 @@ class StatusLineState:
 def status_line(state: StatusLineState, width: int, keys: str = "") -> Line:
     """Return the activity on the left and as many parts as fit on the right. If even the activity does not fit, it is
     cut. `keys`: hints shown when idle."""
-    left = _left_side(state, keys, width)
+    left_spans = _left_side(state, keys, width)
     parts = [part for name in state.visible_parts if (part := _status_part(name, state))]
     if (sandbox_text := sandbox_label(state.sandbox, state.view.mode))[0]:
         parts.append((sandbox_text,))
-    while parts and _line_width(left) + sum(_line_width(part) + 2 for part in parts) > width:
+    while parts and _line_width(left_spans) + sum(_line_width(part) + 2 for part in parts) > width:
         parts.pop(0)
-    gap = width - _line_width(left) - sum(_line_width(part) for part in parts) - 2 * max(0, len(parts) - 1)
-    right: Line = ()
+    gap_width = width - _line_width(left_spans) - sum(_line_width(part) for part in parts) - 2 * max(0, len(parts) - 1)
+    right_spans: Line = ()
     for part in parts:
-        right = (*right, ("  ", "dim"), *part) if right else part
-    return (*left, (" " * max(0, gap), "text"), *_merge_spans(right))
+        right_spans = (*right_spans, ("  ", "dim"), *part) if right_spans else part
+    return (*left_spans, (" " * max(0, gap_width), "text"), *_merge_spans(right_spans))
 
 
 def _merge_spans(line: Line) -> Line:
     """Return the line with neighbouring spans of the same colour merged."""
-    return tuple(("".join(text for text, _ in same), style) for style, same in groupby(line, key=lambda span: span[1]))
+    return tuple(
+        ("".join(text for text, _ in group), style) for style, group in groupby(line, key=lambda span: span[1])
+    )
 
 
 def context_bar(parts: Sequence[tuple[str, int]], available_tokens: int, used: int | None = None) -> Line:
@@ -200,19 +204,23 @@ def _left_side(state: StatusLineState, keys: str, width: int) -> Line:
     if view.open_questions:
         return (("● waiting for your answer", "warn"),)
     activity = _countdown(state) or sanitised_line(view.hook_status or view.activity or "working")
-    part, turn = state.elapsed.activity, state.elapsed.turn
-    elapsed = seconds(part) if part == turn else f"{seconds(part)} of {seconds(turn)}"
+    activity_seconds, turn_seconds = state.elapsed.activity, state.elapsed.turn
+    elapsed = (
+        seconds(activity_seconds)
+        if activity_seconds == turn_seconds
+        else f"{seconds(activity_seconds)} of {seconds(turn_seconds)}"
+    )
     mark = "●" if state.frame is None else _ACTIVITY_FRAMES[state.frame % len(_ACTIVITY_FRAMES)]
     return ((f"{mark} ", "accent"), (activity, "text"), (f"  {elapsed}  Esc interrupt", "dim"))
 
 
 def _countdown(state: StatusLineState) -> str:
     """Return the time until a failed request is retried; empty if no retry is pending."""
-    last = state.view.turn_blocks[-1] if state.view.turn_blocks else None
-    if not isinstance(last, Retry):
+    last_block = state.view.turn_blocks[-1] if state.view.turn_blocks else None
+    if not isinstance(last_block, Retry):
         return ""
-    seconds_left = math.ceil(last.delay) - state.elapsed.activity
-    return f"{last.attempt_text} in {seconds(seconds_left)}" if seconds_left > 0 else last.attempt_text
+    seconds_left = math.ceil(last_block.delay) - state.elapsed.activity
+    return f"{last_block.attempt_text} in {seconds(seconds_left)}" if seconds_left > 0 else last_block.attempt_text
 
 
 def _mode_text(state: StatusLineState) -> Line:
@@ -238,14 +246,14 @@ def _status_part(name: "StatusPart", state: StatusLineState) -> Line:
             model = f"scripted/{PurePath(view.model).name}" if view.model.startswith("scripted/") else view.model
             return ((sanitised_line(model), "dim"),) if view.model else ()
         case "turn":
-            spent = view.turn_cost
-            turn = f"turn {format_dollars(spent)}" if spent and view.cost and spent < view.cost else ""
-            saved = (
+            turn_cost = view.turn_cost
+            turn = f"turn {format_dollars(turn_cost)}" if turn_cost and view.cost and turn_cost < view.cost else ""
+            renewal_text = (
                 f"cache renewed {view.keep_alive_count}×, {format_dollars(view.keep_alive_cost)}"
                 if view.keep_alive_count
                 else ""
             )
-            return ((", ".join(filter(None, (turn, saved))), "dim"),) if turn or saved else ()
+            return ((", ".join(filter(None, (turn, renewal_text))), "dim"),) if turn or renewal_text else ()
         case "cost":
             return ((format_dollars(view.cost), "dim"),) if view.cost else ()
         case "context":
@@ -253,10 +261,10 @@ def _status_part(name: "StatusPart", state: StatusLineState) -> Line:
 
 
 def _context_part(view: SessionView) -> Line:
-    used = f"{'~' if view.is_estimate else ''}{tokens(view.used_tokens)}"
+    used_text = f"{'~' if view.is_estimate else ''}{tokens(view.used_tokens)}"
     if not view.available_tokens:
-        return ((f"{used} tokens", "dim"),) if view.used_tokens else ()
-    text = f"{used} of {tokens(view.available_tokens)} ({100 * view.used_tokens / view.available_tokens:.0f}%)"
+        return ((f"{used_text} tokens", "dim"),) if view.used_tokens else ()
+    text = f"{used_text} of {tokens(view.available_tokens)} ({100 * view.used_tokens / view.available_tokens:.0f}%)"
     return (
         (*context_bar(view.component_tokens, view.available_tokens, view.used_tokens), (f" {text}", "dim"))
         if view.component_tokens

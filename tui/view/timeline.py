@@ -63,19 +63,19 @@ class RequestColumn:
 
     @property
     def usage(self) -> Usage:
-        return sum((asked.usage for asked in self.requests), Usage())
+        return sum((request.usage for request in self.requests), Usage())
 
     @property
     def tokens_by_kind(self) -> dict[TokenKind, int]:
         """Tokens of each kind; the mean if the column has several requests."""
         usage, request_count = self.usage, max(len(self.requests), 1)
-        sizes: dict[TokenKind, int] = {
+        tokens_by_kind: dict[TokenKind, int] = {
             "read": usage.cache_read,
             "written": usage.cache_write,
             "fresh": usage.input,
             "output": usage.output,
         }
-        return {part: -(-size // request_count) for part, size in sizes.items()}
+        return {kind: -(-token_count // request_count) for kind, token_count in tokens_by_kind.items()}
 
     @property
     def total_tokens(self) -> int:
@@ -89,10 +89,10 @@ def request_columns(
     rewrite after the last request gets its own column."""
     width = max(width, 1)
     has_late_rewrite = any(rewrite.requests >= len(requests) for rewrite in rewrites)
-    room = max(width - 1, 1) if has_late_rewrite and width > 1 else width
+    request_width = max(width - 1, 1) if has_late_rewrite and width > 1 else width
     bounds = [0]
-    for size in _column_sizes(len(requests), room):
-        bounds.append(bounds[-1] + size)
+    for column_size in _column_sizes(len(requests), request_width):
+        bounds.append(bounds[-1] + column_size)
     columns = [
         RequestColumn(
             tuple(requests[start:end]),
@@ -112,9 +112,9 @@ def _column_sizes(count: int, width: int) -> list[int]:
     each."""
     if count <= width:
         return [1] * count
-    single = width // 2
-    older, columns = count - single, width - single
-    return [*proportional_shares([1] * columns, older), *([1] * single)]
+    single_count = width // 2
+    older_count, shared_count = count - single_count, width - single_count
+    return [*proportional_shares([1] * shared_count, older_count), *([1] * single_count)]
 
 
 def plot_lines(
@@ -123,36 +123,40 @@ def plot_lines(
     """Return the plot as lines from the top down, then a line with the letters of rewrites and a line that marks the
     selected column. If they fit into `width`, columns are spaced apart."""
     max_tokens = max((column.total_tokens for column in columns), default=0)
-    is_apart = _SPACED_COLUMN_CELLS * len(columns) <= width
+    is_spaced = _SPACED_COLUMN_CELLS * len(columns) <= width
     stacks = [column_cells(column, height, max_tokens) for column in columns]
-    lines = [_merge_cells([stack[level] for stack in stacks], is_apart) for level in range(height - 1, -1, -1)]
+    lines = [_merge_cells([stack[level] for stack in stacks], is_spaced) for level in range(height - 1, -1, -1)]
     rewrite_marks: list[Span] = [
         (rewrite_letter(column.rewrites), "warn" if column.rewrites else "dim") for column in columns
     ]
-    selection_marks: list[Span] = [("▲" if place == selected_index else " ", "strong") for place in range(len(columns))]
+    selection_marks: list[Span] = [("▲" if index == selected_index else " ", "strong") for index in range(len(columns))]
     return [
         *lines,
         *(
-            _merge_cells([(f"{words:<{_SPACED_COLUMN_CELLS}}" if is_apart else words, style) for words, style in below])
-            for below in (rewrite_marks, selection_marks)
+            _merge_cells([(f"{mark:<{_SPACED_COLUMN_CELLS}}" if is_spaced else mark, style) for mark, style in marks])
+            for marks in (rewrite_marks, selection_marks)
         ),
     ]
 
 
 def column_cells(column: RequestColumn, height: int, max_tokens: int) -> list[Span]:
-    """Return the cells of a column from the bottom up. Kinds below a quarter of a cell are left out, unless none would
-    remain."""
-    parts = {part: size for part, size in column.tokens_by_kind.items() if size}
-    filled_cells = min(max(round(height * column.total_tokens / max(max_tokens, 1)), 1 if parts else 0), height)
-    largest = sorted(parts, key=lambda part: -parts[part])[:filled_cells]
-    visible_kinds = {part for part in largest if 4 * height * parts[part] >= max_tokens} | set(largest[:1])
-    parts = {part: size for part, size in parts.items() if part in visible_kinds}
-    free = filled_cells - len(parts)
-    shares = proportional_shares(list(parts.values()), free) if parts else ()
+    """Return the cells of a column from the bottom up. Kinds below a quarter of a cell are omitted, except the largest
+    kind."""
+    tokens_by_kind = {kind: token_count for kind, token_count in column.tokens_by_kind.items() if token_count}
+    filled_cells = min(
+        max(round(height * column.total_tokens / max(max_tokens, 1)), 1 if tokens_by_kind else 0), height
+    )
+    largest_kinds = sorted(tokens_by_kind, key=lambda kind: -tokens_by_kind[kind])[:filled_cells]
+    visible_kinds = {kind for kind in largest_kinds if 4 * height * tokens_by_kind[kind] >= max_tokens} | set(
+        largest_kinds[:1]
+    )
+    tokens_by_kind = {kind: token_count for kind, token_count in tokens_by_kind.items() if kind in visible_kinds}
+    free_cells = filled_cells - len(tokens_by_kind)
+    shares = proportional_shares(list(tokens_by_kind.values()), free_cells) if tokens_by_kind else ()
     stack: list[Span] = []
-    for part, share in zip(parts, shares, strict=True):
-        stack += [(TOKEN_KIND_GLYPHS[part], TOKEN_KIND_STYLES[part])] * (share + 1)
-    return [*stack, *[(" ", "dim")] * (height - len(stack))]  # type: ignore[list-item]  # a span of an ink
+    for kind, share in zip(tokens_by_kind, shares, strict=True):
+        stack += [(TOKEN_KIND_GLYPHS[kind], TOKEN_KIND_STYLES[kind])] * (share + 1)
+    return [*stack, *[(" ", "dim")] * (height - len(stack))]  # type: ignore[list-item]  # a span with a style
 
 
 def rewrite_letter(rewrites: Sequence[Rewrite]) -> str:
@@ -160,11 +164,11 @@ def rewrite_letter(rewrites: Sequence[Rewrite]) -> str:
     return CAUSE_LETTERS.get(rewrites[-1].reason, "x") if rewrites else " "
 
 
-def _merge_cells(cells: Sequence[Span], is_apart: bool = False) -> Line:
+def _merge_cells(cells: Sequence[Span], is_spaced: bool = False) -> Line:
     """Return the cells of a line, with neighbours of the same colour merged."""
     spans: list[Span] = []
     for glyph, style in cells:
-        cells_text = f"{glyph * (_SPACED_COLUMN_CELLS - 1)} " if is_apart else glyph
+        cells_text = f"{glyph * (_SPACED_COLUMN_CELLS - 1)} " if is_spaced else glyph
         if spans and spans[-1][1] == style:
             spans[-1] = (spans[-1][0] + cells_text, style)
         else:
@@ -175,23 +179,23 @@ def _merge_cells(cells: Sequence[Span], is_apart: bool = False) -> Line:
 def legend(max_tokens: int, width: int, columns: Sequence[RequestColumn] = ()) -> Line:
     """Return the maximum of the plot and the legend of its glyphs and letters, cut to the width."""
     spans: list[Span] = [("Requests ", "strong"), (f"(max {tokens(max_tokens)})  ", "dim")]
-    room = width - sum(len(words) for words, _ in spans)
-    for part, glyph in TOKEN_KIND_GLYPHS.items():
-        if room >= len(TOKEN_KIND_NAMES[part]) + 4:
-            spans += [(glyph, TOKEN_KIND_STYLES[part]), (f" {TOKEN_KIND_NAMES[part]}  ", "dim")]
-            room -= len(TOKEN_KIND_NAMES[part]) + 4
+    remaining_width = width - sum(len(text) for text, _ in spans)
+    for kind, glyph in TOKEN_KIND_GLYPHS.items():
+        if remaining_width >= len(TOKEN_KIND_NAMES[kind]) + 4:
+            spans += [(glyph, TOKEN_KIND_STYLES[kind]), (f" {TOKEN_KIND_NAMES[kind]}  ", "dim")]
+            remaining_width -= len(TOKEN_KIND_NAMES[kind]) + 4
     for letter, reason in _letter_meanings(columns).items():
-        if room >= len(reason) + 4:
+        if remaining_width >= len(reason) + 4:
             spans += [(letter, "warn"), (f" {reason}  ", "dim")]
-            room -= len(reason) + 4
+            remaining_width -= len(reason) + 4
     return tuple(spans)
 
 
 def _letter_meanings(columns: Sequence[RequestColumn]) -> dict[str, str]:
     """Return the meaning of each letter below the columns."""
-    last = [column.rewrites[-1] for column in columns if column.rewrites]
+    last_rewrites = [column.rewrites[-1] for column in columns if column.rewrites]
     cause_names = {cause: "saves money" if cause == "rent" else cause for cause in CAUSE_LETTERS}
-    return {rewrite_letter([one]): cause_names.get(one.reason, "changed") for one in last}
+    return {rewrite_letter([rewrite]): cause_names.get(rewrite.reason, "changed") for rewrite in last_rewrites}
 
 
 def column_figures(column: RequestColumn) -> str:
@@ -199,15 +203,15 @@ def column_figures(column: RequestColumn) -> str:
     if not column.requests:
         return "the next request has a new prefix"
     usage, cost = column.usage, total_cost(column.requests)
-    hit = usage.cache_read / usage.prompt if usage.prompt else 0.0
+    hit_rate = usage.cache_read / usage.prompt if usage.prompt else 0.0
     request_count = len(column.requests)
     requests_text = f"request {column.first:,}" if request_count == 1 else f"requests {column.first:,}–{column.last:,}"
     purpose = column.requests[0].purpose
     purpose_text = f", {purpose} by {column.requests[0].model}" if request_count == 1 and purpose != "step" else ""
-    each = f", {pluralize(request_count, 'request')}" if request_count > 1 else ""
+    count_text = f", {pluralize(request_count, 'request')}" if request_count > 1 else ""
     sizes = f"{tokens(usage.cache_read)} read, {tokens(usage.cache_write)} written, {tokens(usage.input)} fresh"
     return sanitised_line(
-        f"{requests_text}{purpose_text}{each}: {sizes}, {tokens(usage.output)} output, {hit:.0%} hit, "
+        f"{requests_text}{purpose_text}{count_text}: {sizes}, {tokens(usage.output)} output, {hit_rate:.0%} hit, "
         f"{format_dollars(cost)}"
     )
 

@@ -1,4 +1,4 @@
-"""The model's to-do list. Pure."""
+"""The model's to-do list."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -50,10 +50,10 @@ def limited_todo_lines(items: "Sequence[TodoItem]", max_items: int) -> tuple[Lin
         return todo_lines(items)
     current_index = next((index for index, item in enumerate(items) if item.status != "done"), 0)
     first = max(0, min(current_index - max_items // 3, len(items) - max_items))
-    last = first + max_items
+    end = first + max_items
     above: tuple[Line, ...] = (((f"… {first:,} earlier", "dim"),),) if first else ()
-    below: tuple[Line, ...] = (((f"… {len(items) - last:,} more", "dim"),),) if last < len(items) else ()
-    return (*above, *todo_lines(items[first:last]), *below)
+    below: tuple[Line, ...] = (((f"… {len(items) - end:,} more", "dim"),),) if end < len(items) else ()
+    return (*above, *todo_lines(items[first:end]), *below)
 
 
 def progress_text(items: "Sequence[TodoItem]") -> str:
@@ -72,9 +72,9 @@ def todo_summary(items: "Sequence[TodoItem]") -> str:
 
 def todos_panel(items: "Sequence[TodoItem]") -> Panel:
     """Return the to-do panel."""
-    head: Line = (("To do  ", "strong"), (progress_text(items) or "empty", "dim"))
+    heading: Line = (("To do  ", "strong"), (progress_text(items) or "empty", "dim"))
     close = PanelAction(("f3",), run=_close, needs_row=False)
-    return replace(report_panel("todos", head, todo_lines(items)), actions=(close,))
+    return replace(report_panel("todos", heading, todo_lines(items)), actions=(close,))
 
 
 async def _close(row: PanelRow, _: str) -> RowChosen:
@@ -89,8 +89,8 @@ def todo_lines(items: "Sequence[TodoItem]") -> tuple[Line, ...]:
 def _todo_line(item: "TodoItem") -> Line:
     mark, style = _MARKS.get(item.status, ("·", "dim"))
     text = sanitised_line(item.text)
-    words: TextStyle = "dim" if item.status == "done" else "strong" if item.status == "doing" else "text"
+    text_style: TextStyle = "dim" if item.status == "done" else "strong" if item.status == "doing" else "text"
     return (
         (f"{mark} ", style),
-        *(parse_inline_code(text, words) if item.status != "done" else ((strip_backticks(text), words),)),
+        *(parse_inline_code(text, text_style) if item.status != "done" else ((strip_backticks(text), text_style),)),
     )

@@ -41,28 +41,28 @@ def with_total(view: SessionView, elapsed_seconds: float) -> SessionView:
     total = TurnTotal(
         int(elapsed_seconds), view.turn_cost, view.turn_tokens, file_changes.files if file_changes is not None else None
     )
-    others = tuple(block for block in view.turn_blocks if not isinstance(block, TurnTotal))
-    return replace(view, turn_blocks=(*others, total))
+    other_blocks = tuple(block for block in view.turn_blocks if not isinstance(block, TurnTotal))
+    return replace(view, turn_blocks=(*other_blocks, total))
 
 
 def total_text(total: TurnTotal) -> str:
     """Return the total in one line, such as `12s $0.0123 2 files +10 −3`."""
     files = total.files
     count = pluralize(_changed_file_count(total), "file")
-    changed = f"{count} +{files.added} −{files.removed}, {UNDO_HINT}" if files is not None and files.files else ""
-    return "  ".join(filter(None, (*_time_and_cost(total), changed, _uncovered_note(total))))
+    changes_text = f"{count} +{files.added} −{files.removed}, {UNDO_HINT}" if files is not None and files.files else ""
+    return "  ".join(filter(None, (*_time_and_cost(total), changes_text, _uncovered_note(total))))
 
 
 def total_sentence(total: TurnTotal) -> str:
     """Return the total as a sentence, for line mode."""
     files = total.files
     lines = f" ({pluralize(files.added, 'line')} added, {files.removed} removed)" if files is not None else ""
-    changed = (
+    changes_text = (
         f"{pluralize(_changed_file_count(total), 'file')} changed{lines}, {UNDO_HINT}"
         if _changed_file_count(total)
         else ""
     )
-    facts = ", ".join(filter(None, (*_time_and_cost(total), changed)))
+    facts = ", ".join(filter(None, (*_time_and_cost(total), changes_text)))
     return "; ".join(filter(None, (facts, _uncovered_note(total))))
 
 
@@ -79,5 +79,5 @@ def _changed_file_count(total: TurnTotal) -> int:
 
 
 def _uncovered_note(total: TurnTotal) -> str:
-    why = total.files.uncovered if total.files is not None else ""
-    return f"`/undo` does not cover changes made by commands: {why}" if why else ""
+    reason = total.files.uncovered if total.files is not None else ""
+    return f"`/undo` does not cover changes made by commands: {reason}" if reason else ""
