@@ -30,7 +30,7 @@ EDIT_KEY_HINTS = "Ctrl-S compact   Ctrl-N add missing facts   Esc cancel"
 
 
 class CompactionScreen(TypeaheadGuardedDialog[None]):
-    """Guides through a manual compaction; closes when it is done or cancelled."""
+    """Guides the user through a manual compaction; closes when it is finished or cancelled."""
 
     AUTO_FOCUS = "#subject"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -128,9 +128,9 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
         self._show_missing_facts()
 
     def action_complete(self) -> None:
-        completed = self._compaction.with_missing_facts(self.draft.text)
-        if completed != self.draft.text:
-            self.draft.replace(completed, (0, 0), self.draft.document.end)
+        completed_text = self._compaction.with_missing_facts(self.draft.text)
+        if completed_text != self.draft.text:
+            self.draft.replace(completed_text, (0, 0), self.draft.document.end)
             self.draft.move_cursor(self.draft.document.end)
 
     def action_apply(self) -> None:
@@ -171,8 +171,8 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
             clipped_text(missing_fact_lines(compaction.missing_facts(text), summary_tokens(text) == 0), palette)
         )
 
-    def _show_headline(self, title: str, text: str, keys: str, *, is_bad: bool = False) -> None:
+    def _show_headline(self, title: str, text: str, key_hints: str, *, is_bad: bool = False) -> None:
         palette = palette_of(self.app.theme_variables)
-        head = Text.assemble((f"{title}  ", palette.strong), (text, palette.warn if is_bad else palette.dim))
-        self.query_one("#headline", Static).update(head)
-        self.query_one(KeyLine).show(keys)
+        headline = Text.assemble((f"{title}  ", palette.strong), (text, palette.warn if is_bad else palette.dim))
+        self.query_one("#headline", Static).update(headline)
+        self.query_one(KeyLine).show(key_hints)

@@ -67,7 +67,7 @@ OFFER_KEYS = ("enter", "escape", "left", "right")
 MIN_PLOT_ROWS, MIN_HIGH_PLOT_ROWS = 16, 32
 """Minimum screen heights: for a plot, and for a tall one."""
 _MARKER_WIDTH = 2
-"""Cells before a row's name, for a mark in the colour that the component has in the bar."""
+"""Width of the mark before a row's name. The mark has the component's colour in the bar."""
 
 
 class ContextScreen(TypeaheadGuard[None]):
@@ -136,14 +136,14 @@ class ContextScreen(TypeaheadGuard[None]):
         used_tokens, usable_tokens = overview.used_tokens, max(overview.effective, 1)
         usable_text = f"{tokens(overview.effective)} usable, {used_tokens / usable_tokens:.0%}"
         free_text = f"  {tokens(max(overview.effective - used_tokens, 0))} free"
-        head = f"  window {tokens(overview.window.tokens)}  {overview.model}"
+        window_text = f"  window {tokens(overview.window.tokens)}  {overview.model}"
         style: TextStyle = "warn" if used_tokens > 0.95 * usable_tokens else "text"
         lines: list[Line] = [
             (
                 ("Context", "strong"),
                 (f"  {tokens(used_tokens)} of {usable_text}", style),
                 (free_text, style),
-                (sanitised_line(head), "dim"),
+                (sanitised_line(window_text), "dim"),
             )
         ]
         if self.size.height >= MIN_PLOT_ROWS:
@@ -178,16 +178,16 @@ class ContextScreen(TypeaheadGuard[None]):
         max_tokens = max(column.total_tokens for column in columns)
         height = 4 if self.size.height < MIN_HIGH_PLOT_ROWS else min(self.size.height // 4, 3 + len(columns) // 2)
         selected = columns[self._selected_column]
-        lines: list[Line] = [((column_figures(selected), "text"),)]
-        lines += [((f"  before it: {rewrite_text(one)}", "dim"),) for one in selected.rewrites[-1:]]
+        selected_lines: list[Line] = [((column_figures(selected), "text"),)]
+        selected_lines += [((f"  before it: {rewrite_text(rewrite)}", "dim"),) for rewrite in selected.rewrites[-1:]]
         return [
             legend(max_tokens, width, columns),
             *plot_lines(columns, height, self._selected_column, width=width),
-            *lines,
+            *selected_lines,
         ]
 
-    def _update_static(self, id: str, lines: list[Line]) -> None:
-        widget = self.query_one(f"#{id}", Static)
+    def _update_static(self, widget_id: str, lines: list[Line]) -> None:
+        widget = self.query_one(f"#{widget_id}", Static)
         widget.display = bool(lines)
         widget.update(clipped_text(lines, palette_of(self.app.theme_variables)))
 
@@ -203,24 +203,26 @@ class ContextScreen(TypeaheadGuard[None]):
 
     def _rebuild_rows(self) -> None:
         """Rebuild the rows and keep the same row marked."""
-        marked, listing = self._marked_row, self.query_one(Listing)
+        previous_row, listing = self._marked_row, self.query_one(Listing)
         components = self._components
         self._rows = rows = components.rows(self._order, self.query_one("#looked-for", Input).value)
-        effective, palette = components.overview.effective, palette_of(self.app.theme_variables)
+        window_tokens, palette = components.overview.effective, palette_of(self.app.theme_variables)
 
         def paint(index: int, width: int) -> Text:  # `width` may be newer than the table
             row = rows[index]
             mark: Span = ("■ ", component_style(row)) if row.level == 0 else ("  ", "dim")
-            room = min(width, self._table_width) - _MARKER_WIDTH
-            return clipped_text([(mark, *component_line(row, room, effective, components.columns))], palette)
+            row_width = min(width, self._table_width) - _MARKER_WIDTH
+            return clipped_text([(mark, *component_line(row, row_width, window_tokens, components.columns))], palette)
 
         listing.show(len(rows), paint)
-        if marked is not None:
-            listing.move_mark(next((at for at, row in enumerate(rows) if _is_same_row(row, marked)), 0))
+        if previous_row is not None:
+            listing.move_mark(
+                next((row_index for row_index, row in enumerate(rows) if _is_same_row(row, previous_row)), 0)
+            )
 
     @property
     def _table_width(self) -> int:
-        """Width of the list: at most that of its widest line, and one column less than the screen for a scrollbar."""
+        """Width of the list: its widest line, but at most the screen's width minus the margins and a scrollbar."""
         return min(self.size.width - 3, self._components.width + _MARKER_WIDTH)
 
     @property
@@ -314,7 +316,7 @@ class ContextScreen(TypeaheadGuard[None]):
                 self.show_message(f"`{self._marked_row.name}` has no content to open")
 
     def _show_content(self, row: ComponentRow | None) -> None:
-        """Show the content of a row instead of the list, or the list again."""
+        """Show the content of a row instead of the list; for None, show the list again."""
         for pages in self.query(Pages):
             pages.display = row is not None
             self.query_one(Listing).display = row is None
@@ -327,9 +329,9 @@ class ContextScreen(TypeaheadGuard[None]):
             self.query_one(Listing).focus()
         self._draw()
 
-    def _scroll_content(self, lines: int) -> None:
+    def _scroll_content(self, line_count: int) -> None:
         for pages in self.query(Pages):
-            pages.scroll_lines(lines)
+            pages.scroll_lines(line_count)
 
     def _select_column(self, step: int) -> None:
         width = max(self.size.width - 2, 1)
@@ -352,8 +354,8 @@ class ContextScreen(TypeaheadGuard[None]):
     def _offer_edit(self, act: Act) -> None:
         row = self._marked_row
         if row is None or not row.key or (row.is_tool != (act in ("defer", "offer"))):
-            what = "a tool or server" if act in ("defer", "offer") else "an output or message"
-            self.show_message(f"select {what} first")
+            target = "a tool or server" if act in ("defer", "offer") else "an output or message"
+            self.show_message(f"select {target} first")
             return
         request = EditRequest(act, row.key)
         self._offer(lambda: propose(self._controller, request), lambda: carry_out(self._controller, request))
@@ -361,11 +363,11 @@ class ContextScreen(TypeaheadGuard[None]):
     def _offer(self, get_proposal: Callable[[], Awaitable[Proposal]], work: Callable[[], Awaitable[str]]) -> None:
         """Show what an action would do and cost, and offer it: Enter then runs it."""
 
-        async def ask() -> None:
-            found = await get_proposal()
-            self.show_message(found.text, offers=work if found.is_possible else None)
+        async def show_proposal() -> None:
+            proposal = await get_proposal()
+            self.show_message(proposal.text, offers=work if proposal.is_possible else None)
 
-        self._start_work(ask)
+        self._start_work(show_proposal)
 
     async def _carry_out(self, work: Callable[[], Awaitable[str]]) -> None:
         self.show_message("working …")
@@ -406,5 +408,5 @@ async def load_components(controller: SessionController, session: str) -> Compon
     return await asyncio.to_thread(component_table, await controller.sessions.overview(session))
 
 
-def _is_same_row(row: ComponentRow, other: ComponentRow) -> bool:
-    return (row.key, row.level) == (other.key, other.level) and (bool(row.key) or row.name == other.name)
+def _is_same_row(row: ComponentRow, other_row: ComponentRow) -> bool:
+    return (row.key, row.level) == (other_row.key, other_row.level) and (bool(row.key) or row.name == other_row.name)

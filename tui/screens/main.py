@@ -65,8 +65,8 @@ class MainScreen(TypeaheadGuard[None]):
         vim: bool,
     ) -> None:
         """`completer`: the source of completions for the prompt. `pastes`: placeholders in the prompt. `queue` returns
-        the message queue. `on_draft` is called with the text of the prompt some time after it changes. `vim`: whether
-        to start with vi keys."""
+        the message queue. `on_draft` is called with the prompt's text some time after a change. `vim`: whether to start
+        with vi keys."""
         super().__init__()
         self._history = history
         self._completer, self._pastes = completer, pastes
@@ -80,14 +80,19 @@ class MainScreen(TypeaheadGuard[None]):
         self._is_new = False
 
     def compose(self) -> ComposeResult:
-        offered = Completions(id="completions")
+        completions = Completions(id="completions")
         with Vertical(id="desk"):
             yield TranscriptPane(id="reader")
             yield TodoLine(id="todos")
             yield QueueLines(id="queue")
-            yield offered
+            yield completions
             yield PromptInput(
-                self._history, offered, self._completer, self._pastes, placeholder="Ask, or / for commands", id="prompt"
+                self._history,
+                completions,
+                self._completer,
+                self._pastes,
+                placeholder="Ask, or / for commands",
+                id="prompt",
             )
             yield Static(id="below")
             yield StatusBar(id="status")
@@ -168,17 +173,17 @@ class MainScreen(TypeaheadGuard[None]):
             question.remove()
             self._fit_question()
 
-    def _lines_for_question(self, is_whole: bool) -> int:
+    def _lines_for_question(self, is_full: bool) -> int:
         """Return the number of lines available to a question. Part of the transcript stays visible unless the screen is
-        low or the subject `is_whole`."""
+        short or `is_full`: the question's subject is shown in full."""
         height = self.size.height
-        others_in_desk = (child for child in self.query_one("#desk").children if child is not self.question)
-        other_lines = sum(child.outer_size.height for child in others_in_desk if child.display and child.id != "reader")
-        retained_lines = 0 if is_whole or height < CRAMPED_LINES else 3 if height < ROOMY_LINES else height // 4
-        return max(1, height - other_lines - retained_lines)
+        siblings = (child for child in self.query_one("#desk").children if child is not self.question)
+        sibling_lines = sum(child.outer_size.height for child in siblings if child.display and child.id != "reader")
+        transcript_lines = 0 if is_full or height < CRAMPED_LINES else 3 if height < ROOMY_LINES else height // 4
+        return max(1, height - sibling_lines - transcript_lines)
 
     def _fit_question(self) -> None:
-        """Fit the question into the screen; on a low screen, hide other widgets."""
+        """Fit the question into the screen; on a short screen, hide other widgets."""
         if self._pruning:  # the screen's widgets are already being removed
             return
         self.place_prompt()

@@ -46,7 +46,7 @@ _MAX_MEASURED_ROWS = 300
 
 
 def panel_height(panel: Panel, width: int) -> int:
-    """Return the number of lines that the panel needs at a width, without the frame, whichever row is marked; 0 if
+    """Return the number of lines that the panel needs at a width, without the frame and for any marked row; 0 if
     unknown because content is loaded later."""
     rows = panel.rows
     has_loaded_details = any(row.content is not None or callable(row.details) for row in rows)
@@ -58,20 +58,20 @@ def panel_height(panel: Panel, width: int) -> int:
         or len(rows) > _MAX_MEASURED_ROWS
     ):
         return 0
-    about_height = max((_wrapped_height(row.details, width) for row in rows if not callable(row.details)), default=0)
-    about_height = max(about_height, _wrapped_height(panel.empty_details, width))
-    about_height = about_height if panel.scrolls_details else min(about_height, MAX_DETAIL_LINES)
-    list_lines = min(len(rows), panel.max_list_lines) if panel.max_list_lines else len(rows)
-    input_lines = 2 if any(action.text_request is not None for action in panel.actions) else 0
-    key_lines_count = len(key_hint_lines(panel_key_hints(panel, NO_ROW, in_list=not panel.search_placeholder), width))
-    parts = (
+    details_height = max((_wrapped_height(row.details, width) for row in rows if not callable(row.details)), default=0)
+    details_height = max(details_height, _wrapped_height(panel.empty_details, width))
+    details_height = details_height if panel.scrolls_details else min(details_height, MAX_DETAIL_LINES)
+    list_height = min(len(rows), panel.max_list_lines) if panel.max_list_lines else len(rows)
+    input_height = 2 if any(action.text_request is not None for action in panel.actions) else 0
+    key_line_count = len(key_hint_lines(panel_key_hints(panel, NO_ROW, in_list=not panel.search_placeholder), width))
+    heights = (
         _wrapped_height(panel.head, width),
         int(bool(panel.search_placeholder)),
-        list_lines,
-        about_height,
-        key_lines_count,
+        list_height,
+        details_height,
+        key_line_count,
     )
-    return sum(parts) + sum(1 for part in parts[1:4] if part) + input_lines
+    return sum(heights) + sum(1 for height in heights[1:4] if height) + input_height
 
 
 def _wrapped_height(lines: Sequence[Line], width: int) -> int:
@@ -143,8 +143,8 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
     def _fit_height(self) -> None:
         """Fit the height of the dialog to a short list. The height does not change during a search."""
         if self.panel.name not in PANELS_WITH_OWN_HEIGHT:
-            needed = panel_height(self.panel, min(self.size.width, MAX_DIALOG_WIDTH) - _FRAME_COLUMNS)
-            self.query_one("#dialog").styles.height = needed + _FRAME_LINES if needed else None
+            needed_lines = panel_height(self.panel, min(self.size.width, MAX_DIALOG_WIDTH) - _FRAME_COLUMNS)
+            self.query_one("#dialog").styles.height = needed_lines + _FRAME_LINES if needed_lines else None
 
     @property
     def is_asking(self) -> bool:
@@ -156,8 +156,8 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
     @property
     def settled(self) -> bool:
         """Whether everything requested is on the screen."""
-        is_read = self.is_mounted and all(work.is_finished for work in self._loading.values())
-        return is_read and not self._is_redraw_pending and self.query_one(Detail).settled
+        is_loaded = self.is_mounted and all(worker.is_finished for worker in self._loading.values())
+        return is_loaded and not self._is_redraw_pending and self.query_one(Detail).settled
 
     @property
     def rows(self) -> tuple[PanelRow, ...]:
@@ -182,9 +182,9 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
     # The list
 
     def show(self, panel: Panel) -> None:
-        """Show another panel in place of this one. The same row stays marked unless the new panel names another."""
-        before, self.panel = self.row, panel
-        self._rebuild_list(panel.initial_value or (before.value if before is not None else ""))
+        """Show another panel in place of this one. The same row stays marked unless the new panel specifies another."""
+        previous_row, self.panel = self.row, panel
+        self._rebuild_list(panel.initial_value or (previous_row.value if previous_row is not None else ""))
         if panel.message is not None:
             self._show_message(panel.message.text, panel.message.style)
 
@@ -215,8 +215,10 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             return clipped_text([row_line(rows[index], width)], palette_of(self.app.theme_variables))
 
         (listing.show if is_new else listing.replace_lines)(len(rows), paint)
-        at = next((at for at, row in enumerate(rows) if row.value == value and value), listing.marked)
-        listing.move_mark(at - listing.marked)
+        row_index = next(
+            (row_index for row_index, row in enumerate(rows) if row.value == value and value), listing.marked
+        )
+        listing.move_mark(row_index - listing.marked)
         if rows and rows[listing.marked].is_heading:
             self._move(1)
         listing.display = bool(self.panel.rows) or bool(self.panel.search_placeholder)
@@ -224,36 +226,39 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         self._draw()
 
     def _draw(self) -> None:
-        head = panel_headline(self.panel, len(self._rows), is_searched=bool(self._search_text.strip()))
-        self.query_one("#headline", Static).update(clipped_text(head, palette_of(self.app.theme_variables)))
+        headline = panel_headline(self.panel, len(self._rows), is_searched=bool(self._search_text.strip()))
+        self.query_one("#headline", Static).update(clipped_text(headline, palette_of(self.app.theme_variables)))
         self.query_one(Listing).refresh()
         self._show_details()
 
     def _move(self, step: int) -> None:
         """Move the mark, skipping headings."""
         listing, rows = self.query_one(Listing), self._rows
-        before = listing.marked
+        start_index = listing.marked
         listing.move_mark(step)
         direction = 1 if step > 0 else -1
         while rows and rows[listing.marked].is_heading:
-            at = listing.marked
+            previous_index = listing.marked
             listing.move_mark(direction)
-            if listing.marked == at:  # only headings in this direction
-                listing.move_mark(before - at)
+            if listing.marked == previous_index:  # only headings in this direction
+                listing.move_mark(start_index - previous_index)
                 return
 
     # Details
 
     def on_listing_row_highlighted(self) -> None:
         self._show_details()
-        more, near = self.panel.load_more, self.query_one(Listing).marked >= len(self._rows) - _LOAD_MORE_DISTANCE
-        if more is not None and near and self._extended_panel is not self.panel:
+        load_more, is_near_end = (
+            self.panel.load_more,
+            self.query_one(Listing).marked >= len(self._rows) - _LOAD_MORE_DISTANCE,
+        )
+        if load_more is not None and is_near_end and self._extended_panel is not self.panel:
             self._extended_panel = self.panel
-            self._start_loading("more", partial(self._load_more, more))
+            self._start_loading("more", partial(self._load_more, load_more))
 
-    async def _load_more(self, more: Callable[[], Awaitable[Panel]]) -> None:
-        before, panel = self.panel, await more()
-        if self.panel is before and not self._pruning:
+    async def _load_more(self, load: Callable[[], Awaitable[Panel]]) -> None:
+        previous_panel, panel = self.panel, await load()
+        if self.panel is previous_panel and not self._pruning:
             self.show(panel)
 
     def _show_details(self) -> None:
@@ -299,10 +304,12 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
     def _show_key_hints(self) -> None:
         if self._has_message:
             return
-        asked, in_list = self.query_one(NoteField).request, self.query_one(Listing).has_focus
+        request, in_list = self.query_one(NoteField).request, self.query_one(Listing).has_focus
         hints_text = panel_key_hints(self.panel, self.row or NO_ROW, in_list=in_list, is_whole=self.is_whole)
         self.query_one(KeyLine).show(
-            asked[0].text_request.key_hints if asked is not None and asked[0].text_request is not None else hints_text
+            request[0].text_request.key_hints
+            if request is not None and request[0].text_request is not None
+            else hints_text
         )
 
     def _clear_message(self) -> None:
@@ -325,8 +332,8 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         self._clear_message()
         if event.input.id == "filter":
             self._run_key_action("enter")
-        elif (asked := self.query_one(NoteField).request) is not None:
-            start_worker(self, partial(self._run_action, *asked, event.value), "act")
+        elif (request := self.query_one(NoteField).request) is not None:
+            start_worker(self, partial(self._run_action, *request, event.value), "act")
 
     def on_click(self, event: events.Click) -> None:
         if event.chain == 2 and isinstance(event.widget, Listing):
@@ -345,11 +352,11 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     def _process_key(self, event: events.Key) -> bool:
         """Handle a key; return whether it did something."""
-        listing, is_listed = self.query_one(Listing), not self.panel.search_placeholder
-        is_in_list = is_listed or listing.has_focus
+        listing, is_plain_list = self.query_one(Listing), not self.panel.search_placeholder
+        is_in_list = is_plain_list or listing.has_focus
         match event.key:
             case "escape" | "o" if self.is_whole:
-                self._set_whole(False)
+                self._set_expanded(False)
             case "escape":
                 self.dismiss(None)
             case "up" | "down":
@@ -358,15 +365,15 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
                 self._move_or_scroll_page(-1 if event.key == "pageup" else 1)
             case key if (is_in_list or not is_typing_key(key)) and self._run_key_action(key):
                 pass
-            case key if is_listed and self.query_one(Detail).process_key(key):
+            case key if is_plain_list and self.query_one(Detail).process_key(key):
                 pass
-            case "j" | "k" if is_listed:
+            case "j" | "k" if is_plain_list:
                 self._move(1 if event.key == "j" else -1)
-            case "home" | "end" if is_listed:
+            case "home" | "end" if is_plain_list:
                 self._move(-len(self._rows) if event.key == "home" else len(self._rows))
-            case "q" | "enter" if is_listed:
+            case "q" | "enter" if is_plain_list:
                 self.dismiss(None)
-            case _ if listing.has_focus and not is_listed and event.character and event.is_printable:
+            case _ if listing.has_focus and not is_plain_list and event.character and event.is_printable:
                 self.query_one("#filter", Field).focus_and_insert(event.character)
             case _:
                 return False
@@ -422,21 +429,21 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
                 self.app.copy_to_clipboard(text)
                 self._show_message(f"copied {text}", "dim")
             case "whole":
-                self._set_whole(not self.is_whole)
+                self._set_expanded(not self.is_whole)
             case None:
                 pass
 
     def _end_editing(self) -> None:
         if (action := self.query_one(NoteField).close_field()) is not None:
-            is_of_list = not self.panel.search_placeholder or any(map(is_typing_key, action.keys))
-            self.query_one("#list" if is_of_list else "#filter").focus()
+            belongs_to_list = not self.panel.search_placeholder or any(map(is_typing_key, action.keys))
+            self.query_one("#list" if belongs_to_list else "#filter").focus()
             self._show_key_hints()
 
-    def _set_whole(self, is_fully_visible: bool) -> None:
+    def _set_expanded(self, is_expanded: bool) -> None:
         """Show the details in place of the list, or the list again."""
         listing = self.query_one(Listing)
-        listing.display = not is_fully_visible
-        if not is_fully_visible:
+        listing.display = not is_expanded
+        if not is_expanded:
             listing.focus()
         self._show_key_hints()
         self.query_one(Detail).fit_to_size()

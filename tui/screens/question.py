@@ -31,7 +31,7 @@ class AskingScreen(TypeaheadGuardedDialog[None]):
     def on_mount(self) -> None:
         self.panel.take_focus()
 
-    def _lines_for_question(self, is_whole: bool) -> int:
+    def _lines_for_question(self, is_full: bool) -> int:
         return self.size.height
 
     def on_resize(self) -> None:

@@ -13,7 +13,7 @@ Answer = TypeVar("Answer")
 
 
 class TypeaheadGuard(Screen[Answer]):
-    """A screen that may have a question, and knows since when the question has been readable."""
+    """A screen that may show a question, and records since when the question has been readable."""
 
     clock: ClassVar[Callable[[], float]] = monotonic
     painted_at: float | None = None
@@ -39,14 +39,14 @@ class TypeaheadGuard(Screen[Answer]):
         return True
 
     def insert_key(self, key: events.Key) -> bool:
-        """Insert a key as text; return False if that is impossible, and the key is then handled as usual."""
+        """Insert a key as text. Return False if that is impossible; the key is then handled as usual."""
         return False
 
     def handle_rejected_key(self, key: events.Key | None) -> None:
         """Handle a key or paste that was not for the question. Its text goes to the prompt."""
 
     def await_painting(self) -> None:
-        """Restart the guard, because keys count only after the current question is painted."""
+        """Restart the guard: keys count only after the current question is painted."""
         self.painted_at = None
         self.call_after_refresh(self._record_painting)
 

@@ -1,4 +1,4 @@
-"""The mark that says there is new content below the screen."""
+"""The mark that indicates new content below the screen."""
 
 from rich.text import Text
 from textual import events
@@ -59,6 +59,6 @@ def below_line(count: int, width: int) -> Line:
         ((f"↓ {count:,}", "accent"),),
     )
     for line in lines:
-        if sum(len(words) for words, _ in line) <= width:
+        if sum(len(text) for text, _ in line) <= width:
             return line
     return (("↓", "accent"),)

@@ -36,8 +36,8 @@ def _unwrapped_error(error: BaseException) -> BaseException:
 
 
 class CaretApp(QuietCrashApp, DisplayApp):
-    """Keeps the terminal cursor at the caret, where input methods draw. The position is checked at every drawing,
-    because a widget is not notified when other widgets move it."""
+    """Keeps the terminal cursor at the caret, where input methods draw. The position is checked each time the screen is
+    drawn, because a widget is not notified when other widgets move it."""
 
     _caret = Offset(0, 0)
 
@@ -49,14 +49,14 @@ class CaretApp(QuietCrashApp, DisplayApp):
 
     @property
     def cursor_position(self) -> Offset:
-        place = caret_position(self.focused) if self.screen_stack else None
-        if place is not None:
-            self._caret = place
+        position = caret_position(self.focused) if self.screen_stack else None
+        if position is not None:
+            self._caret = position
         return self._caret
 
     @cursor_position.setter
-    def cursor_position(self, place: Offset) -> None:
-        self._caret = place
+    def cursor_position(self, position: Offset) -> None:
+        self._caret = position
 
 
 def caret_position(widget: Widget | None) -> Offset | None:

@@ -30,18 +30,18 @@ class ChoiceList(ScrollView, can_focus=False):
     def __init__(self) -> None:
         super().__init__()
         self._rows: Sequence[tuple[int, Line]] = ()
-        self._marked = 0
+        self._marked_index = 0
 
     def show(self, rows: Sequence[tuple[int, Line]], marked: int) -> None:
         """Replace the lines, and scroll to the `marked` choice."""
-        self._rows, self._marked = rows, marked
+        self._rows, self._marked_index = rows, marked
         self.virtual_size = Size(self.size.width, len(rows))
         self._scroll_to_marked()
         self.refresh()
 
     def _scroll_to_marked(self) -> None:
         height = self.size.height
-        marked_lines = [y for y, (index, _) in enumerate(self._rows) if index == self._marked]
+        marked_lines = [y for y, (index, _) in enumerate(self._rows) if index == self._marked_index]
         if height and marked_lines:
             top = self.scroll_offset.y
             top = min(marked_lines[0], max(top, marked_lines[-1] - height + 1))
@@ -64,4 +64,4 @@ class ChoiceList(ScrollView, can_focus=False):
         palette = palette_of(self.app.theme_variables)
         strip = Strip(clipped_text([line], palette).render(self.app.console)).adjust_cell_length(width)
         strip = strip.apply_style(self.rich_style)
-        return with_style(strip, palette.selected) if choice == self._marked else strip
+        return with_style(strip, palette.selected) if choice == self._marked_index else strip

@@ -31,9 +31,9 @@ class Completions(Listing, can_focus=False):
 
         def paint(index: int, width: int) -> Text:
             candidate = self.candidates[index]
-            label, help = sanitised_line(candidate.label), strip_backticks(sanitised_line(candidate.help))
+            label, description = sanitised_line(candidate.label), strip_backticks(sanitised_line(candidate.help))
             dim = palette_of(self.app.theme_variables).dim
-            text = Text.assemble(label, " " * (column - cell_len(label)), (help, dim), end="")
+            text = Text.assemble(label, " " * (column - cell_len(label)), (description, dim), end="")
             text.truncate(max(1, width), overflow="ellipsis")
             return text
 

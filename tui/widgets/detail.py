@@ -50,20 +50,20 @@ class Detail(Vertical):
         if row.content is None or row.content != self._content:
             self._show_content(row.content)
         if row.value != self._row_value or tail:
-            self.call_after_refresh(self._about.scroll_end if tail else self._about.scroll_home, animate=False)
+            self.call_after_refresh(self._details.scroll_end if tail else self._details.scroll_home, animate=False)
         self._row_value = row.value
 
     def show_lines(self, lines: Sequence[Line]) -> None:
         """Show these lines above the content."""
         self.query_one("#said", Static).update(wrapped_text(lines, palette_of(self.app.theme_variables)))
-        self._about.display = bool(lines)
+        self._details.display = bool(lines)
 
     def scroll_lines(self, lines: int) -> None:
         """Scroll down by that many lines; up if negative."""
         if self._pages.display:
             self._pages.scroll_lines(lines)
         else:
-            self._about.scroll_relative(y=lines, animate=False)
+            self._details.scroll_relative(y=lines, animate=False)
 
     def scroll_page(self, direction: int) -> None:
         """Scroll one page down (1) or up (-1)."""
@@ -71,7 +71,7 @@ class Detail(Vertical):
             (self._diff.scroll_page_down if direction > 0 else self._diff.scroll_page_up)(animate=False)
         else:
             self.scroll_lines(
-                direction * (self._pages.page_height if self._pages.display else max(1, self._about.size.height - 1))
+                direction * (self._pages.page_height if self._pages.display else max(1, self._details.size.height - 1))
             )
 
     def process_key(self, key: str) -> bool:
@@ -99,12 +99,14 @@ class Detail(Vertical):
         self._content = content
         self._pages.display, self._diff.display = isinstance(content, PagedText), isinstance(content, DiffText)
         match content:
-            case PagedText(texts, ref, holding):
-                self._pages.show(texts, ref, holding)
-            case DiffText(text, otherwise):
-                self._diff.show_diff(parse_diff(text)) if text else self._diff.show_code(otherwise, "")
-            case LoadedText(load, of):
-                self._loading = self.run_worker(partial(self._load, partial(load, *of)), group="load", exclusive=True)
+            case PagedText(texts, ref, contained_text):
+                self._pages.show(texts, ref, contained_text)
+            case DiffText(text, no_difference_text):
+                self._diff.show_diff(parse_diff(text)) if text else self._diff.show_code(no_difference_text, "")
+            case LoadedText(load, arguments):
+                self._loading = self.run_worker(
+                    partial(self._load, partial(load, *arguments)), group="load", exclusive=True
+                )
             case None:
                 pass
 
@@ -115,7 +117,7 @@ class Detail(Vertical):
             self.show_lines([((sanitised(str(error)), "warn"),)])
 
     @property
-    def _about(self) -> VerticalScroll:
+    def _details(self) -> VerticalScroll:
         return self.query_one("#about", VerticalScroll)
 
     @property

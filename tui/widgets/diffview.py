@@ -26,7 +26,7 @@ from ebbtide.tui.text.unified_diff import FileDiff
 
 
 class DiffView(ScrollView, can_focus=True):
-    """Shows a diff: side by side if the width suffices, otherwise unified. Long content is cut until the user asks for
+    """Shows a diff: side by side if the width allows, otherwise unified. Long content is cut until the user asks for
     more."""
 
     DEFAULT_CSS = """
@@ -44,7 +44,7 @@ class DiffView(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._make_layout: Callable[[int, int], DiffLayout] = lambda width, most: DiffLayout()
+        self._make_layout: Callable[[int, int], DiffLayout] = lambda width, max_rows: DiffLayout()
         self._max_rows = MAX_INITIAL_ROWS
         self._layout = DiffLayout()
         self._drawn: RenderedDiff | None = None
@@ -56,12 +56,14 @@ class DiffView(ScrollView, can_focus=True):
         """Show a diff. `is_named`: whether it has only one file, whose name is shown elsewhere."""
         change_layout: Callable[[DiffLayout], DiffLayout] = without_file_name if is_named else lambda layout: layout
         self._show(
-            lambda width, most: change_layout(diff_layout(files, width=width, max_rows=most, hint="; press m for more"))
+            lambda width, max_rows: change_layout(
+                diff_layout(files, width=width, max_rows=max_rows, hint="; press m for more")
+            )
         )
 
     def show_code(self, text: str, language: str, marks: Sequence[tuple[int, int]] = ()) -> None:
         """Show code. `marks`: ranges of the text to highlight."""
-        self._show(lambda width, most: code_layout(text, language, most, "; press m for more", marks))
+        self._show(lambda width, max_rows: code_layout(text, language, max_rows, "; press m for more", marks))
 
     def _show(self, make_layout: Callable[[int, int], DiffLayout]) -> None:
         self._make_layout, self._max_rows = make_layout, MAX_INITIAL_ROWS
@@ -81,22 +83,22 @@ class DiffView(ScrollView, can_focus=True):
         if self._drawn is None:
             return
         starts = [
-            self._drawn.first_line_of(at)
-            for at, row in enumerate(self._layout.rows)
-            if isinstance(row, FileRow | GapRow) or at == 0
+            self._drawn.first_line_of(index)
+            for index, row in enumerate(self._layout.rows)
+            if isinstance(row, FileRow | GapRow) or index == 0
         ]
         y = self.scroll_offset.y
-        targets = [at for at in starts if (at > y if step > 0 else at < y)]
+        targets = [start for start in starts if (start > y if step > 0 else start < y)]
         if targets:
             self.scroll_to(y=targets[0] if step > 0 else targets[-1], animate=False, force=True, immediate=True)
 
     def scroll_to_change(self) -> None:
         """Scroll so that the first change is visible, with as many lines before it as fit."""
-        first, end = first_change(self._layout.rows)
-        if self._drawn is None or end <= first:
+        first_index, end_index = first_change(self._layout.rows)
+        if self._drawn is None or end_index <= first_index:
             return
-        starts = [self._drawn.first_line_of(at) for at in range(first + 1)]
-        bottom = self._drawn.first_line_of(end) if end < len(self._layout.rows) else self._drawn.count
+        starts = [self._drawn.first_line_of(index) for index in range(first_index + 1)]
+        bottom = self._drawn.first_line_of(end_index) if end_index < len(self._layout.rows) else self._drawn.count
         top = next((start for start in starts if start >= bottom - self.size.height), starts[-1])
         self.scroll_to(y=top, animate=False, force=True, immediate=True)
 
@@ -106,15 +108,15 @@ class DiffView(ScrollView, can_focus=True):
 
     def _draw(self, width: int) -> None:
         """Draw for a width; the row at the top of the screen stays there."""
-        top = self._drawn.row_at(self.scroll_offset.y) if self._drawn is not None else 0
+        top_row = self._drawn.row_at(self.scroll_offset.y) if self._drawn is not None else 0
         previous = self._layout
         self._palette = palette_of(self.app.theme_variables)
         self._layout = self._make_layout(width, self._max_rows)
         self._drawn = RenderedDiff(self._layout, width, PaletteConsole(self._palette))
         self._drawn_width = width
         self.virtual_size = Size(width, self._drawn.count)
-        if previous.rows and top:
-            self.scroll_to(y=self._drawn.first_line_of(top), animate=False, force=True, immediate=True)
+        if previous.rows and top_row:
+            self.scroll_to(y=self._drawn.first_line_of(top_row), animate=False, force=True, immediate=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         if width != self._drawn_width or self._drawn is None:

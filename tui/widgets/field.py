@@ -83,11 +83,11 @@ class Field(Input):
             warning = warning.rpartition(" ")[0]
         if y or not warning:
             return strip
-        end = clipped_text([parse_inline_code(f"  {warning}", "warn")], palette_of(self.app.theme_variables)).render(
-            self.app.console
-        )
-        cut = strip.crop(0, strip.cell_length - len(warning) - 2)
-        return Strip.join([cut, Strip(end).apply_style(self.rich_style)])
+        warning_segments = clipped_text(
+            [parse_inline_code(f"  {warning}", "warn")], palette_of(self.app.theme_variables)
+        ).render(self.app.console)
+        cropped = strip.crop(0, strip.cell_length - len(warning) - 2)
+        return Strip.join([cropped, Strip(warning_segments).apply_style(self.rich_style)])
 
     # Keys that move over characters as drawn
 
@@ -130,18 +130,18 @@ class NoteField(Field):
     """A field for the text that an action of a list needs, visible only while it is open."""
 
     request: tuple[PanelAction, PanelRow] | None = None
-    """While the field is open, the action and the row that it asks text for."""
+    """The action and the row for which text is entered; None while the field is closed."""
 
     def open_for(self, action: PanelAction, row: PanelRow) -> None:
-        asks = action.text_request
-        assert asks is not None
+        request = action.text_request
+        assert request is not None
         self.request = (action, row)
         self.value, self.placeholder, self.select_on_focus = (
-            asks.initial_text(row),
-            asks.placeholder(row),
-            asks.replaces,
+            request.initial_text(row),
+            request.placeholder(row),
+            request.replaces,
         )
-        self.password = asks.is_hidden
+        self.password = request.is_hidden
         self.cursor_position = len(self.value)
         self.display = True
         self.focus()

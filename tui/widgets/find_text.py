@@ -33,8 +33,8 @@ class MatchSpan:
 
 def fold_for_search(text: str) -> str:
     """Normalise text for comparison: ignore case, markdown markup, and differences in whitespace."""
-    for sign in _IGNORED_CHARS:
-        text = text.replace(sign, "")
+    for character in _IGNORED_CHARS:
+        text = text.replace(character, "")
     return " ".join(text.lower().split())
 
 
@@ -83,19 +83,19 @@ class MatchNumbers:
 
     def match_at(self, index: int) -> TextMatch:
         row = bisect_right(self._ends, index)
-        return TextMatch(row, index - self._before(row))
+        return TextMatch(row, index - self._count_before(row))
 
     def number_of(self, match: TextMatch) -> int | None:
-        """Return the number of a match, from 0; None if the match no longer exists."""
-        if match.row >= len(self._ends) or match.match_index >= self._ends[match.row] - self._before(match.row):
+        """Return the index of a match among all matches; None if the match no longer exists."""
+        if match.row >= len(self._ends) or match.match_index >= self._ends[match.row] - self._count_before(match.row):
             return None
-        return self._before(match.row) + match.match_index
+        return self._count_before(match.row) + match.match_index
 
     def count_up_to(self, row: int) -> int:
         """Return the number of matches up to and including that row."""
         return self._ends[min(row, len(self._ends) - 1)] if self._ends else 0
 
-    def _before(self, row: int) -> int:
+    def _count_before(self, row: int) -> int:
         return self._ends[row - 1] if row else 0
 
 
@@ -118,18 +118,18 @@ def _comparable_chars(lines: Sequence[str]) -> tuple[str, list[tuple[int, int]]]
     """Return the normalised text of the lines, with the original line and column of each character."""
     text: list[str] = []
     origins: list[tuple[int, int]] = []
-    for number, line in enumerate(lines):
+    for line_number, line in enumerate(lines):
         for column, character in enumerate(f"{line} "):
             if character in _IGNORED_CHARS or (character.isspace() and (not text or text[-1] == " ")):
                 continue
             for lowered in " " if character.isspace() else character.lower():
                 text.append(lowered)
-                origins.append((number, column))
+                origins.append((line_number, column))
     return "".join(text), origins
 
 
 def _line_spans(origins: Sequence[tuple[int, int]]) -> tuple[MatchSpan, ...]:
     """Return the ranges of consecutive characters, one per line."""
     lines = dict.fromkeys(line for line, _ in origins)
-    columns = {line: [column for found, column in origins if found == line] for line in lines}
-    return tuple(MatchSpan(line, min(found), max(found) + 1) for line, found in columns.items())
+    columns = {line: [column for origin_line, column in origins if origin_line == line] for line in lines}
+    return tuple(MatchSpan(line, min(line_columns), max(line_columns) + 1) for line, line_columns in columns.items())

@@ -16,8 +16,8 @@ from ebbtide.tui.view.key_hints import key_hint_lines
 from ebbtide.tui.widgets.field import Field
 
 MAX_MESSAGE_LINES = 6
-"""Maximum number of lines shown of a message."""
-_KEYS = ((96, "Ctrl-R older  Ctrl-S newer  Enter select  Esc back"), (76, "Ctrl-R older  Enter select  Esc back"))
+"""Maximum number of lines shown per message."""
+_KEY_HINTS = ((96, "Ctrl-R older  Ctrl-S newer  Enter select  Esc back"), (76, "Ctrl-R older  Enter select  Esc back"))
 """Key hints for each minimum width, widest first."""
 
 
@@ -52,15 +52,15 @@ class HistorySearchBar(Vertical):
             yield Static(id="past-count")
 
     def on_mount(self) -> None:
-        box = self.query_one(Input)
-        self.screen.set_focus(box)
+        field = self.query_one(Input)
+        self.screen.set_focus(field)
         self._show_result()
 
     def prepend_text(self, text: str) -> None:
         """Insert text at the start of the search field."""
-        box = self.query_one(Input)
-        box.value = text + box.value
-        box.cursor_position = len(box.value)
+        field = self.query_one(Input)
+        field.value = text + field.value
+        field.cursor_position = len(field.value)
 
     @on(Input.Changed)
     def _update_search(self, message: Input.Changed) -> None:
@@ -79,9 +79,9 @@ class HistorySearchBar(Vertical):
     def on_unmount(self) -> None:
         self._close_with("")
 
-    def _close_with(self, chosen: str) -> None:
+    def _close_with(self, message: str) -> None:
         if not self.chosen.done():
-            self.chosen.set_result(chosen)
+            self.chosen.set_result(message)
 
     def _process_key(self, key: str) -> bool:
         match key:
@@ -101,10 +101,10 @@ class HistorySearchBar(Vertical):
     def _show_result(self) -> None:
         palette, search = palette_of(self.app.theme_variables), self._search
         self.query_one("#past-found", Static).update(match_text(search, palette))
-        count = f" {search.at + 1:,} of {len(search.found):,}" if search.found else " no match"
-        keys = next((keys for min_width, keys in _KEYS if self.size.width >= min_width), "")
+        count_text = f" {search.at + 1:,} of {len(search.found):,}" if search.found else " no match"
+        key_hints = next((key_hints for min_width, key_hints in _KEY_HINTS if self.size.width >= min_width), "")
         text = Text.assemble(
-            (f"{count}   ", palette.text), clipped_text(key_hint_lines(keys, self.size.width), palette)
+            (f"{count_text}   ", palette.text), clipped_text(key_hint_lines(key_hints, self.size.width), palette)
         )
         self.query_one("#past-count", Static).update(text)
 
@@ -113,21 +113,21 @@ def match_text(search: HistorySearch, palette: Palette) -> Text:
     """Return the current message with the match highlighted, cut to the lines around the match."""
     start, end = search.place
     lines = search.current.split("\n")
-    first = (
+    first_index = (
         max(search.current.count("\n", 0, start) - MAX_MESSAGE_LINES + 2, 0) if len(lines) > MAX_MESSAGE_LINES else 0
     )
-    line_start = sum(len(line) + 1 for line in lines[:first])
+    line_start = sum(len(line) + 1 for line in lines[:first_index])
     text = Text(no_wrap=True, overflow="ellipsis", end="")
-    for number, line in enumerate(lines[first : first + MAX_MESSAGE_LINES]):
-        text.append("\n" if number else "")
-        left, right = (min(max(place - line_start, 0), len(line)) for place in (start, end))
-        for part, style in (
+    for index, line in enumerate(lines[first_index : first_index + MAX_MESSAGE_LINES]):
+        text.append("\n" if index else "")
+        left, right = (min(max(offset - line_start, 0), len(line)) for offset in (start, end))
+        for segment, style in (
             (line[:left], palette.text),
             (line[left:right], palette.current_match),
             (line[right:], palette.text),
         ):
-            text.append(sanitised_line(sanitised(part)), style)
+            text.append(sanitised_line(sanitised(segment)), style)
         line_start += len(line) + 1
-    if len(lines) > first + MAX_MESSAGE_LINES:
-        text.append(f" … {pluralize(len(lines) - first - MAX_MESSAGE_LINES, 'more line')}", palette.dim)
+    if len(lines) > first_index + MAX_MESSAGE_LINES:
+        text.append(f" … {pluralize(len(lines) - first_index - MAX_MESSAGE_LINES, 'more line')}", palette.dim)
     return text

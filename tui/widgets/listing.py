@@ -39,7 +39,7 @@ class Listing(ScrollView, can_focus=True):
         self.refresh()
 
     def move_mark(self, step: int) -> None:
-        """Move the mark."""
+        """Move the mark by that many lines, at most to the first or last one."""
         self._mark(self.marked + step)
 
     def _mark(self, index: int) -> None:

@@ -38,11 +38,11 @@ class MarkdownView(ScrollView, can_focus=False):
 
     def _draw(self, width: int) -> None:
         """Draw for a width; the scroll position stays approximately the same."""
-        before, y = len(self._lines), self.scroll_offset.y
+        previous_count, y = len(self._lines), self.scroll_offset.y
         self._lines, self._drawn_width = self._lines_for(width), width
         self.virtual_size = Size(width, len(self._lines))
-        if before and y:
-            self.scroll_to(y=y * len(self._lines) // before, animate=False, force=True, immediate=True)
+        if previous_count and y:
+            self.scroll_to(y=y * len(self._lines) // previous_count, animate=False, force=True, immediate=True)
 
     def _lines_for(self, width: int) -> list[SegmentLine]:
         palette = palette_of(self.app.theme_variables)

@@ -56,20 +56,20 @@ class Pages(Vertical):
         """Load as many lines as fit after the next layout."""
         self.call_after_refresh(self.scroll_lines, 0)
 
-    def _load_page(self, ref: str, first: int, contained_text: str = "") -> None:
+    def _load_page(self, ref: str, first_line: int, contained_text: str = "") -> None:
         async def show() -> None:  # not a coroutine: a worker cancelled before its start would never await it
-            await self._load_and_show(ref, first, contained_text)
+            await self._load_and_show(ref, first_line, contained_text)
 
         self._ref, self._text_to_find, self.settled = ref, contained_text, False
         self._reading = self.run_worker(show, group="page", exclusive=True)
 
-    async def _load_and_show(self, ref: str, first: int, contained_text: str) -> None:
+    async def _load_and_show(self, ref: str, first_line: int, contained_text: str) -> None:
         palette = palette_of(self.app.theme_variables)
         assert self._texts is not None
         try:
             if contained_text:
-                first = max(1, await self._texts.find_line(ref, contained_text) - 1)
-            self._page = await self._texts.page(ref, first, self.page_height)
+                first_line = max(1, await self._texts.find_line(ref, contained_text) - 1)
+            self._page = await self._texts.page(ref, first_line, self.page_height)
         except AgentError as error:
             self._show_loaded(ref, Text(sanitised(str(error)), palette.warn))
         else:
@@ -88,9 +88,9 @@ class Pages(Vertical):
 
 def page_heading(ref: str, page: ContentPage) -> str:
     """Return the heading: the reference and the line numbers shown."""
-    last = page.first + len(page.lines) - 1
+    last_line = page.first + len(page.lines) - 1
     if not page.lines:
         return f"{ref}  empty"
-    if last == page.first:
-        return f"{ref}  line {last:,} of {page.total:,}"
-    return f"{ref}  lines {page.first:,}-{last:,} of {page.total:,}"
+    if last_line == page.first:
+        return f"{ref}  line {last_line:,} of {page.total:,}"
+    return f"{ref}  lines {page.first:,}-{last_line:,} of {page.total:,}"

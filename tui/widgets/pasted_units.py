@@ -13,10 +13,10 @@ TextPosition: TypeAlias = tuple[int, int]
 def char_index(text: str, location: TextPosition) -> int:
     """Return the character index of a line and column."""
     line, column = location
-    start = 0
+    line_start = 0
     for _ in range(line):
-        start = text.index("\n", start) + 1
-    return start + column
+        line_start = text.index("\n", line_start) + 1
+    return line_start + column
 
 
 def text_position(text: str, index: int) -> TextPosition:
@@ -53,21 +53,21 @@ class PlaceholderKeys:
             case "right" if index < end:
                 self._area.move_cursor(text_position(text, end))
             case "ctrl+o":
-                return self._unfold(text, start, end)
+                return self._expand(text, start, end)
             case _:
                 if start < index < end:
                     self._area.move_cursor(text_position(text, end))
                 return False
         return True
 
-    def _unfold(self, text: str, start: int, end: int) -> bool:
+    def _expand(self, text: str, start: int, end: int) -> bool:
         full_text = self._pastes.pasted_text(text[start:end])
         if full_text is None or len(full_text) > MAX_EXPANDED_CHARS:
             return False
         self._replace(full_text, start, end)
         return True
 
-    def _replace(self, insert: str, start: int, end: int) -> None:
+    def _replace(self, replacement: str, start: int, end: int) -> None:
         text = self._area.text
-        places = text_position(text, start), text_position(text, end)
-        self._area.replace(insert, *places, maintain_selection_offset=False)
+        positions = text_position(text, start), text_position(text, end)
+        self._area.replace(replacement, *positions, maintain_selection_offset=False)

@@ -79,7 +79,7 @@ class PromptInput(TextBox):
         """Up was pressed in an empty prompt: the user wants queued messages before the history."""
 
     class HintRequested(Message):
-        """A hint is to be shown, e.g. why something failed."""
+        """Requests that a hint be shown, e.g. why something failed."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
@@ -113,7 +113,7 @@ class PromptInput(TextBox):
         )
         self.cursor_blink = False
         self.has_queued_messages = False
-        """Whether there are queued messages; Up then moves to them before the history."""
+        """Whether messages are queued. If so, Up moves to them before the history."""
         self.prompt_history = history
         self._completions = completions
         self._completer = completer
@@ -168,46 +168,50 @@ class PromptInput(TextBox):
             self._stashed_text = "" if self.text else self._stashed_text
             self._show_mode()
             self._completed_text = self.text
-            at = char_index(self.text, self.cursor_location)
-            before, after = self.text[:at], self.text[at:]
-            candidates = self._completer.candidates(before if mentioned_path(before) is not None else self.text)
-            self._search_files(before, after, candidates)
+            cursor = char_index(self.text, self.cursor_location)
+            text_before, text_after = self.text[:cursor], self.text[cursor:]
+            candidates = self._completer.candidates(
+                text_before if mentioned_path(text_before) is not None else self.text
+            )
+            self._search_files(text_before, text_after, candidates)
 
     def refresh_completions(self) -> None:
         """Offer completions again for the same text, because there may be more by now."""
         self._completed_text = ""
         self._update_completions()
 
-    def _search_files(self, before: str, after: str, candidates: Sequence[PromptCompletion]) -> None:
+    def _search_files(self, text_before: str, text_after: str, candidates: Sequence[PromptCompletion]) -> None:
         """Search for files if a file name is being typed; an earlier search is cancelled."""
         if self._file_search is not None:
             self._file_search.cancel()
             self._file_search = None
-        typed_path, files = mentioned_path(before), self._completer.files
+        typed_path, files = mentioned_path(text_before), self._completer.files
         if typed_path is None or files is None:
             self._completions.offer(candidates)
             return
 
-        async def look() -> None:
+        async def search() -> None:
             async for paths in files.matching(typed_path):
-                self._completions.offer((*candidates, *file_completions(before, after, paths)))
+                self._completions.offer((*candidates, *file_completions(text_before, text_after, paths)))
 
         self._completions.is_outdated = True
-        self._file_search = asyncio.create_task(look())
+        self._file_search = asyncio.create_task(search())
 
     def _show_mode(self) -> None:
         mode = prompt_mode(self.text)
         self.set_class(mode == "shell", "shell")
         self.set_class(mode == "memory", "memory")
-        hint = command_awaiting_argument(self.text)
-        title = escape(f"{hint.usage}  {strip_backticks(hint.help)}") if hint is not None else _MODE_TITLES[mode]
-        invisible = invisible_count_text(self._pastes.invisible_char_count(self.text))
-        self.set_class(bool(invisible), "invisible")
-        self.border_title = "  ".join(filter(None, (invisible, title)))
+        command = command_awaiting_argument(self.text)
+        title = (
+            escape(f"{command.usage}  {strip_backticks(command.help)}") if command is not None else _MODE_TITLES[mode]
+        )
+        invisible_note = invisible_count_text(self._pastes.invisible_char_count(self.text))
+        self.set_class(bool(invisible_note), "invisible")
+        self.border_title = "  ".join(filter(None, (invisible_note, title)))
 
     def paste(self, text: str) -> None:
-        picture = dropped_picture(text, os.environ)
-        if picture is None or not self.add_picture(picture):
+        image = dropped_picture(text, os.environ)
+        if image is None or not self.add_picture(image):
             super().paste(self._pastes.fold(text))
 
     def add_picture(self, data: bytes) -> bool:
@@ -221,23 +225,23 @@ class PromptInput(TextBox):
 
     def take_typed_ahead(self) -> str:
         """Return and remove text that was typed for the history search before it opened."""
-        before, self._text_before_search = self._text_before_search, None
-        if before is None or not self.text.startswith(before):
+        previous_text, self._text_before_search = self._text_before_search, None
+        if previous_text is None or not self.text.startswith(previous_text):
             return ""
-        typed = self.text[len(before) :]
+        typed = self.text[len(previous_text) :]
         if typed:
-            self.set_text(before)
+            self.set_text(previous_text)
         return typed
 
-    async def _paste_picture(self) -> None:
+    async def _paste_image(self) -> None:
         """Paste the image in the clipboard or, if there is none, text copied in this program."""
         try:
             self.add_picture(await terminal.clipboard.picture(os.environ))
-        except terminal.clipboard.NoPicture as problem:
+        except terminal.clipboard.NoPicture as error:
             if self.app.clipboard:
                 self.insert(self._pastes.fold(normalised_paste(self.app.clipboard)))
             else:
-                self.post_message(self.HintRequested(str(problem)))
+                self.post_message(self.HintRequested(str(error)))
 
     async def _on_key(self, event: events.Key) -> None:
         if self._handle_vim_key(event) or self._handle_prompt_key(event.key) or await self._run_edit_key(event.key):
@@ -287,7 +291,7 @@ class PromptInput(TextBox):
                 self._text_before_search = self.text
                 return False
             case "ctrl+v":
-                self.run_worker(self._paste_picture(), group="clipboard", exclusive=True)
+                self.run_worker(self._paste_image(), group="clipboard", exclusive=True)
             case "tab":
                 return False
             case "question_mark" if not self.text:
@@ -311,8 +315,8 @@ class PromptInput(TextBox):
         return True
 
     def _handle_candidate_key(self, key: str) -> bool:
-        chosen = self._completions.selected_candidate
-        if chosen is None:
+        candidate = self._completions.selected_candidate
+        if candidate is None:
             return False
         match key:
             case "up" | "down":
@@ -320,25 +324,25 @@ class PromptInput(TextBox):
             case "escape":
                 self._completions.offer(())
             case "tab":
-                self._insert_candidate(chosen)
-            case "enter" if chosen.final or self.text == chosen.insert.rstrip():
-                self.set_text(chosen.insert)
+                self._insert_candidate(candidate)
+            case "enter" if candidate.final or self.text == candidate.insert.rstrip():
+                self.set_text(candidate.insert)
                 self._submit()
             case "enter":
-                self._insert_candidate(chosen)
+                self._insert_candidate(candidate)
             case _:
                 return False
         return True
 
-    def _insert_candidate(self, chosen: PromptCompletion) -> None:
-        self.set_text(chosen.insert)
-        if chosen.behind:
-            end = self.cursor_location
-            self.insert(chosen.behind)
-            self.move_cursor(end)
+    def _insert_candidate(self, candidate: PromptCompletion) -> None:
+        self.set_text(candidate.insert)
+        if candidate.behind:
+            location = self.cursor_location
+            self.insert(candidate.behind)
+            self.move_cursor(location)
         self._completions.offer(())
         self._completed_text = self.text
-        if chosen.insert.endswith("/"):
+        if candidate.insert.endswith("/"):
             self._completed_text = ""  # offer the contents of the folder next
 
     def _handle_enter(self) -> None:

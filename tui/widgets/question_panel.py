@@ -92,7 +92,7 @@ class QuestionPanel(Vertical, can_focus=True):
         """The choice that was clicked last, if no key was pressed since."""
         self._text_entry: TextEntry | None = None
         """What the open text field is for; None if no text field is open."""
-        self._is_whole = self.is_answered = self._is_ready = False
+        self._is_expanded = self.is_answered = self._is_ready = False
         self.is_text_in_prompt = False
         """Whether the user has typed something into the prompt. Enter may then be meant for the prompt, until another
         key is pressed in the panel."""
@@ -119,7 +119,7 @@ class QuestionPanel(Vertical, can_focus=True):
         return choices[self._state.marked_index] if self._state.marked_index < len(choices) else None
 
     def take_focus(self) -> None:
-        """Take the focus."""
+        """Move the focus to the list or, if there are no choices, to the text field."""
         self.is_text_in_prompt = False
         if not self._pruning:
             self._focus_now(self if self.spec.choices else self._field)
@@ -155,7 +155,7 @@ class QuestionPanel(Vertical, can_focus=True):
             return False
         if not key.is_printable or self.has_text_focus:
             return True
-        return is_list_key(key.key, self.spec, self._state, is_whole=self._is_whole)
+        return is_list_key(key.key, self.spec, self._state, is_whole=self._is_expanded)
 
     def insert_key(self, key: events.Key) -> bool:
         """Move the focus to the text field and insert the key; return False if the key is to be handled as usual."""
@@ -182,19 +182,19 @@ class QuestionPanel(Vertical, can_focus=True):
             return
         parent_width = self.parent.size.width if isinstance(self.parent, Widget) else 0
         width = max(1, parent_width or self.screen.size.width)
-        lines = max(1, self._available_lines(self._is_whole))
-        inner_width = width if width < _MIN_BORDER_WIDTH or lines < _MIN_BORDER_HEIGHT else width - 2
+        max_lines = max(1, self._available_lines(self._is_expanded))
+        inner_width = width if width < _MIN_BORDER_WIDTH or max_lines < _MIN_BORDER_HEIGHT else width - 2
         palette, spec = palette_of(self.app.theme_variables), self.spec
         entry_kind = self._text_entry.how if self._text_entry is not None else ""
-        first, reason_lines = headline_and_reason(spec, inner_width, self._position)
-        headline, reason = wrapped_text([first], palette), wrapped_text(reason_lines, palette)
+        headline_line, reason_lines = headline_and_reason(spec, inner_width, self._position)
+        headline, reason = wrapped_text([headline_line], palette), wrapped_text(reason_lines, palette)
         subject_height, subject_id = 0, "#command" if entry_kind == "command" else "#subject"
         if entry_kind != "command":
             subject_height = self.query_one("#subject").get_content_height(
                 self.screen.size, self.screen.size, inner_width
             )
         allotted = allot_lines(
-            lines,
+            max_lines,
             {
                 "headline": len(headline.wrap(self.app.console, inner_width)),
                 "subject": max(3, self.query_one(CommandField).document.line_count)
@@ -205,24 +205,24 @@ class QuestionPanel(Vertical, can_focus=True):
                 "keys": len(key_hint_lines(self._key_hints(0), inner_width)),
                 "border": 1,
                 "reason": len(reason.wrap(self.app.console, inner_width)) if reason_lines else 0,
-                "air": 4 if lines >= _MIN_SPACED_HEIGHT else 0,
+                "air": 4 if max_lines >= _MIN_SPACED_HEIGHT else 0,
             },
         )
         self.set_class(not allotted["border"], "bare")
         self._hidden_lines = max(0, subject_height - allotted["subject"])
         self.query_one("#headline", Static).update(headline)
         self.query_one("#reason", Static).update(reason)
-        for place, part in _WIDGET_PARTS:
-            widget = self.query_one(place)
-            widget.display = bool(allotted[part]) and (part != "subject" or place == subject_id)
+        for selector, part in _WIDGET_PARTS:
+            widget = self.query_one(selector)
+            widget.display = bool(allotted[part]) and (part != "subject" or selector == subject_id)
             widget.styles.height = widget.styles.max_height = allotted[part]
-        visible = [widget for place in _SPACED_WIDGETS if (widget := self.query_one(place)).display]
-        is_spare = allotted["list"] > len(choice_rows(spec, replace(self._state, marked_index=0), inner_width))
-        for at, widget in enumerate(visible):
+        visible_widgets = [widget for selector in _SPACED_WIDGETS if (widget := self.query_one(selector)).display]
+        has_spare_lines = allotted["list"] > len(choice_rows(spec, replace(self._state, marked_index=0), inner_width))
+        for index, widget in enumerate(visible_widgets):
             # The list reserves lines for choices that are longer when marked; spare ones already separate it from the
             # keys.
-            is_apart = at < allotted["air"] and not (is_spare and widget.id == "answers")
-            widget.styles.margin = (int(is_apart), 0, 0, 0)
+            has_margin = index < allotted["air"] and not (has_spare_lines and widget.id == "answers")
+            widget.styles.margin = (int(has_margin), 0, 0, 0)
         self._show_keys()
         self._show_choices(inner_width - (choices_height(spec, self._state, inner_width) > allotted["list"]))
 
@@ -237,7 +237,7 @@ class QuestionPanel(Vertical, can_focus=True):
             self._state,
             self._text_entry,
             is_away=is_away,
-            is_whole=self._is_whole,
+            is_whole=self._is_expanded,
             hidden_lines=hidden_lines,
         )
 
@@ -248,8 +248,12 @@ class QuestionPanel(Vertical, can_focus=True):
     @on(CommandField.Changed)
     def _show_keys(self) -> None:
         if self._has_widgets:
-            count = invisible_count(self.query_one(CommandField).text) if self._text_entry is not None else 0
-            hints = "  ".join(filter(None, (invisible_count_text(count), self._key_hints(self._hidden_lines))))
+            invisible_char_count = (
+                invisible_count(self.query_one(CommandField).text) if self._text_entry is not None else 0
+            )
+            hints = "  ".join(
+                filter(None, (invisible_count_text(invisible_char_count), self._key_hints(self._hidden_lines)))
+            )
             self.query_one(KeyLine).show(hints)
 
     # User actions
@@ -264,10 +268,10 @@ class QuestionPanel(Vertical, can_focus=True):
         if self._has_key_focus(self.query_one(CommandField)):
             return ("back" if key == "escape" else "nothing"), self._state
         if not self._has_key_focus(self._field):
-            return key_effect(key, self.spec, self._state, is_whole=self._is_whole)
+            return key_effect(key, self.spec, self._state, is_whole=self._is_expanded)
         is_writing, is_empty = self._text_entry is not None, not self._field.value
         return key_effect_in_text(
-            key, self.spec, self._state, is_writing=is_writing, is_empty=is_empty, is_whole=self._is_whole
+            key, self.spec, self._state, is_writing=is_writing, is_empty=is_empty, is_whole=self._is_expanded
         )
 
     def _process_key(self, effect: KeyEffect, state: AnswerState, event: events.Key) -> bool:
@@ -289,7 +293,7 @@ class QuestionPanel(Vertical, can_focus=True):
                 self._set_state(state)
                 self._choose()
             case "whole":
-                self._is_whole = not self._is_whole
+                self._is_expanded = not self._is_expanded
                 self.fit_to_screen()
             case "read":
                 scroll_subject(self.query_one("#subject"), event.key)
@@ -309,10 +313,10 @@ class QuestionPanel(Vertical, can_focus=True):
         """The first click marks a choice, the second selects it."""
         event.stop()
         self._focus_now(self)
-        again = self._clicked_index == event.index == self._state.marked_index
+        is_second_click = self._clicked_index == event.index == self._state.marked_index
         self._set_state(AnswerState(event.index, self._state.selected_indexes, self._state.is_for_project))
         self._clicked_index = event.index
-        if again:
+        if is_second_click:
             self._choose()
 
     def _set_state(self, state: AnswerState) -> None:

@@ -33,7 +33,7 @@ def scroll_subject(view: Widget, key: str) -> None:
     """Scroll the widget by a page or to an end, or show more of it, depending on the key."""
     if isinstance(view, _CodeView):
         view.has_scrolled = True
-    page = max(1, view.size.height - 1)
+    page_height = max(1, view.size.height - 1)
     match key:
         case "home":
             view.scroll_home(animate=False)
@@ -43,7 +43,7 @@ def scroll_subject(view: Widget, key: str) -> None:
             if isinstance(view, DiffView):
                 view.action_more()
         case _:
-            view.scroll_relative(y=-page if key == "pageup" else page, animate=False)
+            view.scroll_relative(y=-page_height if key == "pageup" else page_height, animate=False)
 
 
 class _CodeView(DiffView, can_focus=False):

@@ -56,34 +56,36 @@ class QueueLines(Widget, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._items: tuple[QueuedMessage, ...] = ()
-        self._marked: int | None = None
+        self._marked_index: int | None = None
 
     def show(self, items: tuple[QueuedMessage, ...]) -> None:
         """Show these messages. The same message stays marked."""
-        previous = self._items
+        previous_items = self._items
         self._items = items
-        if self._marked is not None:
-            marked = previous[self._marked]
-            place = next((index for index, item in enumerate(items) if item is marked), None)
-            self._marked = place if place is not None else min(self._marked, len(items) - 1) if items else None
+        if self._marked_index is not None:
+            marked_item = previous_items[self._marked_index]
+            new_index = next((index for index, item in enumerate(items) if item is marked_item), None)
+            self._marked_index = (
+                new_index if new_index is not None else min(self._marked_index, len(items) - 1) if items else None
+            )
         self.display = bool(items)
         if not items and self.has_focus:
             self.post_message(self.QueueLeft())
         self.refresh(layout=True)
 
     def render(self) -> Text:
-        return clipped_text(queue_lines(self._items, self._marked), palette_of(self.app.theme_variables))
+        return clipped_text(queue_lines(self._items, self._marked_index), palette_of(self.app.theme_variables))
 
     def on_focus(self) -> None:
-        self._marked = len(self._items) - 1 if self._items else None
+        self._marked_index = len(self._items) - 1 if self._items else None
         self.refresh()
 
     def on_blur(self) -> None:
-        self._marked = None
+        self._marked_index = None
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        index = first_visible(len(self._items), self._marked) + event.y
+        index = first_visible(len(self._items), self._marked_index) + event.y
         if index < len(self._items):
             self.post_message(self.EditRequested(self._items[index]))
 
@@ -93,21 +95,21 @@ class QueueLines(Widget, can_focus=True):
             self.post_message(self.QueueLeft(event.character))
 
     def action_move(self, step: int) -> None:
-        if self._marked is None:
+        if self._marked_index is None:
             return
-        if self._marked + step >= len(self._items):
+        if self._marked_index + step >= len(self._items):
             self.post_message(self.QueueLeft())
         else:
-            self._marked = max(0, self._marked + step)
+            self._marked_index = max(0, self._marked_index + step)
             self.refresh()
 
     def action_edit(self) -> None:
-        if self._marked is not None:
-            self.post_message(self.EditRequested(self._items[self._marked]))
+        if self._marked_index is not None:
+            self.post_message(self.EditRequested(self._items[self._marked_index]))
 
     def action_remove(self) -> None:
-        if self._marked is not None:
-            self.post_message(self.RemoveRequested(self._items[self._marked]))
+        if self._marked_index is not None:
+            self.post_message(self.RemoveRequested(self._items[self._marked_index]))
 
     def action_leave(self) -> None:
         self.post_message(self.QueueLeft())

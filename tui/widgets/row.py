@@ -58,7 +58,7 @@ class BlockRow:
     ) -> None:
         self.block = block
         self.displayed: DisplayedBlock = block
-        """What is drawn for the block: the block, the group that it begins, or nothing."""
+        """What is drawn for the block: the block, the group that it begins, or None."""
         self.is_ungrouped = False
         """Whether the block is drawn by itself even if it belongs to a group."""
         self.detail = detail
@@ -80,13 +80,13 @@ class BlockRow:
         """Show another block. The height does not change until the block is drawn."""
         if not (isinstance(block, AnswerText) and isinstance(self.block, AnswerText) and _has_grown(self.block, block)):
             self._painter = None
-        is_other = type(block) is not type(self.block)
+        has_other_type = type(block) is not type(self.block)
         self.block, self.blank_lines_above, self._size_estimate = (
             block,
             _blank_lines_between(above, block, self.detail),
             _text_size(block),
         )
-        if is_other:
+        if has_other_type:
             self.is_expanded = self._is_initially_expanded
         self.displayed = block
         self.strips, self.is_measured = None, False
@@ -189,8 +189,8 @@ def _text_size(block: Block) -> tuple[int, int]:
             return 0, 1
 
 
-def _has_grown(before: AnswerText, after: AnswerText) -> bool:
-    return after.text.startswith(before.text)
+def _has_grown(old: AnswerText, new: AnswerText) -> bool:
+    return new.text.startswith(old.text)
 
 
 def _blank_lines_between(above: DisplayedBlock, block: DisplayedBlock, detail: DetailLevel) -> int:
@@ -198,5 +198,5 @@ def _blank_lines_between(above: DisplayedBlock, block: DisplayedBlock, detail: D
     if above is None:
         return 0
     compact_types = (Call, ReasoningBlock, Retry, LookupGroup)
-    is_low = detail == "compact" or not (isinstance(above, Call) and has_collapsed_details(above))
-    return 0 if is_low and isinstance(above, compact_types) and isinstance(block, compact_types) else 1
+    is_above_compact = detail == "compact" or not (isinstance(above, Call) and has_collapsed_details(above))
+    return 0 if is_above_compact and isinstance(above, compact_types) and isinstance(block, compact_types) else 1

@@ -38,15 +38,15 @@ class RowStack:
         self._cached_rows: OrderedDict[int, BlockRow] = OrderedDict()
 
     def show(self, past: Sequence[Block], turn: Sequence[Block]) -> None:
-        """Set the blocks. `past` is skipped if it is the same object as before; so are single blocks that are the same
-        objects."""
-        rows, first = self.rows, len(past) if past is self._past_blocks else 0
-        blocks = turn if first else (*past, *turn)
+        """Set the blocks. Blocks that are the same objects as before are skipped, and so is all of `past` if it is the
+        same tuple."""
+        rows, first_index = self.rows, len(past) if past is self._past_blocks else 0
+        blocks = turn if first_index else (*past, *turn)
         self._past_blocks = past
-        count = first + len(blocks)
-        del rows[count:], self._starts[count + 1 :]
-        above = rows[first - 1].block if first else None
-        for index, block in enumerate(blocks, first):
+        row_count = first_index + len(blocks)
+        del rows[row_count:], self._starts[row_count + 1 :]
+        above = rows[first_index - 1].block if first_index else None
+        for index, block in enumerate(blocks, first_index):
             if index >= len(rows):
                 rows.append(
                     BlockRow(block, above, self.width, self.detail, self.thoughts, is_in_panel=self.is_in_panel)
@@ -54,7 +54,7 @@ class RowStack:
             elif rows[index].block is not block:
                 rows[index].replace_block(block, above)
             above = block
-        self._group_rows(first)
+        self._group_rows(first_index)
 
     def regroup(self) -> None:
         """Group collapsed blocks again, and draw expanded ones by themselves."""
@@ -68,10 +68,12 @@ class RowStack:
             row.is_ungrouped = True
         self.regroup()
 
-    def _group_rows(self, first: int) -> None:
-        rows, changed = self.rows[first:], None
-        is_alone = [row.is_expanded or row.is_ungrouped for row in rows]
-        displayed = grouped_blocks([row.block for row in rows], is_alone.__getitem__) if self.detail != "full" else []
+    def _group_rows(self, first_index: int) -> None:
+        rows, first_changed = self.rows[first_index:], None
+        is_separate = [row.is_expanded or row.is_ungrouped for row in rows]
+        displayed = (
+            grouped_blocks([row.block for row in rows], is_separate.__getitem__) if self.detail != "full" else []
+        )
         hides_reasoning = self.thoughts == "hidden" and self.detail != "full"
         for index, row in enumerate(rows):
             block = (
@@ -81,15 +83,22 @@ class RowStack:
                 if displayed
                 else row.block
             )
-            if row.set_displayed(block, self.width) and changed is None:
-                changed = first + index
-        above = next((self.rows[at].displayed for at in range(first - 1, -1, -1) if self.rows[at].displayed), None)
+            if row.set_displayed(block, self.width) and first_changed is None:
+                first_changed = first_index + index
+        above = next(
+            (
+                self.rows[row_index].displayed
+                for row_index in range(first_index - 1, -1, -1)
+                if self.rows[row_index].displayed
+            ),
+            None,
+        )
         for index, row in enumerate(rows):
-            if row.update_gap(above) and (changed is None or first + index < changed):
-                changed = first + index
+            if row.update_gap(above) and (first_changed is None or first_index + index < first_changed):
+                first_changed = first_index + index
             above = row.displayed or above
-        if changed is not None:
-            del self._starts[changed + 1 :]
+        if first_changed is not None:
+            del self._starts[first_changed + 1 :]
 
     def prepend_blocks(self, past: Sequence[Block], turn: Sequence[Block], count: int) -> None:
         """Prepend `count` earlier blocks, and replace the first row with another one. The remaining rows keep their
@@ -165,31 +174,31 @@ class RowStack:
         """Draw a row and return its lines; afterwards its height is known."""
         assert self.console is not None, "rows are drawn once there are colours"
         row = self.rows[index]
-        before = row.height
+        previous_height = row.height
         strips = row.draw(self.width, self.console)
-        if row.height != before:
+        if row.height != previous_height:
             del self._starts[index + 1 :]
         self._cached_rows[id(row)] = row
         self._cached_rows.move_to_end(id(row))
         while len(self._cached_rows) > _MAX_CACHED_ROWS:
-            _, evicted = self._cached_rows.popitem(last=False)
-            evicted.strips = None
+            _, evicted_row = self._cached_rows.popitem(last=False)
+            evicted_row.strips = None
         return strips
 
     def measure(self, indices: Iterable[int], needed_lines: int) -> bool:
         """Draw unmeasured rows in this order until the rows fill `needed_lines` lines; return whether a height
         changed."""
-        changed = False
+        has_changed = False
         for index in indices:
             if needed_lines <= 0:
                 break
             row = self.rows[index]
-            before = row.height
+            previous_height = row.height
             if not row.is_measured:
                 self.draw(index)
-                changed = changed or row.height != before
+                has_changed = has_changed or row.height != previous_height
             needed_lines -= row.height
-        return changed
+        return has_changed
 
     @property
     def height(self) -> int:
@@ -209,8 +218,8 @@ class RowStack:
         return index, max(0, y - starts[index])
 
     def _all_starts(self) -> list[int]:
-        known_count = len(self._starts) - 1
-        if known_count < len(self.rows):
-            last = self._starts.pop()
-            self._starts += accumulate((row.height for row in self.rows[known_count:]), initial=last)
+        computed_count = len(self._starts) - 1
+        if computed_count < len(self.rows):
+            last_start = self._starts.pop()
+            self._starts += accumulate((row.height for row in self.rows[computed_count:]), initial=last_start)
         return self._starts

@@ -51,16 +51,16 @@ class ScrolledRows(SelectableRows):
     def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
         """Place the rows during layout. If it waited for the resize event, a frame with the old width would be drawn
         first."""
-        changed = super()._size_updated(size, virtual_size, container_size, layout)
+        has_changed = super()._size_updated(size, virtual_size, container_size, layout)
         width = self.scrollable_content_region.width
-        is_other = self._stack.console is not None and self._stack.console.height != self.app.size.height
-        if is_other and self._palette is not None:
+        has_height_changed = self._stack.console is not None and self._stack.console.height != self.app.size.height
+        if has_height_changed and self._palette is not None:
             self._set_palette(self._palette)
         if width != self._width:
             self._stack.resize(width)
-        if changed or is_other:
+        if has_changed or has_height_changed:
             self._place_rows()
-        return changed
+        return has_changed
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -75,11 +75,11 @@ class ScrolledRows(SelectableRows):
         y: float | None = None,
         *,
         animate: bool = True,
-        **how: Any,  # noqa: ANN401  # Textual's
+        **options: Any,  # noqa: ANN401  # Textual's
     ) -> bool:
         """Scroll without animation, even for Textual's own keys. Drawing changes positions, which would stop an
         animation midway."""
-        return super()._scroll_to(x, y, animate=False, **how)
+        return super()._scroll_to(x, y, animate=False, **options)
 
     def _place_rows(self) -> None:
         """Draw the visible rows, and position all rows by their heights, as far as known."""
@@ -106,14 +106,14 @@ class ScrolledRows(SelectableRows):
         self._is_margin_drawing_due = False
         if self._width <= 0 or not self._stack.rows:
             return
-        page = self.size.height
+        page_height = self.size.height
         top, _ = self._stack.locate(self.scroll_offset.y)
-        bottom, _ = self._stack.locate(self.scroll_offset.y + page)
+        bottom, _ = self._stack.locate(self.scroll_offset.y + page_height)
         self._is_placing = True
         try:
-            changed = self._stack.measure(range(top, -1, -1), 2 * page)
-            changed = self._stack.measure(range(bottom, len(self._stack.rows)), page) or changed
-            if changed:
+            has_changed = self._stack.measure(range(top, -1, -1), 2 * page_height)
+            has_changed = self._stack.measure(range(bottom, len(self._stack.rows)), page_height) or has_changed
+            if has_changed:
                 self._restore_scroll_position()
         finally:
             self._is_placing = False

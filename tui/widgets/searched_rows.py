@@ -43,8 +43,8 @@ class SearchedRows(ScrolledRows):
 
     async def cache_texts(self) -> None:
         """Read and cache the text of all blocks in a thread."""
-        unread = self.finder.uncached_blocks([row.block for row in self._stack.rows])
-        self.finder.cache_texts(await asyncio.to_thread(widgets.find_text.search_texts, unread))
+        uncached = self.finder.uncached_blocks([row.block for row in self._stack.rows])
+        self.finder.cache_texts(await asyncio.to_thread(widgets.find_text.search_texts, uncached))
 
     def find(self, words: str) -> "SearchResult":
         """Highlight the matches and go to the last one that is not below the screen as it was when the search began."""
@@ -93,7 +93,7 @@ class SearchedRows(ScrolledRows):
         """Return the line of a row with matches highlighted."""
         if self._search is None or self._palette is None:
             return strip
-        for span, is_here in self._search.spans_in_line(index, line):
-            style = self._palette.current_match if is_here else self._palette.found
+        for span, is_current in self._search.spans_in_line(index, line):
+            style = self._palette.current_match if is_current else self._palette.found
             strip = with_style_on_range(strip, span.start, span.end, style)
         return strip

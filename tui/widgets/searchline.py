@@ -60,11 +60,13 @@ class SearchLine(Horizontal):
 
     def show_result(self, result: "SearchResult", columns: int) -> None:
         """Show the number of matches, and key hints if there is room."""
-        count = f"{result.number:,} of {result.total:,}" if result.total else "no match" if self.search_text else ""
-        keys = key_hint_lines(_KEYS, columns) if columns >= _MIN_HINTS_WIDTH else []
+        count_text = (
+            f"{result.number:,} of {result.total:,}" if result.total else "no match" if self.search_text else ""
+        )
+        hint_lines = key_hint_lines(_KEYS, columns) if columns >= _MIN_HINTS_WIDTH else []
         self._set_status(
-            lambda palette: Text(f"{count}   " if keys else count, palette.text).append_text(
-                clipped_text(keys, palette)
+            lambda palette: Text(f"{count_text}   " if hint_lines else count_text, palette.text).append_text(
+                clipped_text(hint_lines, palette)
             )
         )
 

@@ -30,8 +30,8 @@ class SelectableRows(ScrollView):
         if span is None or self._palette is None:
             return strip
         text = strip.text
-        first, last = span[0], len(text.rstrip()) if span[1] == -1 else span[1]
-        return with_style_on_range(strip, first, last, self._palette.selected)
+        start, end = span[0], len(text.rstrip()) if span[1] == -1 else span[1]
+        return with_style_on_range(strip, start, end, self._palette.selected)
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
@@ -40,9 +40,9 @@ class SelectableRows(ScrollView):
         """Return the selected text as drawn."""
         if not self._stack.rows:
             return None
-        first = selection.start.y if selection.start is not None else 0
-        last = selection.end.y if selection.end is not None else self._stack.height - 1
-        lines = [self._plain_line(y) for y in range(first, last + 1)]
+        first_line = selection.start.y if selection.start is not None else 0
+        last_line = selection.end.y if selection.end is not None else self._stack.height - 1
+        lines = [self._plain_line(y) for y in range(first_line, last_line + 1)]
         if selection.end is not None and lines:
             lines[-1] = lines[-1][: selection.end.x]
         if selection.start is not None and lines:
@@ -66,5 +66,5 @@ def with_style_on_range(strip: Strip, first: int, last: int, style: Style) -> St
     left, right = cell_len(text[:first]), cell_len(text[:last])
     if left >= right:
         return strip
-    parts = strip.divide([left, right, strip.cell_length])
-    return Strip.join([parts[0], with_style(parts[1], style), *parts[2:]])
+    pieces = strip.divide([left, right, strip.cell_length])
+    return Strip.join([pieces[0], with_style(pieces[1], style), *pieces[2:]])

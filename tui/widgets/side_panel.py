@@ -1,4 +1,4 @@
-"""The side panel at the right. It receives every view and redraws the parts that changed."""
+"""The side panel at the right. It receives every view, and redraws itself if its content has changed."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,14 +41,14 @@ class SidePanel(Widget):
     """
 
     SCOPED_CSS = False
-    """The style sheet of the screen shows or hides the panel depending on the width."""
+    """The screen's style sheet shows or hides the panel depending on the width."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, classes="empty")
         self._state = SidePanelState()
-        self._past: tuple[Block, ...] = ()
+        self._past_blocks: tuple[Block, ...] = ()
         self._past_effects = CallEffects()
-        """The effects of the turns in `_past`."""
+        """The effects of the turns in `_past_blocks`."""
         self._finished_calls: tuple[str, ...] = ()
         """The calls of the turn that were finished at the last update."""
         self._turn_effects = CallEffects()
@@ -69,12 +69,14 @@ class SidePanel(Widget):
     def show(self, view: SessionView, servers: tuple[ServerLine, ...], queued_count: int) -> None:
         if not self.display and not self.has_class("empty"):
             return
-        if view.past_blocks is not self._past:
-            self._past, self._past_effects = view.past_blocks, effects_of_calls(view.past_blocks)
+        if view.past_blocks is not self._past_blocks:
+            self._past_blocks, self._past_effects = view.past_blocks, effects_of_calls(view.past_blocks)
         self._servers_and_queue = servers, queued_count
-        ended = tuple(block.call_id for block in view.turn_blocks if isinstance(block, Call) and block.status == "done")
-        if ended != self._finished_calls:
-            self._finished_calls, self._turn_effects = ended, self._effects_since_count(view.turn_blocks)
+        finished_calls = tuple(
+            block.call_id for block in view.turn_blocks if isinstance(block, Call) and block.status == "done"
+        )
+        if finished_calls != self._finished_calls:
+            self._finished_calls, self._turn_effects = finished_calls, self._effects_since_count(view.turn_blocks)
         past_effects = (
             self._past_effects
             if self._counted_files is None
@@ -87,8 +89,10 @@ class SidePanel(Widget):
             self.refresh()
 
     def _effects_since_count(self, turn: Sequence[Block]) -> CallEffects:
-        since = [block for block in turn if not (isinstance(block, Call) and block.call_id in self._counted_calls)]
-        return replace(effects_of_calls(turn), files=effects_of_calls(since).files)
+        uncounted_blocks = [
+            block for block in turn if not (isinstance(block, Call) and block.call_id in self._counted_calls)
+        ]
+        return replace(effects_of_calls(turn), files=effects_of_calls(uncounted_blocks).files)
 
     @property
     def lines(self) -> tuple[Line, ...]:

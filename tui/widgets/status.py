@@ -31,7 +31,11 @@ class StatusBar(Widget):
             self.refresh()
 
     def render(self) -> Text:
-        keys = BROWSING_KEY_HINTS if self.screen.focused is not None and self.screen.focused.id == "transcript" else ""
-        text = clipped_text([status_line(self._state, self.size.width, keys)], palette_of(self.app.theme_variables))
+        key_hints = (
+            BROWSING_KEY_HINTS if self.screen.focused is not None and self.screen.focused.id == "transcript" else ""
+        )
+        text = clipped_text(
+            [status_line(self._state, self.size.width, key_hints)], palette_of(self.app.theme_variables)
+        )
         text.truncate(max(1, self.size.width), overflow="ellipsis")
         return text

@@ -16,22 +16,24 @@ _MIN_KEY_HINT_WIDTH = 40
 
 def message_row_above(stack: RowStack, top: int) -> int | None:
     """Return the row of the user's message that line `top` belongs to; None if the start of that message is visible."""
-    index, _ = stack.locate(top)
-    for at in range(index, -1, -1):
-        if isinstance(stack.rows[at].block, UserText):
-            return at if stack.start_line(at) + stack.rows[at].blank_lines_above < top else None
+    top_index, _ = stack.locate(top)
+    for index in range(top_index, -1, -1):
+        if isinstance(stack.rows[index].block, UserText):
+            return index if stack.start_line(index) + stack.rows[index].blank_lines_above < top else None
     return None
 
 
 def sticky_strip(text: str, width: int, palette: Palette) -> Strip:
     """Return the start of a message as one line of exactly `width` cells."""
-    key = _KEY_HINT if width >= _MIN_KEY_HINT_WIDTH else ""
+    key_hint = _KEY_HINT if width >= _MIN_KEY_HINT_WIDTH else ""
     first_line = sanitised_line(next((line for line in text.splitlines() if line.strip()), ""))
-    room = max(0, width - 2 - len(key))
-    visible_line = first_line if cell_len(first_line) <= room else f"{set_cell_size(first_line, max(0, room - 1))}…"
+    text_width = max(0, width - 2 - len(key_hint))
+    visible_line = (
+        first_line if cell_len(first_line) <= text_width else f"{set_cell_size(first_line, max(0, text_width - 1))}…"
+    )
     segments = [
         Segment(f"{USER_BAR} ", palette.user_bar),
-        Segment(set_cell_size(visible_line, room), palette.text),
-        Segment(key, palette.dim),
+        Segment(set_cell_size(visible_line, text_width), palette.text),
+        Segment(key_hint, palette.dim),
     ]
     return Strip(Segment.apply_style(segments, palette.user)).adjust_cell_length(width)

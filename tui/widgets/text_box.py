@@ -38,11 +38,11 @@ class _LineFeedDocument(Document):
     def replace_range(self, start: TextPosition, end: TextPosition, text: str) -> EditResult:
         (top, left), (bottom, right) = sorted((start, end))
         replaced = self.get_text_range((top, left), (bottom, right))
-        before = self._lines[top][:left] if top < len(self._lines) else ""
-        after = self._lines[bottom][right:] if bottom < len(self._lines) else ""
-        *new_lines, last = (before + text).split("\n")
-        self._lines[top : bottom + 1] = [*new_lines, last + after]
-        return EditResult((top + len(new_lines), len(last)), replaced)
+        prefix = self._lines[top][:left] if top < len(self._lines) else ""
+        suffix = self._lines[bottom][right:] if bottom < len(self._lines) else ""
+        *new_lines, last_line = (prefix + text).split("\n")
+        self._lines[top : bottom + 1] = [*new_lines, last_line + suffix]
+        return EditResult((top + len(new_lines), len(last_line)), replaced)
 
 
 class _RenderedLines(Sequence[str]):

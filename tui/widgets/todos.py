@@ -22,18 +22,18 @@ class TodoLine(Widget):
     """
 
     SCOPED_CSS = False
-    """The style sheet of the screen hides the line if there is a side panel, and decides on the blank line."""
+    """The screen's style sheet hides the line if there is a side panel, and adds a blank line on tall screens."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._past: tuple[Block, ...] = ()
+        self._past_blocks: tuple[Block, ...] = ()
         self._past_items: tuple[TodoItem, ...] = ()
         """The to-do list at the end of the past turns."""
         self._summary = ""
 
     def show(self, view: SessionView) -> None:
-        if view.past_blocks is not self._past:
-            self._past, self._past_items = view.past_blocks, todos_from_blocks(view.past_blocks) or ()
+        if view.past_blocks is not self._past_blocks:
+            self._past_blocks, self._past_items = view.past_blocks, todos_from_blocks(view.past_blocks) or ()
         items = todos_from_blocks(view.turn_blocks)
         summary = todo_summary(self._past_items if items is None else items) if view.busy else ""
         if summary != self._summary:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # the settings module loads only after the first paint
 _MARKABLE_BLOCKS = (UserText, AnswerText, Call, ReasoningBlock, SummaryBlock, Compaction, Failure, OlderMessages)
 """Blocks that can be marked."""
 _COUNTED_AS_NEW = (UserText, AnswerText, Call, Failure)
-"""Blocks that are counted as new."""
+"""Blocks that count as new content below the screen."""
 
 
 class TranscriptView(SearchedRows, can_focus=True):
@@ -88,8 +88,8 @@ class TranscriptView(SearchedRows, can_focus=True):
     # Public methods
 
     def show(self, past: Sequence[Block], turn: Sequence[Block] = ()) -> None:
-        """Show these blocks. `past` is skipped if it is the same object as before; single blocks that are the same
-        objects are not redrawn."""
+        """Show these blocks. Blocks that are the same objects as before are not redrawn, and all of `past` is skipped
+        if it is the same tuple."""
         self._stack.show(past, turn)
         if self._marked_row is not None and (
             self._marked_row.displayed is None or self._marked_row not in self._stack.rows
@@ -102,14 +102,17 @@ class TranscriptView(SearchedRows, can_focus=True):
         """Show another session at its end. If that session ends with the blocks shown now, the visible lines stay."""
         rows, (index, offset) = self._stack.rows, self._top_position
         new_count = len(blocks) - len(rows)
-        is_end = (
+        ends_with_current = (
             rows
             and new_count >= 0
             and all(row.block == block for row, block in zip(rows, blocks[new_count:], strict=True))
         )
-        self._stack.replace_blocks(blocks, len(rows) if is_end else 0)
+        self._stack.replace_blocks(blocks, len(rows) if ends_with_current else 0)
         self._marked_row = self._search = None
-        self._is_following, self._top_position = self._is_following or not is_end, (index + new_count, offset)
+        self._is_following, self._top_position = (
+            self._is_following or not ends_with_current,
+            (index + new_count, offset),
+        )
         self._seen_rows += new_count
         self.show(blocks)
 
@@ -197,38 +200,38 @@ class TranscriptView(SearchedRows, can_focus=True):
         """Report the number of new blocks below the screen."""
         rows = self._stack.rows
         if self._is_following or not rows:
-            self._seen_rows, unseen = len(rows), 0
+            self._seen_rows, unseen_count = len(rows), 0
         else:
             index, line = self._stack.locate(self.scroll_offset.y + self.size.height - 1)
             self._seen_rows = max(min(self._seen_rows, len(rows)), index + (line >= rows[index].blank_lines_above))
-            unseen = sum(
+            unseen_count = sum(
                 isinstance(row.block, _COUNTED_AS_NEW) and row.displayed is not None for row in rows[self._seen_rows :]
             )
-        if unseen != self._unseen_count:
-            self._unseen_count = unseen
-            self.post_message(self.Unseen(unseen))
+        if unseen_count != self._unseen_count:
+            self._unseen_count = unseen_count
+            self.post_message(self.Unseen(unseen_count))
 
     def render_line(self, y: int) -> Strip:
         """Return one line of the screen."""
-        width, base = self.size.width, self._base_style or self.rich_style
-        self._base_style = base
+        width, base_style = self.size.width, self._base_style or self.rich_style
+        self._base_style = base_style
         if not self._stack.rows:
-            return self._greeting_line(y, width, base)
+            return self._greeting_line(y, width, base_style)
         if (
             y == 0
-            and (sticky := self._sticky_row) is not None
+            and (sticky_row := self._sticky_row) is not None
             and self._prepare_console()
             and self._palette is not None
         ):
-            return sticky_strip(self._message_text(sticky), width, self._palette).apply_style(base)
+            return sticky_strip(self._message_text(sticky_row), width, self._palette).apply_style(base_style)
         y += self.scroll_offset.y
         if y >= self._stack.height or y < 0 or not self._prepare_console():
-            return Strip.blank(width, base)
+            return Strip.blank(width, base_style)
         index, line = self._stack.locate(y)
         row, strips = self._stack.rows[index], self._stack.draw(index)
         if line >= len(strips):
-            return Strip.blank(width, base)
-        strip = strips[line].crop_extend(0, width, base).apply_style(base)
+            return Strip.blank(width, base_style)
+        strip = strips[line].crop_extend(0, width, base_style).apply_style(base_style)
         if self._palette is not None and row is self._marked_row and line >= row.blank_lines_above and self.has_focus:
             strip = with_style(strip, self._palette.marked_block)
         return self._with_selection(self._with_matches(strip, index, line), y).apply_offsets(0, y)
@@ -249,16 +252,16 @@ class TranscriptView(SearchedRows, can_focus=True):
         block = self._stack.rows[index].block
         return block.text if isinstance(block, UserText) else ""
 
-    def _greeting_line(self, y: int, width: int, base: Style) -> Strip:
+    def _greeting_line(self, y: int, width: int, base_style: Style) -> Strip:
         if self._greeting_cache[0] != self.size:
             self._greeting_cache = self.size, list(self._draw_greeting(*self.size).split("\n"))
         lines = self._greeting_cache[1]
         y -= max(0, self.size.height - len(lines) - 1)
         if not 0 <= y < len(lines):
-            return Strip.blank(width, base)
+            return Strip.blank(width, base_style)
         line = lines[y]
         line.truncate(max(1, width))
-        return Strip(line.render(self.app.console)).crop_extend(0, width, base).apply_style(base)
+        return Strip(line.render(self.app.console)).crop_extend(0, width, base_style).apply_style(base_style)
 
     # Expanding and collapsing blocks
 
@@ -283,8 +286,8 @@ class TranscriptView(SearchedRows, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         if not self._stack.rows or self.text_selection is not None:
             return
-        if event.y == 0 and (sticky := self._sticky_row) is not None:
-            self._scroll_to_row(sticky, self._stack.rows[sticky].blank_lines_above)
+        if event.y == 0 and (sticky_row := self._sticky_row) is not None:
+            self._scroll_to_row(sticky_row, self._stack.rows[sticky_row].blank_lines_above)
             return
         index, line = self._stack.locate(event.y + self.scroll_offset.y)
         row = self._stack.rows[index]
@@ -306,7 +309,14 @@ class TranscriptView(SearchedRows, can_focus=True):
         if not markable:
             self._scroll_to_line(self.scroll_offset.y + step)
             return
-        position = next((place for place, index in enumerate(markable) if rows[index] is self._marked_row), None)
+        position = next(
+            (
+                candidate_position
+                for candidate_position, index in enumerate(markable)
+                if rows[index] is self._marked_row
+            ),
+            None,
+        )
         if position is None:
             expandable = [index for index in markable if is_expandable(rows[index].block)] or markable
             index = expandable[min(step, 0)]
@@ -372,9 +382,9 @@ class TranscriptView(SearchedRows, can_focus=True):
             self._stack.regroup()
         self._scroll_to_row(*self._stack.locate(self.scroll_offset.y))
         self._stack.measure((index,), 1)
-        start, top = self._stack.start_line(index), self.scroll_offset.y
-        if row.is_expanded and not top < start <= start + row.height <= top + self.size.height:
-            lowest_top = max(0, start + row.height - self.size.height)
-            title = max(0, start + row.blank_lines_above - 1)  # below the sticky line
-            self._scroll_to_row(*self._stack.locate(min(lowest_top, title)))
+        start_line, top = self._stack.start_line(index), self.scroll_offset.y
+        if row.is_expanded and not top < start_line <= start_line + row.height <= top + self.size.height:
+            lowest_top = max(0, start_line + row.height - self.size.height)
+            title_line = max(0, start_line + row.blank_lines_above - 1)  # below the sticky line
+            self._scroll_to_row(*self._stack.locate(min(lowest_top, title_line)))
         self.refresh()

@@ -63,7 +63,7 @@ class TranscriptPane(Vertical):
 
     @property
     def _open_line(self) -> "SearchLine | None":
-        """Return the search field if it is open, or None."""
+        """The search field; None while it is closed."""
         return self._search_line if self._search_line is not None and self._search_line.display else None
 
     @property

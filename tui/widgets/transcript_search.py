@@ -32,34 +32,34 @@ class TranscriptSearch:
         self._search_text = ""
         self._current_match: TextMatch | None = None
         self._expanded_row: BlockRow | None = None
-        self._marked_rows: dict[int, _RowMatches] = {}
+        self._matches_by_row: dict[int, _RowMatches] = {}
         """Matches in drawn rows, by row number."""
 
     def search(self, words: str) -> SearchResult:
         """Search for the text. The current match is then the last one in or above the last visible row."""
         self._search_text = words
-        self._marked_rows.clear()
+        self._matches_by_row.clear()
         numbers = self._match_numbers()
         self._current_match = numbers.match_at(max(0, numbers.count_up_to(self._bottom_row) - 1)) if numbers else None
         return self._result(numbers)
 
     def shift_rows(self, rows: int) -> None:
         """Shift row numbers after rows were inserted at the top."""
-        following, (row, line) = self.origin
-        self.origin, self._bottom_row = (following, (row + rows, line)), self._bottom_row + rows
-        self._marked_rows.clear()
+        is_following, (row, line) = self.origin
+        self.origin, self._bottom_row = (is_following, (row + rows, line)), self._bottom_row + rows
+        self._matches_by_row.clear()
         if self._current_match is not None:
             self._current_match = TextMatch(self._current_match.row + rows, self._current_match.match_index)
 
     def move_to_match(self, step: int) -> SearchResult:
         """Go to the next or previous match, wrapping around."""
         numbers = self._match_numbers()
-        number = numbers.number_of(self._current_match) if self._current_match is not None else None
+        index = numbers.number_of(self._current_match) if self._current_match is not None else None
         if not numbers:
             self._current_match = None
         else:
             self._current_match = numbers.match_at(
-                (number + step) % len(numbers) if number is not None else len(numbers) - 1
+                (index + step) % len(numbers) if index is not None else len(numbers) - 1
             )
         return self._result(numbers)
 
@@ -72,8 +72,8 @@ class TranscriptSearch:
         row = rows[match.row]
         if row is not self._expanded_row:
             self.collapse_expanded_row()
-        in_title = sum(spans[0].line == row.blank_lines_above for spans in self._spans(match.row))
-        if match.match_index >= in_title and is_expandable(row.block) and not row.is_expanded:
+        title_match_count = sum(spans[0].line == row.blank_lines_above for spans in self._spans(match.row))
+        if match.match_index >= title_match_count and is_expandable(row.block) and not row.is_expanded:
             row.toggle()
             self._stack.regroup()
             self._expanded_row = row
@@ -89,31 +89,31 @@ class TranscriptSearch:
 
     def spans_in_line(self, row: int, line: int) -> tuple[tuple[MatchSpan, bool], ...]:
         """Return the ranges to highlight in a line of a row, and whether each belongs to the current match."""
-        marked = self._row_matches(row)
-        here = (
+        row_matches = self._row_matches(row)
+        current_index = (
             self._current_match.match_index
             if self._current_match is not None and self._current_match.row == row
             else -1
         )
-        at = min(here, len(marked.spans) - 1)
-        return tuple((span, nth == at) for nth, span in marked.by_line.get(line, ()))
+        match_index = min(current_index, len(row_matches.spans) - 1)
+        return tuple((span, index == match_index) for index, span in row_matches.by_line.get(line, ()))
 
     def _spans(self, row: int) -> tuple[tuple[MatchSpan, ...], ...]:
         return self._row_matches(row).spans
 
     def _row_matches(self, row: int) -> "_RowMatches":
         strips = self._stack.draw(row)
-        known = self._marked_rows.get(row)
-        if known is None or known.strips is not strips:
-            known = self._marked_rows[row] = _find_row_matches(strips, self._search_text)
-        return known
+        row_matches = self._matches_by_row.get(row)
+        if row_matches is None or row_matches.strips is not strips:
+            row_matches = self._matches_by_row[row] = _find_row_matches(strips, self._search_text)
+        return row_matches
 
     def _match_numbers(self) -> MatchNumbers:
         return MatchNumbers(self._finder.match_counts([row.block for row in self._stack.rows], self._search_text))
 
     def _result(self, numbers: MatchNumbers) -> SearchResult:
-        at = numbers.number_of(self._current_match) if self._current_match is not None else None
-        return SearchResult(at + 1 if at is not None else 0, len(numbers))
+        index = numbers.number_of(self._current_match) if self._current_match is not None else None
+        return SearchResult(index + 1 if index is not None else 0, len(numbers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +128,10 @@ class _RowMatches:
     """The ranges of each line, with the index of the match."""
 
 
-def _find_row_matches(strips: list[Strip], words: str) -> _RowMatches:
-    spans = match_spans([strip.text for strip in strips], words)
+def _find_row_matches(strips: list[Strip], search_text: str) -> _RowMatches:
+    spans = match_spans([strip.text for strip in strips], search_text)
     by_line: dict[int, list[tuple[int, MatchSpan]]] = {}
-    for nth, parts in enumerate(spans):
-        for span in parts:
-            by_line.setdefault(span.line, []).append((nth, span))
+    for match_index, match_ranges in enumerate(spans):
+        for span in match_ranges:
+            by_line.setdefault(span.line, []).append((match_index, span))
     return _RowMatches(strips, spans, by_line)

@@ -18,8 +18,8 @@ class VimKeys:
     def __init__(self, area: TextArea, move_up: Callable[[], object], move_down: Callable[[], object]) -> None:
         self.vim = Vim()
         self._area = area
-        self._up = move_up
-        self._down = move_down
+        self._move_up = move_up
+        self._move_down = move_down
 
     @property
     def status_text(self) -> str:
@@ -49,26 +49,26 @@ class VimKeys:
             case "redo":
                 self._area.redo()
             case "up":
-                self._up()
+                self._move_up()
             case "down":
-                self._down()
+                self._move_down()
             case "":
                 self._apply_change(text, step.text)
                 self._area.move_cursor(text_position(step.text, step.cursor))
         return True
 
-    def _apply_change(self, before: str, after: str) -> None:
+    def _apply_change(self, old_text: str, new_text: str) -> None:
         """Replace only the part of the text that changed, as one undo step."""
-        if before == after:
+        if old_text == new_text:
             return
-        start = _common_prefix_length(before, after)
-        same_suffix = _common_prefix_length(before[start:][::-1], after[start:][::-1])
-        places = text_position(before, start), text_position(before, len(before) - same_suffix)
+        start = _common_prefix_length(old_text, new_text)
+        suffix_length = _common_prefix_length(old_text[start:][::-1], new_text[start:][::-1])
+        positions = text_position(old_text, start), text_position(old_text, len(old_text) - suffix_length)
         self._area.history.checkpoint()
-        self._area.replace(after[start : len(after) - same_suffix], *places, maintain_selection_offset=False)
+        self._area.replace(new_text[start : len(new_text) - suffix_length], *positions, maintain_selection_offset=False)
         self._area.history.checkpoint()
 
 
-def _common_prefix_length(one: str, other: str) -> int:
+def _common_prefix_length(left: str, right: str) -> int:
     """Return the length of the common prefix."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
