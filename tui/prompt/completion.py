@@ -1,4 +1,4 @@
-"""Completions of the prompt: commands, MCP prompts and resources, and files."""
+"""Prompt completions: commands, MCP prompts and resources, and files."""
 
 import re
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ if TYPE_CHECKING:  # imported for types only: few sessions have MCP servers
 @dataclass(frozen=True, slots=True)
 class PromptCompletion:
     insert: str
-    """The text before the cursor after the completion is accepted."""
+    """What the text before the cursor becomes when the completion is accepted."""
     label: str
     help: str
     final: bool = True
     """Whether Enter also sends the message, because the command needs no argument."""
     behind: str = ""
-    """The text after the cursor after the completion is accepted."""
+    """What the text after the cursor becomes when the completion is accepted."""
 
 
 MAX_SUGGESTED_RESOURCES = 50
@@ -53,7 +53,7 @@ def prompt_completions(
 
 
 def mentioned_path(before: str) -> str | None:
-    """Return the path after the `@` at the end of the text; None if the text ends with no mention."""
+    """Return the path after the `@` at the end of the text; None if the text does not end with a mention."""
     mention = _MENTION.search(before)
     return mention[1].removeprefix('"') if mention is not None else None
 

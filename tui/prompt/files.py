@@ -42,8 +42,8 @@ class PathSearch:
         self._query = written.lower()
         self._letters = re.compile(".*?".join(map(re.escape, self._query)))
         self._adjacent: list[Score] = []
-        """Paths that contain the typed letters next to each other. Paths with other characters in between are searched
-        only if there are too few of these."""
+        """Scores of paths that contain the typed letters next to each other. Paths with other characters in between are
+        searched only if there are too few of these."""
         self._scattered: list[Score] = []
         self._adjacent_index = self._scattered_index = 0
 

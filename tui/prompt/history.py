@@ -21,7 +21,8 @@ _MAX_READ_BYTES = 8 * 1024 * 1024
 
 
 class History:
-    """Earlier messages without duplicates, this project's first. Errors of the file lose history but are not raised."""
+    """Earlier messages without duplicates, this project's first. If the file cannot be read or written, history is
+    lost, but no error is raised."""
 
     def __init__(self, file: Path | None, project: str = "") -> None:
         """`file`: where messages are stored, read on demand; without it, they are kept only for this run."""
@@ -107,7 +108,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class HistorySearch:
-    """A search for one word and its matches."""
+    """A search for text in the history, and its matches."""
 
     sought: str = ""
     found: tuple[str, ...] = ()
@@ -120,7 +121,7 @@ class HistorySearch:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The range of the word in the current match; (0, 0) if there is none."""
+        """The range of the searched text in the current match; (0, 0) if there is none."""
         start = _fold_case(self.current, self.sought).find(_fold_case(self.sought, self.sought))
         return (start, start + len(self.sought)) if self.sought and start >= 0 else (0, 0)
 
@@ -132,8 +133,7 @@ class HistorySearch:
 
 
 def search_history(query: str, entries: Sequence[str], before: HistorySearch | None = None) -> HistorySearch:
-    """Search for a word. The previous match stays selected if it still matches. Case matters if the word has
-    capitals."""
+    """Search for text. The previous match stays selected if it still matches. Case matters if `query` has capitals."""
     folded_query = _fold_case(query, query)
     matches = tuple(entry for entry in entries if folded_query in _fold_case(entry, query))
     index = matches.index(before.current) if before is not None and before.current in matches else 0

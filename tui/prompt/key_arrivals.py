@@ -88,6 +88,6 @@ class KeyArrivals:
         return key_purpose(pressed, self._previous, self._previous_purpose, painted_at, self.guard)
 
     def mark_ignored(self) -> None:
-        """Record that the last key means nothing to the question. The user is then typing text, so keys that follow at
+        """Record that the last key has no meaning for the question: the user is typing text, so keys that follow at
         once are not answers either."""
         self._previous_purpose = "ahead"

@@ -112,9 +112,8 @@ class Pastes:
         return count
 
     def collapse_unchanged(self, edited: str, before: str) -> str:
-        """Return an edited message in which the pasted texts of `before` that were not changed are collapsed again.
-        Changed ones stay expanded. If the message is then too long for the prompt, all long text between placeholders
-        is collapsed as well."""
+        """Return an edited message with the pasted texts of `before` collapsed again, except those that were changed.
+        If the message is then too long for the prompt, all long text between placeholders is collapsed as well."""
         for name in (before[start:end] for start, end in self.placeholder_ranges(before)):
             original = self.pasted_text(name)
             if original is not None:

@@ -134,7 +134,7 @@ def _move(vim: Vim, motion: str, count: int, has_count: bool, text: str, cursor:
 
 
 def _target(motion: str, count: int, has_count: bool, text: str, cursor: int) -> tuple[int, VimExtent]:
-    """Return the target of a motion, at most the end of the text, and the kind of its range."""
+    """Return the index that a motion leads to (at most the end of the text), and the kind of its range."""
     match motion:
         case "h":
             return max(cursor - count, _line_start(text, cursor)), "exclusive"
@@ -232,7 +232,7 @@ def _line_offset(text: str, line_number: int) -> int:
 
 
 def _line_down(text: str, index: int, count: int) -> int:
-    """Return the position `count` lines further down (or up, if negative) in the same column, within the text."""
+    """Return the index `count` lines down (up if negative) in the same column, within the text."""
     start = _line_start(text, index)
     column = index - start
     line_number = text.count("\n", 0, index) + 1

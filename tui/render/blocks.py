@@ -55,10 +55,11 @@ from ebbtide.tui.view.todos import limited_todo_lines, todo_items, todo_lines
 from ebbtide.tui.view.turn_total import total_text
 
 _MAX_TAIL_LINES = 8
-"""Maximum number of output lines shown of a running command; also limited to a quarter of the screen."""
+"""Maximum number of output lines shown for a running command; also limited to a quarter of the screen."""
 _MAX_PLAN_LINES = 24
 _MAX_MARKDOWN_CHARS = 150_000
-"""Maximum number of characters in an answer rendered as Markdown; no normal answer is longer."""
+"""Maximum number of an answer's characters that are rendered as Markdown; the rest is plain text. No normal answer is
+longer."""
 _PLAIN_BATCH_LINES = 60
 _MAX_LINE_CHARS = 4_000
 """Maximum number of characters in a line of plain text. Longer lines are split at a space, so that only the end of an
@@ -265,7 +266,7 @@ def _call_lines(block: Call, detail: DetailLevel, width: int, console: PaletteCo
 
 
 def _plan_lines(block: Call, is_expanded: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """Return the lines of the plan that a call submits. A long plan is cut until it is expanded."""
+    """Return the lines of a submitted plan. A long plan is cut until its call is expanded."""
     plan = plan_text(block)
     drawn = [line[1:] for line in AnswerPainter(width - MARGIN, console).draw(plan)]  # strips the margin
     if not is_expanded and len(drawn) > _MAX_PLAN_LINES:

@@ -121,7 +121,7 @@ class RenderedDiff:
         ]
 
     def _side_lines(self, row: LineRow | None, width: int, console: PaletteConsole) -> list[SegmentLine]:
-        """Return the lines of one side; empty if that side has none."""
+        """Return the lines of one side; empty without a row."""
         if row is None:
             return []
         text, background = self._line_text(row), _line_background(row.line, self._palette)

@@ -89,7 +89,7 @@ def diff_layout(
 
 
 def without_blank_ends(file: FileDiff) -> FileDiff:
-    """Return the file without unchanged blank lines at the ends of hunks."""
+    """Return the file without unchanged blank lines at the start and end of hunks."""
     return replace(
         file, parts=tuple(_trim_blank_lines(part) if isinstance(part, Hunk) else part for part in file.parts)
     )
@@ -105,7 +105,7 @@ def _trim_blank_lines(hunk: Hunk) -> Hunk:
 
 
 def first_change(rows: Sequence[DiffRow]) -> tuple[int, int]:
-    """Return the range of the first consecutive changed rows; (0, 0) if there are none."""
+    """Return the range of the first run of changed rows; (0, 0) if there are none."""
     changes = [index for index, row in enumerate(rows) if _is_changed(row)]
     if not changes:
         return 0, 0
@@ -147,7 +147,7 @@ def code_layout(
 
 
 def _marks_in(marks: Sequence[tuple[int, int]], line_start: int, line_end: int) -> tuple[tuple[int, int], ...]:
-    """Return the parts of the marks that are in a line, relative to its start."""
+    """Return the ranges of the marks within a line, relative to its start."""
     return tuple(
         (max(start, line_start) - line_start, min(end, line_end) - line_start)
         for start, end in marks

@@ -81,7 +81,7 @@ def _cut_list(block: str) -> tuple[str, str] | None:
     if len(lines) <= _MAX_LIST_LINES:
         return None
     parsed_line_count = 2 * _MAX_LIST_LINES
-    while True:  # parse only what the cut needs, because parsing a long list once per part takes minutes
+    while True:  # parse only what the cut needs, because parsing a long list once per piece takes minutes
         item_starts = [
             token.map[0]
             for token in PARSER.parse("\n".join(lines[:parsed_line_count]))

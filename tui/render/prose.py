@@ -21,7 +21,7 @@ from ebbtide.tui.text.sanitise import sanitised
 from ebbtide.tui.text.styles import Palette
 
 TASK_BOXES = ("☐", "☑")
-"""Marks of open and done tasks."""
+"""Checkboxes of open and completed tasks."""
 _TASK_META_KEY = "task_done"
 _CHECKBOX = re.compile(r"\[([ xX])\]\s+")
 _TABLE_BOX = Box("    \n  │ \n ─┼ \n  │ \n ─┼ \n ─┼ \n  │ \n    \n")

@@ -119,7 +119,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
             self.action_write()
 
     def action_write(self) -> None:
-        """Show the summary, if there is one, for editing."""
+        """Show the summary for editing; empty if there is none yet."""
         self._step, self._unedited_text = "editing", self._compaction.text
         self.add_class("editing")
         self.draft.cursor_blink = False

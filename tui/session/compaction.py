@@ -33,7 +33,7 @@ class ManualCompaction:
         return draft_text(self.last_draft.draft) if self.last_draft.draft is not None else ""
 
     async def draft(self) -> SummaryDraft:
-        """Have a model write the summary, which the user can interrupt. Raises `AgentError`."""
+        """Let a model write the summary. The user can interrupt it. Raises `AgentError`."""
         previous_cost = self.last_draft.cost
         with self._controller.busy_with("summarising"):
             draft = await self._session.change_conversation(draft_summary, self.preview, self._controller.advance)
@@ -46,8 +46,8 @@ class ManualCompaction:
         return self.preview.result(parse_edited_summary(text))
 
     def missing_facts(self, text: str) -> tuple[str, ...]:
-        """Return the required facts that an edited summary lacks. None are required of an empty text, because the facts
-        then become the summary."""
+        """Return the required facts that an edited summary lacks. An empty text needs none, because the facts then
+        become the summary."""
         draft = parse_edited_summary(text)
         return self.preview.missing(draft) if draft is not None else ()
 

@@ -77,7 +77,7 @@ class SessionController:
         """Called when the view shows a preview of a session that is being opened."""
 
     async def open_first_session(self, resume: str | None, model: str | None) -> None:
-        """Open the first session: the one named by `resume`, or a new one. Raises `AgentError`."""
+        """Open the first session: the one with the id `resume`, or a new one. Raises `AgentError`."""
         with self.busy_with("opening the session"):
             opened = await self._opener.open_unless_stopped(resume, model, "first")
             if opened is not None:
@@ -92,8 +92,8 @@ class SessionController:
         self.show_notice("opening was interrupted. This is a new session; `/resume` opens an earlier one.")
 
     async def open(self, resume: str | None = None, model: str | None = None) -> bool:
-        """Open another session, or a new one; return whether it was opened. If opening fails or is interrupted, the old
-        session stays open and an error is shown."""
+        """Open a stored session, or start a new one, in place of the current one; return whether that succeeded. If
+        opening fails or is interrupted, the current session stays open. A failure is shown."""
         with self.busy_with("opening the session"):
             previous_id = self.session.id if self.session is not None else None
             is_same = previous_id is not None and resume is not None and previous_id.startswith(resume)
@@ -300,8 +300,8 @@ class SessionController:
             self._show(replace(self.view, cost=self.session.cost))
 
     async def trace_text(self, text: str) -> Trace:
-        """Find out where a text is now, in the context or elsewhere in the session. If the model never saw it, say
-        so."""
+        """Find where a text is now, in the context or elsewhere in the session. If the model has never seen it, show
+        that."""
         if not text:
             self.show_notice("type some text after `/why`, such as `/why parse_date`")
             return Trace()
@@ -392,7 +392,7 @@ class SessionController:
         self.advance(Noticed(text))
 
     def show_failure(self, error: AgentError) -> None:
-        """Show that the current work has failed. An error that ends no work is shown as a notice instead."""
+        """Show that the current work has failed. For an error that ends no work, use `show_notice`."""
         self.advance(TurnFailed.by(error))
 
     async def _reopen(self, session_id: str | None, opening: "OpeningKind") -> None:

@@ -67,7 +67,9 @@ def _demo_project(retained_folder: str | None) -> Iterator[Path]:
         try:
             folder.mkdir(parents=True)
         except OSError as error:
-            raise UsageError(f"cannot make the folder `{retained_folder}`: {error.strerror}; name a new one") from error
+            raise UsageError(
+                f"cannot create the folder `{retained_folder}`: {error.strerror}; name a new one"
+            ) from error
     try:
         for name in ("prices.py", "test_prices.py"):
             shutil.copyfile(DEMO_FILES / f"{name}.txt", folder / name)

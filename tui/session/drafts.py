@@ -16,7 +16,7 @@ class Drafts:
     """Saves texts by session id. If the folder cannot be used, drafts are lost, but nothing fails."""
 
     def __init__(self, folder: Path | None) -> None:
-        """If there is no folder, nothing is saved."""
+        """Without `folder`, nothing is saved."""
         self._folder = folder
         self._saved_sessions: set[str] = set()
         """Sessions for which this process has saved a file."""

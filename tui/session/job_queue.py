@@ -27,8 +27,8 @@ class JobWaker:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, *, was_stopped: bool) -> None:
-        """Start waiting, because the session is now idle. `was_stopped`: the user interrupted it, so jobs that have
-        already ended are ignored."""
+        """Start waiting, because the session is now idle. `was_stopped`: the user interrupted the last turn, so jobs
+        that have already ended are ignored."""
         session = self._get_controller().session
         if session is not None and session.limits.wakes_on_job_end:
             ended_jobs = tuple(session.background_jobs.unreported_ends) if was_stopped else ()
@@ -47,7 +47,7 @@ class JobWaker:
 
 
 LEAVE_TIMEOUT_S = 5.0
-"""Seconds to wait for the end of an interrupted turn when leaving."""
+"""Seconds to wait for the end of an interrupted turn when exiting."""
 
 _SESSION_COMMANDS = frozenset(("resume", "sessions", "clear", "fork", "model", "rewind"))
 """Commands that switch to another session."""
@@ -203,7 +203,7 @@ class JobQueue(ABC):
         await self.do(invocation)
 
     async def with_error_notice(self, work: Awaitable[None]) -> None:
-        """Do the work. An error is shown as a notice and does not end a running turn."""
+        """Run the work. An error is shown as a notice and does not end a running turn."""
         try:
             await work
         except AgentError as error:

@@ -10,7 +10,7 @@ MAX_QUEUE_LINES = 4
 """Maximum number of lines that the queue occupies on the screen."""
 
 _MAX_LINE_CHARS = 500
-"""Maximum number of characters in a message shown in its line."""
+"""Maximum number of a message's characters shown in its line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Queue:
             self._set_items(self.items)
 
     def return_undelivered(self) -> None:
-        """Put messages back into the queue that were not delivered before the turn ended."""
+        """Put messages that were not delivered before the turn ended back into the queue."""
         if self._undelivered:
             items, self._undelivered = (*self._undelivered, *self.items), ()
             self._set_items(items)

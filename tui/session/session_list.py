@@ -54,8 +54,8 @@ class ListedSessions:
         self.search_status = "searching messages …" if self.search_text else ""
 
     async def add_text_matches(self, changed: Callable[[], None]) -> None:
-        """Add sessions whose messages match after those whose title matches. Repeats while messages are still being
-        indexed, and calls `changed` after each addition."""
+        """Append the sessions whose messages match. Search again while messages are still being indexed, and call
+        `changed` after each search."""
         unindexed_count = 0
 
         def on_progress(indexed_count: int, total_count: int) -> None:

@@ -33,8 +33,8 @@ async def view_of_session(sessions: "Sessions", session: "Session") -> SessionVi
 async def earlier_blocks(
     sessions: "Sessions", session: str, position: int, limit: int
 ) -> tuple[int, tuple[Block, ...]]:
-    """Return about `limit` messages before a position, without outputs whose calls are cut off: the position of the
-    first message, and the blocks. Raises `AgentError`."""
+    """Read about `limit` messages before a position; return the position of the first one, and the blocks. Outputs
+    whose calls are cut off are omitted. Raises `AgentError`."""
     page = await sessions.messages_before(session, position, limit)
     messages = without_orphaned_outputs(page.messages) if position > limit else page.messages
     visible = await asyncio.to_thread(
@@ -73,8 +73,8 @@ class SessionOpener:
     async def open(
         self, resume: str | None, model: str | None, opening: "OpeningKind", *, is_displayed: bool = False
     ) -> OpenedSession:
-        """Open the session with that id, or a new one. `is_displayed`: whether the session is already completely on the
-        screen. Raises `AgentError`."""
+        """Open the session with the id `resume`, or a new one. `is_displayed`: whether the session is already
+        completely on the screen. Raises `AgentError`."""
         on_preview = None if is_displayed else self._on_preview
         session = await self._sessions.open(resume, model, on_preview, opening=opening, progress=self._report_progress)
         try:

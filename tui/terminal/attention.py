@@ -26,7 +26,7 @@ class TerminalFeatures:
     """Window title, notifications, clipboard and suspension of one app."""
 
     def __init__(self, app: App[Any], notify_method: NotifyName, name: Callable[[], str]) -> None:
-        """`notify_method`: the notification method. `name` returns the session name for the window title."""
+        """`name` returns the session name for the window title."""
         self._app = app
         self._notify_method = notify_method
         self._name = name

@@ -46,7 +46,7 @@ rare scripts."""
 _REGIONAL_INDICATORS = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
 """Letters that form a flag in pairs."""
 _MAX_REWRITTEN_GAP = 3
-"""Maximum gap of unchanged cells that is rewritten instead of skipped."""
+"""Maximum number of unchanged cells between changed ones that are rewritten instead of skipped."""
 _MIN_ERASE_SAVING = 8
 """Minimum number of cells that erasing a line must save."""
 _MAX_SAMPLED_LINES = 6
@@ -186,8 +186,8 @@ class CellWriter:
     """Collects output for a terminal, keeping track of its cursor and style."""
 
     def __init__(self, cursor: tuple[int, int] | None, style: CellStyle | None, *, erases_in_color: bool) -> None:
-        """`cursor`: column and line of the terminal's cursor, `style`: its current style; None if unknown.
-        `erases_in_color`: erased cells get the current background."""
+        """`cursor`: column and line of the terminal's cursor; None if unknown. `style`: the terminal's current style;
+        None if unknown. `erases_in_color`: whether erased cells get the current background."""
         self.cursor = cursor
         self.look = style or DEFAULT_STYLE
         self._erases_in_color = erases_in_color
@@ -199,7 +199,7 @@ class CellWriter:
         return "".join(self._output)
 
     def write_changes(self, current: list[Row | None], wanted_rows: Sequence[Row], lines: Iterable[int]) -> None:
-        """Write the changes from `current` to the wanted lines, and update `current`."""
+        """Write the changes that turn these lines of `current` into `wanted_rows`, and update `current`."""
         changed = [y for y in lines if current[y] != wanted_rows[y]]
         if len(changed) > _MIN_SCROLLED_LINES and self._scroll(current, wanted_rows, changed):
             changed = [y for y, row in enumerate(wanted_rows) if current[y] != row]
@@ -293,8 +293,8 @@ class CellWriter:
 def find_scroll(
     current: Sequence[Row | None], wanted_rows: Sequence[Row], changed: Sequence[int]
 ) -> tuple[int, int, int] | None:
-    """Return the region in which scrolling produces most of the wanted lines: first line, last line, and the distance
-    to scroll up (negative: down). None if scrolling does not help."""
+    """Return the region in which scrolling produces most of the changed `wanted_rows`: first line, last line, and the
+    distance to scroll up (negative: down). None if scrolling does not help."""
     left, right = _differing_columns(current, wanted_rows, changed)
     lines_by_text: dict[str, list[int]] = {}
     for y in range(changed[0], changed[-1] + 1):

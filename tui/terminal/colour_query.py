@@ -213,7 +213,7 @@ class TerminalInput:
         self._last_read = Arrival(clock(), 0)
         """The arrival of the last read."""
         self._press_count = 0
-        """Number of keys, clicks and pastes in the last read so far."""
+        """Number of keys, clicks and pastes found in the last read so far."""
 
     def feed_bytes(self, typed: bytes) -> None:
         """Process one read. During a paste, Ctrl-C counts as a key only if no pasted text has arrived for a while; it
@@ -337,7 +337,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         self._is_terminal_lent = True
 
     def disable_input(self) -> None:
-        if not self._is_terminal_lent:  # while away, touching the shell's terminal would stop us
+        if not self._is_terminal_lent:  # a program that touches a terminal lent to another one is stopped
             super().disable_input()
 
     def reset_terminal(self) -> None:
@@ -346,7 +346,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             os.write(self._output, _RESTORE_SEQUENCE.encode())
 
     def resume_application_mode(self) -> None:
-        if self._is_terminal_lent:  # if not away, it was stopped from outside, and its state is unchanged
+        if self._is_terminal_lent:  # if not lent, another process stopped this one, and the terminal is unchanged
             if (
                 has_terminal() or not is_shutdown_requested()
             ):  # without a terminal of its own, it would be stopped again and again
@@ -409,7 +409,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
                 return
             piece = self._read_input()
             if not piece:
-                return  # the next read reports that the terminal is gone
+                return  # the next read detects that the terminal is gone
             yield piece
 
     def _read_input(self) -> bytes:

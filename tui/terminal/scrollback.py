@@ -79,6 +79,6 @@ async def _batched(texts: Iterator[str]) -> AsyncIterator[str]:
 def _write(text: str) -> None:
     """Write to the terminal, replacing characters that its encoding lacks."""
     terminal = sys.__stdout__
-    assert terminal is not None, "the terminal was looked for before anything was drawn"
+    assert terminal is not None, "a terminal was found before anything was drawn"
     terminal.buffer.write(text.encode(terminal.encoding or "utf-8", "replace"))
     terminal.buffer.flush()

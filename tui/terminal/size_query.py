@@ -49,7 +49,7 @@ def size_in_reply(answer: str) -> Size | None:
 
 
 class TrackedSize:
-    """The window's size: the one that the terminal reported, or the system's after that has changed."""
+    """The window's size: the size that the terminal reported, or the system's once that has changed."""
 
     def __init__(self) -> None:
         self._system_at_query: Size | None = None

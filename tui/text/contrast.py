@@ -8,7 +8,7 @@ MAX_TINT_CONTRAST = 1.3
 """Maximum contrast of a tinted background with the screen's background. Text whose contrast on the screen exceeds
 `MIN_CONTRAST` by this factor is readable on all tinted backgrounds."""
 _LIGHTNESS_STEP = 0.015
-"""Step by which the lightness of a colour is changed."""
+"""Step by which a colour's lightness is changed."""
 _MAX_LIGHTNESS_STEPS = 100
 
 
@@ -27,8 +27,8 @@ def luminance(color: Color) -> float:
 
 
 def readable_color(color: Color, background: Color, min_contrast: float = MIN_CONTRAST) -> Color:
-    """Return the colour, lightened or darkened until it has at least that contrast with the background. Its hue stays
-    the same."""
+    """Return the colour, lightened or darkened until its contrast with the background is at least `min_contrast`. The
+    hue does not change."""
     step = _LIGHTNESS_STEP if luminance(background) < 0.18 else -_LIGHTNESS_STEP
     for _ in range(_MAX_LIGHTNESS_STEPS):
         if contrast_ratio(color, background) >= min_contrast:
@@ -38,7 +38,8 @@ def readable_color(color: Color, background: Color, min_contrast: float = MIN_CO
 
 
 def tinted_background(background: Color, color: Color, share: float, max_contrast: float = MAX_TINT_CONTRAST) -> Color:
-    """Return the background mixed with at most the given share of a colour, limited to the maximum contrast."""
+    """Return the background mixed with `share` of a colour, or with less if the contrast would exceed
+    `max_contrast`."""
     mixed = background.blend(color, share)
     while contrast_ratio(mixed, background) > max_contrast:
         share *= 0.9

@@ -1,4 +1,4 @@
-"""The table of themes."""
+"""The program's own themes, and Textual's themes adjusted for readability."""
 
 from collections.abc import Mapping
 from functools import lru_cache

@@ -46,7 +46,7 @@ class FileDiff:
     """Name of the file; empty for a fragment without one."""
     state: FileState = "changed"
     before: str = ""
-    """The earlier name, if it was different."""
+    """The previous name of a renamed file; empty for any other file."""
     parts: tuple[Hunk | Remark, ...] = ()
 
     @property

@@ -47,7 +47,7 @@ _CELL_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def overview_lines(overview: Overview, width: int) -> tuple[Line, ...]:
-    """Return the whole overview, for a width in cells."""
+    """Return the whole overview for a width in cells."""
     title: list[Line] = [((sanitised_line(overview.title), "text"),)] if overview.title else []
     return (
         (("Context", "strong"), (f"  {overview.session}  {sanitised_line(overview.model)}", "dim")),
@@ -65,8 +65,8 @@ def overview_lines(overview: Overview, width: int) -> tuple[Line, ...]:
 
 
 def budget_lines(overview: Overview, width: int) -> list[Line]:
-    """Return a row for each component with its share of the budget, then the window and reserves from which the budget
-    results."""
+    """Return a row for each component with its share of the budget, then the window and the reserves that determine the
+    budget."""
     usable_tokens = max(overview.effective, 1)
     bar_cells = max(8, min(30, width - 46))
     lines: list[Line] = []

@@ -23,7 +23,7 @@ _MIN_NAME_WIDTH, _MAX_NAME_WIDTH = 40, 72
 """Minimum and maximum number of columns for names."""
 
 MIN_ROW_TOKENS = 250
-"""Minimum number of tokens of a part that gets its own row."""
+"""Minimum number of tokens for a part to get its own row."""
 
 COMPONENT_NAMES = {
     "system": "system prompt",

@@ -24,7 +24,7 @@ SUGGESTED_MESSAGE = "find out why the tests fail and fix them"
 """The message suggested if there is no recent session."""
 HELP_HINT = "`/help` shows keys and commands"
 _LABEL_COLUMNS, _MIN_LABELLED_WIDTH = 9, 40
-"""Columns of a label, and minimum width for a label on the last line."""
+"""Width of a label, and minimum screen width for a label on the last line."""
 _MAX_TITLE_COLUMNS = 56
 
 _SCREEN_ONLY_KEY = regex(r"\b(?:Ctrl-|Shift-|Esc\b)")
@@ -38,7 +38,7 @@ TIPS = (
     "messages sent while it works are delivered at the next step; `/later` waits for the end of the turn",
     "`/undo` reverts the last turn's file changes, after a preview",
     "Ctrl-O shows more or less detail; Enter or a click opens a single call",
-    "`/why TEXT` finds a text that the model seems to have forgotten, and puts it back into context",
+    "`/why TEXT` finds text that the model seems to have forgotten, and puts it back into context",
     "Shift-Tab cycles through the modes: ask, accept-edits, plan",
     "Ctrl-P searches commands, sessions, models, themes and settings",
     "`/theme` offers twelve themes and previews each one",
@@ -56,7 +56,7 @@ class Greeting:
     instruction_files: tuple[tuple[str, int], ...] = ()
     """Instruction files with their size in bytes."""
     advice: tuple[str, ...] = ()
-    """Remarks about the model."""
+    """Notes about the model and the terminal size."""
     sessions: tuple[SessionInfo, ...] = ()
     """Recent sessions, newest first."""
     tip: str = ""

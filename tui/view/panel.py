@@ -1,5 +1,5 @@
-"""A list that a command shows, as one value: rows, details and actions. The full-screen interface draws it, and line
-mode prints it."""
+"""A list that a command shows, as a plain value: rows, details and actions. The full-screen interface draws it, and
+line mode prints it."""
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

@@ -89,7 +89,7 @@ MAX_LISTED_ITEMS = 40
 
 FATE_ORDER = ("summarised", "dropped", "masked", "cut", "deferred", "kept")
 FATE_NAMES = {"masked": "one line each"}
-"""Names of fates that are shown under a clearer name."""
+"""Clearer names for some fates; others are shown as they are."""
 STRATEGY_NAMES = {
     "mask": "older outputs as one line each",
     "mask_all": "all outputs as one line each",
@@ -107,7 +107,7 @@ STRATEGY_NAMES = {
     "words": "your long messages shortened",
     "tools": "tools deferred",
 }
-"""Names of strategies that are shown under a clearer name."""
+"""Clearer names for strategies; an unknown one is shown as it is."""
 ACTION_TEMPLATES: dict["Act", str] = {
     "pin": "pin {}",
     "unpin": "unpin {}",

@@ -37,7 +37,7 @@ class Pages(Vertical):
         return max(1, self.query_one("#content").size.height)
 
     def show(self, texts: PagedTexts, ref: str, contained_text: str = "") -> None:
-        """Show the start of the referenced content, or the page with the text `contained_text`."""
+        """Show the start of the referenced content, or the page that contains `contained_text`."""
         self._texts = texts
         self._page = ContentPage((), 1, 0)
         self._load_page(ref, 1, contained_text)

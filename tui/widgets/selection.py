@@ -1,4 +1,4 @@
-"""Rows with text selection, and styling of parts of strips."""
+"""Rows with text selection, and functions that style strips."""
 
 from rich.cells import cell_len
 from rich.segment import Segment
