@@ -74,7 +74,8 @@ class KeyArrivals:
 
     def record_key(self, key: Arrival) -> None:
         """Record a key that arrived while no question was open."""
-        self._previous, self._previous_purpose = key, "ahead"
+        self._previous = key
+        self._previous_purpose = "ahead"
 
     def take(self, key: Arrival, painted: float | None) -> KeyPurpose:
         """Record a key at an open question and return its purpose."""

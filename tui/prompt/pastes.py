@@ -120,7 +120,8 @@ class Pastes:
                 edited = _replace_once(edited, original, name)
         if len(edited) <= MAX_EXPANDED_CHARS:
             return edited
-        pieces, offset = list[str](), 0
+        pieces = list[str]()
+        offset = 0
         for start, end in self.placeholder_ranges(edited):
             pieces += (self.fold(edited[offset:start]), edited[start:end])
             offset = end

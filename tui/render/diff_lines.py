@@ -107,10 +107,8 @@ class RenderedDiff:
 
     def _pair_lines(self, old: LineRow | None, new: LineRow | None) -> list[SegmentLine]:
         right_width = self._width - self._left_width - 1
-        left_lines, right_lines = (
-            self._side_lines(old, self._left_width, self._console),
-            self._side_lines(new, right_width, self._console),
-        )
+        left_lines = self._side_lines(old, self._left_width, self._console)
+        right_lines = self._side_lines(new, right_width, self._console)
         separator = Segment("│", self._palette.rule)
         left_blank, right_blank = [Segment(" " * self._left_width)], [Segment(" " * right_width)]
         height = max(len(left_lines), len(right_lines))

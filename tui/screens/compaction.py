@@ -164,7 +164,9 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
 
     def _show_missing_facts(self) -> None:
         self._has_warned = False
-        compaction, text, palette = self._compaction, self.draft.text, palette_of(self.app.theme_variables)
+        compaction = self._compaction
+        text = self.draft.text
+        palette = palette_of(self.app.theme_variables)
         headline_text = draft_text(compaction.last_draft, summary_tokens(text), compaction.result(text))
         self._show_headline("Summary", headline_text, EDIT_KEY_HINTS)
         self.query_one("#gate", Static).update(

@@ -78,8 +78,9 @@ def _wrapped_height(lines: Sequence[Line], width: int) -> int:
     return sum(len(wrap_words(line_text(line), width)) for line in lines)
 
 
-MAX_DIALOG_WIDTH, PANELS_WITH_OWN_HEIGHT = 120, ("theme", "todos", "remember")
-"""Maximum width of a dialog, and the names of panels whose height is set in dialogs.tcss."""
+MAX_DIALOG_WIDTH = 120
+PANELS_WITH_OWN_HEIGHT = ("theme", "todos", "remember")
+"""Names of the panels whose height is set in dialogs.tcss."""
 _FRAME_COLUMNS, _FRAME_LINES = 4, 2
 """Columns and lines that the frame occupies."""
 _LOAD_MORE_DISTANCE = 20
@@ -202,7 +203,8 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             if self._pruning:  # its widgets are already being removed
                 return
             if is_first:
-                self.panel, is_first = panel, False
+                self.panel = panel
+                is_first = False
                 self._rebuild_list(panel.initial_value, is_new=True)
             else:
                 self.show(panel)
@@ -248,10 +250,8 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     def on_listing_row_highlighted(self) -> None:
         self._show_details()
-        load_more, is_near_end = (
-            self.panel.load_more,
-            self.query_one(Listing).marked >= len(self._rows) - _LOAD_MORE_DISTANCE,
-        )
+        load_more = self.panel.load_more
+        is_near_end = self.query_one(Listing).marked >= len(self._rows) - _LOAD_MORE_DISTANCE
         if load_more is not None and is_near_end and self._extended_panel is not self.panel:
             self._extended_panel = self.panel
             self._start_loading("more", partial(self._load_more, load_more))

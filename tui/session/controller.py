@@ -246,7 +246,9 @@ class SessionController:
 
     async def _run_turn_events(self, events: AsyncIterator[Event]) -> bool:
         """Show a turn; return whether it ended with an answer."""
-        has_failed, ended_early, timer = False, False, TurnTimer(monotonic())
+        has_failed = False
+        ended_early = False
+        timer = TurnTimer(monotonic())
         with self.busy_with("thinking"):
             try:
                 async for event in events:

@@ -149,7 +149,7 @@ class SessionList:
         return Panel(
             "sessions",
             (headline,),
-            tuple(row for info in listed.sessions for row in self._rows(info)),
+            tuple(row for info in listed.sessions for row in self._build_rows(info)),
             SESSIONS_KEY_HINTS,
             SESSIONS_LIST_KEY_HINTS,
             empty_message="no sessions in this project yet",
@@ -166,17 +166,17 @@ class SessionList:
             rebuild=self.panel,
         )
 
-    def _rows(self, info: SessionInfo) -> Iterator[PanelRow]:
+    def _build_rows(self, info: SessionInfo) -> Iterator[PanelRow]:
         """Yield the row of a session and, outside a search, those of its sub-agent sessions."""
-        yield self._row(info)
+        yield self._build_row(info)
         if self._listed.search_text:
             return
         is_collapsed = len(info.agents) > MAX_LISTED_AGENTS + 1 and info.id not in self._expanded
-        yield from map(self._row, info.agents[:MAX_LISTED_AGENTS] if is_collapsed else info.agents)
+        yield from map(self._build_row, info.agents[:MAX_LISTED_AGENTS] if is_collapsed else info.agents)
         if is_collapsed:
             yield more_agents_row(info, MAX_LISTED_AGENTS)
 
-    def _row(self, info: SessionInfo) -> PanelRow:
+    def _build_row(self, info: SessionInfo) -> PanelRow:
         projects, excerpt = self._listed.everywhere, self._listed.excerpt_of(info)
         ids_to_delete = (*self._to_delete, info.id) if info.owner in self._to_delete else self._to_delete
         draw = partial(
@@ -229,7 +229,7 @@ class SessionList:
 
     async def _rename(self, row: PanelRow, title: str) -> Panel:
         await self._library.rename(row.value, title)
-        return await self._reloaded_panel(row.value)
+        return await self._reload_panel(row.value)
 
     def _tags_of(self, row: PanelRow) -> str:
         return tags_text(self._info(row.value).tags)
@@ -237,23 +237,23 @@ class SessionList:
     async def _tag(self, row: PanelRow, text: str) -> Panel:
         tags = normalise_tags(text.replace(",", " ").split())
         await self._library.tag(row.value, tags, None)
-        return await self._reloaded_panel(row.value)
+        return await self._reload_panel(row.value)
 
     async def _fork(self, row: PanelRow, _: str) -> Panel:
         fork = await self._library.fork(row.value)
         message = ShowMessage(f"forked as `{fork.id}`; `{row.value}` is unchanged")
-        return await self._reloaded_panel(fork.id, message)
+        return await self._reload_panel(fork.id, message)
 
     async def _toggle_projects(self, row: PanelRow, _: str) -> Panel:
         self._listed.everywhere = not self._listed.everywhere
-        return await self._reloaded_panel(row.value)
+        return await self._reload_panel(row.value)
 
-    async def _reloaded_panel(self, selected_id: str, message: ShowMessage | None = None) -> Panel:
-        """Reload the list and return the panel with this row selected."""
+    async def _reload_panel(self, marked_id: str, message: ShowMessage | None = None) -> Panel:
+        """Reload the list and return the panel with this row marked."""
         await self._listed.load_first_page()
         if self._listed.search_text:
             await self._listed.add_text_matches(lambda: None)
-        return self.panel(selected_id, message)
+        return self.panel(marked_id, message)
 
     async def _toggle_deletion(self, row: PanelRow, _: str) -> Panel:
         """Mark a session for deletion when the list is closed, or unmark it."""

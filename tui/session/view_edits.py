@@ -45,19 +45,19 @@ class Proposal:
 
 async def propose(controller: SessionController, request: EditRequest) -> Proposal:
     """Return what an action would do and cost. Raises `AgentError`, for example while a turn runs."""
-    quote = await _session(controller).change_conversation(quote_edit, request)
+    quote = await _require_session(controller).change_conversation(quote_edit, request)
     return Proposal(edit_proposal(quote.plan, quote.dollars), not isinstance(quote.plan, Refusal))
 
 
 async def carry_out(controller: SessionController, request: EditRequest) -> str:
     """Run an action; show and return its outcome. Raises `AgentError`, for example while a turn runs."""
-    result = await _session(controller).change_conversation(apply_edit, request)
+    result = await _require_session(controller).change_conversation(apply_edit, request)
     return _show_outcome(controller, result.events)
 
 
 async def propose_undo(controller: SessionController) -> Proposal:
     """Return what undoing the last rewrite would do and cost. Raises `AgentError`."""
-    event = (await _session(controller).change_conversation(offer_undo)).event
+    event = (await _require_session(controller).change_conversation(offer_undo)).event
     price = "costs nothing" if not event.written else f"costs {_cost(event.written, event.cost)}"
     added_tokens = event.after_tokens - event.before_tokens
     token_change = (
@@ -68,12 +68,12 @@ async def propose_undo(controller: SessionController) -> Proposal:
 
 async def carry_out_undo(controller: SessionController) -> str:
     """Undo the last rewrite. Raises `AgentError`."""
-    return _show_outcome(controller, ((await _session(controller).change_conversation(undo)).event,))
+    return _show_outcome(controller, ((await _require_session(controller).change_conversation(undo)).event,))
 
 
 async def propose_bring(controller: SessionController, ref: str) -> Proposal:
     """Return what bringing a reference back would cost. Raises `AgentError`."""
-    event = await _session(controller).bring_into_view(ref, only_price=True)
+    event = await _require_session(controller).bring_into_view(ref, only_price=True)
     extent_note = "" if event.is_whole else ", first part only"
     text = f"put {event.ref} at the end of the conversation{extent_note}: adds {tokens(event.tokens)} tokens"
     price = "nothing" if event.cost == 0 else _cost(event.tokens, event.cost)
@@ -82,7 +82,7 @@ async def propose_bring(controller: SessionController, ref: str) -> Proposal:
 
 async def carry_out_bring(controller: SessionController, ref: str) -> str:
     """Bring a reference back into context. Raises `AgentError`."""
-    return _show_outcome(controller, (await _session(controller).bring_into_view(ref),))
+    return _show_outcome(controller, (await _require_session(controller).bring_into_view(ref),))
 
 
 async def propose_typed(controller: SessionController, action_text: str) -> Proposal:
@@ -124,7 +124,7 @@ def _show_outcome(controller: SessionController, events: tuple[Event, ...]) -> s
             return "done"
 
 
-def _session(controller: SessionController) -> "Session":
+def _require_session(controller: SessionController) -> "Session":
     if controller.session is None:
         raise AgentError(NO_SESSION)
     return controller.session

@@ -10,7 +10,8 @@ def fit_width(text: str, width: int) -> str:
 
 def wrap_words(text: str, width: int) -> list[str]:
     """Return the text wrapped to lines of at most `width` cells, between words if possible."""
-    lines, line = list[str](), ""
+    lines = list[str]()
+    line = ""
     for word in text.split(" "):
         if line and cell_len(line) + 1 + cell_len(word) <= width:
             line = f"{line} {word}"

@@ -40,7 +40,8 @@ def wrap_spans(line: Line, width: int, indent: int) -> tuple[Line, ...]:
         return (line,)
     margin: Line = ((" " * indent, "text"),) if indent else ()
     current: Line = ()
-    lines, used_width = list[Line](), 0
+    lines = list[Line]()
+    used_width = 0
     for text, style in line:
         for word in _WORD.findall(text):
             if used_width + cell_len(word.rstrip()) > width and current and current != margin:

@@ -94,7 +94,7 @@ def _build_palette(variables: tuple[tuple[str, str], ...]) -> Palette:
     colors = dict(variables)
     background, foreground = Color.parse(colors["background"]), Color.parse(colors["foreground"])
     if background.ansi is not None or foreground.ansi is not None:
-        return _ansi_palette(colors, foreground)
+        return _build_ansi_palette(colors, foreground)
     max_tint = float(colors.get("spread", MAX_TINT_CONTRAST))
     min_contrast = float(colors.get("least-contrast", MIN_CONTRAST)) * max_tint
 
@@ -149,7 +149,7 @@ def _build_palette(variables: tuple[tuple[str, str], ...]) -> Palette:
     )
 
 
-def _ansi_palette(colors: Mapping[str, str], foreground: Color) -> Palette:
+def _build_ansi_palette(colors: Mapping[str, str], foreground: Color) -> Palette:
     """Return the palette for the terminal's own colours, which cannot be mixed: backgrounds are replaced by reverse,
     underline or bold, and paler text is dim."""
     names = ("primary", "accent", "success", "warning", "error")

@@ -117,7 +117,7 @@ HIGH_CONTRAST = Theme(
 )
 
 
-def _ansi_theme(
+def _create_ansi_theme(
     name: str, tone: BackgroundTone, primary: str, accent: str, success: str, warning: str, error: str
 ) -> Theme:
     """Return a theme of the terminal's own colours. It has no backgrounds, and uses reverse or underline instead."""
@@ -158,14 +158,14 @@ def _ansi_theme(
     )
 
 
-ANSI = _ansi_theme(
+ANSI = _create_ansi_theme(
     "ebb-ansi", "dark", "ansi_default", "ansi_default", "ansi_default", "ansi_default", "ansi_bright_red"
 )  # fmt: skip
 """For an unknown terminal background: bright red is the only colour readable on all of them."""
-ANSI_DARK = _ansi_theme(
+ANSI_DARK = _create_ansi_theme(
     "ebb-ansi-dark", "dark", "ansi_cyan", "ansi_bright_magenta", "ansi_green", "ansi_yellow", "ansi_bright_red"
 )  # fmt: skip
-ANSI_LIGHT = _ansi_theme(
+ANSI_LIGHT = _create_ansi_theme(
     "ebb-ansi-light", "light", "ansi_blue", "ansi_magenta", "ansi_blue", "ansi_magenta", "ansi_red"
 )
 
@@ -181,7 +181,7 @@ def theme_for(name: ThemeName, tone: BackgroundTone | None) -> Theme:
         return ANSI if tone is None else ANSI_LIGHT if tone == "light" else ANSI_DARK
     if name == "auto":
         return LIGHT if tone == "light" else DARK
-    return _FIXED_THEMES.get(name) or _adapted_theme(name)
+    return _FIXED_THEMES.get(name) or _adapt_theme(name)
 
 
 _TEXT_COLOR_NAMES = ("primary", "secondary", "accent", "success", "warning", "error")
@@ -190,7 +190,7 @@ _PLAIN_TEXT_FACTOR = 1.35
 
 
 @lru_cache
-def _adapted_theme(name: str) -> Theme:
+def _adapt_theme(name: str) -> Theme:
     """Return a well-known Textual theme, adjusted so that all text is readable."""
     colors = BUILTIN_THEMES[name].to_color_system().generate()
     background = Color.parse(colors["background"])

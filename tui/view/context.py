@@ -187,10 +187,8 @@ def recall_lines(recalls: Recalls) -> list[Line]:
     it has recalled nothing."""
     if not recalls.back:
         return []
-    counts_by_noun, factors = (
-        Counter(RECALLED_NOUNS.get(kind, "other call") for kind in recalls.back.values()),
-        reuse_factors(recalls),
-    )
+    counts_by_noun = Counter(RECALLED_NOUNS.get(kind, "other call") for kind in recalls.back.values())
+    factors = reuse_factors(recalls)
     counts_text = ", ".join(pluralize(count, noun) for noun, count in counts_by_noun.most_common())
     retained_nouns = list(dict.fromkeys(noun for kind, noun in RECALLED_NOUNS.items() if kind in factors))
     subject = (

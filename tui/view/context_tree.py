@@ -38,7 +38,7 @@ ITEM_KIND_NAMES: dict[ItemKind, str] = {
     "you": "your messages",
     "reply": "replies and calls",
     "output": "outputs",
-    "picture": "pictures",
+    "picture": "images",
     "note": "program notes",
     "instructions": "later instructions",
     "pin": "pinned",
@@ -128,7 +128,9 @@ def component_table(overview: Overview) -> ComponentTable:
 
 def stacked_bar(table: ComponentTable, cells: int) -> Line:
     """Return the context window as one line of cells: the share of each component in its colour, then the free part."""
-    window_tokens, summed_tokens, filled_cells = max(table.overview.effective, 1), 0, 0
+    window_tokens = max(table.overview.effective, 1)
+    summed_tokens = 0
+    filled_cells = 0
     spans: list[Span] = []
     for component, _ in table.groups:
         summed_tokens += component.tokens

@@ -105,7 +105,8 @@ def change_text(row: FileChangeRow) -> str:
 
 def changes_headline(scope: ChangeScope, rows: Sequence[FileChangeRow], notes: Sequence[str]) -> tuple[Line, ...]:
     """Return the heading: changes made by tools, other changes, and what is unknown."""
-    tool_rows, other_count = [row for row in rows if row.by_tool], sum(1 for row in rows if not row.by_tool)
+    tool_rows = [row for row in rows if row.by_tool]
+    other_count = sum(1 for row in rows if not row.by_tool)
     files = (
         f"{pluralize(len(tool_rows), 'file')} changed {SCOPE_TEXTS[scope]}"
         if tool_rows

@@ -55,16 +55,17 @@ OUTSIDE_ID_PREFIX = "outside-"
 
 def call_question(question: PermissionAsked) -> QuestionSpec:
     """Return the question for a call."""
-    headline, reason = permission_headline(question, *count_changes(question.preview)), reason_lines(question)
-    choices = _choices(question, "session")
-    project_choices = _choices(question, "project") if question.rules_file and question.offers else ()
+    headline = permission_headline(question, *count_changes(question.preview))
+    reason = reason_lines(question)
+    choices = _build_choices(question, "session")
+    project_choices = _build_choices(question, "project") if question.rules_file and question.offers else ()
     is_short = len(reason) == 1 and not question.dangers
     return QuestionSpec(
-        headline, _subject(question), choices, reason, project_choices, question.rules_file, is_short=is_short
+        headline, _build_subject(question), choices, reason, project_choices, question.rules_file, is_short=is_short
     )
 
 
-def _subject(question: PermissionAsked) -> Subject:
+def _build_subject(question: PermissionAsked) -> Subject:
     """Return what the call would do: the command line, the diff, or all arguments."""
     command = command_of(question.arguments)
     if command:
@@ -74,28 +75,32 @@ def _subject(question: PermissionAsked) -> Subject:
     return Subject("arguments", arguments=question.arguments)
 
 
-def _choices(question: PermissionAsked, scope: str) -> tuple[Choice, ...]:
+def _build_choices(question: PermissionAsked, scope: str) -> tuple[Choice, ...]:
     """Return the answers in order: yes once, yes with a rule, edit, and two ways to say no."""
     once = "Yes, once"
     if question.host:
         once = "Yes, while this command runs"
     elif question.id.startswith(OUTSIDE_ID_PREFIX):
         once = "Yes, run it again outside the sandbox"
-    note = TextEntry("words", _denial, "reason, or what to do instead; Enter deny, Esc back")
+    note = TextEntry("words", _build_denial, "reason, or what to do instead; Enter deny, Esc back")
     return (
         Choice(once, "y", Decision("allow"), brief="Yes"),
-        *(_rule_choice(question, number, scope) for number in range(len(question.offers))),
-        *((Choice("Edit it first", "e", text_entry=_edit_entry(question)),) if editable_argument(question) else ()),
+        *(_build_rule_choice(question, number, scope) for number in range(len(question.offers))),
+        *(
+            (Choice("Edit it first", "e", text_entry=_build_edit_entry(question)),)
+            if editable_argument(question)
+            else ()
+        ),
         Choice("No", "n", Decision("deny")),
         Choice("No, tell it what to do instead", "d", text_entry=note, brief="No, because"),
     )
 
 
-def _denial(text: str) -> Decision:
+def _build_denial(text: str) -> Decision:
     return Decision("deny", note=sanitised(text.strip()))
 
 
-def _rule_choice(question: PermissionAsked, offer_index: int, scope: str) -> Choice:
+def _build_rule_choice(question: PermissionAsked, offer_index: int, scope: str) -> Choice:
     rule, is_exact = question.offers[offer_index], question.offers_exact and offer_index == 0
     trial_texts = {trial.rule: rule_trial_text(trial) for trial in question.tried}
     storage_note = f"saved in {question.rules_file}" if scope == "project" else ""
@@ -111,7 +116,7 @@ def _rule_choice(question: PermissionAsked, offer_index: int, scope: str) -> Cho
     )
 
 
-def _edit_entry(question: PermissionAsked) -> TextEntry:
+def _build_edit_entry(question: PermissionAsked) -> TextEntry:
     """Return how the user edits the call: a printable command in place, anything else in the user's editor."""
     original = str(question.arguments[editable_argument(question)])
     if editable_argument(question) == "command" and sanitised(original) == original:

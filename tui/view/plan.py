@@ -34,8 +34,10 @@ def plan_question(question: PlanSubmitted) -> QuestionSpec:
         )
         for index, mode in enumerate(question.modes)
     )
-    note = TextEntry("words", _rejection, "what to do instead; Enter reject the plan, Esc back")
-    edit = TextEntry("editor", lambda text: _edited_plan(question, text), initial_text=question.plan, file=PLAN_FILE)
+    note = TextEntry("words", _build_rejection, "what to do instead; Enter reject the plan, Esc back")
+    edit = TextEntry(
+        "editor", lambda text: _build_edited_plan(question, text), initial_text=question.plan, file=PLAN_FILE
+    )
     choices = (
         *accept_choices,
         Choice("Edit the plan first", "e", text_entry=edit, brief="Edit it"),
@@ -45,11 +47,11 @@ def plan_question(question: PlanSubmitted) -> QuestionSpec:
     return QuestionSpec(plan_headline(question), Subject("markdown", question.plan), choices)
 
 
-def _rejection(text: str) -> PlanDecision:
+def _build_rejection(text: str) -> PlanDecision:
     return PlanDecision("reject", note=sanitised(text.strip()))
 
 
-def _edited_plan(question: PlanSubmitted, text: str) -> PlanDecision | None:
+def _build_edited_plan(question: PlanSubmitted, text: str) -> PlanDecision | None:
     return PlanDecision("edit", plan=text) if text.strip() and text != question.plan else None
 
 

@@ -17,20 +17,20 @@ OWN_ANSWER_HINT = "or type your own answer"
 
 def question_spec(question: OpenQuestion) -> QuestionSpec:
     """Return the question as the interface shows it."""
-    return replace(_spec_without_source(question), source=question)
+    return replace(_build_spec(question), source=question)
 
 
-def _spec_without_source(question: OpenQuestion) -> QuestionSpec:
+def _build_spec(question: OpenQuestion) -> QuestionSpec:
     match question:
         case PermissionAsked():
             return call_question(question)
         case PlanSubmitted():
             return plan_question(question)
         case QuestionAsked():
-            return _text_question(question)
+            return _build_text_question(question)
 
 
-def _text_question(question: QuestionAsked) -> QuestionSpec:
+def _build_text_question(question: QuestionAsked) -> QuestionSpec:
     first_line, *other_lines = sanitised(question.question).strip("\n").split("\n")
     choices = tuple(Choice(option, answer=option, is_lasting=question.is_lasting) for option in question.options)
     hint = OWN_ANSWER_HINT if choices else "your answer"

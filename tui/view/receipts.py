@@ -221,10 +221,8 @@ def _detail_lines(block: Compaction) -> Iterator[tuple[DetailKind, str]]:
 def _cost_and_saving(price: "Price") -> str:
     cost_of_keeping, cost_of_removing = f"{price.rent:,}", f"{price.cost:,} (in fresh input)"
     if price.dollar is not None:
-        cost_of_keeping, cost_of_removing = (
-            format_dollars(price.rent * price.dollar),
-            format_dollars(price.cost * price.dollar),
-        )
+        cost_of_keeping = format_dollars(price.rent * price.dollar)
+        cost_of_removing = format_dollars(price.cost * price.dollar)
     return (
         f"{price.removed:,} tokens removed: keeping them would have cost {cost_of_keeping}, removing them "
         f"costs {cost_of_removing}"

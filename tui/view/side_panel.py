@@ -169,7 +169,8 @@ def _todo_lines(side: SidePanelState) -> tuple[Line, ...]:
 def _file_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
     if not side.files:
         return ()
-    added, removed = sum(file.added for file in side.files), sum(file.removed for file in side.files)
+    added = sum(file.added for file in side.files)
+    removed = sum(file.removed for file in side.files)
     visible = side.files[-_MAX_FILES:][::-1]
     hidden_count = len(side.files) - len(visible)
     more_line: tuple[Line, ...] = (((f"… {pluralize(hidden_count, 'more file')}", "dim"),),) if hidden_count else ()

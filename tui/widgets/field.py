@@ -136,11 +136,9 @@ class NoteField(Field):
         request = action.text_request
         assert request is not None
         self.request = (action, row)
-        self.value, self.placeholder, self.select_on_focus = (
-            request.initial_text(row),
-            request.placeholder(row),
-            request.replaces,
-        )
+        self.value = request.initial_text(row)
+        self.placeholder = request.placeholder(row)
+        self.select_on_focus = request.replaces
         self.password = request.is_hidden
         self.cursor_position = len(self.value)
         self.display = True

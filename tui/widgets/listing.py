@@ -34,7 +34,9 @@ class Listing(ScrollView, can_focus=True):
 
     def replace_lines(self, count: int, paint: Callable[[int, int], Text]) -> None:
         """Replace the lines. The mark and the scroll position stay."""
-        self._count, self._paint_line, self.marked = count, paint, max(0, min(self.marked, count - 1))
+        self._count = count
+        self._paint_line = paint
+        self.marked = max(0, min(self.marked, count - 1))
         self.virtual_size = Size(self.scrollable_content_region.width, count)
         self.refresh()
 

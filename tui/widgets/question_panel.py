@@ -188,7 +188,8 @@ class QuestionPanel(Vertical, can_focus=True):
         entry_kind = self._text_entry.how if self._text_entry is not None else ""
         headline_line, reason_lines = headline_and_reason(spec, inner_width, self._position)
         headline, reason = wrapped_text([headline_line], palette), wrapped_text(reason_lines, palette)
-        subject_height, subject_id = 0, "#command" if entry_kind == "command" else "#subject"
+        subject_height = 0
+        subject_id = "#command" if entry_kind == "command" else "#subject"
         if entry_kind != "command":
             subject_height = self.query_one("#subject").get_content_height(
                 self.screen.size, self.screen.size, inner_width

@@ -81,11 +81,9 @@ class BlockRow:
         if not (isinstance(block, AnswerText) and isinstance(self.block, AnswerText) and _has_grown(self.block, block)):
             self._painter = None
         has_other_type = type(block) is not type(self.block)
-        self.block, self.blank_lines_above, self._size_estimate = (
-            block,
-            _blank_lines_between(above, block, self.detail),
-            _text_size(block),
-        )
+        self.block = block
+        self.blank_lines_above = _blank_lines_between(above, block, self.detail)
+        self._size_estimate = _text_size(block)
         if has_other_type:
             self.is_expanded = self._is_initially_expanded
         self.displayed = block

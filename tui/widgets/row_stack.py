@@ -69,7 +69,8 @@ class RowStack:
         self.regroup()
 
     def _group_rows(self, first_index: int) -> None:
-        rows, first_changed = self.rows[first_index:], None
+        rows = self.rows[first_index:]
+        first_changed = None
         is_separate = [row.is_expanded or row.is_ungrouped for row in rows]
         displayed = (
             grouped_blocks([row.block for row in rows], is_separate.__getitem__) if self.detail != "full" else []
